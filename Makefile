@@ -1,0 +1,75 @@
+# Every target works as the first command in a fresh clone: what is missing is made, said and kept.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+N ?= 20
+
+.PHONY: help check test bench up again soak lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo '  ARGS="..." is passed on by up, test and soak, for example: make up ARGS=--demo'
+
+up: $(READY) ## Start everything on this machine: a real Kafka, coordinator, projector, API
+	@exec $(BIN)/topolog up $(ARGS)
+
+test: $(READY) ## Run all tests
+	@$(BIN)/pytest $(ARGS)
+
+check: $(READY) ## Lint, format, types (strict, tests included) and the architecture test
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/pytest -q tests/test_architecture.py
+
+bench: $(READY) ## Print the figures of the metadata round
+	@$(BIN)/python tests/benchmarks/metadata_round.py $(ARGS)
+
+again: $(READY) ## Run the tests N times (N=20): what fails now and then, fails here
+	@for run in $$(seq $(N)); do echo "run $$run of $(N)"; $(BIN)/pytest -q $(ARGS); done
+
+soak: $(READY) ## Run the simulation over many seeds: make soak ARGS="--seeds 10000"
+	@$(BIN)/topolog simulate $(ARGS)
+
+lock: ## Write requirements.lock anew from pyproject.toml (needs uv)
+	@uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+	    --no-emit-index-url --custom-compile-command "make lock" --quiet --upgrade -o requirements.lock
+
+clean: ## Remove the environment and all caches of this clone
+	@rm -rf $(VENV) dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A half-made environment has no stamp, so it is made again from the start. The build backend is in the lock too,
+# hence no build isolation: nothing is installed that has no hash.
+$(READY): requirements.lock pyproject.toml
+	@start=$$SECONDS; \
+	rm -f $@; \
+	if command -v uv > /dev/null; then \
+	    echo "set-up 1/3: making $(VENV) with uv"; \
+	    uv venv --quiet --clear --python '>=3.11,<3.14' $(VENV); \
+	    echo "set-up 2/3: installing the locked packages (half a minute the first time)"; \
+	    uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock; \
+	    echo "set-up 3/3: installing topolog, editable"; \
+	    uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .; \
+	else \
+	    for python in python3 python3.13 python3.12 python3.11 none; do \
+	        $$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2> /dev/null && break; \
+	    done; \
+	    if [ $$python = none ]; then echo "set-up: no Python 3.11, 3.12 or 3.13 on the PATH." >&2; exit 1; fi; \
+	    echo "set-up 1/3: making $(VENV) with $$($$python --version) and pip"; \
+	    $$python -m venv --clear $(VENV); \
+	    echo "set-up 2/3: installing the locked packages (a minute the first time)"; \
+	    $(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --progress-bar off \
+	        --require-hashes --no-deps -r requirements.lock; \
+	    echo "set-up 3/3: installing topolog, editable"; \
+	    $(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check \
+	        --no-deps --no-build-isolation --editable .; \
+	fi; \
+	touch $@; \
+	echo "set-up done in $$((SECONDS - start)) s; it is kept in $(VENV)"
