@@ -1,0 +1,106 @@
+"""Avro bytes <-> records: strict, single-object encoding, every released version readable (the owner of fastavro).
+
+A value is `C3 01`, the 8-byte CRC-64-AVRO fingerprint of the writer's schema, then the Avro body. The fingerprint finds
+the writer's schema among all released versions; fastavro resolves it to the newest, which is what the frozen types
+mirror. Strict writing refuses unknown and missing fields, for a typo with a default would be lost without a word.
+"""
+
+import io
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import fastavro
+import msgspec
+from fastavro.schema import fingerprint, to_parsing_canonical_form
+
+from topolog import schemas
+from topolog.events import membership, metadata, requests, terms
+from topolog.events.errors import BadInput, Undecodable
+
+MARKER = b"\xc3\x01"
+_PREFIX_BYTES = 10
+
+Decision = terms.TermEvent | requests.RequestEvent | membership.MembershipEvent | metadata.MetadataEvent
+Record = Decision | requests.AnyRequest | membership.Heartbeat
+
+DECISIONS: tuple[type, ...] = Decision.__args__
+REQUESTS: tuple[type, ...] = requests.AnyRequest.__args__
+RECORDS: tuple[type, ...] = (*DECISIONS, *REQUESTS, membership.Heartbeat)
+
+
+class Writer(msgspec.Struct, frozen=True):
+    """One released schema version: what to parse its bodies with and which type they become."""
+
+    prefix: bytes
+    parsed: Any
+    type: type
+
+
+class Codec:
+    """Encodes and decodes the records of `types` by the schema versions in `contract`."""
+
+    def __init__(self, types: Iterable[type], contract: Mapping[str, tuple[schemas.Schema, ...]]) -> None:
+        self._newest: dict[type, Writer] = {}
+        self._by_prefix: dict[bytes, Writer] = {}
+        for type_ in types:
+            for schema in contract[full_name(type_)]:
+                writer = Writer(_prefix(schema), fastavro.parse_schema(schema, named_schemas={}), type_)
+                self._by_prefix[writer.prefix] = self._newest[type_] = writer
+
+    def encode(self, record: Record) -> bytes:
+        """The record's bytes in the newest schema; raises BadInput if a value does not fit its field."""
+        writer = self._newest[type(record)]
+        body = io.BytesIO()
+        body.write(writer.prefix)
+        try:
+            fastavro.schemaless_writer(
+                body, writer.parsed, msgspec.to_builtins(record, builtin_types=(bytes,)), strict=True
+            )
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            raise BadInput(f"A {type(record).__name__} cannot be written: {error}.") from error
+        return body.getvalue()
+
+    def decode(self, data: bytes) -> Record:
+        """The record in these bytes; raises Undecodable with the fingerprint and the reason."""
+        writer = self._by_prefix.get(data[:_PREFIX_BYTES])
+        if writer is None:
+            raise Undecodable(f"{len(data)} bytes with {describe_prefix(data)} are no record this version knows.")
+        body = io.BytesIO(data)
+        body.seek(_PREFIX_BYTES)
+        try:
+            found = fastavro.schemaless_reader(body, writer.parsed, self._newest[writer.type].parsed)
+            record: Record = msgspec.convert(found, writer.type)
+        except Exception as error:  # fastavro raises almost anything on damaged bytes
+            raise Undecodable(f"A {writer.type.__name__} ({describe_prefix(data)}) is damaged: {error!r}.") from error
+        if body.tell() != len(data):
+            raise Undecodable(f"A {writer.type.__name__} ({describe_prefix(data)}) has bytes after its end.")
+        return record
+
+
+def full_name(type_: type) -> str:
+    """The Avro name of a record type: its protocol's namespace and its class name."""
+    return f"topolog.{_NAMESPACES[type_.__module__]}.{type_.__name__}"
+
+
+_NAMESPACES = {
+    terms.__name__: "log",
+    requests.__name__: "requests",
+    membership.__name__: "membership",
+    metadata.__name__: "metadata",
+}
+
+
+def describe_prefix(data: bytes) -> str:
+    """What the first bytes say of the writer's schema, for people."""
+    if data[:2] != MARKER or len(data) < _PREFIX_BYTES:
+        return "no single-object marker"
+    return f"fingerprint {data[2:_PREFIX_BYTES].hex()}"
+
+
+def _prefix(schema: schemas.Schema) -> bytes:
+    canonical = to_parsing_canonical_form(fastavro.parse_schema(schema, named_schemas={}))
+    return MARKER + bytes.fromhex(fingerprint(canonical, "CRC-64-AVRO"))
+
+
+CODEC = Codec(RECORDS, schemas.load())
+"""The codec of all released records."""

@@ -1,0 +1,136 @@
+"""The one error tree of topolog.
+
+    TopologError
+    ├── Retriable                the same call may succeed later
+    │   ├── Unreachable          no broker or API answered in time
+    │   ├── Fenced               the node has no valid lease now
+    │   ├── NotCaughtUp          a reader is behind the position that was asked for
+    │   └── OutcomeUnknown       a request was sent, its outcome has not been read
+    └── Permanent                the same call will fail again
+        ├── Refused              a rule says no: code, rule and facts
+        │   └── MergeConflict    two definitions of one type contradict each other
+        ├── BadInput             what was given cannot be a request or a setting
+        ├── NotFound             no such row, file or cluster
+        ├── Gone                 asked for a past that is no longer kept
+        ├── Undecodable          bytes that are not a record of ours
+        ├── LogDiverged          the log is not the one this reader has folded
+        ├── Poisoned             an accepted record cannot be decoded or folded
+        ├── LeftCluster          this incarnation is out of the membership for good
+        ├── DamagedStore         a projection's files contradict themselves
+        ├── MissingExtra         an optional part of topolog is not installed
+        └── LocalBrokerError     the broker on this machine cannot start or stop
+
+Every error names what happened and, in `hint`, what to do about it. `code` is stable; the text is for people.
+Library errors are translated at the file that owns the library.
+"""
+
+from collections.abc import Mapping
+
+
+class TopologError(Exception):
+    """Parent of every error that topolog raises on purpose."""
+
+    code = "error"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".strip()
+
+
+class Retriable(TopologError):
+    code = "retriable"
+
+
+class Unreachable(Retriable):
+    code = "unreachable"
+
+
+class Fenced(Retriable):
+    """The node holds no valid lease: it must not answer. `retry_after_ms` is an estimate for callers."""
+
+    code = "fenced"
+
+    def __init__(self, message: str, *, retry_after_ms: int, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after_ms = retry_after_ms
+
+
+class NotCaughtUp(Retriable):
+    code = "not_caught_up"
+
+
+class OutcomeUnknown(Retriable):
+    """A request went out and no outcome came back in time: ask again with `request_id`, never send it as new."""
+
+    code = "outcome_unknown"
+
+    def __init__(self, message: str, *, request_id: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.request_id = request_id
+
+
+class Permanent(TopologError):
+    code = "permanent"
+
+
+class Refused(Permanent):
+    """A rule says no. `code` is stable, `rule` names the rule in the reference, `facts` are the evidence."""
+
+    def __init__(
+        self, code: str, rule: str, message: str, facts: Mapping[str, str] | None = None, *, hint: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+        self.rule = rule
+        self.facts: dict[str, str] = dict(facts or {})
+
+
+class MergeConflict(Refused):
+    """Two definitions of one type contradict each other; `facts` holds both sides of the contradiction."""
+
+    def __init__(self, rule: str, message: str, facts: Mapping[str, str]) -> None:
+        super().__init__("METADATA_CONFLICT", rule, message, facts)
+
+
+class BadInput(Permanent):
+    code = "bad_input"
+
+
+class NotFound(Permanent):
+    code = "not_found"
+
+
+class Gone(Permanent):
+    code = "gone"
+
+
+class Undecodable(Permanent):
+    code = "undecodable"
+
+
+class LogDiverged(Permanent):
+    code = "log_diverged"
+
+
+class Poisoned(Permanent):
+    code = "poisoned"
+
+
+class LeftCluster(Permanent):
+    code = "left_cluster"
+
+
+class DamagedStore(Permanent):
+    code = "damaged_store"
+
+
+class MissingExtra(Permanent):
+    code = "missing_extra"
+
+
+class LocalBrokerError(Permanent):
+    code = "local_broker"

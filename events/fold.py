@@ -1,0 +1,224 @@
+"""The one fold: which records of `decisions` count, and what they change. Every reader of the log is made of it.
+
+Threats. Two coordinators append at once; a deposed one's sends arrive minutes late, twice, or only in part; a send
+fails in the middle of a set; a foreign program writes into the topic; the log is cut short or swapped for a copy.
+
+Invariant (K3). What is accepted of a term is a prefix of what its coordinator decided, in whole sets; all readers
+accept the same records, wherever they stop and start.
+
+Argument. A record is judged by its stamp alone, before its value is decoded, against a header that the accepted
+records before it have made. A term opens with the first record of a term higher than all before; within it only the
+next sequence is accepted, a repeat is ignored, and the first gap closes the term for good, so nothing behind a lost
+record ever counts. A set cut short by the end of its term never happened. Each stamp carries the chain hash before it:
+if that is not the reader's own, the log is not the one the reader has folded, and the reader stops.
+
+A kept record is decoded and folded, or the reader stops with its position, fingerprint and reason (K8): skipping it
+would make this reader's state differ from every other's.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from topolog.events import membership, metadata, requests, terms
+from topolog.events.codec import CODEC, Codec, Decision, describe_prefix
+from topolog.events.errors import LogDiverged, Poisoned, Undecodable
+from topolog.events.ids import NOWHERE, Place, Position, Term
+from topolog.events.stamp import NO_CHAIN, InputOffset, Stamp, chain_after, decode_stamp
+from topolog.events.state import State
+
+
+class Ignored(Enum):
+    """Why a record does not count."""
+
+    NO_STAMP = "it has no stamp"
+    FOREIGN_LOG = "it belongs to another log"
+    OLD_TERM = "its term is over"
+    CLOSED_TERM = "its term was closed by a gap or by its own end"
+    TERM_NOT_STARTED = "its term has not started"
+    REPEAT = "it stands in the log already"
+    GAP = "a record before it is missing, which closes its term"
+
+
+class Header(msgspec.Struct, frozen=True):
+    """All the fold must know to judge the next record. `inputs` is how far the accepted sets have read each input."""
+
+    log_id: bytes | None = None
+    term: Term = Term(0)
+    next_sequence: int = 0
+    closed: bool = False
+    position: Position = NOWHERE
+    chain: bytes = NO_CHAIN
+    inputs: tuple[InputOffset, ...] = ()
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """One record of a whole accepted set, not yet decoded."""
+
+    place: Place
+    stamp: Stamp
+    stamp_bytes: bytes
+    value: bytes
+
+
+class Folded(msgspec.Struct, frozen=True):
+    """One decision that has been folded."""
+
+    place: Place
+    stamp: Stamp
+    event: Decision
+
+
+class Judge:
+    """Accepts whole sets of records by their stamps (K3); never looks at a value."""
+
+    def __init__(self, header: Header = Header()) -> None:  # noqa: B008 (frozen value)
+        self.header = header
+        self._open: list[Accepted] = []
+
+    def judge(self, stamp_bytes: bytes | None, value: bytes) -> list[Accepted] | Ignored:
+        """The whole set this record completes, nothing yet while its set is open, or why it does not count.
+
+        Raises LogDiverged if the record is next in order but does not continue the chain.
+        """
+        try:
+            stamp = decode_stamp(stamp_bytes or b"")
+        except Undecodable:
+            return Ignored.NO_STAMP
+        assert stamp_bytes is not None
+        refusal = self._refusal(stamp)
+        if refusal is not None:
+            return refusal
+        accepted = self._extend(stamp, stamp_bytes, value)
+        self._open.append(accepted)
+        self.header = msgspec.structs.replace(self.header, next_sequence=stamp.sequence + 1)
+        return self._close_set(stamp) if stamp.index + 1 == stamp.size else []
+
+    def end_term(self) -> None:
+        """The term's own end has been folded: nothing more of it counts."""
+        self.header = msgspec.structs.replace(self.header, closed=True)
+
+    def _refusal(self, stamp: Stamp) -> Ignored | None:
+        header = self.header
+        if header.log_id is None:
+            return None if _opens_log(stamp) else Ignored.FOREIGN_LOG
+        if stamp.log_id != header.log_id:
+            return Ignored.FOREIGN_LOG
+        if stamp.term < header.term:
+            return Ignored.OLD_TERM
+        if stamp.term > header.term:
+            return None if _opens_term(stamp) else Ignored.TERM_NOT_STARTED
+        if header.closed:
+            return Ignored.CLOSED_TERM
+        if stamp.sequence < header.next_sequence:
+            return Ignored.REPEAT
+        if stamp.sequence > header.next_sequence:
+            self._open.clear()
+            self.end_term()
+            return Ignored.GAP
+        return None
+
+    def _extend(self, stamp: Stamp, stamp_bytes: bytes, value: bytes) -> Accepted:
+        if stamp.sequence == 0:
+            self._open.clear()
+            self.header = msgspec.structs.replace(self.header, log_id=stamp.log_id, term=stamp.term, closed=False)
+        before = self._open[-1].place if self._open else None
+        chain = before.chain if before else self.header.chain
+        if stamp.sequence and stamp.chain != chain:
+            raise LogDiverged(
+                f"After position {self.header.position} the log continues another history: record {stamp.sequence} of "
+                f"term {stamp.term} follows {stamp.chain.hex()}, this reader has {chain.hex()}.",
+                hint="The log was cut short, swapped for a copy or forked. Compare it with a backup before going on.",
+            )
+        if stamp.index != len(self._open) or (self._open and stamp.size != self._open[0].stamp.size):
+            raise LogDiverged(f"Record {stamp.sequence} of term {stamp.term} does not continue the set it stands in.")
+        position = Position(self.header.position + len(self._open) + 1)
+        return Accepted(Place(position, chain_after(chain, stamp_bytes, value), stamp.term), stamp, stamp_bytes, value)
+
+    def _close_set(self, stamp: Stamp) -> list[Accepted]:
+        whole, self._open = self._open, []
+        last = whole[-1].place
+        self.header = msgspec.structs.replace(
+            self.header,
+            position=last.position,
+            chain=last.chain,
+            inputs=stamp.inputs or self.header.inputs,
+            closed=self.header.position == NOWHERE,
+        )
+        return whole
+
+
+def _opens_log(stamp: Stamp) -> bool:
+    return stamp.term == 0 and stamp.sequence == 0 and stamp.size == 1
+
+
+def _opens_term(stamp: Stamp) -> bool:
+    return stamp.sequence == 0 and stamp.size == 1
+
+
+_EVOLVE: dict[type, Callable[[State, Any, Place], None]] = {
+    event: protocol.evolve
+    for protocol, events in (
+        (terms, terms.TermEvent),
+        (requests, requests.RequestEvent),
+        (membership, membership.MembershipEvent),
+        (metadata, metadata.MetadataEvent),
+    )
+    for event in events.__args__
+}
+
+
+def evolve(state: State, event: Decision, place: Place) -> None:
+    """Fold one event into the state: total, never refuses; an assertion that fails is a poisoned log."""
+    _EVOLVE[type(event)](state, event, place)
+
+
+class Fold:
+    """A reader of the log: the judge, and the state that the accepted sets have made."""
+
+    def __init__(self, state: State | None = None, header: Header = Header(), codec: Codec = CODEC) -> None:  # noqa: B008 (frozen value)
+        self.state = state or State()
+        self._judge = Judge(header)
+        self._codec = codec
+
+    @property
+    def header(self) -> Header:
+        return self._judge.header
+
+    def read(self, stamp: bytes | None, value: bytes) -> list[Folded] | Ignored:
+        """Fold one record: the decisions of the set it completes, [] while the set is open, or why it is ignored.
+
+        Raises Poisoned for an accepted record that cannot be decoded or folded, LogDiverged as `Judge.judge` does.
+        """
+        verdict = self._judge.judge(stamp, value)
+        if isinstance(verdict, Ignored):
+            return verdict
+        return [self._fold(accepted) for accepted in verdict]
+
+    def _fold(self, accepted: Accepted) -> Folded:
+        place = accepted.place
+        try:
+            event = self._codec.decode(accepted.value)
+            _check_opening(event, accepted.stamp)
+            evolve(self.state, event, place)  # type: ignore[arg-type]  # a request here is a KeyError, hence poisoned
+        except (Undecodable, AssertionError, KeyError) as error:
+            raise Poisoned(
+                f"The decision at position {place.position} ({describe_prefix(accepted.value)}) cannot be folded: "
+                f"{error}",
+                hint="This reader stops here. A newer version may know the record; see the runbook on poisoned logs.",
+            ) from error
+        if isinstance(event, terms.TermEnded):
+            self._judge.end_term()
+        return Folded(place, accepted.stamp, event)  # type: ignore[arg-type]  # evolve has a function only for these
+
+
+def _check_opening(event: object, stamp: Stamp) -> None:
+    """A log opens with LogStarted, a term with its own TermStarted, and neither stands anywhere else."""
+    if stamp.sequence:
+        assert not isinstance(event, terms.LogStarted | terms.TermStarted), "a term starts in the middle of a term"
+    elif stamp.term:
+        assert isinstance(event, terms.TermStarted) and event.term == stamp.term, "a term opens without TermStarted"
+    else:
+        assert isinstance(event, terms.LogStarted) and event.log_id == stamp.log_id, "a log opens without LogStarted"

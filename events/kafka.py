@@ -1,0 +1,257 @@
+"""The log on Apache Kafka: the only file that imports confluent_kafka, and where its errors become ours.
+
+Three settings matter more than they look. `partitioner=murmur2_random`: librdkafka's default sends a key to another
+partition than Java, faust and aiokafka do. `fetch.queue.backoff.ms=1`: the default of a second starves a reader that
+drains its queue. `enable.partition.eof`: the only proof of having read to the end of a partition.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from topolog.events.errors import BadInput, LogDiverged, Unreachable
+from topolog.events.ids import Offset
+from topolog.events.log import Entry, Headers, OnDelivery, Partition
+from topolog.events.topics import RECORD_BYTES_MAX, Topic, TopicPlan, topic_name
+
+KafkaSettings = Mapping[str, str]
+"""librdkafka's own settings, passed through to every client; `bootstrap.servers` is the one that must be there."""
+
+REACH_TIMEOUT_S = 10.0
+"""How long a broker may be silent before a command says that it cannot be reached."""
+
+_BATCH_MAX = 500
+_LOGGER = logging.getLogger("topolog.kafka")
+_LOGGER.setLevel(logging.CRITICAL)  # librdkafka repeats itself once a second while a broker is away; we say it once
+
+
+class KafkaReader:
+    """One consumer without a group, with every partition a process reads, polled by one thread."""
+
+    def __init__(self, settings: KafkaSettings, cluster: str) -> None:
+        self._names = {topic_name(cluster, topic): topic for topic in Topic}
+        self._at_end: dict[Partition, bool] = {}
+        self._cluster = cluster
+        self._consumer = Consumer(
+            {
+                **settings,
+                "group.id": f"topolog.{cluster}.reader",
+                "enable.auto.commit": "false",
+                "enable.auto.offset.store": "false",
+                "auto.offset.reset": "error",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": "true",
+                "fetch.queue.backoff.ms": "1",
+                "fetch.min.bytes": "1",
+                "reconnect.backoff.max.ms": "1000",
+                "topic.metadata.refresh.fast.interval.ms": "100",
+            },
+            logger=_LOGGER,
+        )
+
+    def assign(self, starts: Mapping[Partition, Offset | None]) -> None:
+        self._at_end = dict.fromkeys(starts, False)
+        self._consumer.assign(
+            [
+                TopicPartition(
+                    topic_name(self._cluster, topic), number, OFFSET_BEGINNING if start is None else int(start)
+                )
+                for (topic, number), start in starts.items()
+            ]
+        )
+
+    def poll(self, timeout_s: float) -> list[Entry]:
+        # consume(n, timeout) waits for n records or the full timeout, so wait with poll and drain with consume.
+        first = self._consumer.poll(timeout_s)
+        if first is None:
+            return []
+        messages = [first, *self._consumer.consume(_BATCH_MAX, 0)]
+        return [entry for message in messages if (entry := self._entry(message)) is not None]
+
+    def at_end(self, topic: Topic) -> bool:
+        ends = [at_end for (each, _), at_end in self._at_end.items() if each is topic]
+        return bool(ends) and all(ends)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _entry(self, message: Message) -> Entry | None:
+        error = message.error()
+        if error is not None:
+            self._on_error(message, error)
+            return None
+        partition = (self._names[_text(message.topic())], _number(message.partition()))
+        self._at_end[partition] = False
+        key = message.key()
+        return Entry(
+            *partition,
+            Offset(_number(message.offset())),
+            key.decode("utf-8", "replace") if isinstance(key, bytes) else key,
+            _bytes(message.value()),
+            tuple((name, _bytes(value)) for name, value in _headers(message)),
+            message.timestamp()[1],
+        )
+
+    def _on_error(self, message: Message, error: KafkaError) -> None:
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._at_end[self._names[_text(message.topic())], _number(message.partition())] = True
+        elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            raise LogDiverged(
+                f"{message.topic()} no longer holds the offset this reader stands at: {error.str()}.",
+                hint="The topic was truncated or made again; this reader must not go on.",
+            )
+        elif error.fatal():
+            raise Unreachable(f"The log can no longer be read: {error.str()}.")
+
+
+class KafkaWriter:
+    """One idempotent producer, acks from all in-sync replicas. `linger_ms` trades latency for batches."""
+
+    def __init__(
+        self, settings: KafkaSettings, cluster: str, *, linger_ms: float = 0, timeout_ms: int = 30_000
+    ) -> None:
+        self._names = {topic: topic_name(cluster, topic) for topic in Topic}
+        self._producer = Producer(
+            {
+                **settings,
+                "enable.idempotence": "true",
+                "acks": "all",
+                "partitioner": "murmur2_random",
+                "linger.ms": str(linger_ms),
+                "delivery.timeout.ms": str(timeout_ms),
+                "request.timeout.ms": str(min(timeout_ms, 10_000)),
+                "reconnect.backoff.max.ms": "1000",
+                "topic.metadata.refresh.fast.interval.ms": "100",
+            },
+            logger=_LOGGER,
+        )
+
+    def append(
+        self, topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None
+    ) -> None:
+        size = len(value) + sum(len(name) + len(content) for name, content in headers)
+        if size > RECORD_BYTES_MAX:
+            raise BadInput(f"A record for {topic.short_name} has {size} bytes, the limit is {RECORD_BYTES_MAX}.")
+        try:
+            self._producer.produce(
+                self._names[topic],
+                value,
+                key.encode(),
+                headers=list(headers),
+                on_delivery=None if on_delivery is None else _delivery(on_delivery),
+            )
+        except (BufferError, KafkaException) as error:
+            raise Unreachable(f"{topic.short_name} takes no more records: {error}.") from error
+
+    def serve(self) -> None:
+        self._producer.poll(0)
+
+    def flush(self, timeout_s: float) -> int:
+        return self._producer.flush(timeout_s)
+
+    def close(self) -> None:
+        self._producer.flush(5)
+
+
+class KafkaAdmin:
+    """What `cluster init`, `up` and the tests need of a broker besides reading and writing."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._address = settings.get("bootstrap.servers", "")
+        self._settings = dict(settings)
+        self._admin = AdminClient(dict(settings), logger=_LOGGER)
+
+    def topics(self) -> frozenset[str]:
+        """Names of all topics; raises Unreachable within 10 s, naming the address."""
+        try:
+            return frozenset(self._admin.list_topics(timeout=REACH_TIMEOUT_S).topics)
+        except KafkaException as error:
+            raise Unreachable(
+                f"No Kafka broker answers at {self._address}.",
+                hint="Start one with `topolog broker start`, or set kafka.bootstrap.servers.",
+            ) from error
+
+    def create_topics(self, cluster: str, plans: Iterable[TopicPlan], *, replicas: int = 1) -> tuple[str, ...]:
+        """Make those of the planned topics that are missing; returns their names."""
+        existing = self.topics()
+        missing = [
+            NewTopic(
+                topic_name(cluster, plan.topic),
+                num_partitions=plan.partitions,
+                replication_factor=replicas,
+                config=topic_config(plan, replicas),
+            )
+            for plan in plans
+            if topic_name(cluster, plan.topic) not in existing
+        ]
+        for name, future in self._admin.create_topics(missing).items() if missing else ():
+            try:
+                future.result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise Unreachable(f"Topic {name} cannot be made: {error.args[0].str()}.") from error
+        self.wait_for_leaders(cluster, plans)
+        return tuple(topic.topic for topic in missing)
+
+    def wait_for_leaders(self, cluster: str, plans: Iterable[TopicPlan], timeout_s: float = 30.0) -> None:
+        """Wait until every partition of these topics has a leader: metadata alone does not mean that it can be read."""
+        names = [topic_name(cluster, plan.topic) for plan in plans]
+        deadline = time.monotonic() + timeout_s
+        while True:
+            known = self._admin.list_topics(timeout=REACH_TIMEOUT_S).topics
+            if all(
+                name in known and known[name].partitions and all(p.leader >= 0 for p in known[name].partitions.values())
+                for name in names
+            ):
+                return
+            if time.monotonic() > deadline:
+                raise Unreachable(f"The topics of cluster {cluster!r} have no leaders after {timeout_s:g} s.")
+            time.sleep(0.05)
+
+
+def topic_config(plan: TopicPlan, replicas: int) -> dict[str, str]:
+    """The topic's settings: LogAppendTime, no unclean election, two in-sync replicas where there are three."""
+    return {
+        "retention.ms": str(plan.retention_ms),
+        "retention.bytes": "-1",
+        "cleanup.policy": "delete",
+        "message.timestamp.type": "LogAppendTime",
+        "min.insync.replicas": "2" if replicas > 2 else "1",
+        "unclean.leader.election.enable": "false",
+    }
+
+
+def _delivery(on_delivery: OnDelivery) -> Any:
+    return lambda error, _: on_delivery(None if error is None else error.str())
+
+
+def _headers(message: Message) -> Iterable[tuple[str, bytes | str | None]]:
+    headers = message.headers()
+    return [] if headers is None else headers  # type: ignore[return-value]  # the stub also allows a dict
+
+
+def _bytes(value: bytes | str | None) -> bytes:
+    return value.encode() if isinstance(value, str) else value or b""
+
+
+def _text(value: str | None) -> str:
+    assert value is not None, "librdkafka names the topic of every message"
+    return value
+
+
+def _number(value: int | None) -> int:
+    assert value is not None, "librdkafka numbers the partition and offset of every message"
+    return value

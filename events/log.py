@@ -1,0 +1,194 @@
+"""What topolog needs of a log, and one in memory that behaves as Kafka does.
+
+Everything that reads or writes is given a `LogReader` and a `LogWriter`; `kafka.py` implements them on a broker,
+`InMemoryLog` here for tests, the simulation and users' own tests. The memory log keeps Kafka's habits: one order per
+partition, a record is read back by its own writer like by anybody else, an append is answered later than it is made,
+and the sends of a writer that has been deposed may still land.
+"""
+
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from topolog.events.errors import LogDiverged
+from topolog.events.ids import Offset
+from topolog.events.stamp import HEADER_NAME
+from topolog.events.topics import PARTITIONS, Topic
+
+Partition = tuple[Topic, int]
+Headers = Sequence[tuple[str, bytes]]
+OnDelivery = Callable[[str | None], None]
+"""Called once per append with None when the log has the record, with the error when it will never have it."""
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One record as a log returns it; `appended_at_ms` is the log's own time (UTC), for people and for liveness."""
+
+    topic: Topic
+    partition: int
+    offset: Offset
+    key: str | None
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...]
+    appended_at_ms: int
+
+    @property
+    def stamp(self) -> bytes | None:
+        return next((value for name, value in self.headers if name == HEADER_NAME), None)
+
+
+class LogReader(Protocol):
+    """Reads partitions in order. One thread owns it."""
+
+    def assign(self, starts: Mapping[Partition, Offset | None]) -> None:
+        """Read these partitions, and no others, from these offsets on; None is the oldest record kept."""
+
+    def poll(self, timeout_s: float) -> list[Entry]:
+        """All records that are there; waits up to `timeout_s` for the first. Raises LogDiverged if an offset is gone
+        and Unreachable if the log cannot be read for good."""
+
+    def at_end(self, topic: Topic) -> bool:
+        """Whether every assigned partition of the topic has been read to its end since its last record."""
+
+    def close(self) -> None: ...
+
+
+class LogWriter(Protocol):
+    """Appends in order per topic. Any thread may append; callbacks run inside `serve` and `flush`."""
+
+    def append(
+        self, topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None
+    ) -> None: ...
+
+    def serve(self) -> None:
+        """Run the callbacks of appends that have been answered."""
+
+    def flush(self, timeout_s: float) -> int:
+        """Wait until all appends are answered, at most `timeout_s`; returns how many are not."""
+
+    def close(self) -> None: ...
+
+
+class _Append(msgspec.Struct, frozen=True):
+    topic: Topic
+    key: str
+    value: bytes
+    headers: Headers
+    on_delivery: OnDelivery | None
+
+
+class InMemoryLog:
+    """A broker in memory: partitions as lists. `now_ms` gives LogAppendTime."""
+
+    def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
+        self._now_ms = now_ms
+        self._partitions: dict[Partition, list[Entry]] = {
+            (topic, number): [] for topic, count in PARTITIONS.items() for number in range(count)
+        }
+
+    def writer(self, *, prompt: bool = True) -> "InMemoryWriter":
+        """A writer whose appends land at once, or, if not `prompt`, when `land` is called."""
+        return InMemoryWriter(self, prompt)
+
+    def reader(self) -> "InMemoryReader":
+        return InMemoryReader(self)
+
+    def entries(self, topic: Topic, partition: int = 0) -> Sequence[Entry]:
+        return self._partitions[topic, partition]
+
+    def put(self, topic: Topic, key: str, value: bytes, headers: Headers = ()) -> Entry:
+        """Append one record; the key decides its partition."""
+        partition = zlib.crc32(key.encode()) % PARTITIONS[topic]
+        entries = self._partitions[topic, partition]
+        entry = Entry(topic, partition, Offset(len(entries)), key, value, tuple(headers), self._now_ms())
+        entries.append(entry)
+        return entry
+
+    def truncate(self, topic: Topic, length: int, partition: int = 0) -> None:
+        """Lose every record from offset `length` on, as a broker that comes back from an older disk does."""
+        del self._partitions[topic, partition][length:]
+
+
+class InMemoryWriter:
+    """A writer with sends in flight: each lands, or fails, when the test says so."""
+
+    def __init__(self, log: InMemoryLog, prompt: bool) -> None:
+        self._log = log
+        self._prompt = prompt
+        self._in_flight: deque[_Append] = deque()
+        self._answers: deque[tuple[OnDelivery, str | None]] = deque()
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._in_flight)
+
+    def append(
+        self, topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None
+    ) -> None:
+        self._in_flight.append(_Append(topic, key, value, tuple(headers), on_delivery))
+        if self._prompt:
+            self.land()
+
+    def land(self, count: int | None = None) -> None:
+        """The oldest `count` sends in flight (all if None) reach the log."""
+        for send in self._take(count):
+            self._log.put(send.topic, send.key, send.value, send.headers)
+            self._answer(send, None)
+
+    def fail(self, count: int | None = None) -> None:
+        """The oldest `count` sends in flight (all if None) are lost for good."""
+        for send in self._take(count):
+            self._answer(send, "lost")
+
+    def serve(self) -> None:
+        while self._answers:
+            on_delivery, error = self._answers.popleft()
+            on_delivery(error)
+
+    def flush(self, timeout_s: float) -> int:
+        self.land()
+        self.serve()
+        return 0
+
+    def close(self) -> None:
+        pass
+
+    def _take(self, count: int | None) -> Iterable[_Append]:
+        return [self._in_flight.popleft() for _ in range(len(self._in_flight) if count is None else count)]
+
+    def _answer(self, send: _Append, error: str | None) -> None:
+        if send.on_delivery:
+            self._answers.append((send.on_delivery, error))
+
+
+class InMemoryReader:
+    """A reader; `batch_max` bounds what one poll returns, so that a test can make it lag."""
+
+    def __init__(self, log: InMemoryLog) -> None:
+        self._log = log
+        self._next: dict[Partition, int] = {}
+        self.batch_max = 1_000_000
+
+    def assign(self, starts: Mapping[Partition, Offset | None]) -> None:
+        self._next = {partition: offset or 0 for partition, offset in starts.items()}
+
+    def poll(self, timeout_s: float) -> list[Entry]:
+        found: list[Entry] = []
+        for partition, start in self._next.items():
+            entries = self._log.entries(*partition)
+            if start > len(entries):
+                raise LogDiverged(f"{partition[0].short_name} ends at {len(entries)}, this reader was at {start}.")
+            taken = entries[start : start + self.batch_max - len(found)]
+            found.extend(taken)
+            self._next[partition] = start + len(taken)
+        return found
+
+    def at_end(self, topic: Topic) -> bool:
+        assigned = [(partition, start) for partition, start in self._next.items() if partition[0] is topic]
+        return bool(assigned) and all(start == len(self._log.entries(*partition)) for partition, start in assigned)
+
+    def close(self) -> None:
+        self._next = {}

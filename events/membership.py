@@ -1,0 +1,302 @@
+"""Membership and leases: who is a member, and which member may still act (DESIGN §4.1).
+
+Threats. A node that is silent may be dead, cut off, or stopped in the middle of an answer; nobody can tell which. If
+the cluster goes on without it, it must not answer from what it knew before; if the cluster waits for it, one dead node
+stops everything. Heartbeats may be late, answers may be lost, clocks are set by hand, coordinators change.
+
+Invariant. Let decision e be in the log by time w. A node that passes its lease check after w + fence_ms has applied e.
+
+Argument. A lease runs fence_ms from the node's *own* reading of its clock, taken before it handed a heartbeat to the
+producer, and counts only once the node has read back from the log the echo (LeasesRenewed) of exactly that heartbeat,
+and therefore applied everything before the echo. A check that passes after w + fence_ms rests on a heartbeat sent after
+w; its echo was decided after the heartbeat was read, hence stands in the log behind e; the node has read up to the
+echo, hence applied e. No acknowledgement, no contact time, no symmetric network and no bound on delays is used, only
+that clocks run at nearly the same rate, which is a part of what margin_ms pays for. So whoever waits proceed_ms =
+fence_ms + margin_ms from its own read-back of e knows: every node has applied e or refuses to serve. Acknowledgements
+only shorten the wait. NodeLeft is logged only when the lease is provably over, so no node outside ever holds one.
+
+The waiting side is `streams/rules/verdict.py`, the holding side `streams/node/lease.py`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from typing import ClassVar
+
+import msgspec
+
+from topolog.events.ids import Incarnation, NodeId, Place, Position, Slot, TopologyVersion
+from topolog.events.requests import Joiner, NodeKind, RequestRef, grant
+from topolog.events.state import Row, State
+from topolog.events.terms import cluster
+
+FENCING = "fencing"
+"""Capability of a node that stops by itself when its lease is over; without it a verdict never presumes."""
+
+
+class LeaveReason(Enum):
+    """Why a node is out. LEFT: it said so. FENCED: its lease ran out in silence. REMOVED: an operator's request.
+    REPLACED: a new process holds the exclusive lock on its data folder."""
+
+    UNKNOWN = "UNKNOWN"
+    LEFT = "LEFT"
+    FENCED = "FENCED"
+    REMOVED = "REMOVED"
+    REPLACED = "REPLACED"
+
+
+class Standing(Enum):
+    MEMBER = "MEMBER"
+    STOPPING = "STOPPING"
+    LEFT = "LEFT"
+
+
+class NodeRow(Row, frozen=True):
+    """A node the cluster has known. `joined_at` orders nodes; the rest is that of its last incarnation."""
+
+    KIND: ClassVar[str] = "node"
+
+    node: NodeId
+    incarnation: Incarnation
+    kind: NodeKind
+    standing: Standing
+    slot: Slot
+    endpoint: str
+    attributes: Mapping[str, str]
+    capabilities: tuple[str, ...]
+    joined_at: Position
+    stopped_at: Position | None = None
+    left_at: Position | None = None
+    left_reason: LeaveReason | None = None
+
+    @property
+    def is_member(self) -> bool:
+        return self.standing is not Standing.LEFT
+
+    @property
+    def holds_lease(self) -> bool:
+        """Whether the node may hold a lease, so that verdicts about metadata ask it."""
+        return self.is_member and self.kind is NodeKind.SERVER
+
+
+class LeaseRow(Row, frozen=True):
+    """The last renewal of one incarnation: `sequence` 0 means none since it joined at `renewed_at`."""
+
+    KIND: ClassVar[str] = "lease"
+    VOLATILE: ClassVar[bool] = True
+
+    node: NodeId
+    incarnation: Incarnation
+    slot: Slot
+    sequence: int
+    renewed_at: Position
+
+
+class WaitingJoinRow(Row, frozen=True):
+    """A join that waits for the lease of the node's former incarnation, under the node's id."""
+
+    KIND: ClassVar[str] = "join"
+
+    request: RequestRef
+    joiner: Joiner
+    former: Incarnation
+    requested_at_ms: int
+    position: Position
+
+
+class Applied(msgspec.Struct, frozen=True):
+    """How far a node has applied: the end of its last whole set, hooks done, and the chain hash there (K9)."""
+
+    log_id: bytes
+    position: Position
+    chain: bytes
+
+
+class Blocked(msgspec.Struct, frozen=True):
+    """The node cannot apply the decision at `position`."""
+
+    position: Position
+    code: str
+    message: str
+
+
+class Heartbeat(msgspec.Struct, frozen=True):
+    """Sign of life, acknowledgement and release in one; `sequence` counts from 1 within the incarnation.
+
+    `fenced`: the sender holds no valid lease now and asks for its echo at once. `release`: this incarnation has stopped
+    serving for good; nothing of it follows.
+    """
+
+    node: NodeId
+    incarnation: Incarnation
+    sequence: int
+    applied: Applied
+    drained: Position
+    blocked: Blocked | None
+    capabilities: tuple[str, ...]
+    fenced: bool
+    release: bool
+
+
+class NodeJoined(msgspec.Struct, frozen=True):
+    request: RequestRef
+    joiner: Joiner
+    slot: Slot
+    topology_version: TopologyVersion
+
+
+class JoinWaiting(msgspec.Struct, frozen=True):
+    """`waiting` is no outcome: the request gets one when its row is removed."""
+
+    waiting: RequestRef
+    joiner: Joiner
+    former: Incarnation
+    requested_at_ms: int
+
+
+class JoinWithdrawn(msgspec.Struct, frozen=True):
+    """A waiting join is over without a member: its refusal stands in the same set."""
+
+    node: NodeId
+
+
+class LeasesRenewed(msgspec.Struct, frozen=True):
+    """The newest heartbeat of each member whose sequence grew, packed by `pack_renewals`."""
+
+    renewals: bytes
+
+
+class LeaseStopped(msgspec.Struct, frozen=True):
+    """No renewal of this incarnation follows; it leaves when its lease is provably over."""
+
+    request: RequestRef
+    node: NodeId
+    incarnation: Incarnation
+    reason: LeaveReason
+
+
+class NodeLeft(msgspec.Struct, frozen=True):
+    """The incarnation's lease is over: `last_sequence` was its last renewal, read back at `renewed_at`."""
+
+    node: NodeId
+    incarnation: Incarnation
+    reason: LeaveReason
+    last_sequence: int
+    renewed_at: Position
+    topology_version: TopologyVersion
+
+
+MembershipEvent = NodeJoined | JoinWaiting | JoinWithdrawn | LeasesRenewed | LeaseStopped | NodeLeft
+
+
+def members(state: State) -> Iterator[NodeRow]:
+    return (row for _, row in state.rows(NodeRow) if row.is_member)
+
+
+def lease_of(state: State, node: NodeRow) -> LeaseRow:
+    row = state.get(LeaseRow, str(node.slot))
+    assert row is not None, f"member {node.node} has no lease row"
+    return row
+
+
+def evolve(state: State, event: MembershipEvent, place: Place) -> None:
+    match event:
+        case NodeJoined():
+            _join(state, event, place)
+        case JoinWaiting():
+            row = WaitingJoinRow(event.waiting, event.joiner, event.former, event.requested_at_ms, place.position)
+            state.put(event.joiner.node, row)
+        case JoinWithdrawn():
+            state.drop(WaitingJoinRow, event.node)
+        case LeasesRenewed():
+            _renew(state, event, place)
+        case LeaseStopped():
+            _stop(state, event, place)
+        case NodeLeft():
+            _leave(state, event, place)
+
+
+def _join(state: State, event: NodeJoined, place: Place) -> None:
+    joiner = event.joiner
+    node = NodeRow(
+        node=NodeId(joiner.node),
+        incarnation=Incarnation(joiner.incarnation),
+        kind=joiner.kind,
+        standing=Standing.MEMBER,
+        slot=event.slot,
+        endpoint=joiner.endpoint,
+        attributes=joiner.attributes,
+        capabilities=joiner.capabilities,
+        joined_at=place.position,
+    )
+    state.put(node.node, node)
+    state.put(str(node.slot), LeaseRow(node.node, node.incarnation, node.slot, 0, place.position))
+    state.drop(WaitingJoinRow, node.node)
+    next_slot = Slot(event.slot + 1)
+    state.put("", msgspec.structs.replace(cluster(state), next_slot=next_slot, topology_version=event.topology_version))
+    grant(state, event.request, place, f"node {node.node}")
+
+
+def _renew(state: State, event: LeasesRenewed, place: Place) -> None:
+    for slot, growth in unpack_renewals(event.renewals):
+        lease = state.get(LeaseRow, str(slot))
+        assert lease is not None, f"a renewal names slot {slot}, which no member holds"
+        renewed = msgspec.structs.replace(lease, sequence=lease.sequence + growth, renewed_at=place.position)
+        state.put(str(slot), renewed)
+
+
+def _stop(state: State, event: LeaseStopped, place: Place) -> None:
+    row = state.get(NodeRow, event.node)
+    assert row is not None and row.incarnation == event.incarnation
+    stopping = msgspec.structs.replace(
+        row, standing=Standing.STOPPING, stopped_at=place.position, left_reason=event.reason
+    )
+    state.put(event.node, stopping)
+    grant(state, event.request, place, f"node {event.node}")
+
+
+def _leave(state: State, event: NodeLeft, place: Place) -> None:
+    row = state.get(NodeRow, event.node)
+    assert row is not None and row.incarnation == event.incarnation
+    left = msgspec.structs.replace(row, standing=Standing.LEFT, left_at=place.position, left_reason=event.reason)
+    state.put(event.node, left)
+    state.drop(LeaseRow, str(row.slot))
+    state.put("", msgspec.structs.replace(cluster(state), topology_version=event.topology_version))
+
+
+def pack_renewals(growths: Iterable[tuple[Slot, int]]) -> bytes:
+    """(slot, growth of the sequence) pairs as varint deltas: about two bytes a member. Slots must ascend."""
+    packed = bytearray()
+    before = -1
+    for slot, growth in growths:
+        assert slot > before and growth > 0
+        _put_varint(packed, slot - before)
+        _put_varint(packed, growth)
+        before = slot
+    return bytes(packed)
+
+
+def unpack_renewals(packed: bytes) -> list[tuple[Slot, int]]:
+    """The pairs that `pack_renewals` packed."""
+    numbers = list(_varints(packed))
+    slot, pairs = -1, []
+    for delta, growth in zip(numbers[::2], numbers[1::2], strict=True):
+        slot += delta
+        pairs.append((Slot(slot), growth))
+    return pairs
+
+
+def _put_varint(packed: bytearray, number: int) -> None:
+    while number > 0x7F:
+        packed.append(number & 0x7F | 0x80)
+        number >>= 7
+    packed.append(number)
+
+
+def _varints(packed: bytes) -> Iterator[int]:
+    number = shift = 0
+    for byte in packed:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            yield number
+            number = shift = 0

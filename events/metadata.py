@@ -1,0 +1,248 @@
+"""Metadata agreement: one definition of each type, the same everywhere (DESIGN §4.2, metadata-agreement.md).
+
+Threats. Two services write rows of one type with contradicting fields; a reader meets a schema that nobody has told it
+of; a proposer is told "accepted" while some node still answers from the definition before; a node that returns brings
+back a type that was removed.
+
+Invariant. Each type has a pending version P and an accepted version A, A <= P. A version, once proposed, is never taken
+back and belongs to one proposal. Accepted at A means: every server that may answer has applied A.
+
+Argument. A proposal is merged into the *pending* content by the coordinator and logged merged, so versions follow the
+order of the log, every reader holds identical content at each version, and a conflict is refused before it gets a
+number. Acceptance is the verdict of `streams/rules/verdict.py` at the proposal's position: each server holding a lease
+has applied it, or provably serves nothing. Numbers never restart: a removal leaves its last version as a floor, and
+content based on a version at or below the floor is refused.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import msgspec
+
+from topolog.events.ids import Place, Position, TypeId, Version
+from topolog.events.object_types import ObjectType, field_id, merge, schema_id, type_id
+from topolog.events.requests import OutcomeRow, RequestRef, Status, grant, record_outcome
+from topolog.events.state import Row, State
+
+__all__ = [
+    "Evidence",
+    "FloorRow",
+    "MetadataEvent",
+    "MetadataRemoveAccepted",
+    "MetadataRemoveProposed",
+    "MetadataUpdateAccepted",
+    "MetadataUpdateProposed",
+    "MetadataUpdateRejected",
+    "ObjectType",
+    "ProposalRow",
+    "RemovalRow",
+    "TypeRow",
+    "evolve",
+    "field_id",
+    "floor_of",
+    "merge",
+    "schema_id",
+    "type_id",
+    "type_row",
+]
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """Why a verdict was PROCEED: who had applied, released or left, and who was presumed fenced after the wait."""
+
+    applied: tuple[str, ...] = ()
+    released: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    presumed_fenced: tuple[str, ...] = ()
+
+
+class TypeRow(Row, frozen=True):
+    """One type, under its id. `accepted` is None until its first version is accepted."""
+
+    KIND: ClassVar[str] = "type"
+
+    type_id: TypeId
+    name: str
+    accepted_version: Version
+    accepted: ObjectType | None
+    accepted_at: Position | None
+    evidence: Evidence | None
+    pending_version: Version
+    pending: ObjectType
+    proposed_at: Position
+    removing: bool = False
+
+
+class ProposalRow(Row, frozen=True):
+    """A version that is proposed and not yet accepted, under `<type id>/<version>`."""
+
+    KIND: ClassVar[str] = "proposal"
+
+    type_id: TypeId
+    name: str
+    version: Version
+    definition: ObjectType
+    position: Position
+    request: str
+
+
+class RemovalRow(Row, frozen=True):
+    """A removal that is proposed and not yet accepted, under the type's id."""
+
+    KIND: ClassVar[str] = "removal"
+
+    type_id: TypeId
+    name: str
+    position: Position
+
+
+class FloorRow(Row, frozen=True):
+    """A removed type: content based on `version` or lower never comes back (repairs X5)."""
+
+    KIND: ClassVar[str] = "type-floor"
+
+    name: str
+    version: Version
+    removed_at: Position
+
+
+class MetadataUpdateProposed(msgspec.Struct, frozen=True):
+    """`definition` is the merged content of `version`. `request` is None for a type that a joining node declared."""
+
+    request: RequestRef | None
+    type_name: str
+    version: Version
+    definition: ObjectType
+
+
+class MetadataUpdateRejected(msgspec.Struct, frozen=True):
+    """Both sides of the contradiction: `current` is the pending content."""
+
+    request: RequestRef
+    type_name: str
+    code: str
+    rule: str
+    message: str
+    facts: Mapping[str, str]
+    current: ObjectType
+    proposed: ObjectType
+
+
+class MetadataUpdateAccepted(msgspec.Struct, frozen=True):
+    """Cumulative: every pending version of the type up to `version` is accepted."""
+
+    type_name: str
+    version: Version
+    evidence: Evidence
+
+
+class MetadataRemoveProposed(msgspec.Struct, frozen=True):
+    request: RequestRef
+    type_name: str
+    version: Version
+
+
+class MetadataRemoveAccepted(msgspec.Struct, frozen=True):
+    type_name: str
+    floor: Version
+    evidence: Evidence
+
+
+MetadataEvent = (
+    MetadataUpdateProposed
+    | MetadataUpdateRejected
+    | MetadataUpdateAccepted
+    | MetadataRemoveProposed
+    | MetadataRemoveAccepted
+)
+
+
+def type_row(state: State, name: str) -> TypeRow | None:
+    """The row of the type whose id is that of `name`; its own name may differ (two names with one hash, M2)."""
+    return state.get(TypeRow, str(type_id(name)))
+
+
+def floor_of(state: State, name: str) -> Version:
+    """The highest version of a removed type of this name, 0 if there was none."""
+    row = state.get(FloorRow, str(type_id(name)))
+    return row.version if row else Version(0)
+
+
+def evolve(state: State, event: MetadataEvent, place: Place) -> None:
+    match event:
+        case MetadataUpdateProposed():
+            _propose(state, event, place)
+        case MetadataUpdateRejected():
+            _reject(state, event, place)
+        case MetadataUpdateAccepted():
+            _accept(state, event, place)
+        case MetadataRemoveProposed():
+            _start_removal(state, event, place)
+        case MetadataRemoveAccepted():
+            _remove(state, event, place)
+
+
+def _propose(state: State, event: MetadataUpdateProposed, place: Place) -> None:
+    id, position = type_id(event.type_name), place.position
+    before = state.get(TypeRow, str(id))
+    if before is None:
+        row = TypeRow(id, event.type_name, Version(0), None, None, None, event.version, event.definition, position)
+    else:
+        row = msgspec.structs.replace(
+            before, pending_version=event.version, pending=event.definition, proposed_at=position
+        )
+    state.put(str(id), row)
+    request = str(event.request or "")
+    proposal = ProposalRow(id, event.type_name, event.version, event.definition, position, request)
+    state.put(f"{id}/{event.version}", proposal)
+    if event.request:
+        grant(state, event.request, place, f"type {event.type_name}", event.version)
+
+
+def _reject(state: State, event: MetadataUpdateRejected, place: Place) -> None:
+    ref = event.request
+    outcome = OutcomeRow(
+        requester=ref.requester,
+        sequence=ref.sequence,
+        digest=ref.digest,
+        subject=f"type {event.type_name}",
+        status=Status.REFUSED,
+        position=place.position,
+        code=event.code,
+        rule=event.rule,
+        message=event.message,
+        facts=event.facts,
+    )
+    record_outcome(state, outcome)
+
+
+def _accept(state: State, event: MetadataUpdateAccepted, place: Place) -> None:
+    row = type_row(state, event.type_name)
+    assert row is not None and row.accepted_version < event.version <= row.pending_version
+    proposal = state.get(ProposalRow, f"{row.type_id}/{event.version}")
+    assert proposal is not None
+    accepted = msgspec.structs.replace(
+        row,
+        accepted_version=event.version,
+        accepted=proposal.definition,
+        accepted_at=place.position,
+        evidence=event.evidence,
+    )
+    state.put(str(row.type_id), accepted)
+    for version in range(row.accepted_version + 1, event.version + 1):
+        state.drop(ProposalRow, f"{row.type_id}/{version}")
+
+
+def _start_removal(state: State, event: MetadataRemoveProposed, place: Place) -> None:
+    row = type_row(state, event.type_name)
+    assert row is not None
+    state.put(str(row.type_id), msgspec.structs.replace(row, removing=True))
+    state.put(str(row.type_id), RemovalRow(row.type_id, row.name, place.position))
+    grant(state, event.request, place, f"type {row.name}", event.version)
+
+
+def _remove(state: State, event: MetadataRemoveAccepted, place: Place) -> None:
+    key = str(type_id(event.type_name))
+    state.drop(TypeRow, key)
+    state.drop(RemovalRow, key)
+    state.put(key, FloorRow(event.type_name, event.floor, place.position))

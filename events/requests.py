@@ -1,0 +1,270 @@
+"""What can be asked of the cluster, and the one outcome each request gets (K7).
+
+Threat: a caller that never hears back and asks again. A request therefore has an id, (requester, sequence), chosen by
+the caller before it is sent; the first decision about it is its outcome for ever, a repeat gets that outcome and no
+second effect, other content under the same id is refused. Kept are, per requester, the highest sequence and the
+outcomes of the last 64 sequences; a requester that has been idle for a day is forgotten by a decision.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import ClassVar
+
+import msgspec
+
+from topolog.events.ids import Place, Position
+from topolog.events.object_types import ObjectType
+from topolog.events.state import Row, State
+
+OUTCOMES_KEPT = 64
+IDLE_REQUESTER_MS = 24 * 3_600_000
+
+
+class NodeKind(Enum):
+    """A SERVER holds a lease and counts for verdicts; a CLIENT only reads and asks."""
+
+    UNKNOWN = "UNKNOWN"
+    SERVER = "SERVER"
+    CLIENT = "CLIENT"
+
+
+class RequestId(msgspec.Struct, frozen=True):
+    """`requester` is unique to one process life, `sequence` counts its requests from 1."""
+
+    requester: str
+    sequence: int
+
+    def __str__(self) -> str:
+        return f"{self.requester}/{self.sequence}"
+
+    @classmethod
+    def parse(cls, text: str) -> "RequestId":
+        """The id written as `requester/sequence`; ValueError for anything else."""
+        requester, slash, sequence = text.rpartition("/")
+        if not slash or not requester:
+            raise ValueError(f"{text!r} is no request id; one looks like `cli-4f2a/3`.")
+        return cls(requester, int(sequence))
+
+
+class RequestRef(msgspec.Struct, frozen=True):
+    """A request id with the digest (8 bytes) of the request's content, as decisions carry it."""
+
+    requester: str
+    sequence: int
+    digest: bytes
+
+    def __str__(self) -> str:
+        return f"{self.requester}/{self.sequence}"
+
+
+class DeclaredType(msgspec.Struct, frozen=True):
+    """A type a joining node already knows, and the version it knew it at; 0 when it defines the type anew."""
+
+    definition: ObjectType
+    version: int
+
+
+class Joiner(msgspec.Struct, frozen=True):
+    """A process that wants to be a member. `exclusive`: it holds the lock on its node's data folder."""
+
+    node: str
+    incarnation: int
+    kind: NodeKind
+    endpoint: str
+    attributes: Mapping[str, str]
+    capabilities: tuple[str, ...]
+    exclusive: bool
+    types: tuple[DeclaredType, ...] = ()
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What every request says: its id, the log it is meant for, who asks and why."""
+
+    id: RequestId
+    log_id: bytes
+    actor: str
+    reason: str
+
+
+class JoinRequested(Request, frozen=True):
+    joiner: Joiner
+
+
+class NodeRemovalRequested(Request, frozen=True):
+    node: str
+
+
+class UpdateRequested(Request, frozen=True):
+    """Proposal to add `definition` to the type of its name, built on `based_on`, the version its maker had seen."""
+
+    definition: ObjectType
+    based_on: int
+    node: str | None = None
+    incarnation: int | None = None
+
+
+class TypeRemovalRequested(Request, frozen=True):
+    type_name: str
+
+
+AnyRequest = JoinRequested | NodeRemovalRequested | UpdateRequested | TypeRemovalRequested
+
+
+class RequestRefused(msgspec.Struct, frozen=True):
+    request: RequestRef
+    subject: str
+    code: str
+    rule: str
+    message: str
+    facts: Mapping[str, str]
+
+
+class RequestUnchanged(msgspec.Struct, frozen=True):
+    """Nothing to do: what was asked holds already. `version` is the type's pending version, if a type was meant."""
+
+    request: RequestRef
+    subject: str
+    version: int | None
+
+
+class RequestersForgotten(msgspec.Struct, frozen=True):
+    requesters: tuple[str, ...]
+
+
+RequestEvent = RequestRefused | RequestUnchanged | RequestersForgotten
+
+
+class Status(Enum):
+    GRANTED = "GRANTED"
+    REFUSED = "REFUSED"
+    UNCHANGED = "UNCHANGED"
+
+
+class OutcomeRow(Row, frozen=True):
+    """The one outcome of one request. `subject` is what it was about, as `type Customer`; `version` a type's."""
+
+    KIND: ClassVar[str] = "request"
+
+    requester: str
+    sequence: int
+    digest: bytes
+    subject: str
+    status: Status
+    position: Position
+    version: int | None = None
+    code: str = ""
+    rule: str = ""
+    message: str = ""
+    facts: Mapping[str, str] = {}
+
+
+class RequesterRow(Row, frozen=True):
+    """How far one requester has come: `highest` sequence seen and the position of its last outcome."""
+
+    KIND: ClassVar[str] = "requester"
+
+    highest: int
+    last_at: Position
+
+
+def subject_of(request: AnyRequest) -> str:
+    """What a request is about, in the words of the CLI: `node n3`, `type Customer`."""
+    match request:
+        case JoinRequested():
+            return f"node {request.joiner.node}"
+        case NodeRemovalRequested():
+            return f"node {request.node}"
+        case UpdateRequested():
+            return f"type {request.definition.name}"
+        case TypeRemovalRequested():
+            return f"type {request.type_name}"
+
+
+def outcome_key(requester: str, sequence: int) -> str:
+    return f"{requester}/{sequence:019d}"
+
+
+def outcome_of(state: State, id: RequestId | RequestRef) -> OutcomeRow | None:
+    return state.get(OutcomeRow, outcome_key(id.requester, id.sequence))
+
+
+def is_forgotten(state: State, id: RequestId | RequestRef) -> bool:
+    """Whether an outcome for this id would no longer be kept, so that nobody can say if there was one."""
+    row = state.get(RequesterRow, id.requester)
+    return row is not None and id.sequence <= row.highest - OUTCOMES_KEPT
+
+
+def record_outcome(state: State, row: OutcomeRow) -> None:
+    """Keep the first outcome of a request and drop those that fall out of the window of its requester."""
+    key = outcome_key(row.requester, row.sequence)
+    assert state.get(OutcomeRow, key) is None, f"a second outcome for request {key}"
+    before = state.get(RequesterRow, row.requester)
+    was, highest = (before.highest if before else 0), row.sequence
+    if before:
+        highest = max(was, highest)
+    state.put(key, row)
+    state.put(row.requester, RequesterRow(highest, row.position))
+    for sequence in range(max(1, was - OUTCOMES_KEPT + 1), highest - OUTCOMES_KEPT + 1):
+        if sequence > was:
+            break
+        state.drop(OutcomeRow, outcome_key(row.requester, sequence))
+
+
+def grant(state: State, ref: RequestRef, place: Place, subject: str, version: int | None = None) -> None:
+    """Record that the decision at `place` grants the request."""
+    record_outcome(
+        state,
+        OutcomeRow(ref.requester, ref.sequence, ref.digest, subject, Status.GRANTED, place.position, version),
+    )
+
+
+def refuse(state: State, ref: RequestRef, place: Place, refusal: RequestRefused) -> None:
+    """Record that the decision at `place` refuses the request."""
+    record_outcome(
+        state,
+        OutcomeRow(
+            ref.requester,
+            ref.sequence,
+            ref.digest,
+            refusal.subject,
+            Status.REFUSED,
+            place.position,
+            None,
+            refusal.code,
+            refusal.rule,
+            refusal.message,
+            refusal.facts,
+        ),
+    )
+
+
+def evolve(state: State, event: RequestEvent, place: Place) -> None:
+    match event:
+        case RequestRefused():
+            refuse(state, event.request, place, event)
+        case RequestUnchanged():
+            ref = event.request
+            record_outcome(
+                state,
+                OutcomeRow(
+                    ref.requester,
+                    ref.sequence,
+                    ref.digest,
+                    event.subject,
+                    Status.UNCHANGED,
+                    place.position,
+                    event.version,
+                ),
+            )
+        case RequestersForgotten():
+            for requester in event.requesters:
+                _forget(state, requester)
+
+
+def _forget(state: State, requester: str) -> None:
+    row = state.get(RequesterRow, requester)
+    if row is None:
+        return
+    for sequence in range(max(1, row.highest - OUTCOMES_KEPT + 1), row.highest + 1):
+        state.drop(OutcomeRow, outcome_key(requester, sequence))
+    state.drop(RequesterRow, requester)

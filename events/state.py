@@ -1,0 +1,94 @@
+"""The rows of one cluster: what the fold has made of the log so far.
+
+A row is a frozen Struct under (kind, key). Protocols write rows only through `put` and `drop`, so that the journal of
+dirty keys is complete: projections store what it names, the coordinator recomputes deadlines of what it names.
+
+The state hash is the sum mod 2^128 over all rows that are not volatile, so neither the order of changes nor the way
+they are batched matters, and two readers at one position can compare 16 bytes. Volatile rows (lease renewals, several
+a second) have no history and no part in the hash.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from typing import ClassVar, TypeVar
+
+import msgspec
+
+Key = tuple[str, str]
+"""(kind, key) of a row."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """Parent of every row. `KIND` is the row's family, in the state, in stores and in keys shown to people."""
+
+    KIND: ClassVar[str] = ""
+    VOLATILE: ClassVar[bool] = False
+
+
+R = TypeVar("R", bound=Row)
+_MODULUS = 1 << 128
+
+
+class State:
+    """Rows by kind and key, with a journal of dirty keys and an additive hash."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, dict[str, Row]] = {}
+        self._journal: dict[Key, None] = {}
+        self._unhashed: dict[Key, None] = {}
+        self._row_hashes: dict[Key, int] = {}
+        self._hash = 0
+
+    def get(self, kind: type[R], key: str) -> R | None:
+        row = self._rows.get(kind.KIND, {}).get(key)
+        assert row is None or isinstance(row, kind)
+        return row
+
+    def rows(self, kind: type[R]) -> Iterator[tuple[str, R]]:
+        """(key, row) of one kind, in the order in which the keys first appeared."""
+        for key, row in self._rows.get(kind.KIND, {}).items():
+            assert isinstance(row, kind)
+            yield key, row
+
+    def count(self, kind: type[Row]) -> int:
+        return len(self._rows.get(kind.KIND, {}))
+
+    def put(self, key: str, row: Row) -> None:
+        self._rows.setdefault(row.KIND, {})[key] = row
+        self._touch((row.KIND, key), row.VOLATILE)
+
+    def drop(self, kind: type[Row], key: str) -> None:
+        """Remove a row; one that is not there leaves no trace."""
+        if self._rows.get(kind.KIND, {}).pop(key, None) is not None:
+            self._touch((kind.KIND, key), kind.VOLATILE)
+
+    def lookup(self, key: Key) -> Row | None:
+        """The row a journal entry names, or None when it is gone."""
+        return self._rows.get(key[0], {}).get(key[1])
+
+    def drain(self) -> list[Key]:
+        """Keys touched since the last drain, in the order of their first touch."""
+        keys = list(self._journal)
+        self._journal.clear()
+        return keys
+
+    def hash(self) -> bytes:
+        """16 bytes over all rows that are not volatile; cost is that of the rows touched since the last call."""
+        for key in self._unhashed:
+            row = self.lookup(key)
+            after = 0 if row is None else _row_hash(key, row)
+            self._hash = (self._hash - self._row_hashes.pop(key, 0) + after) % _MODULUS
+            if after:
+                self._row_hashes[key] = after
+        self._unhashed.clear()
+        return self._hash.to_bytes(16, "big")
+
+    def _touch(self, key: Key, volatile: bool) -> None:
+        self._journal[key] = None
+        if not volatile:
+            self._unhashed[key] = None
+
+
+def _row_hash(key: Key, row: Row) -> int:
+    encoded = msgspec.msgpack.encode((key, row), order="deterministic")
+    return int.from_bytes(hashlib.blake2b(encoded, digest_size=16).digest(), "big")

@@ -1,0 +1,91 @@
+"""The beginning of a log and the terms of its coordinators: who may append decisions, and on what terms of lease.
+
+Threat: two coordinators that both believe they lead, and a log that is not the one a reader knows. LogStarted gives the
+log its identity once, as record 0; a TermStarted, accepted only if its term is the highest so far, deposes whoever led
+before. Which record is accepted is judged in `fold.py`; this file says what the accepted ones change.
+"""
+
+from typing import ClassVar
+
+import msgspec
+
+from topolog.events.ids import Place, Position, Slot, Term, TopologyVersion
+from topolog.events.state import Row, State
+
+
+class ClusterRow(Row, frozen=True):
+    """The one row about the cluster itself. `fence_ms`, `margin_ms`, `heartbeat_ms` are the lease's terms."""
+
+    KIND: ClassVar[str] = "cluster"
+
+    name: str
+    log_id: str
+    fence_ms: int
+    margin_ms: int
+    heartbeat_ms: int
+    term: Term
+    coordinator: str
+    led_since: Position
+    topology_version: TopologyVersion
+    next_slot: Slot
+
+    @property
+    def proceed_ms(self) -> int:
+        """How long a coordinator waits before it presumes a silent holder fenced (DESIGN §4.1)."""
+        return self.fence_ms + self.margin_ms
+
+
+class LogStarted(msgspec.Struct, frozen=True):
+    log_id: bytes
+    cluster: str
+    fence_ms: int
+    margin_ms: int
+    heartbeat_ms: int
+
+
+class TermStarted(msgspec.Struct, frozen=True):
+    term: int
+    instance: str
+
+
+class TermEnded(msgspec.Struct, frozen=True):
+    term: int
+
+
+TermEvent = LogStarted | TermStarted | TermEnded
+
+
+def cluster(state: State) -> ClusterRow:
+    """The cluster's row; there is one in every state that has folded LogStarted."""
+    row = state.get(ClusterRow, "")
+    assert row is not None, "a decision stands before LogStarted"
+    return row
+
+
+def evolve(state: State, event: TermEvent, place: Place) -> None:
+    match event:
+        case LogStarted():
+            state.put("", _first_row(event))
+        case TermStarted():
+            row = cluster(state)
+            led = msgspec.structs.replace(
+                row, term=Term(event.term), coordinator=event.instance, led_since=place.position
+            )
+            state.put("", led)
+        case TermEnded():
+            state.put("", msgspec.structs.replace(cluster(state), coordinator=""))
+
+
+def _first_row(event: LogStarted) -> ClusterRow:
+    return ClusterRow(
+        name=event.cluster,
+        log_id=event.log_id.hex(),
+        fence_ms=event.fence_ms,
+        margin_ms=event.margin_ms,
+        heartbeat_ms=event.heartbeat_ms,
+        term=Term(0),
+        coordinator="",
+        led_since=Position(0),
+        topology_version=TopologyVersion(0, 0),
+        next_slot=Slot(0),
+    )

@@ -1,0 +1,60 @@
+"""The topics of one managed cluster: names, partitions, policies (DESIGN §1).
+
+Inputs have few partitions on purpose: they carry control traffic. `decisions` has exactly one: its order is the
+arbiter of everything.
+"""
+
+from enum import Enum
+
+import msgspec
+
+from topolog.events.errors import BadInput
+
+_HOUR_MS = 3_600_000
+_DAY_MS = 24 * _HOUR_MS
+_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
+_NAME_LENGTH_MAX = 200
+
+RECORD_BYTES_MAX = 900_000
+"""Largest record we write: librdkafka's own limit is 1,000,000, headers included."""
+
+
+class Topic(Enum):
+    """A topic's short name and the number under which a stamp states how far it was read."""
+
+    DECISIONS = ("decisions", 0)
+    REQUESTS = ("requests", 1)
+    HEARTBEATS = ("heartbeats", 2)
+    DEAD = ("dead", 3)
+
+    def __init__(self, short_name: str, code: int) -> None:
+        self.short_name = short_name
+        self.code = code
+
+
+class TopicPlan(msgspec.Struct, frozen=True):
+    """How a topic must be: `retention_ms` -1 keeps for ever."""
+
+    topic: Topic
+    partitions: int
+    retention_ms: int
+
+
+PLANS = (
+    TopicPlan(Topic.DECISIONS, 1, -1),
+    TopicPlan(Topic.REQUESTS, 1, 7 * _DAY_MS),
+    TopicPlan(Topic.HEARTBEATS, 4, _HOUR_MS),
+    TopicPlan(Topic.DEAD, 1, 30 * _DAY_MS),
+)
+PARTITIONS = {plan.topic: plan.partitions for plan in PLANS}
+BY_CODE = {topic.code: topic for topic in Topic}
+
+
+def topic_name(cluster: str, topic: Topic) -> str:
+    """`topolog.<cluster>.<short name>`, so that prefixed ACLs separate tenants; raises BadInput for a bad name."""
+    if not cluster or len(cluster) > _NAME_LENGTH_MAX or not set(cluster) <= _NAME_CHARACTERS:
+        raise BadInput(
+            f"{cluster!r} cannot be a cluster's name.",
+            hint=f"Use 1 to {_NAME_LENGTH_MAX} letters, digits, dots and hyphens (a topic name is made of it).",
+        )
+    return f"topolog.{cluster}.{topic.short_name}"
