@@ -45,14 +45,14 @@ clean: ## Remove the environment and all caches of this clone
 	@rm -rf $(VENV) dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# A half-made environment has no stamp, so it is made again from the start. The build backend is in the lock too,
+# A half-made environment has no stamp, so its set-up goes on where it ended; a broken one is made anew. The build backend is in the lock too,
 # hence no build isolation: nothing is installed that has no hash.
 $(READY): requirements.lock pyproject.toml
 	@start=$$SECONDS; \
 	rm -f $@; \
 	if command -v uv > /dev/null; then \
 	    echo "set-up 1/3: making $(VENV) with uv"; \
-	    uv venv --quiet --clear --python '>=3.11,<3.14' $(VENV); \
+	    $(BIN)/python -c '' 2> /dev/null || uv venv --quiet --clear --python '>=3.11,<3.14' $(VENV); \
 	    echo "set-up 2/3: installing the locked packages (half a minute the first time)"; \
 	    uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock; \
 	    echo "set-up 3/3: installing topolog, editable"; \
@@ -63,7 +63,7 @@ $(READY): requirements.lock pyproject.toml
 	    done; \
 	    if [ $$python = none ]; then echo "set-up: no Python 3.11, 3.12 or 3.13 on the PATH." >&2; exit 1; fi; \
 	    echo "set-up 1/3: making $(VENV) with $$($$python --version) and pip"; \
-	    $$python -m venv --clear $(VENV); \
+	    $(BIN)/python -m pip --version > /dev/null 2>&1 || $$python -m venv --clear $(VENV); \
 	    echo "set-up 2/3: installing the locked packages (a minute the first time)"; \
 	    $(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --progress-bar off \
 	        --require-hashes --no-deps -r requirements.lock; \
