@@ -32,7 +32,7 @@ bench: $(READY) ## Print the figures of the metadata round
 	@$(BIN)/python tests/benchmarks/metadata_round.py $(ARGS)
 
 again: $(READY) ## Run the tests N times (N=20): what fails now and then, fails here
-	@for run in $$(seq $(N)); do echo "run $$run of $(N)"; $(BIN)/pytest -q $(ARGS); done
+	@for run in $$(seq $(N)); do echo "run $$run of $(N)"; $(BIN)/pytest -q --hypothesis-profile=exploring $(ARGS); done
 
 soak: $(READY) ## Run the simulation over many seeds: make soak ARGS="--seeds 10000"
 	@$(BIN)/topolog simulate $(ARGS)

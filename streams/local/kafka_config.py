@@ -121,10 +121,11 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def decisive_line(lines: Iterable[str]) -> str:
-    """The line that says why Kafka ended: a complaint we know, else the first error, else the last line."""
+    """The line that says why Kafka ended: a complaint we know, else an exception's text, an error, the last line."""
     known = re.compile("|".join(complaint.pattern for complaint in COMPLAINTS))
     kept = [line.strip() for line in lines if line.strip() and not line.startswith("\tat ")]
-    for is_decisive in (known.search, re.compile(r"\b(FATAL|ERROR)\b|Exception|Error:? ").search):
+    exception, error = re.compile(r"^(Caused by: )?[\w.$]+(Exception|Error): ."), re.compile(r"\b(FATAL|ERROR|Error)\b")
+    for is_decisive in (known.search, exception.search, error.search):
         if found := next(filter(is_decisive, kept), None):
             return found
     return kept[-1] if kept else "it wrote nothing"

@@ -1,0 +1,54 @@
+"""What all tests share: one broker for the whole run, a cluster name of one's own, and an order of running."""
+
+import random
+import socket
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import settings
+
+from topolog.streams.local.broker import LocalBroker
+
+# Repeatable by default; `make again` takes new examples in each run. No deadline: a busy machine is not a failure.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("exploring", deadline=None, print_blob=True)
+settings.load_profile("repeatable")
+
+BELOW_EPHEMERAL = range(20_000, 32_000)  # the kernel gives outgoing connections ports above
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that need the broker come last: what is wrong without it is known at once."""
+    items.sort(key=lambda item: "kafka" in getattr(item, "fixturenames", ()))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+@pytest.fixture(scope="session")
+def unused_port() -> Callable[[], int]:
+    """A port that is free together with the next one, as a broker needs them; another one at each call."""
+    candidates = iter(random.sample(BELOW_EPHEMERAL[::2], k=len(BELOW_EPHEMERAL) // 2))
+    return lambda: next(port for port in candidates if _is_free(port) and _is_free(port + 1))
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory, unused_port: Callable[[], int]) -> Iterator[str]:
+    """The address of a real Kafka that lives as long as the test run; every test brings its own cluster name."""
+    broker = LocalBroker(tmp_path_factory.mktemp("kafka") / "data", port=unused_port())
+    with broker.running() as status:
+        yield status.bootstrap
+
+
+@pytest.fixture
+def cluster() -> str:
+    """A cluster name that no other test has, so that tests can share a broker."""
+    return f"test-{uuid.uuid4().hex[:12]}"

@@ -1,0 +1,190 @@
+"""Where settings come from, what refuses them, and what is shown of them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topolog.events.errors import BadInput
+from topolog.settings import Loaded, duration_ms, duration_text, load
+
+Write = Callable[[str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes topolog.toml into the working folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(text: str) -> Path:
+        path = tmp_path / "topolog.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def origin(loaded: Loaded, key: str) -> str:
+    return next(row.origin for row in loaded.shown() if row.key == key)
+
+
+def test_the_defaults_hold_where_nobody_says_otherwise(write: Write) -> None:
+    """They fit each other, and the clients find the broker that topolog starts."""
+    settings = load(environ={}).settings
+    assert (settings.lease.fence_ms, settings.lease.margin_ms, settings.lease.heartbeat_ms) == (20_000, 5_000, 1_000)
+    assert settings.lease.proceed_ms == 25_000
+    assert settings.coordinator.takeover_ms == 8_000
+    assert settings.kafka == {"bootstrap.servers": "127.0.0.1:19092"}
+    assert settings.api.url == "http://127.0.0.1:8642"
+
+
+def test_flag_goes_before_environment_before_file_before_default(write: Write) -> None:
+    """Each place wins over the next, and the origin says which one did."""
+    write('[lease]\nfence = "11s"\nmargin = "4s"\nheartbeat = "2s"\n')
+    environ = {"TOPOLOG_LEASE__FENCE": "12s", "TOPOLOG_LEASE__MARGIN": "6s"}
+    loaded = load({"lease.fence": "13s", "api.port": None}, environ=environ)
+    lease = loaded.settings.lease
+    assert (lease.fence_ms, lease.margin_ms, lease.heartbeat_ms) == (13_000, 6_000, 2_000)
+    assert origin(loaded, "lease.fence") == "flag"
+    assert origin(loaded, "lease.margin") == "environment TOPOLOG_LEASE__MARGIN"
+    assert origin(loaded, "lease.heartbeat") == "topolog.toml"
+    assert origin(loaded, "api.port") == "default"
+
+
+def test_what_follows_from_another_setting_follows_it(write: Write) -> None:
+    """A shorter fence brings a shorter take-over; another port is found by the clients. A value given stays."""
+    given = {"lease.fence": "10s", "broker.port": 20001, "api.port": 9000, "api.host": "localhost"}
+    settings = load(given, environ={}).settings
+    assert settings.coordinator.takeover_ms == 4_000
+    assert settings.kafka["bootstrap.servers"] == "127.0.0.1:20001"
+    assert settings.api.url == "http://localhost:9000"
+    explicit = load({**given, "coordinator.takeover": "3s", "kafka.bootstrap.servers": "k:9092"}, environ={}).settings
+    assert explicit.coordinator.takeover_ms == 3_000
+    assert explicit.kafka["bootstrap.servers"] == "k:9092"
+
+
+def test_librdkafka_keys_pass_through_in_every_way_of_writing(write: Write) -> None:
+    """Dotted, quoted or from the environment; numbers and booleans as librdkafka spells them."""
+    write('[kafka]\nsecurity.protocol = "SASL_SSL"\n"sasl.mechanism" = "PLAIN"\nlog.queue = true\nlinger.ms = 5\n')
+    settings = load(environ={"TOPOLOG_KAFKA__SASL_USERNAME": "ada"}).settings
+    assert settings.kafka == {
+        "bootstrap.servers": "127.0.0.1:19092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "ada",
+        "log.queue": "true",
+        "linger.ms": "5",
+    }
+
+
+@pytest.mark.parametrize("key", ["sasl.password", "ssl.key.password", "ssl.key.pem", "sasl.oauthbearer.client.secret"])
+def test_a_secret_is_never_shown(write: Write, key: str) -> None:
+    """Neither in the list, nor in what Python prints of the object, nor in an error about it."""
+    loaded = load({f"kafka.{key}": "hunter2"}, environ={})
+    assert loaded.settings.kafka[key] == "hunter2"
+    assert next(row.value for row in loaded.shown() if row.key == f"kafka.{key}") == "******"
+    assert "hunter2" not in repr(loaded.settings)
+    with pytest.raises(BadInput) as caught:
+        load({f"kafka.{key}": ["hunter2"]}, environ={})
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "toml", "complaint"),
+    [
+        ({"lease.fense": "9s"}, {}, "", r"lease\.fense is not a setting \(flag\)\. Did you mean lease\.fence\?"),
+        ({}, {}, "[lease]\nfense = '9s'", r"lease\.fense .*\(topolog\.toml\)\. Did you mean lease\.fence\?"),
+        ({}, {"TOPOLOG_LEASE__FENSE": "9s"}, "", r"^TOPOLOG_LEASE__FENSE .* Did you mean TOPOLOG_LEASE__FENCE\?"),
+        ({}, {}, "[leese]\nfence = '9s'", r"leese\.fence .*Did you mean lease\.fence\?"),
+        ({}, {}, "zebra = 1", r"zebra is not a setting .*config show"),
+        ({}, {"TOPOLOG_KAFKA": "x"}, "", "TOPOLOG_KAFKA is not a setting"),
+    ],
+)
+def test_an_unknown_key_is_an_error_with_the_nearest_name(
+    write: Write, flags: dict[str, object], environ: dict[str, str], toml: str, complaint: str
+) -> None:
+    """A misspelt safety margin must not pass for the default."""
+    write(toml)
+    with pytest.raises(BadInput, match=complaint):
+        load(flags, environ=environ)
+
+
+def test_variables_that_are_no_settings_are_left_alone(write: Write) -> None:
+    """The failpoint has other readers, and the world has other variables."""
+    load(environ={"TOPOLOG_FAILPOINT": "before-append", "PATH": "/bin"})
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        ({"lease.fence": "20"}, r"lease\.fence \(flag\): a duration needs a number and a unit"),
+        ({"lease.fence": 20}, "a duration needs a number and a unit"),
+        ({"lease.fence": "0s"}, r"lease\.fence \(flag\): Input should be greater than 0"),
+        ({"api.port": 70_000}, r"api\.port \(flag\): Input should be less than or equal to 65535"),
+        ({"broker.port": 65_535}, r"broker\.port \(flag\)"),
+        ({"cluster.name": "Main cluster"}, r"cluster\.name \(flag\)"),
+        (
+            {"lease.fence": "4s"},
+            r"lease\.fence must be at least 5 × lease\.heartbeat.* lease\.heartbeat is 1s \(default",
+        ),
+        ({"lease.margin": "999ms"}, r"lease\.margin must be at least 5 % of lease\.fence"),
+        ({"coordinator.takeover": "5s"}, r"coordinator\.takeover must be more than a quarter of lease\.fence"),
+        ({"coordinator.takeover": "20s"}, r"coordinator\.takeover must be less than lease\.fence"),
+        ({"api.port": 19_093}, r"api\.port must be neither broker\.port nor the port after it"),
+    ],
+)
+def test_a_value_out_of_its_range_or_relation_names_its_key(
+    write: Write, flags: dict[str, object], complaint: str
+) -> None:
+    """Ranges and relations are checked once, here; nobody checks them again."""
+    with pytest.raises(BadInput, match=complaint):
+        load(flags, environ={})
+
+
+def test_the_limits_themselves_are_allowed(write: Write) -> None:
+    """Five heartbeats, five percent: the relations hold at equality."""
+    load({"lease.fence": "5s", "lease.heartbeat": "1s", "lease.margin": "250ms"}, environ={})
+
+
+def test_another_file_can_be_named(write: Write, tmp_path: Path) -> None:
+    """By argument or variable, the argument first; a named file must be there, a default one need not."""
+    other = tmp_path / "other.toml"
+    other.write_text('[cluster]\nname = "other"\n')
+    assert load(environ={"TOPOLOG_CONFIG": str(other)}).settings.cluster.name == "other"
+    assert load(config=other, environ={"TOPOLOG_CONFIG": "/nowhere"}).settings.cluster.name == "other"
+    with pytest.raises(BadInput, match="/nowhere does not exist"):
+        load(environ={"TOPOLOG_CONFIG": "/nowhere"})
+
+
+def test_a_file_that_is_not_toml_is_named_with_the_line(write: Write, tmp_path: Path) -> None:
+    """So is one that cannot be read at all."""
+    write("[lease]\nfence == 3\n")
+    with pytest.raises(BadInput, match=r"topolog\.toml is not TOML: .*line 2"):
+        load(environ={})
+    with pytest.raises(BadInput, match="cannot be read: Is a directory"):
+        load(config=tmp_path, environ={})
+
+
+def test_java_home_counts_unless_a_setting_names_a_java(write: Write) -> None:
+    """What the machine says in general gives way to what was said to topolog."""
+    loaded = load(environ={"JAVA_HOME": "/opt/java"})
+    assert loaded.settings.broker.java == Path("/opt/java")
+    assert origin(loaded, "broker.java") == "environment JAVA_HOME"
+    write('[broker]\njava = "/opt/other"\n')
+    assert load(environ={"JAVA_HOME": "/opt/java"}).settings.broker.java == Path("/opt/other")
+    assert load(environ={"JAVA_HOME": ""}).settings.broker.java == Path("/opt/other")
+
+
+def test_settings_cannot_be_changed(write: Write) -> None:
+    """One object for the whole run, the same for everyone who holds it."""
+    settings = load(environ={}).settings
+    with pytest.raises(ValueError, match="frozen"):
+        settings.lease.fence_ms = 1  # type: ignore[misc]
+
+
+@given(st.integers(min_value=1, max_value=10**9))
+def test_a_duration_reads_back_as_it_was_written(ms: int) -> None:
+    """What `config show` prints can be pasted into the file."""
+    assert duration_ms(duration_text(ms)) == ms
