@@ -22,7 +22,7 @@ NOWHERE = Position(-1)
 
 
 class TopologyVersion(msgspec.Struct, frozen=True, order=True):
-    """A view of the cluster: `major` rises at each server join and leave, `minor` at every other change of ownership."""
+    """A view of the cluster: `major` rises with each join and leave of a server, `minor` with other changes."""
 
     major: int
     minor: int

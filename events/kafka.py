@@ -34,6 +34,7 @@ REACH_TIMEOUT_S = 10.0
 """How long a broker may be silent before a command says that it cannot be reached."""
 
 _BATCH_MAX = 500
+_HEARS_TIMEOUT_S = 0.25
 _LOGGER = logging.getLogger("topolog.kafka")
 _LOGGER.setLevel(logging.CRITICAL)  # librdkafka repeats itself once a second while a broker is away; we say it once
 
@@ -85,6 +86,20 @@ class KafkaReader:
         ends = [at_end for (each, _), at_end in self._at_end.items() if each is topic]
         return bool(ends) and all(ends)
 
+    def hears(self, topic: Topic) -> bool:
+        partitions = [
+            TopicPartition(topic_name(self._cluster, each), number) for each, number in self._at_end if each is topic
+        ]
+        try:
+            places = self._consumer.position(partitions)
+            ends = [self._consumer.get_watermark_offsets(each, _HEARS_TIMEOUT_S, cached=False)[1] for each in places]
+        except KafkaException:
+            return False
+        # A partition of which nothing has been consumed yet has no position; its end was seen if it is marked so.
+        return self.at_end(topic) and all(
+            place.offset < 0 or place.offset >= end for place, end in zip(places, ends, strict=True)
+        )
+
     def close(self) -> None:
         self._consumer.close()
 
@@ -109,12 +124,19 @@ class KafkaReader:
         if error.code() == KafkaError._PARTITION_EOF:
             self._at_end[self._names[_text(message.topic())], _number(message.partition())] = True
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            self._on_offset_gone(message, error)
+        elif error.fatal():
+            raise Unreachable(f"The log can no longer be read: {error.str()}.")
+
+    def _on_offset_gone(self, message: Message, error: KafkaError) -> None:
+        """An input that was kept shorter than we were away is read from its oldest record; `decisions` never is."""
+        topic = self._names[_text(message.topic())]
+        if topic is Topic.DECISIONS:
             raise LogDiverged(
                 f"{message.topic()} no longer holds the offset this reader stands at: {error.str()}.",
                 hint="The topic was truncated or made again; this reader must not go on.",
             )
-        elif error.fatal():
-            raise Unreachable(f"The log can no longer be read: {error.str()}.")
+        self._consumer.seek(TopicPartition(_text(message.topic()), _number(message.partition()), OFFSET_BEGINNING))
 
 
 class KafkaWriter:

@@ -53,6 +53,12 @@ class LogReader(Protocol):
     def at_end(self, topic: Topic) -> bool:
         """Whether every assigned partition of the topic has been read to its end since its last record."""
 
+    def hears(self, topic: Topic) -> bool:
+        """Ask the log itself, now, whether this reader stands at the end of every assigned partition of the topic.
+
+        False if the log does not answer at once: silence counts only while it could have been broken.
+        """
+
     def close(self) -> None: ...
 
 
@@ -189,6 +195,9 @@ class InMemoryReader:
     def at_end(self, topic: Topic) -> bool:
         assigned = [(partition, start) for partition, start in self._next.items() if partition[0] is topic]
         return bool(assigned) and all(start == len(self._log.entries(*partition)) for partition, start in assigned)
+
+    def hears(self, topic: Topic) -> bool:
+        return self.at_end(topic)
 
     def close(self) -> None:
         self._next = {}

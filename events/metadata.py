@@ -21,7 +21,7 @@ import msgspec
 
 from topolog.events.ids import Place, Position, TypeId, Version
 from topolog.events.object_types import ObjectType, field_id, merge, schema_id, type_id
-from topolog.events.requests import OutcomeRow, RequestRef, Status, grant, record_outcome
+from topolog.events.requests import RequestRef, Status, conclude, grant
 from topolog.events.state import Row, State
 
 __all__ = [
@@ -48,10 +48,9 @@ __all__ = [
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """Why a verdict was PROCEED: who had applied, released or left, and who was presumed fenced after the wait."""
+    """Why a verdict was PROCEED: who had applied, who has left since, who was presumed fenced after the wait."""
 
     applied: tuple[str, ...] = ()
-    released: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     presumed_fenced: tuple[str, ...] = ()
 
@@ -183,37 +182,25 @@ def evolve(state: State, event: MetadataEvent, place: Place) -> None:
 
 
 def _propose(state: State, event: MetadataUpdateProposed, place: Place) -> None:
-    id, position = type_id(event.type_name), place.position
-    before = state.get(TypeRow, str(id))
+    key, position = type_id(event.type_name), place.position
+    before = state.get(TypeRow, str(key))
     if before is None:
-        row = TypeRow(id, event.type_name, Version(0), None, None, None, event.version, event.definition, position)
+        row = TypeRow(key, event.type_name, Version(0), None, None, None, event.version, event.definition, position)
     else:
         row = msgspec.structs.replace(
             before, pending_version=event.version, pending=event.definition, proposed_at=position
         )
-    state.put(str(id), row)
+    state.put(str(key), row)
     request = str(event.request or "")
-    proposal = ProposalRow(id, event.type_name, event.version, event.definition, position, request)
-    state.put(f"{id}/{event.version}", proposal)
+    proposal = ProposalRow(key, event.type_name, event.version, event.definition, position, request)
+    state.put(f"{key}/{event.version}", proposal)
     if event.request:
         grant(state, event.request, place, f"type {event.type_name}", event.version)
 
 
 def _reject(state: State, event: MetadataUpdateRejected, place: Place) -> None:
-    ref = event.request
-    outcome = OutcomeRow(
-        requester=ref.requester,
-        sequence=ref.sequence,
-        digest=ref.digest,
-        subject=f"type {event.type_name}",
-        status=Status.REFUSED,
-        position=place.position,
-        code=event.code,
-        rule=event.rule,
-        message=event.message,
-        facts=event.facts,
-    )
-    record_outcome(state, outcome)
+    refusal = {name: getattr(event, name) for name in ("code", "rule", "message", "facts")}
+    conclude(state, event.request, place, Status.REFUSED, f"type {event.type_name}", **refusal)
 
 
 def _accept(state: State, event: MetadataUpdateAccepted, place: Place) -> None:

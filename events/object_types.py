@@ -1,6 +1,6 @@
 """What a type is, its ids, and the merge of two definitions, exactly as Apache Ignite computes them.
 
-The merge (rules M1–M10) is the whole safety of metadata agreement: fields and schemas are only united, never renamed,
+The merge (rules M1-M10) is the whole safety of metadata agreement: fields and schemas are only united, never renamed,
 retyped or removed, and two definitions that contradict each other do not merge at all. It is commutative where it
 succeeds (M10), so every reader of the log reaches the same content.
 """
@@ -111,6 +111,10 @@ class _Definition(msgspec.Struct, forbid_unknown_fields=True):
 
 _EXAMPLE = 'One looks like {"name": "Customer", "fields": {"id": "long", "name": "String"}, "affinity_key": "id"}.'
 _ORDINAL_MAX = (1 << 31) - 1
+_OVERHEAD_BYTES = 20
+
+DEFINITION_BYTES_MAX = 400_000
+"""Largest definition: a rejection carries two of them and must stay below the limit of a record."""
 
 
 def validate(definition: ObjectType) -> None:
@@ -133,6 +137,14 @@ def validate(definition: ObjectType) -> None:
     _unite_constants({}, definition.enum, definition.name)
 
 
+def size_bytes(definition: ObjectType) -> int:
+    """An upper bound of the definition's encoded size."""
+    names = [definition.name, definition.affinity_key or "", *definition.fields, *definition.fields.values()]
+    names += definition.enum
+    names += [name for schema in definition.schemas.values() for name in schema]
+    return sum(len(name.encode()) + _OVERHEAD_BYTES for name in names) + _OVERHEAD_BYTES * len(definition.schemas)
+
+
 def with_schema(definition: ObjectType) -> ObjectType:
     """The definition with the schema of all its fields in their order, unless it states schemas or is an enum."""
     if definition.schemas or definition.is_enum or not definition.fields:
@@ -142,10 +154,10 @@ def with_schema(definition: ObjectType) -> ObjectType:
 
 
 def merge(current: ObjectType | None, proposed: ObjectType) -> ObjectType:
-    """The two definitions united (M1–M10).
+    """The two definitions united (M1-M10).
 
     The very same object `current` when nothing changes (M9); raises MergeConflict with both sides where they contradict
-    each other (M2–M6).
+    each other (M2-M6).
     """
     if current is None:
         return proposed

@@ -8,13 +8,16 @@ outcomes of the last 64 sequences; a requester that has been idle for a day is f
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
 from topolog.events.ids import Place, Position
 from topolog.events.object_types import ObjectType
 from topolog.events.state import Row, State
+
+REQUEST_BYTES_MAX = 850_000
+"""Largest request: a decision that carries it must stay below the limit of a record."""
 
 OUTCOMES_KEPT = 64
 IDLE_REQUESTER_MS = 24 * 3_600_000
@@ -184,78 +187,45 @@ def outcome_key(requester: str, sequence: int) -> str:
     return f"{requester}/{sequence:019d}"
 
 
-def outcome_of(state: State, id: RequestId | RequestRef) -> OutcomeRow | None:
-    return state.get(OutcomeRow, outcome_key(id.requester, id.sequence))
+def outcome_of(state: State, request: RequestId | RequestRef) -> OutcomeRow | None:
+    return state.get(OutcomeRow, outcome_key(request.requester, request.sequence))
 
 
-def is_forgotten(state: State, id: RequestId | RequestRef) -> bool:
-    """Whether an outcome for this id would no longer be kept, so that nobody can say if there was one."""
-    row = state.get(RequesterRow, id.requester)
-    return row is not None and id.sequence <= row.highest - OUTCOMES_KEPT
+def is_forgotten(state: State, request: RequestId | RequestRef) -> bool:
+    """Whether an outcome for this request would no longer be kept, so that nobody can say if there was one."""
+    row = state.get(RequesterRow, request.requester)
+    return row is not None and request.sequence <= row.highest - OUTCOMES_KEPT
 
 
-def record_outcome(state: State, row: OutcomeRow) -> None:
-    """Keep the first outcome of a request and drop those that fall out of the window of its requester."""
-    key = outcome_key(row.requester, row.sequence)
-    assert state.get(OutcomeRow, key) is None, f"a second outcome for request {key}"
-    before = state.get(RequesterRow, row.requester)
-    was, highest = (before.highest if before else 0), row.sequence
-    if before:
-        highest = max(was, highest)
-    state.put(key, row)
-    state.put(row.requester, RequesterRow(highest, row.position))
-    for sequence in range(max(1, was - OUTCOMES_KEPT + 1), highest - OUTCOMES_KEPT + 1):
-        if sequence > was:
-            break
-        state.drop(OutcomeRow, outcome_key(row.requester, sequence))
+def conclude(state: State, ref: RequestRef, place: Place, status: Status, subject: str, **rest: Any) -> None:
+    """Keep the first outcome of a request, and drop those that fall out of its requester's window.
+
+    `rest`: the fields of OutcomeRow that depend on the status (version; code, rule, message, facts).
+    """
+    key = outcome_key(ref.requester, ref.sequence)
+    assert state.get(OutcomeRow, key) is None, f"a second outcome for request {ref}"
+    outcome = OutcomeRow(ref.requester, ref.sequence, ref.digest, subject, status, place.position, **rest)
+    state.put(key, outcome)
+    before = state.get(RequesterRow, ref.requester)
+    was = before.highest if before else 0
+    highest = max(was, ref.sequence)
+    state.put(ref.requester, RequesterRow(highest, place.position))
+    for sequence in range(max(1, was - OUTCOMES_KEPT + 1), min(was, highest - OUTCOMES_KEPT) + 1):
+        state.drop(OutcomeRow, outcome_key(ref.requester, sequence))
 
 
 def grant(state: State, ref: RequestRef, place: Place, subject: str, version: int | None = None) -> None:
     """Record that the decision at `place` grants the request."""
-    record_outcome(
-        state,
-        OutcomeRow(ref.requester, ref.sequence, ref.digest, subject, Status.GRANTED, place.position, version),
-    )
-
-
-def refuse(state: State, ref: RequestRef, place: Place, refusal: RequestRefused) -> None:
-    """Record that the decision at `place` refuses the request."""
-    record_outcome(
-        state,
-        OutcomeRow(
-            ref.requester,
-            ref.sequence,
-            ref.digest,
-            refusal.subject,
-            Status.REFUSED,
-            place.position,
-            None,
-            refusal.code,
-            refusal.rule,
-            refusal.message,
-            refusal.facts,
-        ),
-    )
+    conclude(state, ref, place, Status.GRANTED, subject, version=version)
 
 
 def evolve(state: State, event: RequestEvent, place: Place) -> None:
     match event:
         case RequestRefused():
-            refuse(state, event.request, place, event)
+            refusal = {name: getattr(event, name) for name in ("code", "rule", "message", "facts")}
+            conclude(state, event.request, place, Status.REFUSED, event.subject, **refusal)
         case RequestUnchanged():
-            ref = event.request
-            record_outcome(
-                state,
-                OutcomeRow(
-                    ref.requester,
-                    ref.sequence,
-                    ref.digest,
-                    event.subject,
-                    Status.UNCHANGED,
-                    place.position,
-                    event.version,
-                ),
-            )
+            conclude(state, event.request, place, Status.UNCHANGED, event.subject, version=event.version)
         case RequestersForgotten():
             for requester in event.requesters:
                 _forget(state, requester)

@@ -1,0 +1,74 @@
+"""What is due if nothing changes: the deadlines of all rows, kept up to date from the state's journal."""
+
+from topolog.events.ids import NOWHERE, Position
+from topolog.events.membership import LeaseRow
+from topolog.events.metadata import ProposalRow, RemovalRow
+from topolog.events.requests import RequesterRow
+from topolog.events.state import Key, State
+from topolog.streams.rules import membership, metadata, requesters
+from topolog.streams.rules.deadlines import Deadline
+
+
+class Agenda:
+    """Deadlines by key, and which of them have passed.
+
+    `gaps` counts how often the coordinator was not hearing (DESIGN §4.1); `waited_through`: every decision up to this
+    position was read back proceed_ms ago; `lapsed`, `idle`: passed deadlines of leases and requesters still due.
+    """
+
+    def __init__(self) -> None:
+        self.gaps = 0
+        self.waited_through = NOWHERE
+        self.lapsed: set[str] = set()
+        self.idle: set[str] = set()
+        self._due: dict[str, Deadline] = {}
+        self._keys: dict[Key, list[str]] = {}
+        self._changed: dict[str, Deadline | None] = {}
+
+    def begin(self, state: State) -> None:
+        """A new leader: every wait starts now."""
+        for kind in (LeaseRow, ProposalRow, RemovalRow, RequesterRow):
+            for key, _ in state.rows(kind):
+                self.revise(state, (kind.KIND, key))
+
+    def revise(self, state: State, key: Key) -> None:
+        """The row under `key` has changed."""
+        for old in self._keys.pop(key, ()):
+            del self._due[old]
+            self._changed[old] = None
+            self.lapsed.discard(old)
+            self.idle.discard(old)
+        deadlines = self._deadlines(state, key)
+        if deadlines:
+            self._keys[key] = [each.key for each in deadlines]
+        for each in deadlines:
+            self._due[each.key] = self._changed[each.key] = each
+
+    def drain(self) -> dict[str, Deadline | None]:
+        """Deadlines that are new, and None for keys that are gone, since the last drain."""
+        changed, self._changed = self._changed, {}
+        return changed
+
+    def pass_deadline(self, key: str) -> bool:
+        """Note that a deadline has passed; False if it is no longer due."""
+        deadline = self._due.get(key)
+        if deadline is None:
+            return False
+        match key.partition("/")[0]:
+            case "lease":
+                self.lapsed.add(key)
+            case "idle":
+                self.idle.add(key)
+            case _:
+                self.waited_through = Position(max(self.waited_through, deadline.position))
+        return True
+
+    def _deadlines(self, state: State, key: Key) -> list[Deadline]:
+        match state.lookup(key):
+            case LeaseRow() as row:
+                return membership.deadlines(state, row, self.gaps)
+            case ProposalRow() | RemovalRow() as row:
+                return metadata.deadlines(state, row)
+            case RequesterRow() as row:
+                return requesters.deadlines(key[1], row)
+        return []

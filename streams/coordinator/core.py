@@ -1,0 +1,309 @@
+"""The coordinator without I/O and without a clock: what it has read goes in, records to append come out.
+
+Threats. The broker's answer to an append may be late, lost or wrong; another coordinator may have taken over without
+our knowing; we may die between any two records. The log alone says what happened.
+
+How it works (K4-K7). A follower folds what it reads. To lead, it appends TermStarted and leads if the first record of
+that term it reads back is its own. A leader decides ahead: each set is stamped, folded into its own state at once and
+put into `outbox`, but nothing is believed before it is read back. What is read back is compared byte for byte with what
+was appended, in order; the first accepted record that is another one deposes this coordinator, which is then of no
+further use: drop it and start a new one from the log. Two leaders at a time are slow, never wrong, for the fold accepts
+only one of them.
+
+Order of use: `read` every record of `decisions` first, then `hear` heartbeats and `ask` requests in the order of their
+offsets, then `settle` once; then append `outbox` in order, send `dead` away, and look at `deadlines` again.
+"""
+
+import hashlib
+from collections import deque
+from enum import Enum
+
+import msgspec
+
+from topolog.events import membership as m
+from topolog.events import requests as q
+from topolog.events.codec import CODEC, Decision, Record
+from topolog.events.errors import Refused, Undecodable
+from topolog.events.fold import Accepted, Fold, Folded, Header, Ignored, Judge, evolve
+from topolog.events.ids import Offset, Place, Position, Term
+from topolog.events.log import Entry
+from topolog.events.stamp import NO_CHAIN, InputOffset, Stamp, chain_after, encode_stamp
+from topolog.events.state import State
+from topolog.events.terms import LogStarted, TermEnded, TermStarted
+from topolog.events.topics import PARTITIONS, RECORD_BYTES_MAX, Topic
+from topolog.streams.coordinator.agenda import Agenda
+from topolog.streams.coordinator.reports import Reports
+from topolog.streams.rules import membership, metadata, requesters
+
+
+class Role(Enum):
+    """What this coordinator is. DEPOSED and RETIRED are ends: a new one must start from the log."""
+
+    FOLLOWING = "following"
+    CLAIMING = "claiming"
+    LEADING = "leading"
+    RETIRING = "retiring"
+    RETIRED = "retired"
+    DEPOSED = "deposed"
+
+
+class Outgoing(msgspec.Struct, frozen=True):
+    """One record to append to `decisions`."""
+
+    stamp: bytes
+    value: bytes
+
+
+class Dead(msgspec.Struct, frozen=True):
+    """An input record that cannot be decoded, and why."""
+
+    entry: Entry
+    reason: str
+
+
+class Core:
+    """One coordinator. `instance` names this process life; `at_ms` is wall time for stamps, set by the driver."""
+
+    def __init__(self, instance: str) -> None:
+        self.instance = instance
+        self.role = Role.FOLLOWING
+        self.at_ms = 0
+        self.outbox: list[Outgoing] = []
+        self.dead: list[Dead] = []
+        self.agenda = Agenda()
+        self.reports = Reports()
+        self._fold = Fold()
+        self._confirmed: Judge | None = None
+        self._ahead = Header()
+        self._unread: deque[Outgoing] = deque()
+        self._inputs: dict[tuple[int, int], Offset] = {}
+        self._cause = ""
+        self._claimed = Term(0)
+
+    @property
+    def state(self) -> State:
+        return self._fold.state
+
+    @property
+    def confirmed(self) -> Header:
+        """The header of what has been read back."""
+        return self._confirmed.header if self._confirmed else self._fold.header
+
+    @property
+    def unread(self) -> int:
+        """Own records appended and not yet read back."""
+        return len(self._unread)
+
+    def resume_at(self) -> dict[tuple[Topic, int], Offset | None]:
+        """Where a leader starts to read each input: what the accepted sets have read through (K4)."""
+        read = {(each.topic, each.partition): each.next_offset for each in self.confirmed.inputs}
+        return {
+            (topic, number): read.get((topic.code, number))
+            for topic in (Topic.REQUESTS, Topic.HEARTBEATS)
+            for number in range(PARTITIONS[topic])
+        }
+
+    def found(self, started: LogStarted) -> None:
+        """Begin an empty log. If another coordinator was quicker, its log id wins and this record is ignored."""
+        assert self.confirmed.log_id is None
+        stamp = Stamp(started.log_id, Term(0), 0, 0, 1, NO_CHAIN, self.at_ms, cause=f"founded by {self.instance}")
+        self.outbox.append(Outgoing(encode_stamp(stamp), CODEC.encode(started)))
+
+    def claim(self) -> None:
+        """Ask for the next term; the answer is read from the log."""
+        assert self.role is Role.FOLLOWING
+        header = self.confirmed
+        assert header.log_id is not None
+        self._claimed = term = Term(header.term + 1)
+        stamp = Stamp(header.log_id, term, 0, 0, 1, NO_CHAIN, self.at_ms, header.inputs, f"claimed by {self.instance}")
+        claim = Outgoing(encode_stamp(stamp), CODEC.encode(TermStarted(term, self.instance)))
+        self._unread.append(claim)
+        self.outbox.append(claim)
+        self.role = Role.CLAIMING
+
+    def retire(self) -> None:
+        """Give up the term on purpose, so that a stand-by leads at once."""
+        assert self.role is Role.LEADING
+        self._cause = f"{self.instance} stops"
+        self._log([TermEnded(self._ahead.term)])
+        self.role = Role.RETIRING
+
+    def depose(self) -> None:
+        """An append failed for good, or another coordinator leads: nothing this one holds counts any more (K6)."""
+        self.role = Role.DEPOSED
+        self.outbox.clear()
+
+    def read(self, entry: Entry) -> list[Folded] | Ignored:
+        """One record of `decisions`. What a follower folds is returned; a leader has folded its own when deciding."""
+        if self._confirmed:
+            verdict = self._confirmed.judge(entry.stamp, entry.value)
+            if isinstance(verdict, Ignored):
+                if verdict in (Ignored.GAP, Ignored.CLOSED_TERM):
+                    self.depose()
+                return verdict
+            self._read_back(verdict)
+            return []
+        folded = self._fold.read(entry.stamp, entry.value)
+        if not isinstance(folded, Ignored):
+            for each in folded:
+                self.reports.extend(each.place)
+            if folded and self.role is Role.CLAIMING:
+                self._answer_claim(entry)
+        return folded
+
+    def hear(self, entry: Entry) -> None:
+        """One record of `heartbeats`; decisions follow from `settle`."""
+        self._read_through(entry)
+        heartbeat = self._decoded(entry)
+        if isinstance(heartbeat, m.Heartbeat):
+            self._cause = f"heartbeats/{entry.partition}@{entry.offset} {heartbeat.node}"
+            self.reports.hear(self.state, heartbeat, entry.appended_at_ms)
+        elif heartbeat is not None:
+            self.dead.append(Dead(entry, f"a {type(heartbeat).__name__} is no heartbeat"))
+
+    def ask(self, entry: Entry) -> None:
+        """One record of `requests`, decided at once; a repeat has its outcome already (K7)."""
+        self._read_through(entry)
+        request = self._decoded(entry)
+        if request is None:
+            return
+        if not isinstance(request, q.Request) or request.id.sequence < 1 or not request.id.requester:
+            self.dead.append(Dead(entry, f"a {type(request).__name__} with this id is no request"))
+            return
+        digest = hashlib.blake2b(entry.value, digest_size=8).digest()
+        ref = q.RequestRef(request.id.requester, request.id.sequence, digest)
+        if self._is_known(ref):
+            return
+        self._cause = f"requests@{entry.offset} {ref}"
+        self._log(self._decide(request, ref, entry), request.actor, request.reason)
+
+    def settle(self) -> None:
+        """Log all that follows from what was heard and from deadlines that passed, until nothing more does."""
+        self.reports.check(self.confirmed)
+        if self.agenda.lapsed or membership.is_urgent(self.state, self.reports.hearing, self.reports.lagging_below):
+            self._renew_grown()
+        while decided := self._due():
+            self._log(decided)
+
+    def renew(self) -> None:
+        """The regular echo, written even if it is empty: it is also the leader's sign of life."""
+        self._cause = "the beat of the leader"
+        self._log([membership.renew(self.state, self.reports.hearing, self.reports.lagging_below)])
+
+    def pass_deadline(self, key: str) -> None:
+        """A deadline has passed; it counts only while it is still due."""
+        if self.agenda.pass_deadline(key):
+            self._cause = f"deadline {key}"
+
+    def interrupt_hearing(self) -> None:
+        """The coordinator was not reading heartbeats to their end: every silence starts again."""
+        self.agenda.gaps += 1
+        for slot, _ in self.state.rows(m.LeaseRow):
+            self.agenda.revise(self.state, (m.LeaseRow.KIND, slot))
+
+    def _answer_claim(self, entry: Entry) -> None:
+        """Lead if the first record of the claimed term is our own; follow on if another was quicker."""
+        if self._fold.header.term < self._claimed:
+            return
+        claim = self._unread.popleft()
+        if (entry.stamp, entry.value) != (claim.stamp, claim.value):
+            self.role = Role.FOLLOWING
+            return
+        self.role = Role.LEADING
+        self._confirmed = Judge(self._fold.header)
+        self._ahead = self._fold.header
+        self._inputs = {(each.topic, each.partition): each.next_offset for each in self._ahead.inputs}
+        self._cause = ""
+        self.state.drain()
+        self.agenda.begin(self.state)
+
+    def _read_back(self, whole: list[Accepted]) -> None:
+        for accepted in whole:
+            if not self._unread or self._unread.popleft() != Outgoing(accepted.stamp_bytes, accepted.value):
+                self.depose()
+                return
+        if self.role is Role.RETIRING and not self._unread:
+            self.role = Role.RETIRED
+
+    def _decoded(self, entry: Entry) -> Record | None:
+        try:
+            return CODEC.decode(entry.value)
+        except Undecodable as error:
+            self.dead.append(Dead(entry, error.message))
+            return None
+
+    def _read_through(self, entry: Entry) -> None:
+        self._inputs[entry.topic.code, entry.partition] = Offset(entry.offset + 1)
+
+    def _is_known(self, ref: q.RequestRef) -> bool:
+        """Whether the request has its outcome, waits for it as a row, or had one that is no longer kept."""
+        if q.outcome_of(self.state, ref) or q.is_forgotten(self.state, ref):
+            return True
+        return any(
+            (row.request.requester, row.request.sequence) == (ref.requester, ref.sequence)
+            for _, row in self.state.rows(m.WaitingJoinRow)
+        )
+
+    def _decide(self, request: q.AnyRequest, ref: q.RequestRef, entry: Entry) -> list[Decision]:
+        try:
+            if len(entry.value) > q.REQUEST_BYTES_MAX:
+                message = f"A request of {len(entry.value)} bytes is over the limit of {q.REQUEST_BYTES_MAX}."
+                raise Refused("TOO_LARGE", "DESIGN 1", message)
+            if request.log_id != self._ahead.log_id:
+                facts = {"log_id": request.log_id.hex(), "expected": (self._ahead.log_id or b"").hex()}
+                raise Refused("FOREIGN_LOG", "K7", "The request is meant for another cluster's log.", facts)
+            match request:
+                case q.JoinRequested() | q.NodeRemovalRequested():
+                    return membership.decide(self.state, request, ref, entry.appended_at_ms)
+                case q.UpdateRequested() | q.TypeRemovalRequested():
+                    return metadata.decide(self.state, request, ref)
+        except Refused as refusal:
+            return [
+                q.RequestRefused(ref, q.subject_of(request), refusal.code, refusal.rule, str(refusal), refusal.facts)
+            ]
+
+    def _due(self) -> list[Decision]:
+        return (
+            membership.settle(self.state, self.reports.hearing, self.agenda.lapsed)
+            or metadata.settle(self.state, self.reports.applied(), self.agenda.waited_through)
+            or requesters.settle(self.agenda.idle)
+        )
+
+    def _renew_grown(self) -> None:
+        echo = membership.renew(self.state, self.reports.hearing, self.reports.lagging_below)
+        if echo.renewals:
+            self._log([echo])
+
+    def _log(self, decided: list[Decision], actor: str = "", reason: str = "") -> None:
+        """Stamp one set, fold it ahead, and queue it for the log."""
+        values = [CODEC.encode(event) for event in decided]
+        assert all(len(value) <= RECORD_BYTES_MAX for value in values), "the rules keep decisions below the limit"
+        inputs = tuple(InputOffset(*partition, offset) for partition, offset in sorted(self._inputs.items()))
+        for index, (event, value) in enumerate(zip(decided, values, strict=True)):
+            ahead = self._ahead
+            assert ahead.log_id is not None
+            stamp = encode_stamp(
+                Stamp(
+                    ahead.log_id,
+                    ahead.term,
+                    ahead.next_sequence,
+                    index,
+                    len(decided),
+                    ahead.chain,
+                    self.at_ms,
+                    inputs,
+                    self._cause,
+                    actor or self.instance,
+                    reason,
+                )
+            )
+            place = Place(Position(ahead.position + 1), chain_after(ahead.chain, stamp, value), ahead.term)
+            evolve(self.state, event, place)
+            self.reports.extend(place)
+            self._ahead = msgspec.structs.replace(
+                ahead, next_sequence=ahead.next_sequence + 1, position=place.position, chain=place.chain
+            )
+            self._unread.append(Outgoing(stamp, value))
+            self.outbox.append(self._unread[-1])
+        for key in self.state.drain():
+            self.agenda.revise(self.state, key)

@@ -1,0 +1,278 @@
+"""The coordinator's loop: a core on a real log and a real clock.
+
+One thread reads all topics with one reader, handles everything that is there, appends what was decided, and only then
+waits again. Time enters here and nowhere else: the leader's beat, the silence after which a stand-by takes over, the
+timers of deadlines. Every decision about time has the same form: it may be late without harm, never early.
+"""
+
+import logging
+import random
+import secrets
+from collections import Counter, deque
+from collections.abc import Callable
+
+import msgspec
+
+from topolog.events.fold import Ignored
+from topolog.events.ids import Offset, Position
+from topolog.events.log import Entry, LogReader, LogWriter, Partition
+from topolog.events.stamp import HEADER_NAME
+from topolog.events.terms import LogStarted, TermEnded, cluster
+from topolog.events.topics import Topic
+from topolog.streams.clock import Clock
+from topolog.streams.coordinator.core import Core, Dead, Role
+from topolog.streams.coordinator.timers import Timers
+
+_LOGGER = logging.getLogger("topolog.coordinator")
+_NS_PER_MS = 1_000_000
+_DECISIONS: Partition = (Topic.DECISIONS, 0)
+
+UNREAD_MAX = 4096
+"""Own records that may be unread before requests wait: deciding further ahead of the broker gains nothing (K6)."""
+
+PROMPT_UNREAD_MAX = 2
+"""With at most so many own records unread the loop waits a millisecond for the send: lower latency, same load."""
+
+
+_RETIRE_MS = 5_000
+_READ_BACKS_KEPT = 100
+
+
+class LeaseTerms(msgspec.Struct, frozen=True):
+    """The terms a new log starts with; in a log that exists its own stand."""
+
+    fence_ms: int = 20_000
+    margin_ms: int = 5_000
+    heartbeat_ms: int = 1_000
+
+
+class Driver:
+    """One coordinator process: leads, or stands by until the leader is silent for `takeover_ms` or retires.
+
+    `takeover_ms` None means fence_ms x 0.4, plus up to a quarter of that so that stand-bys do not claim at once (K5).
+    """
+
+    def __init__(
+        self,
+        reader: LogReader,
+        writer: LogWriter,
+        clock: Clock,
+        cluster_name: str,
+        instance: str,
+        *,
+        terms: LeaseTerms = LeaseTerms(),  # noqa: B008 (frozen value)
+        takeover_ms: int | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._clock = clock
+        self._cluster = cluster_name
+        self._instance = instance
+        self._terms = terms
+        self._takeover_ms = takeover_ms
+        self._chance = chance or random.Random(secrets.randbits(64))
+        self.ignored: Counter[Ignored] = Counter()
+        self.dead_count = 0
+        self._start_over()
+
+    @property
+    def role(self) -> Role:
+        return self.core.role
+
+    def run(self, stopping: Callable[[], bool]) -> None:
+        """Step until `stopping`, then retire in order so that a stand-by leads at once."""
+        while not stopping():
+            self.step(0.05)
+        if self.role is Role.LEADING:
+            self.retire()
+
+    def retire(self) -> None:
+        """End the own term and wait, not for long, until its end is read back."""
+        self.core.at_ms = self._clock.wall_ms()
+        self.core.retire()
+        deadline_ns = self._clock.monotonic_ns() + _RETIRE_MS * _NS_PER_MS
+        while self.role is Role.RETIRING and self._clock.monotonic_ns() < deadline_ns:
+            self.step(0.05)
+
+    def step(self, timeout_s: float) -> None:
+        """Read what is there, waiting up to `timeout_s` for the first record; decide; append."""
+        entries = self._reader.poll(timeout_s)
+        now_ns = self._clock.monotonic_ns()
+        self.core.at_ms = self._clock.wall_ms()
+        self._read_decisions([entry for entry in entries if entry.topic is Topic.DECISIONS], now_ns)
+        if self.core.role is Role.LEADING:
+            self._lead(entries, now_ns)
+        elif self.core.role is Role.FOLLOWING:
+            self._stand_by(now_ns)
+        self._append()
+        if self.core.role is Role.DEPOSED:
+            _LOGGER.warning("%s is deposed in term %d; starting again from the log", self._instance, self._term())
+            self._start_over()
+
+    def _start_over(self) -> None:
+        self.core = Core(self._instance)
+        self._timers = Timers()
+        self._next = Offset(0)
+        self._read_back: deque[tuple[int, Position]] = deque()
+        self._parked: list[Entry] = []
+        self._founding = False
+        self._next_beat_ns = 0
+        self._heard_ns = 0
+        self._restart_silence(self._clock.monotonic_ns())
+        self._reader.assign({_DECISIONS: Offset(0)})
+
+    def _term(self) -> int:
+        return self.core.confirmed.term
+
+    def _read_decisions(self, entries: list[Entry], now_ns: int) -> None:
+        for entry in entries:
+            self._next = Offset(entry.offset + 1)
+            was = self.core.role
+            term = self._term()
+            found = self.core.read(entry)
+            if isinstance(found, Ignored):
+                self.ignored[found] += 1
+                _LOGGER.info("decisions@%d does not count: %s", entry.offset, found.value)
+                continue
+            self._restart_silence(now_ns)
+            if found and isinstance(found[-1].event, TermEnded):
+                self._silent_until_ns = now_ns
+            if self._term() != term or self.core.role is not was:
+                _LOGGER.info("%s is %s in term %d", self._instance, self.core.role.value, self._term())
+            if was is not Role.LEADING and self.core.role is Role.LEADING:
+                self._begin_to_lead(now_ns)
+            if self.core.role is Role.DEPOSED:
+                return
+
+    # A stand-by.
+
+    def _restart_silence(self, now_ns: int) -> None:
+        takeover_ms = self._takeover_ms or (self._lease_terms().fence_ms * 2) // 5
+        jitter = 1 + self._chance.random() / 4
+        self._silent_until_ns = now_ns + int(takeover_ms * jitter) * _NS_PER_MS
+        self._next_probe_ns = now_ns + takeover_ms * _NS_PER_MS // 8
+        self._probe_every_ns = takeover_ms * _NS_PER_MS // 8
+
+    def _stand_by(self, now_ns: int) -> None:
+        """Claim the next term once the leader has been silent long enough, as heard by a reader at the log's end."""
+        if not self._reader.at_end(Topic.DECISIONS):
+            return
+        header = self.core.confirmed
+        if header.log_id is None:
+            self._found()
+        elif header.term == 0 or (header.closed and now_ns >= self._silent_until_ns):
+            self.core.claim()
+        elif now_ns >= self._next_probe_ns:
+            self._next_probe_ns = now_ns + self._probe_every_ns
+            if not self._reader.hears(Topic.DECISIONS):
+                self._restart_silence(now_ns)
+            elif now_ns >= self._silent_until_ns:
+                _LOGGER.warning("the leader of term %d is silent; %s claims the next", header.term, self._instance)
+                self.core.claim()
+
+    def _found(self) -> None:
+        if not self._founding:
+            self._founding = True
+            terms = self._terms
+            log_id = self._chance.randbytes(16)
+            self.core.found(LogStarted(log_id, self._cluster, terms.fence_ms, terms.margin_ms, terms.heartbeat_ms))
+
+    # A leader.
+
+    def _begin_to_lead(self, now_ns: int) -> None:
+        self._next_beat_ns = now_ns
+        self._heard_ns = now_ns
+        self._reader.assign({_DECISIONS: self._next, **self.core.resume_at()})
+
+    def _lead(self, entries: list[Entry], now_ns: int) -> None:
+        for entry in entries:
+            if entry.topic is Topic.HEARTBEATS:
+                self.core.hear(entry)
+        self._answer([entry for entry in entries if entry.topic is Topic.REQUESTS])
+        self._pass_time(now_ns)
+        self.core.settle()
+        if now_ns >= self._next_beat_ns:
+            self.core.renew()
+            self._next_beat_ns = now_ns + self._lease_terms().fence_ms * _NS_PER_MS // 4
+
+    def _answer(self, requests: list[Entry]) -> None:
+        """Decide requests in order; while too much of our own is unread they wait, heartbeats do not (K7)."""
+        self._parked.extend(requests)
+        while self._parked and self.core.unread < UNREAD_MAX:
+            self.core.ask(self._parked.pop(0))
+
+    def _pass_time(self, now_ns: int) -> None:
+        hearing = self._is_hearing(now_ns)
+        self._timers.change(self.core.agenda.drain().items())
+        if hearing:
+            for key in self._timers.pass_time(now_ns, self.core.confirmed.position):
+                self.core.pass_deadline(key)
+        self._note_read_back(now_ns)
+
+    def _note_read_back(self, now_ns: int) -> None:
+        """Keep what was read back when, and tell the core what was read back proceed_ms ago."""
+        proceed_ns = cluster(self.core.state).proceed_ms * _NS_PER_MS
+        noted = self._read_back
+        if not noted or now_ns - noted[-1][0] >= proceed_ns // _READ_BACKS_KEPT:
+            noted.append((now_ns, self.core.confirmed.position))
+        while len(noted) > 1 and noted[1][0] <= now_ns - proceed_ns:
+            noted.popleft()
+        if noted[0][0] <= now_ns - proceed_ns:
+            self.core.reports.lagging_below = noted[0][1]
+
+    def _is_hearing(self, now_ns: int) -> bool:
+        """Whether silence counts now: the log itself has said, not long ago, that we have read heartbeats to the end.
+
+        After a stall, unread input or an unreachable log the waits of all leases start again.
+        """
+        limit_ns = self._lease_terms().fence_ms * _NS_PER_MS // 4
+        if now_ns - self._heard_ns > limit_ns // 2 and self._reader.hears(Topic.HEARTBEATS):
+            if now_ns - self._heard_ns > limit_ns:
+                _LOGGER.warning("not hearing for %d ms; waits start again", (now_ns - self._heard_ns) // _NS_PER_MS)
+                self.core.interrupt_hearing()
+            self._heard_ns = now_ns
+        return now_ns - self._heard_ns <= limit_ns
+
+    # Both.
+
+    def _append(self) -> None:
+        outbox, self.core.outbox = self.core.outbox, []
+        for outgoing in outbox:
+            self._writer.append(
+                Topic.DECISIONS, self._cluster, outgoing.value, ((HEADER_NAME, outgoing.stamp),), self._on_delivery
+            )
+        self._bury()
+        if outbox and self.core.unread <= PROMPT_UNREAD_MAX:
+            self._writer.flush(0.001)
+        self._writer.serve()
+
+    def _on_delivery(self, error: str | None) -> None:
+        if error is not None and self.core.role is not Role.DEPOSED:
+            _LOGGER.error("an append failed for good: %s", error)
+            self.core.depose()
+
+    def _bury(self) -> None:
+        """Undecodable input goes to `dead`, bytes untouched, with Kafka's own names for the reasons."""
+        dead, self.core.dead = self.core.dead, []
+        for each in dead:
+            self.dead_count += 1
+            _LOGGER.warning("%s@%d is dead: %s", each.entry.topic.short_name, each.entry.offset, each.reason)
+            entry = each.entry
+            self._writer.append(Topic.DEAD, entry.key or "", entry.value, (*entry.headers, *_error_headers(each)))
+
+    def _lease_terms(self) -> LeaseTerms:
+        if not hasattr(self, "core") or self.core.confirmed.log_id is None:
+            return self._terms
+        row = cluster(self.core.state)
+        return LeaseTerms(row.fence_ms, row.margin_ms, row.heartbeat_ms)
+
+
+def _error_headers(dead: Dead) -> tuple[tuple[str, bytes], ...]:
+    return (
+        ("__dlq.errors.topic", dead.entry.topic.short_name.encode()),
+        ("__dlq.errors.partition", str(dead.entry.partition).encode()),
+        ("__dlq.errors.offset", str(dead.entry.offset).encode()),
+        ("__dlq.errors.message", dead.reason.encode()),
+        ("__dlq.errors.exception", b"Undecodable"),
+    )

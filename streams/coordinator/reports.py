@@ -1,0 +1,74 @@
+"""What members report of themselves: the newest heartbeat of each, and how far it has provably applied the log (K9)."""
+
+from topolog.events.fold import Header
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position
+from topolog.events.membership import Applied, Heartbeat, NodeRow
+from topolog.events.state import State
+from topolog.streams.rules.membership import Heard
+
+CHAINS_KEPT = 100_000
+"""Positions whose chain hash is remembered: half a minute of the highest rate of decisions, 10 MB."""
+
+
+class Reports:
+    """Heartbeats of present members, checked against the log's chain.
+
+    A report counts only once the position it names has been read back here too and its hash is the log's; until then
+    the last checked one stands. `diverged` counts reports whose hash was another.
+    """
+
+    def __init__(self) -> None:
+        self.hearing: dict[NodeId, Heard] = {}
+        self.lagging_below = NOWHERE
+        self.diverged = 0
+        self._unchecked: dict[NodeId, Applied] = {}
+        self._chains: dict[Position, bytes] = {}
+
+    def extend(self, place: Place) -> None:
+        """One more decision of the log, or one decided ahead of it."""
+        self._chains[place.position] = place.chain
+        self._chains.pop(Position(place.position - CHAINS_KEPT), None)
+
+    def hear(self, state: State, heartbeat: Heartbeat, appended_at_ms: int) -> None:
+        """The newest heartbeat of a member's present incarnation; any other says nothing."""
+        row, before = state.get(NodeRow, heartbeat.node), self.hearing.get(heartbeat.node)
+        if row is None or not row.is_member or row.incarnation != heartbeat.incarnation:
+            return
+        same = before if before and before.incarnation == heartbeat.incarnation else None
+        if same and heartbeat.sequence <= same.sequence:
+            return
+        self.hearing[heartbeat.node] = Heard(
+            heartbeat.incarnation,
+            heartbeat.sequence,
+            same.applied if same else NOWHERE,
+            heartbeat.fenced,
+            heartbeat.release,
+            appended_at_ms,
+        )
+        self._unchecked[heartbeat.node] = heartbeat.applied
+
+    def check(self, confirmed: Header) -> None:
+        """Check the reports about positions that have been read back by now."""
+        for node, applied in list(self._unchecked.items()):
+            if applied.position > confirmed.position:
+                continue
+            del self._unchecked[node]
+            if applied.log_id == confirmed.log_id and self._chains.get(applied.position) == applied.chain:
+                self.hearing[node] = _with_applied(self.hearing[node], applied.position)
+            elif applied.position in self._chains:
+                self.diverged += 1
+
+    def applied(self) -> dict[NodeId, tuple[Incarnation, Position]]:
+        """What the verdict needs: checked positions by node."""
+        return {node: (heard.incarnation, heard.applied) for node, heard in self.hearing.items()}
+
+
+def _with_applied(heard: Heard, position: Position) -> Heard:
+    return Heard(
+        heard.incarnation,
+        heard.sequence,
+        Position(max(heard.applied, position)),
+        heard.fenced,
+        heard.release,
+        heard.appended_at_ms,
+    )

@@ -1,0 +1,403 @@
+"""The node client: what a service embeds to be a member of the cluster.
+
+    with Node("demo", "n1", kafka={"bootstrap.servers": "127.0.0.1:19092"}) as node:
+        node.propose(ObjectType("Customer", {"id": "long", "name": "String"}, affinity_key="id"))
+        with node.lease.reading():
+            rows = answer_from(node.metadata("Customer"))
+
+Entering the context waits until the node is a member and, as a server, holds its lease; leaving it releases the lease
+at once. One thread of its own owns the log and applies it; a second one sends heartbeats, so that a slow hook does not
+end the lease. Methods may be called from any thread except from inside a hook, which must not block.
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as OutOfTime
+from pathlib import Path
+from typing import Literal, Self
+
+import msgspec
+
+from topolog.events.errors import (
+    MergeConflict,
+    NotCaughtUp,
+    OutcomeUnknown,
+    Refused,
+    TopologError,
+    Unreachable,
+)
+from topolog.events.fold import Folded
+from topolog.events.ids import Incarnation, NodeId, Position
+from topolog.events.kafka import KafkaReader, KafkaWriter
+from topolog.events.log import LogReader, LogWriter
+from topolog.events.membership import FENCING, LeaveReason, NodeLeft, NodeRow, members
+from topolog.events.metadata import MetadataRemoveAccepted, MetadataUpdateAccepted, TypeRow, floor_of, type_row
+from topolog.events.object_types import ObjectType, merge, with_schema
+from topolog.events.requests import (
+    DeclaredType,
+    Joiner,
+    NodeKind,
+    RequestId,
+    Status,
+    UpdateRequested,
+    is_forgotten,
+    outcome_of,
+)
+from topolog.events.state import State
+from topolog.streams.clock import CAN_FENCE, Clock, SystemClock
+from topolog.streams.node.core import Phase
+from topolog.streams.node.folder import FolderLock
+from topolog.streams.node.guards import LeaseGuard
+from topolog.streams.node.session import Session
+from topolog.streams.node.waits import Condition, T, Waits
+
+Wait = Literal["decided", "accepted"]
+TypeHook = Callable[[str, "Metadata | None"], None]
+LeftHook = Callable[[LeaveReason], None]
+
+_TIMEOUT_S = 30.0
+_CLOSE_TIMEOUT_S = 2.0
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """One type as a reader may use it: its definition at `version`."""
+
+    definition: ObjectType
+    version: int
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of a proposal: `version` holds it. `request_id` is None if nothing had to be sent."""
+
+    request_id: str | None
+    status: Status
+    type_name: str
+    version: int
+    position: Position
+    accepted: bool
+
+
+class Node:
+    """A member of a cluster.
+
+    `kafka`: librdkafka settings, `bootstrap.servers` at least. `endpoint`: where others reach the service.
+    `types`: what this node knows from before, as (definition, version). `folder`: opt-in for a node with a local disk;
+    its exclusive lock proves that no former process of this node lives, so that a restart need not wait for its lease.
+    `connect` gives reader and writer of another log than Kafka's, as tests do.
+    """
+
+    lease: LeaseGuard
+    """Whether this node may act now; there from entering on."""
+
+    def __init__(
+        self,
+        cluster_name: str,
+        node: str,
+        *,
+        kafka: Mapping[str, str] | None = None,
+        kind: NodeKind = NodeKind.SERVER,
+        endpoint: str = "",
+        attributes: Mapping[str, str] | None = None,
+        types: tuple[tuple[ObjectType, int], ...] = (),
+        folder: Path | None = None,
+        join_timeout_s: float = 60.0,
+        clock: Clock | None = None,
+        connect: Callable[[], tuple[LogReader, LogWriter]] | None = None,
+    ) -> None:
+        self.name = node
+        self._kind = kind
+        self._clock = clock or SystemClock()
+        self._join_timeout_s = join_timeout_s
+        self._folder = FolderLock(folder, node) if folder else None
+        self._address = (kafka or {}).get("bootstrap.servers", "the log")
+        self._connect = connect or (
+            lambda: (KafkaReader(kafka or {}, cluster_name), KafkaWriter(kafka or {}, cluster_name))
+        )
+        self._joiner = Joiner(
+            node=node,
+            incarnation=Incarnation(0),
+            kind=kind,
+            endpoint=endpoint,
+            attributes=dict(attributes or {}),
+            capabilities=(FENCING,) if CAN_FENCE else (),
+            exclusive=folder is not None,
+            types=tuple(DeclaredType(definition, version) for definition, version in types),
+        )
+        self._on_type: list[TypeHook] = []
+        self._on_left: list[LeftHook] = []
+        self._waits = Waits()
+        self._folding = threading.Lock()
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def on_type(self, hook: TypeHook) -> None:
+        """Call `hook(name, metadata)` for each accepted version, with None for a removal; register before entering.
+
+        Called in the order of the log, from its beginning on, before the decision counts as applied here.
+        """
+        self._on_type.append(hook)
+
+    def on_left(self, hook: LeftHook) -> None:
+        """Call `hook(reason)` when this process finds itself out of the membership; register before entering."""
+        self._on_left.append(hook)
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as undo:
+            if self._folder:
+                self._folder.acquire()
+                undo.callback(self._folder.let_go)
+            self._reader, self._writer = self._connect()
+            self._session = Session(self._reader, self._writer, self._clock, self._joiner, self._run_hooks)
+            self.lease = LeaseGuard(self._clock, lambda: self._session.core.lease, lambda: self._session.heartbeat_ms)
+            os.register_at_fork(after_in_child=self.lease.fence_child)
+            self._start(self._follow, "log")
+            self._start(self._beat, "heartbeats")
+            undo.callback(self._stop)
+            self._await_membership()
+            undo.pop_all()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop()
+        if self._folder:
+            self._folder.let_go()
+
+    # Metadata.
+
+    def propose(
+        self,
+        definition: ObjectType,
+        *,
+        wait: Wait = "accepted",
+        timeout_s: float = _TIMEOUT_S,
+        based_on: int = 0,
+        reason: str = "",
+    ) -> Outcome:
+        """Agree on a type, or on an addition to one.
+
+        Returns when it is granted (`wait="decided"`) or accepted by all who may answer. Nothing is sent if the type
+        contains the definition already (U1). Raises MergeConflict, Refused, or OutcomeUnknown when `timeout_s` is
+        over: the proposal may still be granted or accepted, ask `outcome(request_id)`.
+        """
+        request, future = self._submit(definition, wait, based_on, reason)
+        return self._result(future, request, timeout_s)
+
+    def submit(self, definition: ObjectType, *, wait: Wait = "accepted", reason: str = "") -> Future[Outcome]:
+        """As `propose`, without waiting: many proposals may be under way at once."""
+        return self._submit(definition, wait, 0, reason)[1]
+
+    def outcome(self, request_id: str, *, wait: Wait = "accepted", timeout_s: float = _TIMEOUT_S) -> Outcome:
+        """The outcome of a proposal this process sent; raises as `propose` does. Asking never proposes anew."""
+        request = RequestId.parse(request_id)
+        self._session.send_again(request)
+        return self._result(self._waits.when(lambda: self._outcome(request, wait)), request, timeout_s)
+
+    def metadata(self, name: str, *, timeout_s: float = _TIMEOUT_S) -> Metadata | None:
+        """The type's definition, None if there is none. A server without a valid lease raises Fenced.
+
+        At once if the accepted version is the pending one; else waits until the pending version it saw is accepted and
+        returns that one (R1). A removal under way is waited for too (R4). Raises NotCaughtUp when `timeout_s` is over.
+        """
+        with self._reading():
+            row = type_row(self._state, name)
+            if row is None or row.name != name:
+                return None
+            version = row.pending_version
+            if row.removing:
+                self._await(lambda: floor_of(self._state, name) >= version or None, row, timeout_s)
+                return None
+            if row.accepted_version < version:
+                self._await(lambda: self._is_accepted(name, version) or None, row, timeout_s)
+            return Metadata(row.pending, version)
+
+    def types(self) -> dict[str, Metadata]:
+        """Every type with an accepted version, at that version. A server without a valid lease raises Fenced."""
+        with self._reading(), self._folding:
+            rows = [row for _, row in self._state.rows(TypeRow)]
+        return {row.name: Metadata(row.accepted, row.accepted_version) for row in rows if row.accepted}
+
+    # Membership.
+
+    def members(self) -> list[NodeRow]:
+        """The members as of `position`, in the order in which they joined."""
+        with self._folding:
+            found = list(members(self._state))
+        return sorted(found, key=lambda row: row.joined_at)
+
+    @property
+    def incarnation(self) -> Incarnation:
+        return self._session.core.incarnation
+
+    @property
+    def position(self) -> Position:
+        """The last position this node has applied."""
+        return self._session.core.applied.position
+
+    @property
+    def failure(self) -> TopologError | None:
+        """The error that ended this node for good, if one did; it is fenced from then on."""
+        return self._session.failure
+
+    # The threads.
+
+    def _start(self, target: Callable[[], None], role: str) -> None:
+        thread = threading.Thread(target=target, name=f"topolog {self.name} {role}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _follow(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                if self._session.step(0.05, self._folding):
+                    self._waits.check()
+        except TopologError as error:
+            self._waits.fail(error)
+
+    def _beat(self) -> None:
+        while not self._stopping.wait(self._session.heartbeat_ms / 4000):
+            self._session.beat_if_due()
+
+    def _run_hooks(self, folded: Folded) -> None:
+        match folded.event:
+            case MetadataUpdateAccepted(type_name=name, version=version):
+                row = type_row(self._state, name)
+                assert row is not None, "an accepted type has a row"
+                assert row.accepted is not None, "an accepted type has a definition"
+                for hook in self._on_type:
+                    hook(name, Metadata(row.accepted, version))
+            case MetadataRemoveAccepted(type_name=name):
+                for hook in self._on_type:
+                    hook(name, None)
+            case NodeLeft(node=node, incarnation=incarnation, reason=reason):
+                if (node, incarnation) == (self.name, self.incarnation):
+                    for left_hook in self._on_left:
+                        left_hook(reason)
+
+    def _stop(self) -> None:
+        """Release the lease, wait a moment for the cluster to take note, end the threads."""
+        self._session.close()
+        with contextlib.suppress(OutOfTime, TopologError):
+            self._waits.when(lambda: self._session.core.phase is not Phase.STOPPING or None).result(_CLOSE_TIMEOUT_S)
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join()
+        self._waits.fail(Unreachable(f"Node {self.name!r} is closed."))
+        self._reader.close()
+        self._writer.close()
+
+    def _await_membership(self) -> None:
+        try:
+            self._waits.when(lambda: self._is_ready() or None).result(self._join_timeout_s)
+        except OutOfTime:
+            raise Unreachable(self._why_not_ready()) from None
+
+    def _is_ready(self) -> bool:
+        is_member = self._session.core.phase is Phase.MEMBER
+        return is_member and (self._kind is NodeKind.CLIENT or self.lease.is_valid)
+
+    def _why_not_ready(self) -> str:
+        core, waited = self._session.core, f"after {self._join_timeout_s:g} s"
+        if core.log_id is None:
+            return (
+                f"Node {self.name!r} has read no decision from {self._address} {waited}: no broker, or no coordinator."
+            )
+        if core.phase is Phase.MEMBER:
+            return f"Node {self.name!r} is a member without a lease {waited}: no coordinator renews it."
+        return (
+            f"Node {self.name!r} is {core.phase.value} {waited}: no coordinator answers, or a former life still lives."
+        )
+
+    # Waiting.
+
+    @property
+    def _state(self) -> State:
+        return self._session.core.state
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """A server reads under its lease; a client holds none and reads what it has applied."""
+        if self.failure:
+            raise self.failure
+        if self._kind is NodeKind.CLIENT:
+            yield
+            return
+        with self.lease.reading():
+            yield
+
+    def _submit(
+        self, definition: ObjectType, wait: Wait, based_on: int, reason: str
+    ) -> tuple[RequestId | None, Future[Outcome]]:
+        if self.failure:
+            raise self.failure
+        definition = with_schema(definition)
+        known = self._version_containing(definition)
+        if known is not None:
+            return None, self._waits.when(lambda: self._reached(None, Status.UNCHANGED, definition.name, known, wait))
+        core, request = self._session.core, self._session.next_id()
+        assert core.log_id is not None, "a member has read the log"
+        proposal = UpdateRequested(
+            request, core.log_id, self.name, reason, definition, based_on, NodeId(self.name), core.incarnation
+        )
+        self._session.send(proposal)
+        return request, self._waits.when(lambda: self._outcome(request, wait))
+
+    def _version_containing(self, definition: ObjectType) -> int | None:
+        """The pending version if it contains the definition already, as far as this node may rely on what it knows."""
+        row = type_row(self._state, definition.name)
+        if row is None or row.removing or self._kind is NodeKind.CLIENT or not self.lease.is_valid:
+            return None
+        try:
+            return row.pending_version if merge(row.pending, definition) is row.pending else None
+        except MergeConflict:
+            return None  # the coordinator refuses it, so that the refusal is in the log
+
+    def _outcome(self, request: RequestId, wait: Wait) -> Outcome | None:
+        row = outcome_of(self._state, request)
+        if row is None:
+            if is_forgotten(self._state, request):
+                raise Refused("OUTCOME_FORGOTTEN", "K7", f"The outcome of request {request} is no longer kept.")
+            return None
+        if row.code == "METADATA_CONFLICT":
+            raise MergeConflict(row.rule, row.message, row.facts)
+        if row.status is Status.REFUSED:
+            raise Refused(row.code, row.rule, row.message, row.facts)
+        return self._reached(request, row.status, row.subject.removeprefix("type "), row.version or 0, wait)
+
+    def _reached(
+        self, request: RequestId | None, status: Status, name: str, version: int, wait: Wait
+    ) -> Outcome | None:
+        accepted = self._is_accepted(name, version)
+        if wait == "accepted" and not accepted:
+            return None
+        return Outcome(str(request) if request else None, status, name, version, self.position, accepted)
+
+    def _is_accepted(self, name: str, version: int) -> bool:
+        """Accepted, or accepted and removed since."""
+        row = type_row(self._state, name)
+        return (row is not None and row.accepted_version >= version) or floor_of(self._state, name) >= version
+
+    def _result(self, future: Future[Outcome], request: RequestId | None, timeout_s: float) -> Outcome:
+        try:
+            return future.result(timeout_s)
+        except OutOfTime:
+            future.cancel()
+            raise OutcomeUnknown(
+                f"Request {request} is not settled after {timeout_s:g} s.",
+                request_id=str(request or ""),
+                hint="Ask again with outcome(request_id); it is applied once or not at all.",
+            ) from None
+
+    def _await(self, condition: Condition[T], row: TypeRow, timeout_s: float) -> None:
+        future = self._waits.when(condition)
+        try:
+            future.result(timeout_s)
+        except OutOfTime:
+            future.cancel()
+            raise NotCaughtUp(
+                f"Type {row.name!r}: version {row.pending_version} (proposed at position {row.proposed_at}) is not "
+                f"accepted after {timeout_s:g} s.",
+                hint=f"`topolog explain type {row.name}` says whom it waits for.",
+            ) from None

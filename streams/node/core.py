@@ -1,0 +1,130 @@
+"""A node without I/O and without a clock: it folds the log, knows its own membership and when its lease was echoed.
+
+Order of use: `read` a record; for each decision it yields, run the service's hooks, then `apply` it; after the last one
+of a record, `finish`. So an echo counts only after the hooks of everything before it, and the position a heartbeat
+reports is the end of a whole set with its hooks done (K9).
+"""
+
+from enum import Enum
+
+from topolog.events import membership as m
+from topolog.events import requests as q
+from topolog.events.fold import Fold, Folded, Ignored
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Slot
+from topolog.events.log import Entry
+from topolog.events.membership import Applied, LeaveReason
+from topolog.events.metadata import MetadataRemoveProposed, MetadataUpdateProposed
+from topolog.events.state import State
+from topolog.events.terms import cluster
+from topolog.streams.node.lease import Lease
+
+ACKNOWLEDGED = (MetadataUpdateProposed, MetadataRemoveProposed)
+"""Decisions that ask every node for an early heartbeat."""
+
+
+class Phase(Enum):
+    """Where this incarnation stands. GONE is its end: another incarnation may follow it."""
+
+    OUTSIDE = "outside"
+    JOINING = "joining"
+    MEMBER = "member"
+    STOPPING = "stopping"
+    GONE = "gone"
+
+
+class NodeCore:
+    """One incarnation after another of one node, over one fold of the log."""
+
+    def __init__(self, node: NodeId, capabilities: tuple[str, ...]) -> None:
+        self.node = node
+        self.phase = Phase.OUTSIDE
+        self.left_reason: LeaveReason | None = None
+        self.lease = Lease(Incarnation(0))
+        self.wants_acknowledgement = False
+        self.applied = Applied(b"", NOWHERE, b"")
+        self._capabilities = capabilities
+        self._fold = Fold()
+        self._slot: Slot | None = None
+        self._echoed = 0
+        self._sequence = 0
+
+    @property
+    def state(self) -> State:
+        return self._fold.state
+
+    @property
+    def log_id(self) -> bytes | None:
+        return self._fold.header.log_id
+
+    @property
+    def incarnation(self) -> Incarnation:
+        return self.lease.incarnation
+
+    def incarnate(self, incarnation: Incarnation) -> None:
+        """Begin a new incarnation, fenced and outside; the one before is out for good."""
+        self.lease.void()
+        self.lease = Lease(incarnation, self.lease.generation)
+        self.phase, self.left_reason = Phase.JOINING, None
+        self._slot, self._echoed, self._sequence = None, 0, 0
+
+    def read(self, entry: Entry) -> list[Folded] | Ignored:
+        """Fold one record of `decisions`; raises Poisoned or LogDiverged, after which this node must not serve."""
+        return self._fold.read(entry.stamp, entry.value)
+
+    def apply(self, folded: Folded) -> None:
+        """One decision whose hooks are done."""
+        match folded.event:
+            case m.NodeJoined() as joined:
+                self._on_joined(joined)
+            case m.LeasesRenewed() as renewed:
+                self._on_renewed(renewed)
+            case m.LeaseStopped() as stopped if self._is_own(stopped.node, stopped.incarnation):
+                self.lease.void()
+                self.phase = Phase.STOPPING
+            case m.NodeLeft() as left if self._is_own(left.node, left.incarnation):
+                self.lease.void()
+                self.phase, self.left_reason = Phase.GONE, left.reason
+            case event if isinstance(event, ACKNOWLEDGED):
+                self.wants_acknowledgement = True
+
+    def finish(self) -> None:
+        """Everything of the last whole set is applied."""
+        header = self._fold.header
+        assert header.log_id is not None
+        self.applied = Applied(header.log_id, header.position, header.chain)
+
+    def join_outcome(self, request: q.RequestId) -> q.OutcomeRow | None:
+        return q.outcome_of(self.state, request)
+
+    def heartbeat(self, now_ns: int, *, release: bool = False) -> m.Heartbeat:
+        """The next heartbeat; `now_ns` was read before this call, and the record goes to the producer after it."""
+        self._sequence += 1
+        self.lease.sent(self._sequence, now_ns)
+        self.wants_acknowledgement = False
+        return m.Heartbeat(
+            node=self.node,
+            incarnation=self.incarnation,
+            sequence=self._sequence,
+            applied=self.applied,
+            drained=Position(NOWHERE),
+            blocked=None,
+            capabilities=self._capabilities,
+            fenced=not self.lease.is_valid(now_ns),
+            release=release,
+        )
+
+    def _is_own(self, node: NodeId, incarnation: Incarnation) -> bool:
+        return (node, incarnation) == (self.node, self.incarnation)
+
+    def _on_joined(self, joined: m.NodeJoined) -> None:
+        if self._is_own(NodeId(joined.joiner.node), Incarnation(joined.joiner.incarnation)):
+            self.phase, self._slot, self._echoed = Phase.MEMBER, joined.slot, 0
+            self.wants_acknowledgement = True
+
+    def _on_renewed(self, renewed: m.LeasesRenewed) -> None:
+        if self.phase is not Phase.MEMBER:
+            return
+        for slot, growth in m.unpack_renewals(renewed.renewals):
+            if slot == self._slot:
+                self._echoed += growth
+                self.lease.echoed(self._echoed, cluster(self.state).fence_ms)

@@ -1,0 +1,41 @@
+"""The exclusive lock on a node's data folder: proof that no former process of the node still lives (DESIGN §4.1).
+
+Only for local disks: a lock on a network file system may survive its holder or be held twice.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+
+from topolog.events.errors import BadInput
+
+
+class FolderLock:
+    """flock on `<folder>/topolog-node.lock`; the kernel lets go of it when the process dies, whatever killed it."""
+
+    def __init__(self, folder: Path, node: str) -> None:
+        self._path = folder / "topolog-node.lock"
+        self._node = node
+        self._descriptor: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock; raises BadInput if another process holds it or the folder cannot be used."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise BadInput(f"Node {self._node!r} cannot use {self._path.parent}: {error.strerror}.") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            raise BadInput(
+                f"Another process uses the folder {self._path.parent} of node {self._node!r}.",
+                hint="Stop it, or give this process a folder of its own.",
+            ) from error
+        self._descriptor = descriptor
+
+    def let_go(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

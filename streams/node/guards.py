@@ -1,0 +1,54 @@
+"""What a service asks before it acts: may I, now? And after a read: was I allowed to, all the while?
+
+No check covers a pause that comes after it. A read is therefore checked again when it is done; a write carries a token
+(the position that made its sender responsible, or the incarnation of the object), and stores refuse lower ones.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from topolog.events.errors import Fenced
+from topolog.streams.clock import Clock
+from topolog.streams.node.lease import Lease
+
+
+class LeaseGuard:
+    """The lease of a node, as its service sees it. Any thread may ask; each answer is computed from the clock."""
+
+    def __init__(self, clock: Clock, lease: Callable[[], Lease], heartbeat_ms: Callable[[], int]) -> None:
+        self._clock = clock
+        self._lease = lease
+        self._heartbeat_ms = heartbeat_ms
+        self._forked = False
+
+    @property
+    def is_valid(self) -> bool:
+        return not self._forked and self._lease().is_valid(self._clock.boottime_ns())
+
+    @property
+    def remaining_ms(self) -> int:
+        """How long the lease still runs unless it is renewed, 0 if it is over."""
+        return 0 if self._forked else self._lease().remaining_ms(self._clock.boottime_ns())
+
+    def require(self) -> None:
+        """Return if this node may act now; raise Fenced if not."""
+        if not self.is_valid:
+            raise Fenced(
+                "This node holds no valid lease and must not answer.",
+                retry_after_ms=self._heartbeat_ms(),
+                hint="It recovers by itself once it has read the log again; retry, or ask another node.",
+            )
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Check before and after a read: whatever was read inside is valid if this exits without Fenced."""
+        self.require()
+        generation = self._lease().generation
+        yield
+        self.require()
+        if self._lease().generation != generation:
+            raise Fenced("The lease changed during the read.", retry_after_ms=0, hint="Read again.")
+
+    def fence_child(self) -> None:
+        """A forked child holds a copy of the lease and none of the threads that keep it: it starts fenced."""
+        self._forked = True

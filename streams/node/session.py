@@ -1,0 +1,206 @@
+"""A node's loop: a core on a real log and a real clock. One thread steps it; another may send the regular heartbeats.
+
+It reads the log from its beginning, joins when it has reached the end, beats, applies each decision with its hooks in
+order, and joins again as a new incarnation when it finds itself removed after a silence. Requests it sends are kept
+until their outcome is read, and sent again, byte for byte, if the broker did not take them.
+"""
+
+import itertools
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+import msgspec
+
+from topolog.events.codec import CODEC
+from topolog.events.errors import BadInput, LeftCluster, Refused, TopologError
+from topolog.events.fold import Folded, Ignored
+from topolog.events.ids import Incarnation, NodeId, Offset
+from topolog.events.log import LogReader, LogWriter
+from topolog.events.membership import LeaveReason
+from topolog.events.requests import (
+    REQUEST_BYTES_MAX,
+    AnyRequest,
+    Joiner,
+    JoinRequested,
+    RequestId,
+    Status,
+    outcome_of,
+)
+from topolog.events.terms import cluster
+from topolog.events.topics import Topic
+from topolog.streams.clock import Clock
+from topolog.streams.node.core import NodeCore, Phase
+
+_LOGGER = logging.getLogger("topolog.node")
+_NS_PER_MS = 1_000_000
+_DEFAULT_HEARTBEAT_MS = 1_000
+_UNSHARED = nullcontext()
+
+RETURNS_AFTER = (LeaveReason.FENCED,)
+"""A node removed for these reasons joins again by itself; any other end is somebody's decision."""
+
+Hook = Callable[[Folded], None]
+
+
+class Session:
+    """`joiner` says who joins; its incarnation is replaced by a fresh one at each join. `chance` draws 63 bits."""
+
+    def __init__(
+        self,
+        reader: LogReader,
+        writer: LogWriter,
+        clock: Clock,
+        joiner: Joiner,
+        hook: Hook = lambda _: None,
+        chance: Callable[[], int] = lambda: secrets.randbits(63),
+    ) -> None:
+        self.core = NodeCore(NodeId(joiner.node), joiner.capabilities)
+        self.requester = f"{joiner.node}-{chance() & 0xFFFFFFFF:08x}"
+        self.failure: TopologError | None = None
+        self.ignored: dict[Ignored, int] = {}
+        self._reader = reader
+        self._writer = writer
+        self._clock = clock
+        self._joiner = joiner
+        self._hook = hook
+        self._chance = chance
+        self._sequences = itertools.count(1)
+        self._join: RequestId | None = None
+        self._unanswered: dict[RequestId, bytes] = {}
+        self._beating = threading.Lock()
+        self._next_beat_ns = 0
+        self._released = False
+        self._closing = False
+        reader.assign({(Topic.DECISIONS, 0): Offset(0)})
+
+    @property
+    def heartbeat_ms(self) -> int:
+        return cluster(self.core.state).heartbeat_ms if self.core.log_id else _DEFAULT_HEARTBEAT_MS
+
+    def step(self, timeout_s: float, folding: AbstractContextManager[object] = _UNSHARED) -> bool:
+        """Read and apply what is there, waiting up to `timeout_s`; returns whether anything was.
+
+        `folding` is held while the state changes, for those who list rows from another thread.
+
+        Raises the error that ends this node for good, after which it is fenced.
+        """
+        try:
+            entries = self._reader.poll(timeout_s)
+            for entry in entries:
+                with folding:
+                    found = self.core.read(entry)
+                self._apply(found)
+            self._advance()
+        except TopologError as error:
+            self.fail(error)
+            raise
+        if self.core.wants_acknowledgement:
+            self.beat()
+        self._writer.serve()
+        return bool(entries)
+
+    def beat_if_due(self) -> None:
+        """The regular heartbeat."""
+        if self._clock.monotonic_ns() >= self._next_beat_ns:
+            self.beat()
+
+    def beat(self, *, release: bool = False) -> None:
+        """Send a heartbeat now, if this incarnation is a member; its time is read before it is made."""
+        with self._beating:
+            if self.core.phase is not Phase.MEMBER and not (release and self.core.phase is Phase.STOPPING):
+                return
+            now_ns = self._clock.boottime_ns()
+            heartbeat = self.core.heartbeat(now_ns, release=release)
+            self._writer.append(Topic.HEARTBEATS, self.core.node, CODEC.encode(heartbeat))
+            self._next_beat_ns = self._clock.monotonic_ns() + self.heartbeat_ms * _NS_PER_MS
+
+    def close(self) -> None:
+        """Leave the cluster; the session may be stepped until `core.phase` is GONE."""
+        self._closing = True
+        if self.core.phase is Phase.MEMBER:
+            self._release()
+
+    def next_id(self) -> RequestId:
+        return RequestId(self.requester, next(self._sequences))
+
+    def send(self, request: AnyRequest) -> None:
+        """Append a request; it is kept until its outcome is read. Raises BadInput if it is too big."""
+        value = CODEC.encode(request)
+        if len(value) > REQUEST_BYTES_MAX:
+            raise BadInput(f"A request of {len(value)} bytes is over the limit of {REQUEST_BYTES_MAX}.")
+        self._unanswered[request.id] = value
+        self.send_again(request.id)
+
+    def send_again(self, request: RequestId) -> None:
+        """Append a request that has no outcome yet once more: the log gives it one outcome however often it comes."""
+        value = self._unanswered.get(request)
+        if value is not None:
+            self._writer.append(
+                Topic.REQUESTS,
+                request.requester,
+                value,
+                on_delivery=lambda error: None if error is None else self.send_again(request),
+            )
+
+    def fail(self, error: TopologError) -> None:
+        self.failure = error
+        self.core.lease.void()
+
+    def _release(self) -> None:
+        """Stop acting for good and say so, so that nobody has to wait for the lease."""
+        with self._beating:
+            self.core.lease.void()
+        self.beat(release=True)
+        self._released = True
+        self.core.phase = Phase.STOPPING
+
+    def _apply(self, found: list[Folded] | Ignored) -> None:
+        if isinstance(found, Ignored):
+            self.ignored[found] = self.ignored.get(found, 0) + 1
+            return
+        for folded in found:
+            self._hook(folded)
+            with self._beating:
+                self.core.apply(folded)
+        if found:
+            self.core.finish()
+            self._forget_answered()
+
+    def _forget_answered(self) -> None:
+        for request in [each for each in self._unanswered if outcome_of(self.core.state, each)]:
+            del self._unanswered[request]
+
+    def _advance(self) -> None:
+        """Join when the end is reached; join again after a removal in silence; end for any other reason."""
+        core = self.core
+        if core.phase is Phase.OUTSIDE and core.log_id and self._reader.at_end(Topic.DECISIONS):
+            self._ask_to_join()
+        elif core.phase is Phase.JOINING:
+            self._check_refusal()
+        elif core.phase is Phase.STOPPING and not self._released:
+            self._release()
+        elif core.phase is Phase.GONE and not self._closing:
+            if core.left_reason not in RETURNS_AFTER:
+                reason = core.left_reason.value if core.left_reason else "?"
+                raise LeftCluster(
+                    f"Node {core.node!r} is out of the cluster: {reason}.", hint="Start it again to join."
+                )
+            _LOGGER.warning("%s was removed in its silence; it joins again", core.node)
+            core.phase = Phase.OUTSIDE
+            self._released = False
+
+    def _ask_to_join(self) -> None:
+        incarnation = Incarnation(self._chance())
+        self.core.incarnate(incarnation)
+        self._join = self.next_id()
+        joiner = msgspec.structs.replace(self._joiner, incarnation=incarnation)
+        assert self.core.log_id is not None
+        self.send(JoinRequested(self._join, self.core.log_id, self.core.node, "", joiner))
+
+    def _check_refusal(self) -> None:
+        outcome = outcome_of(self.core.state, self._join) if self._join else None
+        if outcome is not None and outcome.status is Status.REFUSED:
+            raise Refused(outcome.code, outcome.rule, outcome.message, outcome.facts)

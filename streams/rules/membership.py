@@ -1,0 +1,221 @@
+"""Rules of membership and leases: who joins, whose lease is renewed, who is out (DESIGN §4.1)."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from topolog.events.codec import Decision
+from topolog.events.errors import Refused
+from topolog.events.ids import Incarnation, NodeId, Position, Slot, TopologyVersion
+from topolog.events.membership import (
+    JoinWaiting,
+    JoinWithdrawn,
+    LeaseRow,
+    LeasesRenewed,
+    LeaseStopped,
+    LeaveReason,
+    NodeJoined,
+    NodeLeft,
+    NodeRow,
+    Standing,
+    WaitingJoinRow,
+    lease_of,
+    members,
+    pack_renewals,
+)
+from topolog.events.requests import (
+    Joiner,
+    JoinRequested,
+    NodeKind,
+    NodeRemovalRequested,
+    RequestRef,
+    RequestRefused,
+    RequestUnchanged,
+)
+from topolog.events.state import State
+from topolog.events.terms import cluster
+from topolog.streams.rules import metadata
+from topolog.streams.rules.deadlines import Deadline
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """The newest heartbeat of an incarnation. `applied` is its position as far as the log's chain confirms it."""
+
+    incarnation: Incarnation
+    sequence: int
+    applied: Position
+    fenced: bool
+    release: bool
+    appended_at_ms: int
+
+
+Hearing = Mapping[NodeId, Heard]
+
+
+def decide(
+    state: State, request: JoinRequested | NodeRemovalRequested, ref: RequestRef, appended_at_ms: int
+) -> list[Decision]:
+    """The decisions that answer the request; raises Refused and changes nothing.
+
+    `appended_at_ms` is the broker's time of the request: heartbeats appended later prove a former incarnation alive.
+    """
+    match request:
+        case JoinRequested():
+            return _join(state, request.joiner, ref, appended_at_ms)
+        case NodeRemovalRequested():
+            return [_stop(state, request.node, ref)]
+
+
+def renew(state: State, hearing: Hearing, lagging_below: Position) -> LeasesRenewed:
+    """The echo of every member whose sequence grew, except those that have applied less than `lagging_below`."""
+    growths = [(lease.slot, heard.sequence - lease.sequence) for lease, heard in _grown(state, hearing, lagging_below)]
+    return LeasesRenewed(pack_renewals(sorted(growths)))
+
+
+def is_urgent(state: State, hearing: Hearing, lagging_below: Position) -> bool:
+    """Whether a member without a valid echo waits for its renewal."""
+    return any(heard.fenced or not lease.sequence for lease, heard in _grown(state, hearing, lagging_below))
+
+
+def settle(state: State, hearing: Hearing, lapsed: Iterable[str]) -> list[Decision]:
+    """What follows from releases, from leases whose deadline has passed and from joins that need wait no longer.
+
+    `lapsed`: keys of lease deadlines that have passed. Folded, the result may make more due; call until it is empty.
+    """
+    due = frozenset(lapsed)
+    for node in members(state):
+        lease, heard = lease_of(state, node), hearing.get(node.node)
+        if heard and heard.incarnation == node.incarnation and heard.release:
+            return [_left(state, node, lease, LeaveReason.LEFT)]
+        if any(key.startswith(_lease_key(lease)) for key in due):
+            return [_left(state, node, lease, LeaveReason.FENCED)]
+    return _settle_waiting(state, hearing)
+
+
+def deadlines(state: State, lease: LeaseRow, gaps: int) -> list[Deadline]:
+    """A lease is over proceed_ms after the read-back of its last renewal; a client is gone after fence_ms of silence.
+
+    `gaps` counts how often the coordinator was not hearing: silence must be heard to count, so a gap makes a new key.
+    """
+    node = state.get(NodeRow, lease.node)
+    assert node is not None, f"a lease without its node {lease.node}"
+    terms = cluster(state)
+    after_ms = terms.proceed_ms if node.kind is NodeKind.SERVER else terms.fence_ms
+    return [Deadline(f"{_lease_key(lease)}{gaps}", lease.renewed_at, after_ms)]
+
+
+def _lease_key(lease: LeaseRow) -> str:
+    return f"lease/{lease.node}/{lease.incarnation}/{lease.renewed_at}/"
+
+
+def _grown(state: State, hearing: Hearing, lagging_below: Position) -> list[tuple[LeaseRow, Heard]]:
+    grown = []
+    for node in members(state):
+        heard, lease = hearing.get(node.node), lease_of(state, node)
+        if heard is None or node.standing is not Standing.MEMBER or heard.incarnation != node.incarnation:
+            continue
+        if heard.sequence > lease.sequence and not heard.release and heard.applied >= lagging_below:
+            grown.append((lease, heard))
+    return grown
+
+
+def _join(state: State, joiner: Joiner, ref: RequestRef, appended_at_ms: int) -> list[Decision]:
+    _check_joiner(state, joiner)
+    metadata.declare(state, joiner.types)
+    row = state.get(NodeRow, joiner.node)
+    if row is None or not row.is_member:
+        return [*_withdraw(state, joiner), *_joined(state, joiner, ref, cluster(state).topology_version)]
+    if row.incarnation == joiner.incarnation:
+        return [RequestUnchanged(ref, f"node {joiner.node}", None)]
+    if joiner.exclusive:
+        left = _left(state, row, lease_of(state, row), LeaveReason.REPLACED)
+        return [left, *_withdraw(state, joiner), *_joined(state, joiner, ref, left.topology_version)]
+    waiting = JoinWaiting(ref, joiner, row.incarnation, appended_at_ms)
+    return [*_withdraw(state, joiner), waiting]
+
+
+def _check_joiner(state: State, joiner: Joiner) -> None:
+    if not joiner.node.strip() or "/" in joiner.node:
+        raise Refused("BAD_NODE", "K7", f"{joiner.node!r} cannot be a node's id: it must not be empty or contain '/'.")
+    if joiner.kind is NodeKind.UNKNOWN:
+        raise Refused("BAD_NODE", "K7", f"Node {joiner.node!r} is neither SERVER nor CLIENT.")
+    row = state.get(NodeRow, joiner.node)
+    if row and not row.is_member and row.incarnation == joiner.incarnation:
+        message = f"Incarnation {joiner.incarnation} of node {joiner.node!r} has left; it must join as a new one."
+        raise Refused("STALE_INCARNATION", "K7", message, {"left_at": str(row.left_at)})
+
+
+def _withdraw(state: State, joiner: Joiner) -> list[Decision]:
+    """End the wait of an older process of the same node: a newer one has come."""
+    waiting = state.get(WaitingJoinRow, joiner.node)
+    if waiting is None:
+        return []
+    message = f"A newer process of node {joiner.node!r} has asked to join since."
+    facts = {"newer": str(joiner.incarnation)}
+    return _refused(waiting, "SUPERSEDED", message, facts)
+
+
+def _refused(waiting: WaitingJoinRow, code: str, message: str, facts: Mapping[str, str]) -> list[Decision]:
+    node = waiting.joiner.node
+    return [
+        JoinWithdrawn(NodeId(node)),
+        RequestRefused(waiting.request, f"node {node}", code, "DESIGN 4.1", message, facts),
+    ]
+
+
+def _joined(state: State, joiner: Joiner, ref: RequestRef, view: TopologyVersion) -> list[Decision]:
+    slot = Slot(cluster(state).next_slot)
+    bare = msgspec.structs.replace(joiner, types=())
+    joined = NodeJoined(ref, bare, slot, _raised(view, joiner.kind))
+    return [joined, *metadata.declare(state, joiner.types)]
+
+
+def _left(state: State, node: NodeRow, lease: LeaseRow, reason: LeaveReason) -> NodeLeft:
+    stopped = node.left_reason if node.standing is Standing.STOPPING else None
+    view = _raised(cluster(state).topology_version, node.kind)
+    return NodeLeft(node.node, node.incarnation, stopped or reason, lease.sequence, lease.renewed_at, view)
+
+
+def _raised(view: TopologyVersion, kind: NodeKind) -> TopologyVersion:
+    """Joins and leaves of servers make a new view; clients raise nothing."""
+    return TopologyVersion(view.major + 1, 0) if kind is NodeKind.SERVER else view
+
+
+def _settle_waiting(state: State, hearing: Hearing) -> list[Decision]:
+    for _, waiting in state.rows(WaitingJoinRow):
+        node = state.get(NodeRow, waiting.joiner.node)
+        assert node is not None, "a join waits for a node that was never there"
+        if not node.is_member:
+            return _admit(state, waiting)
+        if _is_alive(state, node, waiting, hearing):
+            message = (
+                f"Node {node.node!r} is a member and alive: its incarnation {node.incarnation} was renewed while "
+                f"this process waited to join. Stop that process or choose another node id."
+            )
+            facts = {"incarnation": str(node.incarnation), "endpoint": node.endpoint}
+            return _refused(waiting, "DUPLICATE_ID", message, facts)
+    return []
+
+
+def _admit(state: State, waiting: WaitingJoinRow) -> list[Decision]:
+    try:
+        return _joined(state, waiting.joiner, waiting.request, cluster(state).topology_version)
+    except Refused as refusal:  # its types have come to contradict the cluster's while it waited
+        return _refused(waiting, refusal.code, refusal.message, refusal.facts)
+
+
+def _is_alive(state: State, node: NodeRow, waiting: WaitingJoinRow, hearing: Hearing) -> bool:
+    """Renewed since the join began to wait, by a heartbeat that the broker took after the join request."""
+    heard = hearing.get(node.node)
+    if heard is None or heard.incarnation != node.incarnation or heard.appended_at_ms <= waiting.requested_at_ms:
+        return False
+    return lease_of(state, node).renewed_at > waiting.position
+
+
+def _stop(state: State, name: str, ref: RequestRef) -> Decision:
+    row = state.get(NodeRow, name)
+    if row is None:
+        raise Refused("NODE_UNKNOWN", "K7", f"There is no node {name!r}.", hint="See `topolog get nodes`.")
+    if row.standing is not Standing.MEMBER:
+        return RequestUnchanged(ref, f"node {name}", None)
+    return LeaseStopped(ref, row.node, row.incarnation, LeaveReason.REMOVED)

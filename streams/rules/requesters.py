@@ -1,0 +1,17 @@
+"""Rules of requesters: one that has been idle for a day is forgotten, by a decision (K7)."""
+
+from collections.abc import Iterable
+
+from topolog.events.codec import Decision
+from topolog.events.requests import IDLE_REQUESTER_MS, RequesterRow, RequestersForgotten
+from topolog.streams.rules.deadlines import Deadline
+
+
+def deadlines(requester: str, row: RequesterRow) -> list[Deadline]:
+    return [Deadline(f"idle/{row.last_at}/{requester}", row.last_at, IDLE_REQUESTER_MS)]
+
+
+def settle(idle: Iterable[str]) -> list[Decision]:
+    """`idle`: keys of requesters' deadlines that have passed."""
+    names = tuple(sorted(key.split("/", 2)[2] for key in idle))
+    return [RequestersForgotten(names)] if names else []

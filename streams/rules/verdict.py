@@ -1,0 +1,72 @@
+"""The one verdict: may the cluster go on as if a decision were applied by everybody who may still act? (V1-V7)
+
+Given the decision's position and the holders concerned, each holder is APPLIED (its present incarnation has reported,
+with the right chain hash, a position at or past it) or OPEN. With no OPEN holder the verdict is PROCEED. It is PROCEED
+too once the coordinator has waited proceed_ms since it read the decision back, for then each OPEN holder has applied it
+or is fenced (the argument stands in `events/membership.py`); but never over a holder that does not fence itself.
+Otherwise it is WAIT, naming the OPEN ones. A node that has left is no holder: its lease was over before NodeLeft.
+
+The verdict is monotone: PROCEED never becomes WAIT for the same decision, and more reports never delay it. It knows no
+clock; that the wait is over comes in as a fact, and a new coordinator starts the wait again.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from topolog.events.ids import Incarnation, NodeId, Position
+from topolog.events.membership import FENCING, NodeRow, Standing
+from topolog.events.metadata import Evidence
+from topolog.events.requests import NodeKind
+from topolog.events.state import State
+
+Reports = Mapping[NodeId, tuple[Incarnation, Position]]
+"""How far each node has applied, as far as its reports could be checked against the log's chain."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """PROCEED with its evidence, or WAIT for the nodes in `open`."""
+
+    evidence: Evidence
+    open: tuple[NodeId, ...] = ()
+
+    @property
+    def proceed(self) -> bool:
+        return not self.open
+
+
+def holders(state: State, position: Position) -> list[NodeRow]:
+    """Members that may hold a lease and do not prove by their joining that they have applied `position`.
+
+    A node that joined later has its first echo behind its NodeJoined, hence holds no lease before it has applied
+    everything up to there. Clients hold no lease.
+    """
+    return [row for _, row in state.rows(NodeRow) if row.holds_lease and row.joined_at < position]
+
+
+def verdict(state: State, position: Position, reports: Reports, *, waited: bool) -> Verdict:
+    """PROCEED or WAIT for the decision at `position`; `waited`: proceed_ms have passed since it was read back."""
+    concerned = holders(state, position)
+    silent = [row for row in concerned if not _applied(row, position, reports)]
+    presumed = [row for row in silent if waited and FENCING in row.capabilities]
+    evidence = Evidence(
+        applied=tuple(row.node for row in concerned if row not in silent),
+        left=_left_since(state, position),
+        presumed_fenced=tuple(row.node for row in presumed),
+    )
+    return Verdict(evidence, tuple(row.node for row in silent if row not in presumed))
+
+
+def _applied(row: NodeRow, position: Position, reports: Reports) -> bool:
+    incarnation, applied = reports.get(row.node, (None, Position(-1)))
+    return incarnation == row.incarnation and applied >= position
+
+
+def _left_since(state: State, position: Position) -> tuple[str, ...]:
+    return tuple(
+        row.node
+        for _, row in state.rows(NodeRow)
+        if row.standing is Standing.LEFT
+        and row.kind is NodeKind.SERVER
+        and row.joined_at < position < (row.left_at or position)
+    )
