@@ -1,0 +1,101 @@
+"""Times and places in the log as people and programs write them: positions, tokens, ISO 8601, `15m`.
+
+A token is `<log id>.<position>`: it comes with every answer and demands, given back as `at_least`, that the next answer
+knows at least as much; the log id in it keeps a token of another cluster from being believed.
+"""
+
+import re
+from datetime import UTC, datetime
+
+import msgspec
+
+from topolog.events.errors import BadInput, Permanent
+from topolog.events.ids import Position
+from topolog.projections.store import Reading
+
+_EPOCH_MS_MIN = 10**12
+"""A number from here on is a time in ms since 1970 (this one is in 2001), below it is a position."""
+
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)(ms|s|m|h|d)")
+
+
+class ForeignToken(Permanent):
+    """A token of another log: what it names cannot be found here, ever."""
+
+    code = "token_foreign"
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A position in one log; `log_id` is empty when only the position was given."""
+
+    position: int
+    log_id: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.log_id}.{self.position}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Token":
+        """The token or the bare position in this text; raises BadInput for anything else."""
+        log_id, _, position = text.strip().rpartition(".")
+        if not (position.isdecimal() and len(position) < len(str(_EPOCH_MS_MIN))):
+            raise BadInput(f"{text!r} is neither a token nor a position.", hint="Tokens come in asOf.token of answers.")
+        return cls(int(position), log_id)
+
+    def check(self, log_id: str) -> None:
+        """Raise ForeignToken if this token was given out for another log."""
+        if self.log_id and self.log_id != log_id:
+            raise ForeignToken(
+                f"The token names position {self.position} of log {self.log_id}, this cluster's log is {log_id}.",
+                hint="Take a token from an answer of this cluster.",
+            )
+
+
+def duration_ms(text: str) -> int:
+    """`250ms`, `10s`, `1.5m`, `2h`, `1d` in milliseconds; raises BadInput for anything else."""
+    found = _DURATION.fullmatch(text.strip())
+    if not found:
+        raise BadInput(f"{text!r} is no duration.", hint="One looks like 250ms, 10s, 15m, 2h or 1d.")
+    return round(float(found[1]) * _UNITS_MS[found[2]])
+
+
+def reading_as_of(reading: Reading, text: str, now_ms: int) -> Reading:
+    """The reading at a position, at a time, or that long before `now_ms`.
+
+    Raises BadInput for text that is none of these or a time to come, and Gone and NotFound as `Reading.as_of` does.
+    """
+    text = text.strip()
+    if re.fullmatch(r"-?\d{1,18}", text) and abs(int(text)) < _EPOCH_MS_MIN:
+        return reading.as_of(int(text))
+    time_ms = _time_ms(text, now_ms)
+    if time_ms > now_ms:
+        raise BadInput(f"{text!r} lies in the future.", hint=f"It is {iso(now_ms)} now.")
+    return reading.as_of(reading.position_at(time_ms))
+
+
+def iso(time_ms: int) -> str:
+    """The time (ms since 1970, UTC) as ISO 8601."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def position_time(reading: Reading, position: Position) -> str:
+    """When the log took the decision at this position."""
+    return iso(reading.surely_decision(position).logged_at_ms)
+
+
+def _time_ms(text: str, now_ms: int) -> int:
+    if text.isdecimal():
+        return int(text)
+    if _DURATION.fullmatch(text):
+        return now_ms - duration_ms(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadInput(
+            f"{text!r} is no position, time or duration.",
+            hint="Use a position (1234), a time (2026-11-21T02:00Z), ms since 1970, or how long ago (15m).",
+        ) from error
+    if time.tzinfo is None:
+        raise BadInput(f"The time {text!r} does not say in which zone.", hint="Add Z for UTC, or an offset as +02:00.")
+    return round(time.timestamp() * 1000)

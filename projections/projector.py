@@ -1,0 +1,286 @@
+"""The projector: reads `decisions`, folds, stores, and knows how old what it knows is.
+
+Threats. A reader that shows yesterday's cluster as today's because its broker is gone; one that goes on behind a record
+it could not fold; one that resumes in another log than the one it has folded; a damaged store.
+
+Invariants. What is stored is a prefix of the log, in whole sets. `age_ms` never says less than the time since this
+reader last knew that it had read to the end.
+
+Argument. A batch is written only up to its last whole set that was folded without complaint, even if the next one is
+poison, and the reader stops there for good: reads go on and say so. To resume, the record that was stored last is read
+again and its chain hash compared, for the offset alone proves nothing (K3, K9). A broker that is gone sends no end of
+partition, and neither does an idle one; but the leader writes at least every fence_ms / 4, so «at the end» is believed
+only while the last record is younger than fence_ms / 2.
+"""
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from topolog.events.errors import DamagedStore, LogDiverged, TopologError, Undecodable
+from topolog.events.fold import Fold, Folded, Ignored
+from topolog.events.ids import Offset
+from topolog.events.log import Entry, LogReader
+from topolog.events.stamp import NO_CHAIN, chain_after, decode_stamp
+from topolog.events.state import State
+from topolog.events.terms import ClusterRow
+from topolog.events.topics import Topic
+from topolog.projections.layout import Meta, WholeSet
+from topolog.projections.store import Reading, Store, drop_older_generations, generation_path, move_aside
+
+DECISIONS = (Topic.DECISIONS, 0)
+
+_BATCH_RECORDS = 2_000
+"""Records per write at most: enough to spread the cost of a write thin, few enough that readers see progress."""
+
+_POLL_S = 0.1
+_REBUILDS_MAX = 3
+"""A store that is damaged more often than this in one process life has a bad disk: rebuilding will not help."""
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class Freshness:
+    """When a reader last knew that it had read to the end; all times are one monotonic clock's, in seconds."""
+
+    def __init__(self) -> None:
+        self._last_record_s: float | None = None
+        self._knew_end_s: float | None = None
+        self._is_at_end = False
+        self.fence_ms = 0
+
+    def note(self, now_s: float, *, has_read: bool, at_end: bool) -> None:
+        """What one look at the log has shown."""
+        if has_read:
+            self._last_record_s = now_s
+        self._is_at_end = at_end
+        if at_end:
+            self._knew_end_s = self._last_record_s
+
+    def lose(self) -> None:
+        """This reader reads no further."""
+        self._is_at_end = False
+
+    def age_ms(self, now_s: float) -> int | None:
+        """0 while at the end of a living log, else the time since the end was last known; None if it never was."""
+        if self._knew_end_s is None:
+            return None
+        age_ms = round((now_s - self._knew_end_s) * 1000)
+        return 0 if self._is_at_end and age_ms < self.fence_ms / 2 else age_ms
+
+
+class Projector:
+    """One reader of the log and its store. One thread calls `step` or `run`; any thread reads.
+
+    `now_s` is a monotonic clock, `wall_ms` the time of day (UTC). `stopped` says why this projector reads no further,
+    None while it does; `decided` counts decisions by event since the process started.
+    """
+
+    def __init__(
+        self,
+        reader: LogReader,
+        folder: Path,
+        cluster: str,
+        *,
+        now_s: Callable[[], float] = time.monotonic,
+        wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        """Raises BadInput if the folder is another cluster's or in use; a damaged store is rebuilt."""
+        self.cluster = cluster
+        self.wall_ms = wall_ms
+        self.decided: Counter[str] = Counter()
+        self.stopped: str | None = None
+        self._reader = reader
+        self._folder = folder
+        self._now_s = now_s
+        self._started_ms = wall_ms()
+        self._freshness = Freshness()
+        self._swap = threading.Lock()
+        self._listeners: list[Callable[[], None]] = []
+        self._rebuilds = 0
+        self._damage: str | None = None
+        self._is_first_end = True
+        self._open()
+
+    @property
+    def meta(self) -> Meta:
+        """Where the store stands."""
+        return self._store.meta
+
+    @property
+    def age_ms(self) -> int:
+        """How long ago this reader last knew that it had read to the end of the log.
+
+        A reader that has not known it yet goes by the time of day and the time of the newest decision it has stored.
+        """
+        known = self._freshness.age_ms(self._now_s())
+        if known is not None:
+            return known
+        return max(0, self.wall_ms() - (self.meta.logged_at_ms or self._started_ms))
+
+    def step(self, timeout_s: float = 0.0) -> int:
+        """Read what is there, waiting up to `timeout_s` for the first record; returns how many records came.
+
+        After an error that no later record can mend it sets `stopped` and reads nothing more.
+        """
+        try:
+            if self._damage:
+                self._rebuild(self._damage)
+            return 0 if self.stopped else self._read(timeout_s)
+        except DamagedStore as error:
+            self._damage = error.message
+        except TopologError as error:
+            self._stop(str(error))
+        return 0
+
+    def run(self, stop: threading.Event) -> None:
+        """Step until `stop` is set, then close the log's reader."""
+        try:
+            while not stop.is_set():
+                self.step(_POLL_S)
+                if self.stopped:
+                    stop.wait(_POLL_S)
+        except Exception as error:
+            self._stop(f"The projector failed: {error!r}.")
+            raise
+        finally:
+            self._reader.close()
+
+    def close(self) -> None:
+        """Close the store, once no reading of it is open."""
+        self._store.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[Reading]:
+        """A reading of the newest position; damage that it meets has the store rebuilt."""
+        with ExitStack() as stack:
+            with self._swap:
+                reading = stack.enter_context(self._store.reading())
+            try:
+                yield reading
+            except DamagedStore as error:
+                self._damage = error.message
+                raise
+
+    def on_commit(self, listener: Callable[[], None]) -> None:
+        """Call `listener` in the projector's thread after each write."""
+        self._listeners.append(listener)
+
+    def _open(self) -> None:
+        self._store, state = _open_store(self._folder, self.cluster)
+        meta = self._store.meta
+        self._fold = Fold(state, meta.header)
+        self._ignored = meta.ignored
+        self._is_proven = meta.last_offset is None
+        self._reader.assign({DECISIONS: meta.last_offset})
+
+    def _rebuild(self, damage: str) -> None:
+        self._rebuilds += 1
+        if self._rebuilds > _REBUILDS_MAX:
+            self._damage = None
+            raise LogDiverged(
+                f"The store was damaged {self._rebuilds} times in a row: {damage}",
+                hint="Look for a failing disk, then start this projector on another folder.",
+            )
+        with self._swap:
+            self._store.close()
+            _set_aside(self._store.path, damage)
+            self._damage = None
+            self._open()
+
+    def _read(self, timeout_s: float) -> int:
+        entries = self._reader.poll(timeout_s)
+        new = entries if self._is_proven else self._prove(entries)
+        for start in range(0, len(new), _BATCH_RECORDS):
+            self._project(new[start : start + _BATCH_RECORDS])
+        at_end = self._reader.at_end(Topic.DECISIONS)
+        self._freshness.note(self._now_s(), has_read=bool(entries), at_end=at_end)
+        if at_end and self._is_first_end:
+            self._is_first_end = False
+            drop_older_generations(self._folder)
+        return len(entries)
+
+    def _prove(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """The entries behind the last one stored, which must come first; raises LogDiverged if it does not."""
+        if not entries and not self._reader.at_end(Topic.DECISIONS):
+            return entries
+        if not entries or not self._is_last_stored(entries[0]):
+            raise LogDiverged(
+                f"Offset {self.meta.last_offset} of decisions does not hold the decision at position "
+                f"{self.meta.position} that this store has folded from it.",
+                hint="The topic was cut short, made again or swapped for a copy. If the log is right as it is, move "
+                f"{self._store.path} away and start again: the store is built anew.",
+            )
+        self._is_proven = True
+        return entries[1:]
+
+    def _is_last_stored(self, entry: Entry) -> bool:
+        try:
+            stamp = decode_stamp(entry.stamp or b"")
+        except Undecodable:
+            return False
+        with self._store.reading() as reading:
+            before = reading.decision(self.meta.position - 1)
+        chain = stamp.chain if stamp.sequence else before.chain if before else NO_CHAIN
+        return chain_after(chain, entry.stamp or b"", entry.value) == self.meta.header.chain
+
+    def _project(self, entries: Sequence[Entry]) -> None:
+        """Fold and store; what was folded before an error is stored all the same."""
+        sets: list[WholeSet] = []
+        logged_at_ms = self.meta.logged_at_ms
+        try:
+            for entry in entries:
+                logged_at_ms = max(logged_at_ms, entry.appended_at_ms)
+                folded = self._fold.read(entry.stamp, entry.value)
+                if isinstance(folded, Ignored):
+                    self._ignored = {**self._ignored, folded.name: self._ignored.get(folded.name, 0) + 1}
+                elif folded:
+                    sets.append(self._whole(folded, entry.offset, logged_at_ms))
+        finally:
+            if sets:
+                self._commit(sets)
+
+    def _whole(self, decisions: list[Folded], offset: Offset, logged_at_ms: int) -> WholeSet:
+        state = self._fold.state
+        rows = {key: state.lookup(key) for key in state.drain()}
+        meta = Meta(self.cluster, self._fold.header, offset, state.hash(), logged_at_ms, self._ignored)
+        return WholeSet(meta, decisions, rows)
+
+    def _commit(self, sets: Sequence[WholeSet]) -> None:
+        self._store.write(sets)
+        self.decided.update(type(folded.event).__name__ for each in sets for folded in each.decisions)
+        cluster = self._fold.state.get(ClusterRow, "")
+        self._freshness.fence_ms = cluster.fence_ms if cluster else 0
+        for listener in self._listeners:
+            listener()
+
+    def _stop(self, reason: str) -> None:
+        _LOGGER.error("The projector stops at position %d: %s", self.meta.position, reason)
+        self.stopped = reason
+        self._freshness.lose()
+
+
+def _open_store(folder: Path, cluster: str) -> tuple[Store, State]:
+    """The store and its rows; a damaged one is moved aside and an empty one takes its place."""
+    try:
+        return _loaded(Store(folder, cluster))
+    except DamagedStore as error:
+        _set_aside(generation_path(folder), error.message)
+    return _loaded(Store(folder, cluster))
+
+
+def _loaded(store: Store) -> tuple[Store, State]:
+    try:
+        return store, store.load()
+    except DamagedStore:
+        store.close()
+        raise
+
+
+def _set_aside(path: Path, damage: str) -> None:
+    aside = move_aside(path)
+    _LOGGER.error("The store is damaged: %s It lies in %s now and is built anew from the log.", damage, aside)

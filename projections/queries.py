@@ -1,0 +1,365 @@
+"""What can be asked of a store: lists, one by name, the history of one. Functions of a Reading, nothing else.
+
+So an answer about the past is the answer of that time: the same function, given the reading at another position.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+import msgspec
+
+from topolog.events.codec import Decision as Event
+from topolog.events.errors import NotCaughtUp, NotFound
+from topolog.events.ids import Position
+from topolog.events.membership import LeaseRow, LeasesRenewed, NodeRow, WaitingJoinRow, unpack_renewals
+from topolog.events.metadata import MetadataUpdateRejected, ProposalRow, TypeRow
+from topolog.events.object_types import ObjectType, type_id
+from topolog.events.requests import OutcomeRow, RequestId, outcome_key
+from topolog.events.state import Row
+from topolog.events.terms import ClusterRow
+from topolog.projections.layout import Decided
+from topolog.projections.moments import iso, position_time
+from topolog.projections.resources import Change, Cluster, Decision, Lease, Node, Request, Type, Waiting
+from topolog.projections.store import Reading
+
+T = TypeVar("T")
+
+
+def cluster_row(reading: Reading) -> ClusterRow:
+    """The cluster's row; raises NotCaughtUp while this reader has seen no decision at all."""
+    row = reading.row(ClusterRow, "")
+    if row is None:
+        raise NotCaughtUp(
+            f"Nothing has been decided in cluster {reading.meta.cluster!r} yet, as far as this reader knows.",
+            hint="A coordinator writes the first decision: is one running?",
+        )
+    return row
+
+
+def cluster(reading: Reading, age_ms: int) -> Cluster:
+    """The cluster as a whole; `age_ms` is that of the answer, for a lease goes on ageing while nothing is read."""
+    row = cluster_row(reading)
+    head = reading.surely_decision(reading.position)
+    all_nodes = nodes(reading, age_ms)
+    members = [each for each in all_nodes if each.standing != "LEFT"]
+    types = list(reading.rows(TypeRow))
+    pending = [each for _, each in types if _is_pending(each)]
+    return Cluster(
+        name=row.name,
+        log_id=row.log_id,
+        sentence=_sentence(row, members, len(types), pending),
+        term=row.term,
+        coordinator=row.coordinator,
+        led_since=row.led_since,
+        topology_version=str(row.topology_version),
+        fence_ms=row.fence_ms,
+        margin_ms=row.margin_ms,
+        heartbeat_ms=row.heartbeat_ms,
+        proceed_ms=row.proceed_ms,
+        members=len(members),
+        servers=sum(each.kind == "SERVER" for each in members),
+        nodes=len(all_nodes),
+        types=len(types),
+        pending_types=len(pending),
+        pending_proposals=sum(1 for _ in reading.rows(ProposalRow)),
+        waiting_joins=sum(1 for _ in reading.rows(WaitingJoinRow)),
+        state_hash=head.state_hash.hex(),
+        chain=head.chain.hex(),
+        ignored_records=reading.meta.ignored,
+    )
+
+
+def _is_pending(row: TypeRow) -> bool:
+    return row.removing or row.accepted_version < row.pending_version
+
+
+def _sentence(row: ClusterRow, members: list[Node], types: int, pending: list[TypeRow]) -> str:
+    leases = [each.lease for each in members if each.lease]
+    bad = [lease.node for lease in leases if lease.state in ("NONE", "OVERDUE")]
+    if not leases or leases[0].state is None:
+        about_leases = ""
+    elif bad:
+        about_leases = f", no valid lease: {_listed(bad)}"
+    else:
+        about_leases = ", all leases valid"
+    waiting = f"pending: {_listed([each.name for each in pending])}" if pending else "none pending"
+    about_types = f"{_count(types, 'type')}, {waiting}" if types else "no types"
+    leader = f"coordinator {row.coordinator} leads term {row.term}" if row.coordinator else "no coordinator leads"
+    return f"{_count(len(members), 'member')}{about_leases}; {about_types}; {leader}."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+
+
+def _listed(names: list[str], at_most: int = 5) -> str:
+    more = f" and {len(names) - at_most} more" if len(names) > at_most else ""
+    return ", ".join(names[:at_most]) + more
+
+
+def nodes(reading: Reading, age_ms: int) -> list[Node]:
+    """Every node the cluster has known, in the order in which they joined."""
+    held = {each.node: each for each in leases(reading, age_ms)}
+    rows = sorted((row for _, row in reading.rows(NodeRow)), key=lambda row: row.joined_at)
+    return [_node(row, order, held.get(row.node)) for order, row in enumerate(rows, start=1)]
+
+
+def node(reading: Reading, age_ms: int, name: str) -> Node:
+    everybody = {each.node: each for each in nodes(reading, age_ms)}
+    return _named(everybody, name, "node")
+
+
+def _node(row: NodeRow, order: int, lease: Lease | None) -> Node:
+    return Node(
+        node=row.node,
+        order=order,
+        kind=row.kind.value,
+        standing=row.standing.value,
+        incarnation=row.incarnation,
+        slot=row.slot,
+        endpoint=row.endpoint,
+        attributes=row.attributes,
+        capabilities=row.capabilities,
+        joined_at=row.joined_at,
+        stopped_at=row.stopped_at,
+        left_at=row.left_at,
+        left_reason=row.left_reason.value if row.left_reason else None,
+        lease=lease,
+    )
+
+
+def leases(reading: Reading, age_ms: int) -> list[Lease]:
+    """The leases of all server members, by slot. Clients hold none."""
+    holders = sorted((row for _, row in reading.rows(NodeRow) if row.holds_lease), key=lambda row: row.slot)
+    if not reading.is_current:
+        return [Lease(row.node, row.incarnation, row.slot, None, None, None, None, None) for row in holders]
+    fence_ms = cluster_row(reading).fence_ms
+    renewed = {row.slot: row for _, row in reading.rows(LeaseRow)}
+    return [_lease(reading, renewed[row.slot], fence_ms, age_ms) for row in holders]
+
+
+def lease(reading: Reading, age_ms: int, name: str) -> Lease:
+    held = {each.node: each for each in leases(reading, age_ms)}
+    return _named(held, name, "member with a lease")
+
+
+def _lease(reading: Reading, row: LeaseRow, fence_ms: int, age_ms: int) -> Lease:
+    renewed_ms = reading.surely_decision(row.renewed_at).logged_at_ms
+    since_ms = reading.meta.logged_at_ms - renewed_ms + age_ms
+    state = "NONE" if row.sequence == 0 else "OVERDUE" if since_ms >= fence_ms else "VALID"
+    return Lease(row.node, row.incarnation, row.slot, row.sequence, row.renewed_at, iso(renewed_ms), since_ms, state)
+
+
+def types(reading: Reading) -> list[Type]:
+    """Every type, by name."""
+    waiting: dict[int, list[ProposalRow]] = {}
+    for _, proposal in reading.rows(ProposalRow):
+        waiting.setdefault(proposal.type_id, []).append(proposal)
+    rows = sorted((row for _, row in reading.rows(TypeRow)), key=lambda row: row.name)
+    return [_type(reading, row, waiting.get(row.type_id, [])) for row in rows]
+
+
+def type_named(reading: Reading, name: str) -> Type:
+    """The type of this name or this id."""
+    everything = types(reading)
+    by_id = {str(each.type_id): each for each in everything}
+    return by_id.get(name) or _named({each.name: each for each in everything}, name, "type")
+
+
+def _type(reading: Reading, row: TypeRow, proposals: Iterable[ProposalRow]) -> Type:
+    accepted = row.accepted or ObjectType(row.name, {})
+    return Type(
+        name=row.name,
+        type_id=row.type_id,
+        accepted_version=row.accepted_version,
+        pending_version=row.pending_version,
+        removing=row.removing,
+        fields=accepted.fields,
+        affinity_key=accepted.affinity_key,
+        is_enum=accepted.is_enum,
+        enum=accepted.enum,
+        schemas=accepted.schemas,
+        pending=row.pending.to_dict() if row.pending != row.accepted else None,
+        waiting=tuple(
+            Waiting(each.version, each.position, position_time(reading, each.position), each.request)
+            for each in sorted(proposals, key=lambda proposal: proposal.version)
+        ),
+        proposed_at=row.proposed_at,
+        accepted_at=row.accepted_at,
+        evidence=msgspec.structs.asdict(row.evidence) if row.evidence else None,
+    )
+
+
+def requests(reading: Reading) -> list[Request]:
+    """The outcomes that are kept, newest first."""
+    rows = sorted((row for _, row in reading.rows(OutcomeRow)), key=lambda row: (-row.position, row.requester))
+    return [_request(reading, row) for row in rows]
+
+
+def outcome(reading: Reading, request: RequestId) -> OutcomeRow | None:
+    """The outcome of a request, also one that coordinators no longer keep; None while it has none."""
+    versions = reading.versions(OutcomeRow, outcome_key(request.requester, request.sequence))
+    return next((row for _, row in versions if row is not None), None)
+
+
+def request(reading: Reading, name: RequestId) -> Request:
+    row = outcome(reading, name)
+    if row is None:
+        raise NotFound(
+            f"Request {name} has no outcome at position {reading.position}.",
+            hint="It was never sent, is not decided yet, or was sent to another cluster.",
+        )
+    return _request(reading, row)
+
+
+def conflict(reading: Reading, row: OutcomeRow) -> tuple[ObjectType, ObjectType] | None:
+    """Both sides of the contradiction a proposal was refused for, (current, proposed); None for other outcomes."""
+    event = reading.surely_decision(row.position).event
+    return (event.current, event.proposed) if isinstance(event, MetadataUpdateRejected) else None
+
+
+def _request(reading: Reading, row: OutcomeRow) -> Request:
+    decided = reading.surely_decision(row.position)
+    return Request(
+        id=f"{row.requester}/{row.sequence}",
+        requester=row.requester,
+        sequence=row.sequence,
+        subject=row.subject,
+        status=row.status.value,
+        position=row.position,
+        time=iso(decided.logged_at_ms),
+        version=row.version,
+        code=row.code,
+        rule=row.rule,
+        message=row.message,
+        facts=row.facts,
+        actor=decided.actor,
+        reason=decided.reason,
+    )
+
+
+def decision(reading: Reading, position: int) -> Decision:
+    decided = reading.decision(position)
+    if decided is None:
+        raise NotFound(f"There is no decision at position {position}; the newest is {reading.position}.")
+    return shown(decided)
+
+
+def shown(decided: Decided) -> Decision:
+    """A stored decision as people see it."""
+    return Decision(
+        position=decided.position,
+        time=iso(decided.logged_at_ms),
+        event=decided.event_name,
+        subject=decided.subject,
+        term=decided.term,
+        sequence=decided.sequence,
+        set_end=decided.set_end,
+        cause=decided.cause,
+        actor=decided.actor,
+        reason=decided.reason,
+        recorded_at=iso(decided.recorded_at_ms),
+        content=_content(decided.event),
+    )
+
+
+def _content(event: Event) -> Mapping[str, Any]:
+    if isinstance(event, LeasesRenewed):
+        return {"renewals": [{"slot": slot, "growth": growth} for slot, growth in unpack_renewals(event.renewals)]}
+    content: Mapping[str, Any] = _plain(event)
+    return content
+
+
+def history_of_node(reading: Reading, name: str) -> Iterator[Change]:
+    """Every change of a node, newest first; also of one that is out."""
+    return _history(reading, NodeRow, name, f"node {name}")
+
+
+def history_of_type(reading: Reading, name: str) -> Iterator[Change]:
+    """Every change of a type by name or id, newest first; also of one that was removed."""
+    key = str(type_id(name))
+    if next(reading.versions(TypeRow, key), None) is None and next(reading.versions(TypeRow, name), None):
+        key = name
+    known = next((row.name for _, row in reading.versions(TypeRow, key) if row), name)
+    return _history(reading, TypeRow, key, f"type {known}")
+
+
+def history_of_request(reading: Reading, name: RequestId) -> Iterator[Change]:
+    key = outcome_key(name.requester, name.sequence)
+    row = outcome(reading, name)
+    return _history(reading, OutcomeRow, key, row.subject if row else f"request {name}")
+
+
+def history_of_cluster(reading: Reading) -> Iterator[Change]:
+    return _history(reading, ClusterRow, "", "cluster")
+
+
+def _history(reading: Reading, kind: type[Row], key: str, subject: str) -> Iterator[Change]:
+    after: tuple[Position, Row | None] | None = None
+    for position, row in reading.versions(kind, key):
+        if after is not None:
+            yield _change(reading, subject, after[0], row, after[1])
+        after = (position, row)
+    if after is None:
+        raise NotFound(f"There was never a {subject} up to position {reading.position}.")
+    yield _change(reading, subject, after[0], None, after[1])
+
+
+def _change(reading: Reading, subject: str, position: Position, before: Row | None, after: Row | None) -> Change:
+    together = reading.decisions_of_set(position)
+    about = [each for each in together if each.subject == subject] or together
+    was, now = _flat(_plain(before)), _flat(_plain(after))
+    return Change(
+        position=position,
+        time=iso(about[-1].logged_at_ms),
+        event=" + ".join(each.event_name for each in about),
+        actor=about[-1].actor,
+        reason=about[-1].reason,
+        cause=about[-1].cause,
+        changes={
+            field: (was.get(field), now.get(field))
+            for field in dict.fromkeys([*was, *now])
+            if was.get(field) != now.get(field)
+        },
+    )
+
+
+def _flat(value: Any, path: str = "") -> dict[str, Any]:
+    """{"a.b": leaf} of nested mappings."""
+    if not isinstance(value, Mapping):
+        return {path: value} if path else {}
+    found: dict[str, Any] = {}
+    for key, each in value.items():
+        found |= _flat(each, f"{path}.{key}" if path else str(key))
+    return found
+
+
+def _plain(value: object) -> Any:
+    """A row or an event as JSON's own kinds of values; bytes in hexadecimal."""
+    return _hexed(msgspec.to_builtins(value, builtin_types=(bytes,)))
+
+
+def _hexed(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Mapping):
+        return {key: _hexed(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_hexed(each) for each in value]
+    return value
+
+
+def _named(known: Mapping[str, T], name: str, what: str) -> T:
+    """The one of this name; raises NotFound with the names that are most like it."""
+    if name in known:
+        return known[name]
+    raise not_found(name, known, what)
+
+
+def not_found(name: str, known: Iterable[str], what: str) -> NotFound:
+    """The error for a name that is not there, with the nearest names that are."""
+    by_lower_case = {each.lower(): each for each in known}
+    near = [by_lower_case[each] for each in get_close_matches(name.lower(), by_lower_case, n=3)]
+    hint = f"Did you mean {' or '.join(near)}?" if near else ""
+    return NotFound(f"There is no {what} {name!r}.", hint=hint)

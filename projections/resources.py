@@ -1,0 +1,203 @@
+"""What people and programs see of a cluster: the items of the query API, the same in JSON, on the page, in the CLI.
+
+Fields are only ever added. Positions say where in the log something happened; times are ISO 8601 in UTC and those of
+the log, never of a node. None is «not (yet)», or, as of the past, «not kept».
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+
+class AsOf(msgspec.Struct, frozen=True):
+    """Which position an answer reflects. `age_ms`: how long ago the reader last knew that this was the newest;
+    `stopped`: why it reads no further, if it does not; `token`: give it back as `at_least`."""
+
+    position: int
+    time: str
+    token: str
+    age_ms: int
+    stopped: str | None = None
+
+
+class ClusterRef(msgspec.Struct, frozen=True):
+    """A cluster this API serves; `log_id` is None while nothing has been decided."""
+
+    name: str
+    log_id: str | None
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """The cluster as a whole. `state_hash` is equal wherever this position has been folded; `ignored_records` counts,
+    by reason, the records of the log up to the newest position that do not count; `sentence` says it in plain words."""
+
+    name: str
+    log_id: str
+    sentence: str
+    term: int
+    coordinator: str
+    led_since: int
+    topology_version: str
+    fence_ms: int
+    margin_ms: int
+    heartbeat_ms: int
+    proceed_ms: int
+    members: int
+    servers: int
+    nodes: int
+    types: int
+    pending_types: int
+    pending_proposals: int
+    waiting_joins: int
+    state_hash: str
+    chain: str
+    ignored_records: Mapping[str, int]
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """The lease of one member, as its renewals in the log show it. The node itself may have given it up earlier.
+
+    `state`: VALID, NONE (no echo of a heartbeat since it joined), OVERDUE (none for fence_ms). As of the past the
+    renewals are not kept, and everything from `sequence` on is None. `age_ms`: since the renewal.
+    """
+
+    node: str
+    incarnation: int
+    slot: int
+    sequence: int | None
+    renewed_at: int | None
+    renewed_time: str | None
+    age_ms: int | None
+    state: str | None
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A node the cluster has known, in its last incarnation. `order` counts from 1 by the position it joined at."""
+
+    node: str
+    order: int
+    kind: str
+    standing: str
+    incarnation: int
+    slot: int
+    endpoint: str
+    attributes: Mapping[str, str]
+    capabilities: tuple[str, ...]
+    joined_at: int
+    stopped_at: int | None
+    left_at: int | None
+    left_reason: str | None
+    lease: Lease | None
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """A version that is proposed and not yet accepted."""
+
+    version: int
+    position: int
+    time: str
+    request: str
+
+
+class Type(msgspec.Struct, frozen=True):
+    """A type: what is accepted in `fields` to `schemas`, what is pending in `pending` if it differs.
+
+    `evidence`: why the accepted version could be accepted. `accepted_version` is 0 until the first one is.
+    """
+
+    name: str
+    type_id: int
+    accepted_version: int
+    pending_version: int
+    removing: bool
+    fields: Mapping[str, str]
+    affinity_key: str | None
+    is_enum: bool
+    enum: Mapping[str, int]
+    schemas: Mapping[str, tuple[str, ...]]
+    pending: Mapping[str, Any] | None
+    waiting: tuple[Waiting, ...]
+    proposed_at: int
+    accepted_at: int | None
+    evidence: Mapping[str, tuple[str, ...]] | None
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """One record of the log. `cause` says what it answers, `actor` and `reason` who asked and why; `set_end` is the
+    position of the last decision that happened at once with it; `content` is the event as it was logged."""
+
+    position: int
+    time: str
+    event: str
+    subject: str
+    term: int
+    sequence: int
+    set_end: int
+    cause: str
+    actor: str
+    reason: str
+    recorded_at: str
+    content: Mapping[str, Any]
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One request and its outcome, which stands for ever: GRANTED, UNCHANGED, or REFUSED with code, rule and facts."""
+
+    id: str
+    requester: str
+    sequence: int
+    subject: str
+    status: str
+    position: int
+    time: str
+    version: int | None
+    code: str
+    rule: str
+    message: str
+    facts: Mapping[str, str]
+    actor: str
+    reason: str
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What one set of decisions changed of one thing: field -> (before, after), fields of fields as `a.b`.
+
+    Several events about it in one set happened at once and are joined by ` + `.
+    """
+
+    position: int
+    time: str
+    event: str
+    actor: str
+    reason: str
+    cause: str
+    changes: Mapping[str, tuple[Any, Any]]
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """One link of a chain of causes: the decision, and what it answered."""
+
+    position: int
+    event: str
+    cause: str
+    actor: str
+    reason: str
+    time: str
+
+
+class Awaited(msgspec.Struct, frozen=True):
+    """A node somebody waits for, since when, and for how long at most (None: until it acts or is removed)."""
+
+    node: str
+    since: int
+    at_most_ms: int | None
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """Why something is as it is: a sentence, facts, the decisions that made it so (oldest first), who is awaited."""
+
+    sentence: str
+    facts: Mapping[str, str]
+    causes: tuple[Cause, ...] = ()
+    waiting_for: tuple[Awaited, ...] = ()

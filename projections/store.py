@@ -1,0 +1,331 @@
+"""One RocksDB with everything a reader can ask about: rows, their history, decisions (the owner of rocksdict).
+
+Threats. The process is killed at any byte of a write; the disk returns other bytes than it was given; the folder is
+that of another cluster, of another log, or of a version whose rows had other fields.
+
+Invariant. What the store holds is what one fold of the log makes of its first `meta.position + 1` records.
+
+Argument. Everything that follows from a run of whole sets goes into one atomic write, and with it the place in the log
+to go on from; so the store moves from the border of one set to the border of another, never between. The rows are
+hashed again when the store is opened, RocksDB checks its blocks when they are read, and the first record read from the
+log must be the last one that was stored (`projector.py`); whatever does not agree is a DamagedStore, for which there is
+one cure: build it again from the log. Nothing is synced to disk: a store that has lost its tail reads it again.
+
+Where things lie is in `layout.py`.
+"""
+
+import logging
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from rocksdict import Options, Rdict, Snapshot, WriteBatch
+
+from topolog.events.errors import BadInput, DamagedStore, Gone, NotFound, Retriable
+from topolog.events.ids import NOWHERE, Position
+from topolog.events.state import Key, Row, State
+from topolog.projections import layout
+from topolog.projections.layout import Decided, Meta, WholeSet
+
+R = TypeVar("R", bound=Row)
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class Reading:
+    """All rows at one position, and the past up to it. It holds still while the projector goes on; one thread uses it.
+
+    `meta` is that of the store's newest position, whatever position is read.
+    """
+
+    def __init__(self, snapshot: Snapshot, meta: Meta, at: Position) -> None:
+        self._snapshot = snapshot
+        self._seeker = snapshot.iter()
+        self.meta = meta
+        self.position = at
+
+    @property
+    def is_current(self) -> bool:
+        return self.position == self.meta.position
+
+    def as_of(self, position: int) -> "Reading":
+        """The same at another position. One inside a set stands for the whole set, for a set happens at once.
+
+        Raises Gone for a position before the log's first, NotFound for one this store has not reached.
+        """
+        if position < 0:
+            raise Gone(f"There is no position {position}: a log begins at position 0.")
+        if position > self.position:
+            raise NotFound(
+                f"Position {position} has not been reached here; the newest is {self.position}.",
+                hint="To wait for it, ask with at_least instead of as_of.",
+            )
+        return Reading(self._snapshot, self.meta, self.surely_decision(Position(position)).set_end)
+
+    def row(self, kind: type[R], key: str) -> R | None:
+        name = (kind.KIND, key)
+        if self.is_current:
+            found = self._get(layout.row_key(name))
+        else:
+            found = next((value for _, value in self._history(layout.history_stem(name))), None)
+        return layout.decode(found, kind) if found else None
+
+    def rows(self, kind: type[R]) -> Iterator[tuple[str, R]]:
+        """(key, row) of one kind by key; nothing of a volatile kind in the past."""
+        for key, value in self._current_rows(kind) if self.is_current else self._past_rows(kind):
+            yield key, layout.decode(value, kind)
+
+    def versions(self, kind: type[R], key: str) -> Iterator[tuple[Position, R | None]]:
+        """(position, row) for each set that changed the row, newest first; None where it was removed."""
+        for position, value in self._history(layout.history_stem((kind.KIND, key))):
+            yield position, layout.decode(value, kind) if value else None
+
+    def state(self, *kinds: type[Row]) -> State:
+        """The rows of these kinds (all if none is named) as the State that rules and folds work on."""
+        state = State()
+        for kind in kinds or layout.ROWS:
+            for key, row in self.rows(kind):
+                state.put(key, row)
+        state.drain()
+        return state
+
+    def decision(self, position: int) -> Decided | None:
+        """The decision at this position, None if there is none yet."""
+        if not 0 <= position <= self.position:
+            return None
+        found = self._get(layout.decision_key(Position(position)))
+        return layout.decode(found, Decided) if found else None
+
+    def surely_decision(self, position: int) -> Decided:
+        """The decision at a position that has been reached; raises DamagedStore if it is not there."""
+        decided = self.decision(position)
+        if decided is None:
+            raise DamagedStore(f"The decision at position {position} is missing.")
+        return decided
+
+    def decisions(self, before: int | None = None, subject: str = "") -> Iterator[Decided]:
+        """Decisions about one subject, or all but lease renewals, newest first; those below `before` only."""
+        stem = layout.subject_stem(subject)
+        for key, _ in self._scan(stem + layout.inverted(self._newest(before)), stem):
+            yield self.surely_decision(layout.position_of(key))
+
+    def all_decisions(self, before: int | None = None) -> Iterator[Decided]:
+        """Every decision, lease renewals too, newest first; those below `before` only."""
+        return (self.surely_decision(position) for position in range(self._newest(before), -1, -1))
+
+    def decisions_of_set(self, end: Position) -> list[Decided]:
+        """The decisions of the set that ends at this position, in order."""
+        return [self.surely_decision(each) for each in range(self.surely_decision(end).set_start, end + 1)]
+
+    def position_at(self, time_ms: int) -> Position:
+        """The newest position that was in the log by this time; raises Gone if that is before its beginning.
+
+        The time of decisions never runs backwards over positions, so they are their own index.
+        """
+        low, high = -1, int(self.position)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.surely_decision(middle).logged_at_ms <= time_ms:
+                low = middle
+            else:
+                high = middle - 1
+        if low < 0:
+            raise Gone("The log begins after that time.", hint="The oldest position that can be asked for is 0.")
+        return Position(low)
+
+    def _newest(self, before: int | None) -> Position:
+        return self.position if before is None else Position(min(self.position, before - 1))
+
+    def _get(self, key: bytes) -> bytes | None:
+        with _translated():
+            self._seeker.seek(key)
+            if self._seeker.valid() and self._seeker.key() == key:
+                return bytes(self._seeker.value())
+            self._seeker.status()
+        return None
+
+    def _scan(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """(key, value) from `start` on, while keys begin with `prefix`."""
+        with _translated():
+            iterator = self._snapshot.iter()
+            iterator.seek(start)
+            while iterator.valid() and (key := bytes(iterator.key())).startswith(prefix):
+                yield key, bytes(iterator.value())
+                iterator.next()
+            iterator.status()
+
+    def _current_rows(self, kind: type[Row]) -> Iterator[tuple[str, bytes]]:
+        prefix = layout.row_key((kind.KIND, ""))
+        for key, value in self._scan(prefix, prefix):
+            yield key[len(prefix) :].decode(), value
+
+    def _past_rows(self, kind: type[Row]) -> Iterator[tuple[str, bytes]]:
+        """One seek to the version that counts and one to the next key, however long the history of a row."""
+        family = layout.history_family(kind.KIND)
+        found = next(self._scan(family, family), None)
+        while found:
+            stem = found[0][:-8]
+            _, value = next(self._history(stem), (NOWHERE, b""))
+            if value:
+                yield layout.key_of_stem(stem, kind.KIND), value
+            found = next(self._scan(stem + layout.PAST_ALL_POSITIONS, family), None)
+
+    def _history(self, stem: bytes) -> Iterator[tuple[Position, bytes]]:
+        for key, value in self._scan(stem + layout.inverted(self.position), stem):
+            yield layout.position_of(key), value
+
+
+class Store:
+    """The projection of one cluster in `folder`, opened or made. One thread writes, any thread reads."""
+
+    def __init__(self, folder: Path, cluster: str) -> None:
+        """Raises DamagedStore, and BadInput for another cluster's folder or one that cannot be used."""
+        self.path = generation_path(folder)
+        self._open_readings = 0
+        self._changed = threading.Condition()
+        self._db = _open(self.path)
+        try:
+            self.meta = self._stored_meta(cluster)
+        except Exception:
+            self._db.close()
+            raise
+
+    def load(self) -> State:
+        """All rows of the newest position; raises DamagedStore unless they have the hash that was stored with them."""
+        with self.reading() as reading:
+            state, meta = reading.state(), reading.meta
+            if state.hash() != meta.state_hash:
+                raise DamagedStore(
+                    f"The rows at position {meta.position} have the hash {state.hash().hex()}, "
+                    f"stored is {meta.state_hash.hex()}."
+                )
+            if meta.position != NOWHERE and reading.surely_decision(meta.position).chain != meta.header.chain:
+                raise DamagedStore(f"The decision at position {meta.position} is not the one the store stands at.")
+        return state
+
+    def write(self, sets: Sequence[WholeSet]) -> None:
+        """All that follows from these sets, in one atomic write."""
+        batch = WriteBatch(raw_mode=True)
+        newest: dict[Key, Row | None] = {}
+        for each in sets:
+            newest.update(each.rows)
+            _put_set(batch, each)
+        for key, row in newest.items():
+            if row is None:
+                batch.delete(layout.row_key(key))
+            else:
+                batch.put(layout.row_key(key), layout.encode(row))
+        batch.put(layout.META_KEY, layout.encode(sets[-1].meta))
+        with _translated():
+            self._db.write(batch)
+        self.meta = sets[-1].meta
+
+    @contextmanager
+    def reading(self) -> Iterator[Reading]:
+        """The newest position, and from it any past one; it holds still until the block ends."""
+        with self._changed:
+            self._open_readings += 1
+        try:
+            yield self._reading()
+        finally:
+            with self._changed:
+                self._open_readings -= 1
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Wait until no reading is open, for RocksDB must outlive its iterators, then close."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._open_readings == 0)
+        self._db.close()
+
+    def _reading(self) -> Reading:
+        with _translated():
+            snapshot = self._db.snapshot()
+            stored = next(iter(snapshot.items(from_key=layout.META_KEY)), (b"", b""))
+        assert stored[0] == layout.META_KEY, "a store says where it stands from its first write on"
+        meta = layout.decode(stored[1], Meta)
+        return Reading(snapshot, meta, meta.position)
+
+    def _stored_meta(self, cluster: str) -> Meta:
+        with _translated():
+            stored = self._db.get(layout.META_KEY)
+            is_new = stored is None and next(iter(self._db.keys()), None) is None
+        if is_new:
+            new = Meta(cluster)
+            self._db[layout.META_KEY] = layout.encode(new)
+            return new
+        if stored is None:
+            raise DamagedStore(f"{self.path} has rows and does not say where it stands.")
+        meta: Meta = layout.decode(stored, Meta)
+        if meta.cluster != cluster:
+            raise BadInput(
+                f"{self.path} holds the projections of cluster {meta.cluster!r}, not of {cluster!r}.",
+                hint="Give each cluster a folder of its own.",
+            )
+        return meta
+
+
+def generation_path(folder: Path) -> Path:
+    """Where the store with this version's shape of rows lies in the folder."""
+    return folder / f"rows-{layout.shape()}"
+
+
+def drop_older_generations(folder: Path) -> None:
+    """Remove the stores with other shapes of rows; damaged ones that were moved aside stay for who looks into it."""
+    for path in folder.glob("rows-*"):
+        if path != generation_path(folder) and ".damaged-" not in path.name:
+            _LOGGER.info("Removing %s: another version's rows, replaced by %s.", path, generation_path(folder).name)
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def move_aside(path: Path) -> Path:
+    """Rename a damaged store to the first free `<name>.damaged-N`; returns where it is now."""
+    number = 1
+    while (target := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    return path.rename(target)
+
+
+def _open(path: Path) -> Rdict:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_paranoid_checks(True)
+    options.set_keep_log_file_num(2)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"The folder {path} cannot hold a store: {error.strerror}.") from error
+    with _translated():
+        return Rdict(str(path), options=options)
+
+
+def _put_set(batch: WriteBatch, whole: WholeSet) -> None:
+    end = layout.inverted(whole.meta.position)
+    for key, row in whole.rows.items():
+        if not layout.is_volatile(key):
+            batch.put(layout.history_stem(key) + end, b"" if row is None else layout.encode(row))
+    for folded in whole.decisions:
+        decided = layout.decided(folded, whole.meta)
+        batch.put(layout.decision_key(decided.position), layout.encode(decided))
+        if not decided.is_renewal:
+            for subject in (decided.subject, ""):
+                batch.put(layout.subject_stem(subject) + layout.inverted(decided.position), b"")
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """RocksDB's errors, which all have one class, as ours, told apart by their text."""
+    try:
+        yield
+    except Exception as error:
+        text = str(error)
+        if "lock" in text.partition("/")[0].lower():
+            raise BadInput(
+                f"Another process uses the store: {text}.", hint="Stop it, or give this one a folder of its own."
+            ) from error
+        if "No space left" in text:
+            raise Retriable(f"The disk of the store is full: {text}.") from error
+        raise DamagedStore(f"RocksDB cannot read what it has written: {text}.") from error

@@ -1,0 +1,37 @@
+"""What a decision is about, in the words of the CLI: `node n3`, `type Customer`, `cluster`, `leases`."""
+
+from topolog.events.codec import Decision
+from topolog.events.membership import JoinWaiting, JoinWithdrawn, LeasesRenewed, LeaseStopped, NodeJoined, NodeLeft
+from topolog.events.metadata import (
+    MetadataRemoveAccepted,
+    MetadataRemoveProposed,
+    MetadataUpdateAccepted,
+    MetadataUpdateProposed,
+    MetadataUpdateRejected,
+)
+from topolog.events.requests import RequestersForgotten, RequestRefused, RequestUnchanged
+from topolog.events.terms import LogStarted, TermEnded, TermStarted
+
+
+def subject_of(event: Decision) -> str:
+    match event:
+        case LogStarted() | TermStarted() | TermEnded():
+            return "cluster"
+        case LeasesRenewed():
+            return "leases"
+        case NodeJoined() | JoinWaiting():
+            return f"node {event.joiner.node}"
+        case JoinWithdrawn() | LeaseStopped() | NodeLeft():
+            return f"node {event.node}"
+        case RequestRefused() | RequestUnchanged():
+            return event.subject
+        case RequestersForgotten():
+            return "requesters"
+        case (
+            MetadataUpdateProposed()
+            | MetadataUpdateRejected()
+            | MetadataUpdateAccepted()
+            | MetadataRemoveProposed()
+            | MetadataRemoveAccepted()
+        ):
+            return f"type {event.type_name}"
