@@ -1,0 +1,201 @@
+"""Which columns a table of each resource has, narrow and wide.
+
+A column reads what it needs and shows `-` for what is not there, so that an older or a newer API does no harm.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from topolog.projections.cli import resources
+from topolog.projections.cli.problems import Json
+from topolog.projections.cli.terminal import plain
+
+
+@dataclass(frozen=True)
+class Column:
+    """`wide`: shown by -o wide and -o csv only. `folds`: long text, broken into lines when the terminal is narrow.
+    `brief`: the value as people want it in a table."""
+
+    title: str
+    of: Callable[[Json], object]
+    wide: bool = False
+    folds: bool = False
+    brief: Callable[[object], object] = lambda value: value
+
+
+def _to_the_second(time: object) -> object:
+    return re.sub(r"(\d)T(\d{2}:\d{2}:\d{2})(\.\d+)?", r"\1 \2", str(time or ""))
+
+
+def _field(title: str, path: str, *, wide: bool = False, folds: bool = False) -> Column:
+    """A column with the value at a dotted path."""
+
+    def value(item: Json) -> object:
+        at: Any = item
+        for key in path.split("."):
+            at = at.get(key) if isinstance(at, Mapping) else None
+        return at
+
+    return Column(title, value, wide, folds)
+
+
+def _definition_of(item: Json) -> Json:
+    """The definition in a type's item: the pending one, which is what a proposal is merged into."""
+    for key in ("definition", "pending", "accepted"):
+        if isinstance(item.get(key), dict):
+            return dict(item[key])
+    return item
+
+
+def _field_count(item: Json) -> object:
+    return len(_field_names(item))
+
+
+def _field_names(item: Json) -> list[str]:
+    """The names of its fields, or an enum's constants."""
+    definition = _definition_of(item)
+    return list(definition.get("enum" if definition.get("is_enum") else "fields") or {})
+
+
+def _affinity_key(item: Json) -> object:
+    return _definition_of(item).get("affinity_key")
+
+
+def _about(item: Json) -> object:
+    """What a decision is about, whatever its event calls it."""
+    joiner = item.get("joiner") or {}
+    return item.get("type_name") or item.get("node") or joiner.get("node") or item.get("subject")
+
+
+_STAMP_KEYS = {"position", "event", "time", "term", "cause", "actor", "reason"}
+
+
+def _details(item: Json) -> object:
+    return {key: value for key, value in item.items() if key not in _STAMP_KEYS and not isinstance(value, dict)}
+
+
+def _changes(item: Json) -> object:
+    return "; ".join(
+        part for field, (before, after) in (item.get("changes") or {}).items() for part in _change(field, before, after)
+    )
+
+
+def _change(field: str, before: object, after: object) -> list[str]:
+    """A change in words; of mappings only the entries that differ."""
+    if isinstance(before, dict | None) and isinstance(after, dict | None) and (before or after):
+        was, now = before or {}, after or {}
+        return [
+            part
+            for key in dict.fromkeys([*was, *now])
+            if was.get(key) != now.get(key)
+            for part in _change(f"{field}.{key}", was.get(key), now.get(key))
+        ]
+    if before is None:
+        return [f"{field} = {plain(after)}"]
+    return [f"{field} {plain(before)} → {plain(after)}"]
+
+
+_TIME = Column("TIME", lambda item: item.get("time"), brief=_to_the_second)
+
+BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
+    resources.CLUSTER: (
+        _field("NAME", "name"),
+        _field("TERM", "term"),
+        _field("COORDINATOR", "coordinator"),
+        _field("TOPOLOGY", "topology_version"),
+        _field("FENCE MS", "fence_ms", wide=True),
+        _field("MARGIN MS", "margin_ms", wide=True),
+        _field("HEARTBEAT MS", "heartbeat_ms", wide=True),
+        _field("LED SINCE", "led_since", wide=True),
+        _field("LOG", "log_id", wide=True),
+    ),
+    resources.NODES: (
+        _field("NODE", "node"),
+        _field("KIND", "kind"),
+        _field("STANDING", "standing"),
+        _field("ENDPOINT", "endpoint"),
+        _field("JOINED AT", "joined_at"),
+        _field("LEFT AT", "left_at"),
+        _field("WHY", "left_reason"),
+        _field("INCARNATION", "incarnation", wide=True),
+        _field("SLOT", "slot", wide=True),
+        _field("LEASE", "lease", wide=True, folds=True),
+        _field("ATTRIBUTES", "attributes", wide=True, folds=True),
+    ),
+    resources.LEASES: (
+        _field("NODE", "node"),
+        _field("INCARNATION", "incarnation"),
+        _field("SEQUENCE", "sequence"),
+        _field("RENEWED AT", "renewed_at"),
+        _field("SLOT", "slot", wide=True),
+    ),
+    resources.TYPES: (
+        _field("NAME", "name"),
+        _field("ACCEPTED", "accepted_version"),
+        _field("PENDING", "pending_version"),
+        Column("FIELDS", _field_count),
+        Column("AFFINITY KEY", _affinity_key),
+        _field("TYPE ID", "type_id", wide=True),
+        _field("ACCEPTED AT", "accepted_at", wide=True),
+        _field("PROPOSED AT", "proposed_at", wide=True),
+        _field("REMOVING", "removing", wide=True),
+        Column("FIELD NAMES", _field_names, wide=True, folds=True),
+    ),
+    resources.DECISIONS: (
+        _field("POSITION", "position"),
+        _TIME,
+        _field("TERM", "term"),
+        _field("EVENT", "event"),
+        Column("ABOUT", _about),
+        _field("REASON", "reason", folds=True),
+        _field("ACTOR", "actor", wide=True),
+        _field("CAUSE", "cause", wide=True),
+        Column("DETAILS", _details, wide=True, folds=True),
+    ),
+    resources.REQUESTS: (
+        Column("REQUEST", resources.REQUESTS.name_of),
+        _field("SUBJECT", "subject"),
+        _field("STATUS", "status"),
+        _field("VERSION", "version"),
+        _field("POSITION", "position"),
+        _field("CODE", "code"),
+        _field("RULE", "rule", wide=True),
+        _field("MESSAGE", "message", wide=True, folds=True),
+    ),
+}
+
+HISTORY = (
+    _field("POSITION", "position"),
+    _TIME,
+    _field("EVENT", "event"),
+    _field("ACTOR", "actor", wide=True),
+    _field("CAUSE", "cause", wide=True),
+    _field("REASON", "reason", folds=True),
+    Column("CHANGES", _changes, folds=True),
+)
+
+CAUSES = (
+    _field("POSITION", "position"),
+    _TIME,
+    _field("EVENT", "event"),
+    _field("CAUSE", "cause"),
+    _field("ACTOR", "actor", wide=True),
+    _field("REASON", "reason", folds=True),
+)
+
+EXPLANATION = (
+    _field("SENTENCE", "sentence", folds=True),
+    _field("WAITING FOR", "waiting_for", folds=True),
+)
+
+OUTCOME = (
+    _field("REQUEST", "id"),
+    _field("SUBJECT", "subject"),
+    _field("STATUS", "status"),
+    _field("VERSION", "version"),
+    _field("ACCEPTED", "accepted"),
+    _field("POSITION", "position"),
+    _field("TOKEN", "token", wide=True),
+)

@@ -1,0 +1,122 @@
+"""The file that `propose` reads: one definition of a type in JSON or YAML, checked before anything is sent.
+
+Threat: a slip that both formats forgive. A key written twice would silently win over the first, a mistyped key would
+silently mean nothing; both are errors here, with the line where they stand.
+"""
+
+import json
+import sys
+from collections.abc import Hashable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from topolog.events.errors import BadInput, NotFound
+from topolog.events.object_types import ObjectType
+
+_KEYS = ("name", "type_id", "fields", "affinity_key", "is_enum", "enum", "schemas")
+
+
+def read_definition(path: str) -> ObjectType:
+    """The definition in the file, `-` for stdin.
+
+    NotFound without such a file; BadInput, with the file's name and if possible the line, for what is no definition.
+    """
+    source = "stdin" if path == "-" else path
+    text = _text(path, source)
+    content = _parse_json(text, source) if _is_json(path, text) else _parse_yaml(text, source)
+    if not isinstance(content, dict):
+        raise BadInput(f"{source} holds {_kind(content)}, not the definition of one type.", hint=_EXAMPLE)
+    _check_keys(content, text, source)
+    try:
+        return ObjectType.from_dict(content)
+    except BadInput as error:
+        raise BadInput(f"{source}: {error.message}", hint=error.hint) from error
+
+
+_EXAMPLE = 'One looks like {"name": "Customer", "fields": {"id": "long", "name": "String"}, "affinity_key": "id"}.'
+
+
+def _text(path: str, source: str) -> str:
+    try:
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        return data.decode()
+    except FileNotFoundError as error:
+        raise NotFound(f"There is no file {path}.", hint="--file - reads from stdin.") from error
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{source} is no UTF-8 text: byte {error.start} is wrong.") from error
+
+
+def _is_json(path: str, text: str) -> bool:
+    suffix = Path(path).suffix.lower()
+    return suffix == ".json" or (suffix not in (".yaml", ".yml") and text.lstrip().startswith("{"))
+
+
+def _parse_json(text: str, source: str) -> object:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        repeated = _repeated([key for key, _ in pairs])
+        if repeated is not None:
+            raise BadInput(f"{source}{_line_of(text, repeated, last=True)}: key {repeated!r} stands there twice.")
+        return dict(pairs)
+
+    try:
+        return json.loads(text, object_pairs_hook=unique)
+    except json.JSONDecodeError as error:
+        raise BadInput(f"{source}, line {error.lineno}, column {error.colno}: no JSON: {error.msg}.") from error
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        keys = [key.value for key, _ in node.value if isinstance(key.value, str)]
+        repeated = _repeated(keys)
+        if repeated is not None:
+            mark = [key for key, _ in node.value if key.value == repeated][-1].start_mark
+            raise yaml.MarkedYAMLError(problem=f"key {repeated!r} stands there twice", problem_mark=mark)
+        return super().construct_mapping(node, deep=deep)
+
+
+def _parse_yaml(text: str, source: str) -> object:
+    try:
+        return yaml.load(text, Loader=_UniqueKeys)  # a SafeLoader: plain data only
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise BadInput(f"{source}{where}: no YAML: {error.problem}.") from error
+    except yaml.YAMLError as error:
+        raise BadInput(f"{source}: no YAML: {error}.") from error
+
+
+def _check_keys(content: dict[Any, Any], text: str, source: str) -> None:
+    for key in content:
+        if key in _KEYS:
+            continue
+        near = get_close_matches(str(key), _KEYS, n=1)
+        guess = f"Did you mean {near[0]!r}? " if near else ""
+        raise BadInput(
+            f"{source}{_line_of(text, str(key))}: a definition has no key {key!r}.",
+            hint=f"{guess}It may have {', '.join(_KEYS)}.",
+        )
+
+
+def _repeated(keys: Sequence[str]) -> str | None:
+    return next((key for place, key in enumerate(keys) if key in keys[:place]), None)
+
+
+def _line_of(text: str, key: str, *, last: bool = False) -> str:
+    """`, line N` of the line that seems to hold the key."""
+    numbers = [number for number, line in enumerate(text.splitlines(), 1) if key in line]
+    return f", line {numbers[-1 if last else 0]}" if numbers else ""
+
+
+def _kind(content: object) -> str:
+    match content:
+        case None:
+            return "nothing"
+        case list():
+            return "a list"
+        case _:
+            return f"the value {content!r}"

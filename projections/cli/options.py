@@ -1,0 +1,150 @@
+"""The options that commands share, in four groups, and how a command takes a whole group as one argument."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from enum import StrEnum
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from topolog.projections.cli.resources import RESOURCES
+
+DEFAULT_URL = "http://127.0.0.1:8642"
+
+
+class Format(StrEnum):
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    JSONL = "jsonl"
+    YAML = "yaml"
+    NAME = "name"
+    CSV = "csv"
+
+    @property
+    def is_for_people(self) -> bool:
+        return self in (Format.TABLE, Format.WIDE)
+
+    @property
+    def is_document(self) -> bool:
+        """Whether the answer is printed as the API gave it."""
+        return self in (Format.JSON, Format.JSONL, Format.YAML)
+
+
+class Wait(StrEnum):
+    """How much of a request's life to wait for."""
+
+    NONE = "none"
+    DECIDED = "decided"
+    ACCEPTED = "accepted"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Which cluster is meant, and which API to ask about it."""
+
+    api: Annotated[
+        str, typer.Option("--api", metavar="URL", envvar="TOPOLOG_API__URL", help="Where the query API answers.")
+    ] = DEFAULT_URL
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="NAME",
+            envvar="TOPOLOG_CLUSTER__NAME",
+            help="Which cluster; needed if the API serves several.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How the answer is printed."""
+
+    output: Annotated[
+        Format, typer.Option("--output", "-o", help="table and wide are for people, the others for programs.")
+    ] = Format.TABLE
+    no_color: Annotated[bool, typer.Option("--no-color", help="No colours; NO_COLOR does the same.")] = False
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Which state is read: the newest, one in the past, or one not older than a token."""
+
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            "--as-of",
+            metavar="POSITION|TIME|15m",
+            help="Read the past: a position, a time (local unless it ends in Z or an offset), or how long ago.",
+        ),
+    ] = None
+    at_least: Annotated[
+        str | None,
+        typer.Option("--at-least", metavar="TOKEN", help="Wait until the answer holds the write that gave TOKEN."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How many rows are read; the API's own page if nothing is said."""
+
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="At most N rows.")] = None
+    every: Annotated[bool, typer.Option("--all", help="All rows, page by page.")] = False
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a request is followed, and why it is made."""
+
+    wait: Annotated[
+        Wait, typer.Option("--wait", help="Return when sent, when decided, or when every member has accepted it.")
+    ] = Wait.DECIDED
+    timeout: Annotated[str, typer.Option("--timeout", metavar="10s", help="How long to wait for that.")] = "10s"
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the decision.")] = ""
+
+
+def _complete_resource(incomplete: str) -> list[str]:
+    return [resource.usual for resource in RESOURCES if resource.usual.startswith(incomplete)]
+
+
+_KINDS = ", ".join(f"{r.usual} ({r.short})" for r in RESOURCES)
+ResourceArgument = Annotated[
+    str, typer.Argument(metavar="RESOURCE", help=f"One of: {_KINDS}.", autocompletion=_complete_resource)
+]
+NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="One of them; RESOURCE/NAME works too.")]
+
+
+def spread(command: Callable[..., None], **defaults: object) -> Callable[..., None]:
+    """The command with each parameter that is a group replaced by the group's options, as Typer wants them.
+
+    `defaults` replace the defaults of options by name: a default that comes from the settings is shown in --help too.
+    """
+    given = signature(command, eval_str=True).parameters.values()
+    groups: dict[str, Any] = {p.name: p.annotation for p in given if is_dataclass(p.annotation)}
+
+    def call(**values: Any) -> None:
+        arguments = {
+            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**values, **arguments)
+
+    spread_out: list[Parameter] = []
+    for parameter in given:
+        spread_out += _options(groups[parameter.name]) if parameter.name in groups else [parameter]
+    call.__signature__ = Signature(  # type: ignore[attr-defined]  # what inspect.signature, hence Typer, reads
+        [p.replace(kind=Parameter.KEYWORD_ONLY, default=defaults.get(p.name, p.default)) for p in spread_out]
+    )
+    call.__annotations__ = {}
+    call.__name__, call.__doc__ = command.__name__, command.__doc__
+    return call
+
+
+def _options(group: type[Any]) -> list[Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+        for field in fields(group)
+    ]

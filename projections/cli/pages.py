@@ -1,0 +1,56 @@
+"""What `describe` and `explain` show to people: one thing in full, and why it is as it is."""
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from topolog.projections.cli.client import Answer
+from topolog.projections.cli.columns import CAUSES, HISTORY
+from topolog.projections.cli.output import Rows
+from topolog.projections.cli.problems import Json
+from topolog.projections.cli.terminal import cell, clean
+
+
+def describe_page(item: Json, recent: Sequence[Json], *, wide: bool) -> RenderableType:
+    """Every field of the item, then its newest decisions if it has a history."""
+    parts: list[RenderableType] = [_properties(item)]
+    if recent:
+        parts += [_heading("Last decisions"), Rows(recent, HISTORY, wide=wide)]
+    return Group(*parts)
+
+
+def explain_page(answer: Answer, wide: bool) -> RenderableType:
+    """The sentence, what it rests on, who is awaited, and the chain of decisions that led here."""
+    item = answer.item
+    parts: list[RenderableType] = [Text(clean(str(item.get("sentence") or "")), style="bold")]
+    if item.get("facts"):
+        parts += [_heading("Facts"), _properties(item["facts"])]
+    if item.get("waiting_for"):
+        parts += [_heading("Waiting for"), *(cell(awaited) for awaited in item["waiting_for"])]
+    if item.get("causes"):
+        parts += [_heading("Because of"), Rows(item["causes"], CAUSES, wide=wide)]
+    return Group(*parts)
+
+
+def _heading(text: str) -> Text:
+    return Text(f"\n{text}", style="bold")
+
+
+def _properties(item: Mapping[str, object]) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for key, value in item.items():
+        grid.add_row(Text(clean(str(key)).replace("_", " "), style="dim"), _value(value))
+    return grid
+
+
+def _value(value: object) -> RenderableType:
+    if not isinstance(value, Mapping) or not value or set(value) == {"major", "minor"}:
+        return cell(value)
+    grid = Table.grid(padding=(0, 2))
+    for key, held in value.items():
+        grid.add_row(clean(str(key)), _value(held))
+    return grid

@@ -1,0 +1,82 @@
+"""From an HTTP error answer (problem+json, RFC 9457) to the one error tree of topolog."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from topolog.events.errors import (
+    BadInput,
+    Fenced,
+    Gone,
+    MergeConflict,
+    NotCaughtUp,
+    NotFound,
+    Permanent,
+    Refused,
+    TopologError,
+    Unreachable,
+)
+
+Json = dict[str, Any]
+
+
+class NotAllowed(Permanent):
+    """The API wants credentials, or these may not do this."""
+
+    code = "not_allowed"
+
+
+def problem_error(status: int, body: Json) -> TopologError:
+    """The error that a problem document of this HTTP status stands for.
+
+    The text is the server's `detail`, the hint its `hint`; rejected parameters are named one by one.
+    """
+    message = str(body.get("detail") or body.get("title") or f"The API answered {status}.")
+    hint = str(body.get("hint") or "")
+    match status:
+        case HTTPStatus.BAD_REQUEST | HTTPStatus.UNPROCESSABLE_ENTITY:
+            return BadInput(" ".join([message, *_reasons(body)]), hint=hint)
+        case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
+            return NotAllowed(message, hint=hint)
+        case HTTPStatus.NOT_FOUND:
+            return NotFound(message, hint=hint)
+        case HTTPStatus.CONFLICT:
+            return _refused(message, body, hint)
+        case HTTPStatus.GONE:
+            return Gone(message, hint=hint)
+        case HTTPStatus.SERVICE_UNAVAILABLE:
+            return _unavailable(message, body, hint)
+        case _:
+            return TopologError(message, hint=hint)
+
+
+def is_problem(body: object) -> bool:
+    """Whether a decoded JSON body reads like one of our problem documents, and not like another server's answer."""
+    return isinstance(body, Mapping) and ("detail" in body or "title" in body)
+
+
+def _reasons(body: Json) -> list[str]:
+    return [
+        f"{rejected.get('name', '?')}: {rejected.get('reason', 'not valid')}."
+        for rejected in body.get("invalid_params") or []
+        if isinstance(rejected, Mapping)
+    ]
+
+
+def _refused(message: str, body: Json, hint: str) -> Refused:
+    rule, facts = str(body.get("rule") or ""), body.get("facts") or {}
+    if "current" not in body or "proposed" not in body:
+        return Refused(str(body.get("code") or "REFUSED"), rule, message, facts, hint=hint)
+    conflict = MergeConflict(rule, message, facts)
+    conflict.hint = hint
+    return conflict
+
+
+def _unavailable(message: str, body: Json, hint: str) -> TopologError:
+    match body.get("code"):
+        case "not_caught_up":
+            return NotCaughtUp(message, hint=hint or "Try again, or read without --at-least.")
+        case "fenced":
+            return Fenced(message, retry_after_ms=int(body.get("retry_after_ms") or 0), hint=hint)
+        case _:
+            return Unreachable(message, hint=hint)

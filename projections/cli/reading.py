@@ -1,0 +1,130 @@
+"""The commands that read: get, describe, history, explain. They change nothing and every answer names its position."""
+
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from rich.console import RenderableType
+
+from topolog.events.errors import NotFound
+from topolog.projections.cli import columns, moments, resources
+from topolog.projections.cli.client import PAGE_ROWS, Answer, Api, Param
+from topolog.projections.cli.options import Extent, Moment, NameArgument, ResourceArgument, Shape, Target
+from topolog.projections.cli.output import View, print_answer
+from topolog.projections.cli.pages import describe_page, explain_page
+from topolog.projections.cli.problems import Json
+from topolog.projections.cli.resources import CLUSTER, DECISIONS, Resource, find_item, find_named, nearest
+from topolog.projections.cli.terminal import Screen
+
+RECENT = 5
+"""Decisions that `describe` shows of a history: enough to see what happened last, short enough for one screen."""
+
+EVERYTHING = 1 << 62
+
+
+def get(
+    resource: ResourceArgument,
+    name: NameArgument = None,
+    *,
+    target: Target,
+    shape: Shape,
+    moment: Moment,
+    extent: Extent,
+) -> None:
+    """List rows, or show one: `topolog get types`, `topolog get type Customer -o json`."""
+    kind, name = find_item(resource, name)
+    params = _params(moment)
+    view = View(columns.BY_RESOURCE[kind], kind.label)
+    with Api(target.api, target.cluster) as api:
+        if name is None and kind is not CLUSTER:
+            answer = api.get_rows(kind.path(), params, _at_most(extent))
+        else:
+            answer = _get_one(api, kind, name or "", params)
+    print_answer(Screen(no_color=shape.no_color), shape, answer, view)
+
+
+def describe(
+    resource: ResourceArgument, name: NameArgument = None, *, target: Target, shape: Shape, moment: Moment
+) -> None:
+    """Show one thing in full, with the last decisions about it."""
+    kind, name = find_named(resource, name)
+    params = _params(moment)
+    with Api(target.api, target.cluster) as api:
+        answer = _get_one(api, kind, name, params)
+        recent = _recent(api, kind, name, answer) if shape.output.is_for_people else []
+
+    def page(answer: Answer, wide: bool) -> RenderableType:
+        return describe_page(answer.item, recent, wide=wide)
+
+    print_answer(Screen(no_color=shape.no_color), shape, answer, View(columns.BY_RESOURCE[kind], kind.label, page))
+
+
+def history(
+    resource: ResourceArgument,
+    name: NameArgument = None,
+    *,
+    target: Target,
+    shape: Shape,
+    moment: Moment,
+    extent: Extent,
+) -> None:
+    """List every decision that changed one thing, and what it changed."""
+    kind, name = find_named(resource, name)
+    params = _params(moment)
+    with Api(target.api, target.cluster) as api:
+        try:
+            answer = api.get_rows((*kind.path(name), "history"), params, _at_most(extent))
+        except NotFound as error:
+            raise _with_guess(error, api, kind, name, params) from error
+    print_answer(Screen(no_color=shape.no_color), shape, answer, View(columns.HISTORY, DECISIONS.label))
+
+
+def explain(
+    resource: ResourceArgument, name: NameArgument = None, *, target: Target, shape: Shape, moment: Moment
+) -> None:
+    """Say why one thing is as it is, and what it waits for."""
+    kind, name = find_named(resource, name)
+    params = _params(moment)
+    with Api(target.api, target.cluster) as api:
+        answer = _get_one(api, kind, name, params, "explain")
+        label = f"{kind.singular}/{name or api.cluster}"
+    view = View(columns.EXPLANATION, lambda _: label, explain_page)
+    print_answer(Screen(no_color=shape.no_color), shape, answer, view)
+
+
+def _params(moment: Moment) -> dict[str, Param]:
+    params: dict[str, Param] = {}
+    if moment.as_of is not None:
+        params["as_of"] = moments.moment(moment.as_of, datetime.now(UTC))
+    if moment.at_least is not None:
+        params |= {"at_least": moment.at_least, "wait": "10s"}
+    return params
+
+
+def _at_most(extent: Extent) -> int | None:
+    return EVERYTHING if extent.every and extent.limit is None else extent.limit
+
+
+def _get_one(api: Api, kind: Resource, name: str, params: dict[str, Param], *aspect: str) -> Answer:
+    """One item, or an aspect of it; NotFound proposes the names that are most like the one given."""
+    try:
+        return api.get((*kind.path(name), *aspect), params)
+    except NotFound as error:
+        raise _with_guess(error, api, kind, name, params) from error
+
+
+def _with_guess(error: NotFound, api: Api, kind: Resource, name: str, params: dict[str, Param]) -> NotFound:
+    guess = ""
+    if kind not in (CLUSTER, DECISIONS):
+        with suppress(NotFound):
+            rows = api.get_rows(kind.path(), params, PAGE_ROWS).items
+            guess = nearest(name, map(kind.name_of, rows))
+    listing = f"`topolog get {kind.plural}` lists them." if kind is not resources.CLUSTER else ""
+    return NotFound(error.message, hint=guess or error.hint or listing)
+
+
+def _recent(api: Api, kind: Resource, name: str, answer: Answer) -> list[Json]:
+    """The last decisions about the item, as of the very position at which it was read."""
+    if not kind.has_past:
+        return []
+    same_position = {"as_of": int(answer.as_of["position"])} if "position" in answer.as_of else {}
+    return api.get((*kind.path(name), "history"), {**same_position, "limit": RECENT}).items

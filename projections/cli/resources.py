@@ -1,0 +1,98 @@
+"""What can be asked about: the resources, the names they go by, and a guess at what a mistyped name meant."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from topolog.events.errors import BadInput
+from topolog.projections.cli.problems import Json
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One kind of row. `key` is the field that names an item; `has_past`: its rows keep a history."""
+
+    singular: str
+    plural: str
+    short: str
+    key: str
+    has_past: bool = False
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        return self.singular, self.plural, self.short
+
+    @property
+    def usual(self) -> str:
+        """The name it is called by where all of its rows are meant: there is one cluster, and many nodes."""
+        return self.singular if self is CLUSTER else self.plural
+
+    def path(self, name: str | None = None) -> tuple[str, ...]:
+        """The segments of its address under the cluster's; a request's id is two segments."""
+        if name is None or self is CLUSTER:
+            return (self.usual,)
+        return (self.plural, *(name.rsplit("/", 1) if self is REQUESTS else [name]))
+
+    def name_of(self, item: Json) -> str:
+        """The item's name, as `get` takes it."""
+        if self is REQUESTS:
+            return f"{item.get('requester', '?')}/{item.get('sequence', '?')}"
+        return str(item.get(self.key, "?"))
+
+    def label(self, item: Json) -> str:
+        """The item as `-o name` prints it: `type/Customer`."""
+        return f"{self.singular}/{self.name_of(item)}"
+
+
+CLUSTER = Resource("cluster", "clusters", "cl", "name")
+NODES = Resource("node", "nodes", "no", "node", has_past=True)
+LEASES = Resource("lease", "leases", "le", "node")
+TYPES = Resource("type", "types", "ty", "name", has_past=True)
+DECISIONS = Resource("decision", "decisions", "de", "position")
+REQUESTS = Resource("request", "requests", "re", "id")
+RESOURCES = (CLUSTER, NODES, LEASES, TYPES, DECISIONS, REQUESTS)
+REMOVABLE = (TYPES, NODES)
+
+
+def find(text: str, among: Iterable[Resource] = RESOURCES) -> Resource:
+    """The resource that goes by this name; BadInput with the nearest name and the list of all for any other."""
+    known = {name: resource for resource in among for name in resource.names}
+    found = known.get(text.lower())
+    if found:
+        return found
+    near = get_close_matches(text.lower(), known, n=1)
+    guess = f"Did you mean {near[0]}? " if near else ""
+    listed = ", ".join(dict.fromkeys(f"{resource.usual} ({resource.short})" for resource in known.values()))
+    raise BadInput(f"There is no resource {text!r} here.", hint=f"{guess}There are: {listed}.")
+
+
+def find_item(text: str, name: str | None, among: Iterable[Resource] = RESOURCES) -> tuple[Resource, str | None]:
+    """Resource and name from `RESOURCE NAME` or `RESOURCE/NAME`, the form that `-o name` prints.
+
+    BadInput for a request's name that is no request id.
+    """
+    if name is None and "/" in text:
+        text, name = text.split("/", 1)
+    resource = find(text, among)
+    if resource is REQUESTS and name is not None and "/" not in name:
+        raise BadInput(
+            f"{name!r} is no request id.", hint="One looks like cli-4f2a/3; `topolog get requests` has them."
+        )
+    return resource, name
+
+
+def find_named(text: str, name: str | None, among: Iterable[Resource] = RESOURCES) -> tuple[Resource, str]:
+    """Like `find_item` for commands that need one item; the cluster needs no name. BadInput without one."""
+    resource, given = find_item(text, name, among)
+    if given is None and resource is not CLUSTER:
+        raise BadInput(
+            f"Which {resource.singular}?", hint=f"Give its name; `topolog get {resource.plural} -o name` lists them."
+        )
+    return resource, given or ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A sentence that proposes the known names most like `name`, or nothing."""
+    by_lower_case = {candidate.lower(): candidate for candidate in known}
+    near = get_close_matches(name.lower(), by_lower_case, n=3)
+    return f"Did you mean {' or '.join(by_lower_case[key] for key in near)}?" if near else ""

@@ -1,0 +1,117 @@
+"""The two streams of a command: data to stdout, all else to stderr. The only file that writes to either.
+
+Colours and the terminal's width matter on a terminal only; in a pipe each row stays on one line.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TextIO
+
+import typer
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+_UNBROKEN = 100_000  # columns: more than any row has, so that nothing is wrapped for a reader that is a program
+
+_STYLES = {
+    "MEMBER": "green",
+    "STOPPING": "yellow",
+    "LEFT": "dim",
+    "GRANTED": "green",
+    "REFUSED": "red",
+    "UNCHANGED": "dim",
+    "UNKNOWN": "yellow",
+}
+
+
+class Screen:
+    """Prints for one command."""
+
+    def __init__(self, *, no_color: bool = False) -> None:
+        self._out = _console(sys.stdout, no_color=no_color)
+        self._err = _console(sys.stderr, no_color=no_color)
+
+    def data(self, text: str) -> None:
+        """Text for a program, as it is."""
+        _write(text)
+
+    def view(self, shown: RenderableType) -> None:
+        """Something for people to look at, on stdout."""
+        with self._out.capture() as captured:
+            self._out.print(shown, crop=False)
+        _write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+    def aside(self, shown: RenderableType) -> None:
+        """Something to look at that is not what was asked for, on stderr."""
+        with self._err.capture() as captured:
+            self._err.print(shown, crop=False)
+        _write_aside("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+    def note(self, text: str, *, style: str = "dim") -> None:
+        """One sentence on stderr."""
+        self.aside(Text(clean(text), style=style))
+
+    def complaint(self, message: str, hint: str) -> None:
+        """What went wrong and, on a line of its own, what to do about it."""
+        shown = Text.assemble(("Error: ", "bold red"), clean(message))
+        self.aside(Text.assemble(shown, ("\n Hint: ", "bold"), clean(hint)) if hint else shown)
+
+
+def cell(value: object) -> Text:
+    """A value as a table shows it, coloured where a colour helps to find it."""
+    shown = plain(value)
+    return Text(shown, style=_STYLES.get(shown, ""))
+
+
+def plain(value: object) -> str:
+    """A value of an answer in one line; `-` for nothing."""
+    match value:
+        case None | "" | []:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case {"major": major, "minor": minor}:
+            return f"{major}.{minor}"
+        case Mapping():
+            return " ".join(f"{clean(str(key))}={plain(held)}" for key, held in value.items()) or "-"
+        case list() | tuple():
+            return ", ".join(plain(held) for held in value)
+        case _:
+            return clean(str(value)).replace("\n", " ")
+
+
+def clean(text: str) -> str:
+    """The text without control characters: what a stranger wrote into the log must not drive a reader's terminal."""
+    return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
+
+
+def _console(stream: TextIO, *, no_color: bool) -> Console:
+    console = Console(file=stream, no_color=no_color or None, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = _UNBROKEN
+    return console
+
+
+def _write(text: str) -> None:
+    """To stdout. Whoever reads may stop reading, as `head` does: then the command ends in peace."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        silence(sys.stdout)
+        raise typer.Exit(0) from error
+
+
+def _write_aside(text: str) -> None:
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except BrokenPipeError:
+        silence(sys.stderr)
+
+
+def silence(stream: TextIO) -> None:
+    """Let the stream end nowhere, so that the interpreter's last flush does not complain either."""
+    with open(os.devnull, "w") as nowhere:  # noqa: PTH123  # a descriptor is wanted, not a path
+        os.dup2(nowhere.fileno(), stream.fileno())

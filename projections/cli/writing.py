@@ -1,0 +1,122 @@
+"""The commands that ask for a change: propose, remove. The API appends the request, the coordinator decides."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from topolog.events.errors import BadInput, MergeConflict, OutcomeUnknown, TopologError
+from topolog.projections.cli import columns, moments
+from topolog.projections.cli.client import Answer, Api
+from topolog.projections.cli.conflict import advice, sides_table
+from topolog.projections.cli.definition_file import read_definition
+from topolog.projections.cli.options import NameArgument, Patience, ResourceArgument, Shape, Target, Wait
+from topolog.projections.cli.output import View, print_answer
+from topolog.projections.cli.problems import Json
+from topolog.projections.cli.resources import REMOVABLE, TYPES, find_named
+from topolog.projections.cli.terminal import Screen
+
+
+def propose(
+    file: Annotated[str, typer.Option("--file", "-f", metavar="FILE", help="A definition, JSON or YAML; - is stdin.")],
+    based_on: Annotated[
+        int | None,
+        typer.Option("--based-on", metavar="N", min=0, help="The version of the type that this was made from."),
+    ] = None,
+    *,
+    patience: Patience,
+    target: Target,
+    shape: Shape,
+) -> None:
+    """Propose a definition of a type: its fields are added to what stands, a contradiction is refused (exit code 5)."""
+    definition = read_definition(file).to_dict()
+    request = {"kind": "propose", "definition": definition, "based_on": based_on, "reason": patience.reason}
+    timeout_s = moments.seconds(patience.timeout, "--timeout")
+    with Api(target.api, target.cluster) as api:
+        _follow(api, request, patience, timeout_s, shape)
+
+
+def remove(
+    resource: ResourceArgument,
+    name: NameArgument = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    *,
+    patience: Patience,
+    target: Target,
+    shape: Shape,
+) -> None:
+    """Remove a type from the cluster, or a node from its members."""
+    kind, name = find_named(resource, name, among=REMOVABLE)
+    timeout_s = moments.seconds(patience.timeout, "--timeout")
+    effect = (
+        "Every member forgets it, and what was built on its versions never comes back."
+        if kind is TYPES
+        else "Its lease is not renewed, and it is out when the lease is over."
+    )
+    with Api(target.api, target.cluster) as api:
+        if not yes:
+            _confirm(f"Remove {kind.singular} {name} from cluster {api.cluster}? {effect}")
+        request = {"kind": "remove", "resource": kind.singular, "name": name, "reason": patience.reason}
+        _follow(api, request, patience, timeout_s, shape)
+
+
+def _confirm(question: str) -> None:
+    """Ask on a terminal; BadInput where nobody can be asked, exit 1 for a no."""
+    if not sys.stdin.isatty():
+        raise BadInput("Nothing was removed: nobody is here to be asked.", hint="--yes removes without a question.")
+    if not typer.confirm(question, err=True):
+        Screen().note("Nothing was removed.", style="")
+        raise typer.Exit(1)
+
+
+def _follow(api: Api, request: Json, patience: Patience, timeout_s: float, shape: Shape) -> None:
+    """Make the request and show its outcome; raises what the outcome means if it is not the one that was wanted."""
+    screen = Screen(no_color=shape.no_color)
+    try:
+        answer = api.submit(request, patience.wait.value, patience.timeout, timeout_s)
+    except KeyboardInterrupt:
+        screen.note("The request may have been made: `topolog get requests` shows what was decided.", style="")
+        raise
+    if answer.is_refusal:
+        raise _shown_refusal(screen, shape, answer)
+    print_answer(screen, shape, answer, View(columns.OUTCOME, _label))
+    if shape.output.is_for_people and answer.item.get("token"):
+        screen.note(f"A read with --at-least {answer.item['token']} holds this.")
+    _check(answer.item, patience)
+
+
+def _check(outcome: Json, patience: Patience) -> None:
+    """Raise OutcomeUnknown if less is known than the caller waited for."""
+    request_id, subject = str(outcome.get("id", "")), str(outcome.get("subject") or "the request")
+    if patience.wait is Wait.NONE:
+        return
+    if outcome.get("status") == "UNKNOWN":
+        raise OutcomeUnknown(
+            f"Request {request_id} was not decided within {patience.timeout}: its outcome is unknown.",
+            request_id=request_id,
+            hint=f"Ask again with `topolog get request {request_id}`; do not send it as a new one.",
+        )
+    if patience.wait is Wait.ACCEPTED and not outcome.get("accepted"):
+        raise OutcomeUnknown(
+            f"Request {request_id} is granted, but not every member accepted {subject} within {patience.timeout}.",
+            request_id=request_id,
+            hint=f"`topolog explain {subject}` says who is awaited.",
+        )
+
+
+def _shown_refusal(screen: Screen, shape: Shape, answer: Answer) -> TopologError:
+    """The refusal as an error, once its evidence is shown: both sides of a conflict, or all of it to a program."""
+    error = answer.error
+    if shape.output.is_document:
+        print_answer(screen, shape, Answer(answer.status, {"kind": "Refusal", **answer.body}), View((), _label))
+    elif isinstance(error, MergeConflict):
+        screen.aside(sides_table(answer.body["current"], answer.body["proposed"]))
+    if isinstance(error, MergeConflict) and not error.hint:
+        error.hint = advice(error.rule, str(answer.body["current"].get("name", "")))
+    return error
+
+
+def _label(outcome: Json) -> str:
+    """What the outcome is about as `-o name` prints it, `type/Customer`; before it is known, the request."""
+    subject = str(outcome.get("subject") or "")
+    return subject.replace(" ", "/", 1) if subject else f"request/{outcome.get('id', '?')}"

@@ -1,0 +1,242 @@
+"""The exit codes: one table for scripts, the same whichever command fails."""
+
+import socket
+import time
+from pathlib import Path
+
+import pytest
+import typer
+from tests.projections.cli.conftest import ANSWERS, Cli, FakeApi
+
+from topolog.events import errors
+from topolog.projections.cli.app import build, run
+from topolog.projections.cli.exit_codes import MEANINGS, ExitCode, exit_code
+from topolog.projections.cli.problems import NotAllowed
+
+NODES = "/v1/clusters/demo/nodes"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.TopologError("x"), 1),
+        (errors.NotFound("x"), 1),
+        (errors.Gone("x"), 1),
+        (errors.LocalBrokerError("x"), 1),
+        (errors.MissingExtra("x"), 1),
+        (errors.BadInput("x"), 2),
+        (NotAllowed("x"), 3),
+        (errors.Unreachable("x"), 4),
+        (errors.Refused("CODE", "", "x"), 5),
+        (errors.MergeConflict("M6", "x", {}), 5),
+        (errors.Fenced("x", retry_after_ms=1), 6),
+        (errors.OutcomeUnknown("x", request_id="r/1"), 7),
+        (errors.NotCaughtUp("x"), 7),
+    ],
+)
+def test_each_error_has_its_exit_code(error: errors.TopologError, code: int) -> None:
+    assert exit_code(error) == code
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code", "said"),
+    [
+        (
+            400,
+            {"detail": "Wrong.", "invalid_params": [{"name": "limit", "reason": "too large"}]},
+            2,
+            "limit: too large",
+        ),
+        (401, {"title": "Unauthorized"}, 3, "Unauthorized"),
+        (403, {"detail": "You may not."}, 3, "You may not."),
+        (404, {"detail": "No cluster."}, 1, "No cluster."),
+        (409, {"detail": "No.", "code": "HELD", "rule": "L2"}, 5, "No. [HELD, rule L2]"),
+        (410, {"detail": "Position 3 is no longer kept.", "hint": "The oldest is 40."}, 1, "The oldest is 40."),
+        (500, {"detail": "It broke."}, 1, "It broke."),
+        (500, "Internal Server Error", 1, "failed (500)"),
+        (503, {"detail": "Behind.", "code": "not_caught_up"}, 7, "Try again"),
+        (503, {"detail": "No broker.", "code": "unreachable"}, 4, "No broker."),
+        (503, {"detail": "Fenced.", "code": "fenced", "retry_after_ms": 20}, 6, "Fenced."),
+        (200, "<html>Welcome</html>", 4, "no topolog API"),
+        (404, "<html>Not here</html>", 4, "no topolog API"),
+    ],
+)
+def test_each_answer_of_the_api_has_its_exit_code(
+    status: int, body: object, code: int, said: str, cli: Cli, api: FakeApi
+) -> None:
+    api.reply(NODES, status, body)
+    ended = cli("get", "nodes")
+    assert (ended.code, ended.out) == (code, "")
+    assert said in ended.err
+
+
+@pytest.mark.parametrize("command", ["get nodes", "describe node n1", "remove node n1 --yes"])
+def test_without_an_api_the_command_says_so_at_once(command: str, cli: Cli) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+    start = time.monotonic()
+    ended = cli(*command.split(), "--api", url)
+    assert time.monotonic() - start < 2
+    assert (ended.code, ended.out) == (4, "")
+    assert f"No API answers at {url}." in ended.err
+    assert "topolog up" in ended.err
+
+
+@pytest.mark.parametrize("url", ["localhost:8642", "ftp://127.0.0.1", "http://[::"])
+def test_an_address_that_is_none_is_a_usage_error(url: str, cli: Cli) -> None:
+    assert cli("get", "nodes", "--api", url).code == 2
+
+
+def test_a_request_that_was_cut_off_may_have_been_made(cli: Cli, api: FakeApi) -> None:
+    """Unlike a read, whose connection can break without any doubt left."""
+
+    def hang_up(_: object) -> tuple[int, object]:
+        raise ConnectionAbortedError
+
+    api.replies["/v1/clusters/demo/requests"] = hang_up
+    api.replies[NODES] = hang_up
+    ended = cli("remove", "node", "n1", "--yes")
+    assert ended.code == 7
+    assert "topolog get requests" in ended.err
+    assert cli("get", "nodes").code == 4
+
+
+@pytest.mark.parametrize("command", ["", "gte nodes", "get", "get nodes --foo", "get nodes -o xml", "get --limit 0"])
+def test_wrong_usage_ends_with_2_and_no_data(command: str, cli: Cli) -> None:
+    assert cli(*command.split()).code == 2
+
+
+def test_a_mistyped_command_gets_a_proposal(cli: Cli) -> None:
+    assert "Did you mean 'get'?" in cli("gte", "nodes").err
+
+
+@pytest.mark.parametrize(
+    ("command", "guess"),
+    [
+        ("get nods", "Did you mean nodes?"),
+        ("get typ Customer", "Did you mean type?"),
+        ("remove lease n1", "types (ty)"),
+    ],
+)
+def test_an_unknown_resource_gets_a_proposal(command: str, guess: str, cli: Cli) -> None:
+    ended = cli(*command.split())
+    assert ended.code == 2
+    assert guess in ended.err
+
+
+@pytest.mark.parametrize("command", ["get", "describe", "history", "explain"])
+def test_an_unknown_name_gets_the_names_like_it(command: str, cli: Cli) -> None:
+    ended = cli(command, "type", "customers")
+    assert ended.code == 1
+    assert "Did you mean Customer?" in ended.err
+
+
+def test_a_request_id_has_two_parts(cli: Cli) -> None:
+    ended = cli("get", "request", "17")
+    assert ended.code == 2
+    assert "no request id" in ended.err
+
+
+def test_an_outcome_that_did_not_come_in_time_names_the_way_to_ask_again(
+    cli: Cli, api: FakeApi, customer: Path
+) -> None:
+    api.decide("unknown", 202)
+    ended = cli("propose", "--file", str(customer), "-o", "json")
+    assert ended.code == 7
+    assert "topolog get request cli-4f2a/6" in ended.err
+
+
+def test_a_version_that_was_not_accepted_in_time_ends_with_7_only_for_who_waited(
+    cli: Cli, api: FakeApi, customer: Path
+) -> None:
+    api.decide("pending")
+    propose = ("propose", "--file", str(customer))
+    assert cli(*propose).code == 0
+    ended = cli(*propose, "--wait", "accepted")
+    assert ended.code == 7
+    assert "topolog explain type Customer" in ended.err
+
+
+def test_who_does_not_wait_is_not_told_that_time_ran_out(cli: Cli, api: FakeApi, customer: Path) -> None:
+    api.decide("unknown", 202)
+    ended = cli("propose", "--file", str(customer), "--wait", "none")
+    assert ended.code == 0
+    assert "cli-4f2a/6" in ended.out
+
+
+def test_a_conflict_shows_both_sides_the_rule_and_what_to_do(cli: Cli, api: FakeApi, customer: Path) -> None:
+    api.decide("conflict", 409)
+    ended = cli("propose", "--file", str(customer))
+    assert (ended.code, ended.out) == (5, "")
+    lines = [line.split() for line in ended.err.splitlines()]
+    assert ["name", "String", "int", "contradicts"] in lines
+    assert ["id", "long", "long"] in lines
+    assert ["age", "-", "int", "new"] in lines
+    assert "rule M6" in ended.err
+    assert "topolog describe type Customer" in ended.err
+
+
+def test_an_ordinal_with_two_names_is_marked(cli: Cli, api: FakeApi, customer: Path) -> None:
+    """M5: the contradiction is between two constants, so it stands beside neither name's own ordinal."""
+    sides = {
+        "current": {"name": "Colour", "is_enum": True, "enum": {"RED": 0}},
+        "proposed": {"name": "Colour", "is_enum": True, "enum": {"BLUE": 0}},
+    }
+    api.reply("/v1/clusters/demo/requests", 409, {**ANSWERS["conflict"], "rule": "M5", **sides})
+    err = cli("propose", "--file", str(customer)).err
+    assert ["BLUE", "RED", "=", "0", "0", "contradicts"] in [line.split() for line in err.splitlines()]
+
+
+def test_ctrl_c_ends_with_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("topolog.projections.cli.client.Api.get_rows", interrupt)
+    assert cli("get", "nodes").code == 130
+
+
+def test_ctrl_c_at_a_question_ends_with_130(cli: Cli, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise typer.Abort
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("typer.confirm", interrupt)
+    assert cli("remove", "node", "n1").code == 130
+    assert not [asked for asked in api.asked if asked.method == "POST"]
+
+
+def test_every_exit_code_is_explained(cli: Cli) -> None:
+    assert set(MEANINGS) == set(ExitCode)
+    shown = cli("help", "exit-codes").out
+    assert all(f"{int(code)}  {MEANINGS[code]}" in shown for code in ExitCode)
+
+
+def test_an_error_of_a_command_that_was_added_ends_like_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    """The composition root's own commands raise the same tree."""
+    app = build()
+
+    @app.command()
+    def broker() -> None:
+        raise errors.LocalBrokerError("Port 9092 is in use.", hint="Stop what uses it.")
+
+    assert run(app, ["broker"]) == 1
+    assert capsys.readouterr().err == "Error: Port 9092 is in use.\n Hint: Stop what uses it.\n"
+
+
+def test_a_trace_is_shown_only_when_asked_for(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Traceback" not in cli("get", "nods").err
+    monkeypatch.setenv("TOPOLOG_DEBUG", "1")
+    ended = cli("get", "nods")
+    assert ended.code == 2
+    assert "Traceback" in ended.err
+
+
+def test_an_exit_of_a_command_keeps_its_code() -> None:
+    app = build()
+
+    @app.command()
+    def leave() -> None:
+        raise typer.Exit(8)
+
+    assert run(app, ["leave"]) == 8

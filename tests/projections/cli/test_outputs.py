@@ -1,0 +1,168 @@
+"""Every command in every output format, against golden files: what scripts read must not change unnoticed.
+
+`TOPOLOG_WRITE_GOLDEN=1 pytest tests/projections/cli` writes the files anew; the difference is then there to be judged.
+"""
+
+import csv
+import json
+import os
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import yaml
+from rich.console import Console
+from tests.projections.cli.conftest import ANSWERS, Cli, Ended, FakeApi
+
+from topolog.projections.cli.columns import BY_RESOURCE, HISTORY
+from topolog.projections.cli.options import Format
+from topolog.projections.cli.output import Rows
+from topolog.projections.cli.resources import find
+from topolog.projections.cli.terminal import plain
+
+GOLDEN = Path(__file__).parent / "golden"
+READS = {
+    "get-cluster": "get cluster",
+    "get-nodes": "get nodes",
+    "get-leases": "get leases",
+    "get-types": "get types",
+    "get-decisions": "get decisions",
+    "get-requests": "get requests",
+    "get-request": "get request cli-4f2a/3",
+    "describe-cluster": "describe cluster",
+    "describe-node": "describe node n1",
+    "describe-lease": "describe lease n1",
+    "describe-type": "describe type Customer",
+    "describe-decision": "describe decision 399",
+    "describe-request": "describe request cli-4f2a/3",
+    "history-node": "history node n1",
+    "history-type": "history type Customer",
+    "explain-node": "explain node n1",
+    "explain-type": "explain type Customer",
+}
+ASKS = {
+    "propose-granted": ("propose", "granted", 200),
+    "propose-undecided": ("propose", "unknown", 202),
+    "propose-conflict": ("propose", "conflict", 409),
+    "remove-granted": ("remove type Customer --yes", "granted", 200),
+}
+FORMATS = [output.value for output in Format]
+
+
+def check_golden(name: str, output: str, ended: Ended) -> None:
+    """Compare what a command wrote with the file of this name, stdout first, then stderr and the exit code."""
+    shown = f"{ended.out}--- stderr, exit code {ended.code}\n{ended.err}"
+    file = GOLDEN / f"{name}.{output}.txt"
+    if os.environ.get("TOPOLOG_WRITE_GOLDEN"):
+        GOLDEN.mkdir(exist_ok=True)
+        file.write_text(shown)
+    assert shown == file.read_text()
+
+
+@pytest.mark.parametrize("output", FORMATS)
+@pytest.mark.parametrize("name", READS)
+def test_a_read_prints_what_its_golden_file_holds(name: str, output: str, cli: Cli) -> None:
+    check_golden(name, output, cli(*READS[name].split(), "-o", output))
+
+
+@pytest.mark.parametrize("output", FORMATS)
+@pytest.mark.parametrize("name", ASKS)
+def test_a_request_prints_what_its_golden_file_holds(
+    name: str, output: str, cli: Cli, api: FakeApi, customer: Path
+) -> None:
+    command, answer, status = ASKS[name]
+    api.decide(answer, status)
+    file = ["--file", str(customer)] if command == "propose" else []
+    check_golden(name, output, cli(*command.split(), *file, "-o", output))
+
+
+def test_there_is_no_golden_file_without_a_test() -> None:
+    expected = {f"{name}.{output}.txt" for name in [*READS, *ASKS] for output in FORMATS}
+    assert {file.name for file in GOLDEN.iterdir()} == expected
+
+
+@pytest.mark.parametrize("name", READS)
+def test_json_and_yaml_are_the_envelope_of_the_api(name: str, cli: Cli) -> None:
+    """kind, apiVersion, asOf and the items, unknown fields included: a later release may add, never take away."""
+    as_json = json.loads(cli(*READS[name].split(), "-o", "json").out)
+    assert as_json == yaml.safe_load(cli(*READS[name].split(), "-o", "yaml").out)
+    assert as_json in ANSWERS.values()
+    assert {"kind", "apiVersion", "asOf"} <= set(as_json)
+
+
+@pytest.mark.parametrize("output", FORMATS)
+def test_every_answer_names_its_position_on_stderr(output: str, cli: Cli) -> None:
+    assert "as of position 412, 350 ms old" in cli("get", "types", "-o", output).err
+
+
+def test_names_can_be_given_to_get_again(cli: Cli) -> None:
+    """What `-o name` prints is what `get` takes."""
+    for resource in ("types", "nodes", "leases", "decisions", "requests"):
+        first = cli("get", resource, "-o", "name").out.splitlines()[0]
+        assert cli("get", first, "-o", "name").out == f"{first}\n"
+
+
+def test_csv_is_read_back_by_a_csv_reader(cli: Cli) -> None:
+    rows = list(csv.DictReader(StringIO(cli("get", "types", "-o", "csv").out)))
+    assert [(row["name"], row["field_names"]) for row in rows] == [
+        ("Customer", "id, name, email"),
+        ("Colour", "RED, GREEN"),
+    ]
+
+
+def test_rows_of_an_unknown_shape_are_shown_all_the_same(cli: Cli, api: FakeApi) -> None:
+    """An older or newer API leaves columns empty; it does not stop the command."""
+    odd = {"kind": "NodeList", "asOf": {"position": 1}, "items": [{"node": "n9", "attributes": 7}, {}]}
+    api.reply("/v1/clusters/demo/nodes", 200, odd)
+    ended = cli("get", "nodes", "-o", "wide")
+    assert ended.code == 0
+    assert "n9" in ended.out
+
+
+def test_nothing_to_show_is_said_and_is_no_data(cli: Cli, api: FakeApi) -> None:
+    api.reply("/v1/clusters/demo/nodes", 200, {"kind": "NodeList", "asOf": {"position": 1}, "items": []})
+    assert cli("get", "nodes") == Ended(0, "", "There is nothing to show.\nas of position 1, 0 ms old\n")
+
+
+def test_a_stopped_reader_is_reported_with_every_answer(cli: Cli, api: FakeApi) -> None:
+    stopped = {"position": 7, "age_ms": 7_200_000, "stopped": "record 8 cannot be decoded"}
+    api.reply("/v1/clusters/demo/nodes", 200, {"kind": "NodeList", "asOf": stopped, "items": [{"node": "n1"}]})
+    ended = cli("get", "nodes", "-o", "name")
+    assert ended.out == "node/n1\n"
+    assert "as of position 7, 2 h old" in ended.err
+    assert "stopped: record 8 cannot be decoded" in ended.err
+
+
+def test_text_of_strangers_does_not_drive_the_terminal(cli: Cli, api: FakeApi) -> None:
+    item = {"position": 1, "event": "NodeLeft", "reason": "\x1b[2J\nbye [bold]"}
+    api.reply("/v1/clusters/demo/decisions", 200, {"kind": "DecisionList", "asOf": {}, "items": [item]})
+    out = cli("get", "decisions").out
+    assert "\x1b" not in out
+    assert r"\x1b[2J bye [bold]" in out
+
+
+@pytest.mark.parametrize("width", [30, 80, 140])
+@pytest.mark.parametrize("kind", ["nodes", "types", "decisions", "requests"])
+def test_nothing_is_cut_off_on_a_narrow_terminal(kind: str, width: int) -> None:
+    """Names and numbers stay whole; only columns of long text fold, and they keep every character."""
+    items, columns = ANSWERS[f"/v1/clusters/demo/{kind}"]["items"], BY_RESOURCE[find(kind)]
+    console = Console(file=StringIO(), width=width)
+    with console.capture() as captured:
+        console.print(Rows(items, columns, wide=True), crop=False)
+    shown = captured.get()
+    for column in columns:
+        for item in items:
+            value = plain(column.brief(column.of(item)))
+            assert value in shown or column.folds
+    if width == 30:
+        assert len(shown.splitlines()) == len(items) + 1
+
+
+def test_long_text_folds_where_that_helps() -> None:
+    item = {"position": 7, "time": "2026-11-21T02:00:00Z", "event": "NodeLeft", "changes": {"x": ["a" * 40, "b" * 40]}}
+    console = Console(file=StringIO(), width=80)
+    with console.capture() as captured:
+        console.print(Rows([item], HISTORY, wide=False), crop=False)
+    lines = captured.get().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "".join(lines).count("a") == 40
