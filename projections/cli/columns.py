@@ -42,11 +42,9 @@ def _field(title: str, path: str, *, wide: bool = False, folds: bool = False) ->
 
 
 def _definition_of(item: Json) -> Json:
-    """The definition in a type's item: the pending one, which is what a proposal is merged into."""
-    for key in ("definition", "pending", "accepted"):
-        if isinstance(item.get(key), dict):
-            return dict(item[key])
-    return item
+    """The accepted definition in a type's item; until the first is accepted, the pending one."""
+    pending = item.get("pending")
+    return pending if isinstance(pending, dict) and not item.get("accepted_version") else item
 
 
 def _field_count(item: Json) -> object:
@@ -61,19 +59,6 @@ def _field_names(item: Json) -> list[str]:
 
 def _affinity_key(item: Json) -> object:
     return _definition_of(item).get("affinity_key")
-
-
-def _about(item: Json) -> object:
-    """What a decision is about, whatever its event calls it."""
-    joiner = item.get("joiner") or {}
-    return item.get("type_name") or item.get("node") or joiner.get("node") or item.get("subject")
-
-
-_STAMP_KEYS = {"position", "event", "time", "term", "cause", "actor", "reason"}
-
-
-def _details(item: Json) -> object:
-    return {key: value for key, value in item.items() if key not in _STAMP_KEYS and not isinstance(value, dict)}
 
 
 def _changes(item: Json) -> object:
@@ -102,6 +87,8 @@ _TIME = Column("TIME", lambda item: item.get("time"), brief=_to_the_second)
 BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
     resources.CLUSTER: (
         _field("NAME", "name"),
+        _field("MEMBERS", "members"),
+        _field("TYPES", "types"),
         _field("TERM", "term"),
         _field("COORDINATOR", "coordinator"),
         _field("TOPOLOGY", "topology_version"),
@@ -116,19 +103,22 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         _field("KIND", "kind"),
         _field("STANDING", "standing"),
         _field("ENDPOINT", "endpoint"),
+        _field("LEASE", "lease.state"),
         _field("JOINED AT", "joined_at"),
         _field("LEFT AT", "left_at"),
         _field("WHY", "left_reason"),
+        _field("RENEWED AT", "lease.renewed_at", wide=True),
         _field("INCARNATION", "incarnation", wide=True),
         _field("SLOT", "slot", wide=True),
-        _field("LEASE", "lease", wide=True, folds=True),
         _field("ATTRIBUTES", "attributes", wide=True, folds=True),
     ),
     resources.LEASES: (
         _field("NODE", "node"),
         _field("INCARNATION", "incarnation"),
+        _field("STATE", "state"),
         _field("SEQUENCE", "sequence"),
         _field("RENEWED AT", "renewed_at"),
+        _field("AGE MS", "age_ms"),
         _field("SLOT", "slot", wide=True),
     ),
     resources.TYPES: (
@@ -148,11 +138,11 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         _TIME,
         _field("TERM", "term"),
         _field("EVENT", "event"),
-        Column("ABOUT", _about),
+        _field("ABOUT", "subject"),
         _field("REASON", "reason", folds=True),
         _field("ACTOR", "actor", wide=True),
         _field("CAUSE", "cause", wide=True),
-        Column("DETAILS", _details, wide=True, folds=True),
+        _field("CONTENT", "content", wide=True, folds=True),
     ),
     resources.REQUESTS: (
         Column("REQUEST", resources.REQUESTS.name_of),
@@ -161,7 +151,10 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         _field("VERSION", "version"),
         _field("POSITION", "position"),
         _field("CODE", "code"),
+        _TIME,
         _field("RULE", "rule", wide=True),
+        _field("ACTOR", "actor", wide=True),
+        _field("REASON", "reason", wide=True, folds=True),
         _field("MESSAGE", "message", wide=True, folds=True),
     ),
 }
@@ -183,6 +176,12 @@ CAUSES = (
     _field("CAUSE", "cause"),
     _field("ACTOR", "actor", wide=True),
     _field("REASON", "reason", folds=True),
+)
+
+WAITING = (
+    _field("NODE", "node"),
+    _field("SINCE", "since"),
+    _field("AT MOST MS", "at_most_ms"),
 )
 
 EXPLANATION = (

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from topolog.projections.cli.client import Answer
-from topolog.projections.cli.columns import CAUSES, HISTORY
+from topolog.projections.cli.columns import CAUSES, HISTORY, WAITING
 from topolog.projections.cli.output import Rows
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.terminal import cell, clean
@@ -28,7 +28,7 @@ def explain_page(answer: Answer, wide: bool) -> RenderableType:
     if item.get("facts"):
         parts += [_heading("Facts"), _properties(item["facts"])]
     if item.get("waiting_for"):
-        parts += [_heading("Waiting for"), *(cell(awaited) for awaited in item["waiting_for"])]
+        parts += [_heading("Waiting for"), Rows(item["waiting_for"], WAITING, wide=wide)]
     if item.get("causes"):
         parts += [_heading("Because of"), Rows(item["causes"], CAUSES, wide=wide)]
     return Group(*parts)

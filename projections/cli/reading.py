@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from rich.console import RenderableType
 
 from topolog.events.errors import NotFound
-from topolog.projections.cli import columns, moments, resources
+from topolog.projections.cli import columns, moments
 from topolog.projections.cli.client import PAGE_ROWS, Answer, Api, Param
 from topolog.projections.cli.options import Extent, Moment, NameArgument, ResourceArgument, Shape, Target
 from topolog.projections.cli.output import View, print_answer
@@ -113,13 +113,12 @@ def _get_one(api: Api, kind: Resource, name: str, params: dict[str, Param], *asp
 
 
 def _with_guess(error: NotFound, api: Api, kind: Resource, name: str, params: dict[str, Param]) -> NotFound:
+    if error.hint or kind in (CLUSTER, DECISIONS):
+        return error
     guess = ""
-    if kind not in (CLUSTER, DECISIONS):
-        with suppress(NotFound):
-            rows = api.get_rows(kind.path(), params, PAGE_ROWS).items
-            guess = nearest(name, map(kind.name_of, rows))
-    listing = f"`topolog get {kind.plural}` lists them." if kind is not resources.CLUSTER else ""
-    return NotFound(error.message, hint=guess or error.hint or listing)
+    with suppress(NotFound):
+        guess = nearest(name, map(kind.name_of, api.get_rows(kind.path(), params, PAGE_ROWS).items))
+    return NotFound(error.message, hint=guess or f"`topolog get {kind.plural}` lists them.")
 
 
 def _recent(api: Api, kind: Resource, name: str, answer: Answer) -> list[Json]:

@@ -18,6 +18,8 @@ _STYLES = {
     "MEMBER": "green",
     "STOPPING": "yellow",
     "LEFT": "dim",
+    "VALID": "green",
+    "OVERDUE": "red",
     "GRANTED": "green",
     "REFUSED": "red",
     "UNCHANGED": "dim",

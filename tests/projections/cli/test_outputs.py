@@ -105,9 +105,15 @@ def test_names_can_be_given_to_get_again(cli: Cli) -> None:
 def test_csv_is_read_back_by_a_csv_reader(cli: Cli) -> None:
     rows = list(csv.DictReader(StringIO(cli("get", "types", "-o", "csv").out)))
     assert [(row["name"], row["field_names"]) for row in rows] == [
-        ("Customer", "id, name, email"),
+        ("Customer", "id, name"),
         ("Colour", "RED, GREEN"),
     ]
+
+
+def test_a_type_that_was_never_accepted_shows_what_is_pending(cli: Cli, api: FakeApi) -> None:
+    new = {"name": "Order", "accepted_version": 0, "fields": {}, "pending": {"name": "Order", "fields": {"id": "long"}}}
+    api.reply("/v1/clusters/demo/types", 200, {"kind": "TypeList", "asOf": {}, "items": [new]})
+    assert cli("get", "types").out.splitlines()[1].split() == ["Order", "0", "-", "1", "-"]
 
 
 def test_rows_of_an_unknown_shape_are_shown_all_the_same(cli: Cli, api: FakeApi) -> None:
