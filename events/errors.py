@@ -15,6 +15,7 @@
         ├── Undecodable          bytes that are not a record of ours
         ├── LogDiverged          the log is not the one this reader has folded
         ├── Poisoned             an accepted record cannot be decoded or folded
+        ├── HookFailed           a service's hook raised, so the node cannot apply the log any further
         ├── LeftCluster          this incarnation is out of the membership for good
         ├── DamagedStore         a projection's files contradict themselves
         ├── MissingExtra         an optional part of topolog is not installed
@@ -118,6 +119,10 @@ class LogDiverged(Permanent):
 
 class Poisoned(Permanent):
     code = "poisoned"
+
+
+class HookFailed(Permanent):
+    code = "hook_failed"
 
 
 class LeftCluster(Permanent):

@@ -203,7 +203,7 @@ class Fold:
             event = self._codec.decode(accepted.value)
             _check_opening(event, accepted.stamp)
             evolve(self.state, event, place)  # type: ignore[arg-type]  # a request here is a KeyError, hence poisoned
-        except (Undecodable, AssertionError, KeyError) as error:
+        except Exception as error:  # whatever it is: skipping it would part this reader from all others (K8)
             raise Poisoned(
                 f"The decision at position {place.position} ({describe_prefix(accepted.value)}) cannot be folded: "
                 f"{error}",

@@ -7,7 +7,7 @@ drains its queue. `enable.partition.eof`: the only proof of having read to the e
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import (
@@ -20,9 +20,11 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.admin._metadata import TopicMetadata
 from confluent_kafka.cimpl import NewTopic
 
-from topolog.events.errors import BadInput, LogDiverged, Unreachable
+from topolog.events.errors import BadInput, LogDiverged, NotFound, Unreachable
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, Headers, OnDelivery, Partition
 from topolog.events.topics import RECORD_BYTES_MAX, Topic, TopicPlan, topic_name
@@ -34,7 +36,7 @@ REACH_TIMEOUT_S = 10.0
 """How long a broker may be silent before a command says that it cannot be reached."""
 
 _BATCH_MAX = 500
-_HEARS_TIMEOUT_S = 0.25
+_HEARS_TIMEOUT_S = 1.0
 _LOGGER = logging.getLogger("topolog.kafka")
 _LOGGER.setLevel(logging.CRITICAL)  # librdkafka repeats itself once a second while a broker is away; we say it once
 
@@ -46,6 +48,9 @@ class KafkaReader:
         self._names = {topic_name(cluster, topic): topic for topic in Topic}
         self._at_end: dict[Partition, bool] = {}
         self._cluster = cluster
+        self._settings = dict(settings)
+        self._admin: AdminClient | None = None
+        self._asked: dict[Topic, dict[TopicPartition, Any]] = {}
         self._consumer = Consumer(
             {
                 **settings,
@@ -87,18 +92,33 @@ class KafkaReader:
         return bool(ends) and all(ends)
 
     def hears(self, topic: Topic) -> bool:
-        partitions = [
-            TopicPartition(topic_name(self._cluster, each), number) for each, number in self._at_end if each is topic
-        ]
+        # Asked on a connection of its own, without waiting: on the consumer's own connection the question would stand
+        # behind a fetch, half a second long.
+        asked = self._asked.pop(topic, None)
+        if asked is None:
+            self._asked[topic] = self._ask_for_ends(topic)
+            return False
+        if not all(future.done() for future in asked.values()):
+            self._asked[topic] = asked
+            return False
         try:
-            places = self._consumer.position(partitions)
-            ends = [self._consumer.get_watermark_offsets(each, _HEARS_TIMEOUT_S, cached=False)[1] for each in places]
+            ends = {(each.topic, each.partition): future.result().offset for each, future in asked.items()}
         except KafkaException:
             return False
         # A partition of which nothing has been consumed yet has no position; its end was seen if it is marked so.
+        places = self._consumer.position(list(asked))
         return self.at_end(topic) and all(
-            place.offset < 0 or place.offset >= end for place, end in zip(places, ends, strict=True)
+            place.offset < 0 or place.offset >= ends[place.topic, place.partition] for place in places
         )
+
+    def _ask_for_ends(self, topic: Topic) -> dict[TopicPartition, Any]:
+        if self._admin is None:
+            self._admin = AdminClient({**self._settings}, logger=_LOGGER)
+        partitions = [
+            TopicPartition(topic_name(self._cluster, each), number) for each, number in self._at_end if each is topic
+        ]
+        newest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the library's gap
+        return self._admin.list_offsets(dict.fromkeys(partitions, newest), request_timeout=_HEARS_TIMEOUT_S)
 
     def close(self) -> None:
         self._consumer.close()
@@ -198,13 +218,11 @@ class KafkaAdmin:
 
     def topics(self) -> frozenset[str]:
         """Names of all topics; raises Unreachable within 10 s, naming the address."""
-        try:
-            return frozenset(self._admin.list_topics(timeout=REACH_TIMEOUT_S).topics)
-        except KafkaException as error:
-            raise Unreachable(
-                f"No Kafka broker answers at {self._address}.",
-                hint="Start one with `topolog broker start`, or set kafka.bootstrap.servers.",
-            ) from error
+        return frozenset(self._metadata())
+
+    def wait_until_usable(self, timeout_s: float = 30.0) -> None:
+        """Wait until every partition the broker knows has a leader: after a crash it answers before it can serve."""
+        self._wait(lambda known: all(_has_leaders(each) for each in known.values()), timeout_s, "The broker's topics")
 
     def create_topics(self, cluster: str, plans: Iterable[TopicPlan], *, replicas: int = 1) -> tuple[str, ...]:
         """Make those of the planned topics that are missing; returns their names."""
@@ -225,23 +243,47 @@ class KafkaAdmin:
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise Unreachable(f"Topic {name} cannot be made: {error.args[0].str()}.") from error
+        self._wait(lambda known: all(topic_name(cluster, plan.topic) in known for plan in plans), 30.0, "New topics")
         self.wait_for_leaders(cluster, plans)
         return tuple(topic.topic for topic in missing)
 
     def wait_for_leaders(self, cluster: str, plans: Iterable[TopicPlan], timeout_s: float = 30.0) -> None:
-        """Wait until every partition of these topics has a leader: metadata alone does not mean that it can be read."""
+        """Wait until every partition of these topics has a leader: metadata alone does not mean that it can be read.
+
+        Raises NotFound at once if a topic is missing.
+        """
         names = [topic_name(cluster, plan.topic) for plan in plans]
+        missing = [name for name in names if name not in self.topics()]
+        if missing:
+            raise NotFound(
+                f"Cluster {cluster!r} has no topic {missing[0]} on {self._address}.",
+                hint="Make its topics with `topolog cluster init`.",
+            )
+        self._wait(
+            lambda known: all(name in known and _has_leaders(known[name]) for name in names),
+            timeout_s,
+            f"The topics of cluster {cluster!r}",
+        )
+
+    def _wait(self, is_met: Callable[[Mapping[str, TopicMetadata]], bool], timeout_s: float, what: str) -> None:
         deadline = time.monotonic() + timeout_s
-        while True:
-            known = self._admin.list_topics(timeout=REACH_TIMEOUT_S).topics
-            if all(
-                name in known and known[name].partitions and all(p.leader >= 0 for p in known[name].partitions.values())
-                for name in names
-            ):
-                return
+        while not is_met(self._metadata()):
             if time.monotonic() > deadline:
-                raise Unreachable(f"The topics of cluster {cluster!r} have no leaders after {timeout_s:g} s.")
+                raise Unreachable(f"{what} have no leaders after {timeout_s:g} s.")
             time.sleep(0.05)
+
+    def _metadata(self) -> Mapping[str, TopicMetadata]:
+        try:
+            return self._admin.list_topics(timeout=REACH_TIMEOUT_S).topics
+        except KafkaException as error:
+            raise Unreachable(
+                f"No Kafka broker answers at {self._address}.",
+                hint="Start one with `topolog broker start`, or set kafka.bootstrap.servers.",
+            ) from error
+
+
+def _has_leaders(topic: TopicMetadata) -> bool:
+    return bool(topic.partitions) and all(each.leader >= 0 for each in topic.partitions.values())
 
 
 def topic_config(plan: TopicPlan, replicas: int) -> dict[str, str]:

@@ -6,6 +6,7 @@ partition, a record is read back by its own writer like by anybody else, an appe
 and the sends of a writer that has been deposed may still land.
 """
 
+import threading
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,9 +55,10 @@ class LogReader(Protocol):
         """Whether every assigned partition of the topic has been read to its end since its last record."""
 
     def hears(self, topic: Topic) -> bool:
-        """Ask the log itself, now, whether this reader stands at the end of every assigned partition of the topic.
+        """Whether the log itself has said, a moment ago, that this reader stands at the end of the topic.
 
-        False if the log does not answer at once: silence counts only while it could have been broken.
+        Never waits: the first call asks, a later one has the answer, and False means not yet, no, or no answer within a
+        second. Silence counts only while it could have been broken.
         """
 
     def close(self) -> None: ...
@@ -87,10 +89,11 @@ class _Append(msgspec.Struct, frozen=True):
 
 
 class InMemoryLog:
-    """A broker in memory: partitions as lists. `now_ms` gives LogAppendTime."""
+    """A broker in memory: partitions as lists, safe for threads. `now_ms` gives LogAppendTime."""
 
     def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
         self._now_ms = now_ms
+        self.changed = threading.Condition()
         self._partitions: dict[Partition, list[Entry]] = {
             (topic, number): [] for topic, count in PARTITIONS.items() for number in range(count)
         }
@@ -109,13 +112,17 @@ class InMemoryLog:
         """Append one record; the key decides its partition."""
         partition = zlib.crc32(key.encode()) % PARTITIONS[topic]
         entries = self._partitions[topic, partition]
-        entry = Entry(topic, partition, Offset(len(entries)), key, value, tuple(headers), self._now_ms())
-        entries.append(entry)
+        with self.changed:
+            entry = Entry(topic, partition, Offset(len(entries)), key, value, tuple(headers), self._now_ms())
+            entries.append(entry)
+            self.changed.notify_all()
         return entry
 
     def truncate(self, topic: Topic, length: int, partition: int = 0) -> None:
         """Lose every record from offset `length` on, as a broker that comes back from an older disk does."""
-        del self._partitions[topic, partition][length:]
+        with self.changed:
+            del self._partitions[topic, partition][length:]
+            self.changed.notify_all()
 
 
 class InMemoryWriter:
@@ -134,20 +141,23 @@ class InMemoryWriter:
     def append(
         self, topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None
     ) -> None:
-        self._in_flight.append(_Append(topic, key, value, tuple(headers), on_delivery))
-        if self._prompt:
-            self.land()
+        with self._log.changed:
+            self._in_flight.append(_Append(topic, key, value, tuple(headers), on_delivery))
+            if self._prompt:
+                self.land()
 
     def land(self, count: int | None = None) -> None:
         """The oldest `count` sends in flight (all if None) reach the log."""
-        for send in self._take(count):
-            self._log.put(send.topic, send.key, send.value, send.headers)
-            self._answer(send, None)
+        with self._log.changed:
+            for send in self._take(count):
+                self._log.put(send.topic, send.key, send.value, send.headers)
+                self._answer(send, None)
 
     def fail(self, count: int | None = None) -> None:
         """The oldest `count` sends in flight (all if None) are lost for good."""
-        for send in self._take(count):
-            self._answer(send, "lost")
+        with self._log.changed:
+            for send in self._take(count):
+                self._answer(send, "lost")
 
     def serve(self) -> None:
         while self._answers:
@@ -182,6 +192,14 @@ class InMemoryReader:
         self._next = {partition: offset or 0 for partition, offset in starts.items()}
 
     def poll(self, timeout_s: float) -> list[Entry]:
+        with self._log.changed:
+            self._log.changed.wait_for(self._has_more, timeout_s)
+            return self._take()
+
+    def _has_more(self) -> bool:
+        return any(start != len(self._log.entries(*partition)) for partition, start in self._next.items())
+
+    def _take(self) -> list[Entry]:
         found: list[Entry] = []
         for partition, start in self._next.items():
             entries = self._log.entries(*partition)

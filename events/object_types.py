@@ -116,11 +116,15 @@ _OVERHEAD_BYTES = 20
 DEFINITION_BYTES_MAX = 400_000
 """Largest definition: a rejection carries two of them and must stay below the limit of a record."""
 
+NAME_BYTES_MAX = 1_000
+"""Longest name of a type, field or constant: a rejection repeats it several times beside the two definitions."""
+
 
 def validate(definition: ObjectType) -> None:
     """Raise BadInput unless the definition agrees with itself: names, known fields, schema ids, ordinals."""
     if not definition.name.strip():
         raise BadInput("A type needs a name.", hint=_EXAMPLE)
+    _check_names(definition)
     for name, type_name in definition.fields.items():
         if not name.strip() or not type_name.strip():
             raise BadInput(f"Type {definition.name!r} has a field with an empty name or type: {name!r}: {type_name!r}.")
@@ -135,6 +139,13 @@ def validate(definition: ObjectType) -> None:
         for unknown in [name for name in names if name not in definition.fields]:
             raise BadInput(f"Schema {key} of type {definition.name!r} uses field {unknown!r}, which is not defined.")
     _unite_constants({}, definition.enum, definition.name)
+
+
+def _check_names(definition: ObjectType) -> None:
+    names = [definition.name, definition.affinity_key or "", *definition.fields, *definition.fields.values()]
+    for name in [*names, *definition.enum]:
+        if (length := len(name.encode("utf-8", "surrogatepass"))) > NAME_BYTES_MAX:
+            raise BadInput(f"{name[:40]!r}... is a name of {length} bytes, the limit is {NAME_BYTES_MAX}.")
 
 
 def size_bytes(definition: ObjectType) -> int:

@@ -19,6 +19,12 @@ from topolog.events.state import Row, State
 REQUEST_BYTES_MAX = 850_000
 """Largest request: a decision that carries it must stay below the limit of a record."""
 
+SUBJECT_CHARS_MAX = 200
+"""Longest requester and longest node id; what else a refusal repeats of a request is cut at MESSAGE_CHARS_MAX."""
+
+MESSAGE_CHARS_MAX = 2_000
+"""What a request contains comes back in its refusal, quoted more than once, and that must fit a record too."""
+
 OUTCOMES_KEPT = 64
 IDLE_REQUESTER_MS = 24 * 3_600_000
 
@@ -168,6 +174,11 @@ class RequesterRow(Row, frozen=True):
 
     highest: int
     last_at: Position
+
+
+def is_valid(request: RequestId) -> bool:
+    """Whether outcomes can be kept under this id."""
+    return 0 < len(request.requester) <= SUBJECT_CHARS_MAX and request.sequence >= 1
 
 
 def subject_of(request: AnyRequest) -> str:

@@ -23,6 +23,9 @@ LAYOUT = 1
 NO_CHAIN = bytes(16)
 """The chain hash before LogStarted, and the empty place in a TermStarted's stamp."""
 
+TEXT_BYTES_MAX = 10_000
+"""Texts are cut here: with the largest value they must stay below the limit of a record."""
+
 _HEAD = struct.Struct(">B16sqqHH16sqBHHH")
 _INPUT = struct.Struct(">BHq")
 
@@ -57,8 +60,8 @@ class Stamp(msgspec.Struct, frozen=True):
 
 
 def encode_stamp(stamp: Stamp) -> bytes:
-    """The stamp's bytes. Texts are cut at 65,535 bytes each."""
-    texts = [text.encode()[:0xFFFF] for text in (stamp.cause, stamp.actor, stamp.reason)]
+    """The stamp's bytes. Texts are cut at TEXT_BYTES_MAX each."""
+    texts = [text.encode()[:TEXT_BYTES_MAX] for text in (stamp.cause, stamp.actor, stamp.reason)]
     head = _HEAD.pack(
         LAYOUT,
         stamp.log_id,

@@ -38,7 +38,7 @@ from topolog.events.errors import BadInput
 
 FILE_NAME: Final = "topolog.toml"
 PREFIX: Final = "TOPOLOG_"
-NOT_SETTINGS: Final = frozenset({"TOPOLOG_CONFIG", "TOPOLOG_FAILPOINT"})
+NOT_SETTINGS: Final = frozenset({"TOPOLOG_CONFIG", "TOPOLOG_DEBUG", "TOPOLOG_FAILPOINT", "TOPOLOG_SUPERVISOR_PIPE"})
 MASK: Final = "******"
 SECRET: Final = re.compile(r"password|secret|ssl\.key\.pem|sasl\.oauthbearer\.config")
 

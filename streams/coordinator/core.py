@@ -167,7 +167,7 @@ class Core:
         request = self._decoded(entry)
         if request is None:
             return
-        if not isinstance(request, q.Request) or request.id.sequence < 1 or not request.id.requester:
+        if not isinstance(request, q.Request) or not q.is_valid(request.id):
             self.dead.append(Dead(entry, f"a {type(request).__name__} with this id is no request"))
             return
         digest = hashlib.blake2b(entry.value, digest_size=8).digest()
@@ -258,9 +258,9 @@ class Core:
                 case q.UpdateRequested() | q.TypeRemovalRequested():
                     return metadata.decide(self.state, request, ref)
         except Refused as refusal:
-            return [
-                q.RequestRefused(ref, q.subject_of(request), refusal.code, refusal.rule, str(refusal), refusal.facts)
-            ]
+            facts = {name: _cut(fact) for name, fact in refusal.facts.items()}
+            subject, message = _cut(q.subject_of(request)), _cut(str(refusal))
+            return [q.RequestRefused(ref, subject, refusal.code, refusal.rule, message, facts)]
 
     def _due(self) -> list[Decision]:
         return (
@@ -307,3 +307,8 @@ class Core:
             self.outbox.append(self._unread[-1])
         for key in self.state.drain():
             self.agenda.revise(self.state, key)
+
+
+def _cut(text: str) -> str:
+    """A text out of a request, short enough to be repeated in a refusal."""
+    return text if len(text) <= q.MESSAGE_CHARS_MAX else text[: q.MESSAGE_CHARS_MAX] + "..."

@@ -10,6 +10,7 @@ import random
 import secrets
 from collections import Counter, deque
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -35,6 +36,7 @@ PROMPT_UNREAD_MAX = 2
 
 
 _RETIRE_MS = 5_000
+_PROBES_MISSED_MAX = 3
 _READ_BACKS_KEPT = 100
 
 
@@ -118,7 +120,6 @@ class Driver:
         self._parked: list[Entry] = []
         self._founding = False
         self._next_beat_ns = 0
-        self._heard_ns = 0
         self._restart_silence(self._clock.monotonic_ns())
         self._reader.assign({_DECISIONS: Offset(0)})
 
@@ -151,8 +152,9 @@ class Driver:
         takeover_ms = self._takeover_ms or (self._lease_terms().fence_ms * 2) // 5
         jitter = 1 + self._chance.random() / 4
         self._silent_until_ns = now_ns + int(takeover_ms * jitter) * _NS_PER_MS
-        self._next_probe_ns = now_ns + takeover_ms * _NS_PER_MS // 8
         self._probe_every_ns = takeover_ms * _NS_PER_MS // 8
+        self._next_probe_ns = now_ns + self._probe_every_ns
+        self._heard_ns = now_ns
 
     def _stand_by(self, now_ns: int) -> None:
         """Claim the next term once the leader has been silent long enough, as heard by a reader at the log's end."""
@@ -163,13 +165,18 @@ class Driver:
             self._found()
         elif header.term == 0 or (header.closed and now_ns >= self._silent_until_ns):
             self.core.claim()
-        elif now_ns >= self._next_probe_ns:
+        elif not self._is_log_heard(now_ns):
+            self._restart_silence(now_ns)
+        elif now_ns >= self._silent_until_ns:
+            _LOGGER.warning("the leader of term %d is silent; %s claims the next", header.term, self._instance)
+            self.core.claim()
+
+    def _is_log_heard(self, now_ns: int) -> bool:
+        """Whether the log has lately said that it holds no more than we have read: its own outage deposes nobody."""
+        if now_ns >= self._next_probe_ns and self._reader.hears(Topic.DECISIONS):
+            self._heard_ns = now_ns
             self._next_probe_ns = now_ns + self._probe_every_ns
-            if not self._reader.hears(Topic.DECISIONS):
-                self._restart_silence(now_ns)
-            elif now_ns >= self._silent_until_ns:
-                _LOGGER.warning("the leader of term %d is silent; %s claims the next", header.term, self._instance)
-                self.core.claim()
+        return now_ns - self._heard_ns <= _PROBES_MISSED_MAX * self._probe_every_ns
 
     def _found(self) -> None:
         if not self._founding:
@@ -238,19 +245,21 @@ class Driver:
 
     def _append(self) -> None:
         outbox, self.core.outbox = self.core.outbox, []
+        on_delivery = partial(self._on_delivery, self.core)
         for outgoing in outbox:
             self._writer.append(
-                Topic.DECISIONS, self._cluster, outgoing.value, ((HEADER_NAME, outgoing.stamp),), self._on_delivery
+                Topic.DECISIONS, self._cluster, outgoing.value, ((HEADER_NAME, outgoing.stamp),), on_delivery
             )
         self._bury()
         if outbox and self.core.unread <= PROMPT_UNREAD_MAX:
             self._writer.flush(0.001)
         self._writer.serve()
 
-    def _on_delivery(self, error: str | None) -> None:
-        if error is not None and self.core.role is not Role.DEPOSED:
+    def _on_delivery(self, sender: Core, error: str | None) -> None:
+        """`sender` may be a core that was deposed long ago: its late failures say nothing of the present one."""
+        if error is not None and sender.role is not Role.DEPOSED:
             _LOGGER.error("an append failed for good: %s", error)
-            self.core.depose()
+            sender.depose()
 
     def _bury(self) -> None:
         """Undecodable input goes to `dead`, bytes untouched, with Kafka's own names for the reasons."""

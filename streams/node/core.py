@@ -71,13 +71,13 @@ class NodeCore:
         """Fold one record of `decisions`; raises Poisoned or LogDiverged, after which this node must not serve."""
         return self._fold.read(entry.stamp, entry.value)
 
-    def apply(self, folded: Folded) -> None:
-        """One decision whose hooks are done."""
+    def apply(self, folded: Folded, now_ns: int) -> None:
+        """One decision whose hooks are done; `now_ns` was read after them."""
         match folded.event:
             case m.NodeJoined() as joined:
                 self._on_joined(joined)
             case m.LeasesRenewed() as renewed:
-                self._on_renewed(renewed)
+                self._on_renewed(renewed, now_ns)
             case m.LeaseStopped() as stopped if self._is_own(stopped.node, stopped.incarnation):
                 self.lease.void()
                 self.phase = Phase.STOPPING
@@ -121,10 +121,10 @@ class NodeCore:
             self.phase, self._slot, self._echoed = Phase.MEMBER, joined.slot, 0
             self.wants_acknowledgement = True
 
-    def _on_renewed(self, renewed: m.LeasesRenewed) -> None:
+    def _on_renewed(self, renewed: m.LeasesRenewed, now_ns: int) -> None:
         if self.phase is not Phase.MEMBER:
             return
         for slot, growth in m.unpack_renewals(renewed.renewals):
             if slot == self._slot:
                 self._echoed += growth
-                self.lease.echoed(self._echoed, cluster(self.state).fence_ms)
+                self.lease.echoed(self._echoed, cluster(self.state).fence_ms, now_ns)

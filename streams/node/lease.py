@@ -32,13 +32,15 @@ class Lease:
         if len(self._sent) > SENT_KEPT:
             del self._sent[next(iter(self._sent))]
 
-    def echoed(self, sequence: int, fence_ms: int) -> None:
-        """The log holds the echo of exactly this heartbeat, and everything before the echo is applied."""
+    def echoed(self, sequence: int, fence_ms: int, now_ns: int) -> None:
+        """The log holds the echo of exactly this heartbeat, and everything before the echo is applied by `now_ns`."""
         at_ns = self._sent.pop(sequence, None)
         if at_ns is None:
             return
         for earlier in [each for each in self._sent if each < sequence]:
             del self._sent[earlier]
+        if not self.is_valid(now_ns):
+            self.generation += 1
         self.deadline_ns = max(self.deadline_ns, at_ns + fence_ms * _NS_PER_MS)
 
     def void(self) -> None:

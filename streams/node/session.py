@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 import msgspec
 
 from topolog.events.codec import CODEC
-from topolog.events.errors import BadInput, LeftCluster, Refused, TopologError
+from topolog.events.errors import BadInput, HookFailed, LeftCluster, Refused, TopologError
 from topolog.events.fold import Folded, Ignored
 from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.log import LogReader, LogWriter
@@ -151,27 +151,37 @@ class Session:
 
     def _release(self) -> None:
         """Stop acting for good and say so, so that nobody has to wait for the lease."""
-        with self._beating:
+        with self._beating:  # no regular heartbeat may follow the release: it would take it back
             self.core.lease.void()
+            self.core.phase = Phase.STOPPING
+            self._released = True
         self.beat(release=True)
-        self._released = True
-        self.core.phase = Phase.STOPPING
 
     def _apply(self, found: list[Folded] | Ignored) -> None:
         if isinstance(found, Ignored):
             self.ignored[found] = self.ignored.get(found, 0) + 1
             return
         for folded in found:
-            self._hook(folded)
+            self._run_hook(folded)
             with self._beating:
-                self.core.apply(folded)
+                self.core.apply(folded, self._clock.boottime_ns())
         if found:
             self.core.finish()
             self._forget_answered()
 
+    def _run_hook(self, folded: Folded) -> None:
+        try:
+            self._hook(folded)
+        except Exception as error:  # whatever the service raises: going on would count as applied what it has not done
+            raise HookFailed(
+                f"A hook failed at position {folded.place.position} ({type(folded.event).__name__}): {error!r}.",
+                hint="The node is fenced. Repair the hook and start the process again.",
+            ) from error
+
     def _forget_answered(self) -> None:
-        for request in [each for each in self._unanswered if outcome_of(self.core.state, each)]:
-            del self._unanswered[request]
+        for request in list(self._unanswered):  # a copy: other threads send meanwhile
+            if outcome_of(self.core.state, request):
+                del self._unanswered[request]
 
     def _advance(self) -> None:
         """Join when the end is reached; join again after a removal in silence; end for any other reason."""

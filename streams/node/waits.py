@@ -41,7 +41,7 @@ class Waits:
         with self._lock:
             self._failure = error
             for _, future in self._open:
-                if not future.cancelled():
+                if future.set_running_or_notify_cancel():
                     future.set_exception(error)
             self._open.clear()
 
@@ -50,12 +50,17 @@ def _resolve(condition: Condition[T], future: Future[T]) -> bool:
     """Whether the wait is over: it has a result, it failed, or its caller gave up."""
     if future.cancelled():
         return True
+    result, failure = None, None
     try:
         result = condition()
     except Exception as error:  # whatever it is, it belongs to the caller who waits
-        future.set_exception(error)
-        return True
-    if result is None:
+        failure = error
+    if result is None and failure is None:
         return False
-    future.set_result(result)
+    if not future.set_running_or_notify_cancel():
+        return True  # given up while we looked
+    if failure is not None:
+        future.set_exception(failure)
+    else:
+        future.set_result(result)
     return True

@@ -1,0 +1,213 @@
+"""The composition root: builds real objects from settings and gives each role its command.
+
+It alone may import everything of ours. Heavy libraries load only inside the command that needs them, so that the node
+client and the query commands start quickly and work without the extras of a server.
+"""
+
+import functools
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from topolog.events.errors import BadInput, MissingExtra
+from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter, topic_config
+from topolog.events.topics import PLANS, topic_name
+from topolog.projections.cli import app as cli
+from topolog.projections.cli.exit_codes import ExitCode
+from topolog.settings import Loaded, Settings, load
+
+Config = Annotated[Path | None, typer.Option("--config", help="Settings file instead of ./topolog.toml.")]
+Set = Annotated[list[str] | None, typer.Option("--set", help="One setting as KEY=VALUE, such as lease.fence=5s.")]
+
+broker_app = typer.Typer(no_args_is_help=True, help="Apache Kafka on this machine.")
+cluster_app = typer.Typer(no_args_is_help=True, help="A managed cluster's topics.")
+run_app = typer.Typer(no_args_is_help=True, help="One role, in the foreground.")
+config_app = typer.Typer(no_args_is_help=True, help="The settings in force.")
+
+
+def main() -> None:
+    """The `topolog` command."""
+    app = cli.build()
+    app.add_typer(broker_app, name="broker")
+    app.add_typer(cluster_app, name="cluster")
+    app.add_typer(run_app, name="run")
+    app.add_typer(config_app, name="config")
+    sys.exit(cli.run(app))
+
+
+def _loaded(config: Path | None, pairs: list[str] | None) -> Loaded:
+    flags = {}
+    for pair in pairs or []:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise BadInput(f"--set takes KEY=VALUE, not {pair!r}.", hint="Such as --set lease.fence=5s.")
+        flags[key.strip()] = value.strip()
+    return load(flags, config=config)
+
+
+def _settings(config: Path | None, pairs: list[str] | None) -> Settings:
+    return _loaded(config, pairs).settings
+
+
+def _say(text: str) -> None:
+    Console(stderr=True, highlight=False).print(text)
+
+
+def needs_extra(extra: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Turn the ImportError of a command whose extra is missing into a sentence that names the extra."""
+
+    def wrap(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return command(*args, **kwargs)
+            except ModuleNotFoundError as error:
+                raise MissingExtra(
+                    f"This command needs {error.name}, which is not installed.",
+                    hint=f"Install it with: pip install 'topolog[{extra}]'",
+                ) from error
+
+        return wrapped
+
+    return wrap
+
+
+def _stop_signal() -> threading.Event:
+    """Set by SIGTERM or SIGINT: the role in the foreground shall end in order."""
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    return stopping
+
+
+def _log_to_stderr() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+
+
+# The broker on this machine.
+
+
+@broker_app.command("start")
+@needs_extra("local")
+def broker_start(config: Config = None, pairs: Set = None) -> None:
+    """Start Kafka on this machine, or find it running; it goes on when this command has ended."""
+    settings = _settings(config, pairs)
+    status = _local_broker(settings).start(ready=_wait_for_broker)
+    _say(f"Kafka answers at {status.bootstrap} (pid {status.pid}, data in {status.folder}).")
+
+
+@broker_app.command("stop")
+@needs_extra("local")
+def broker_stop(config: Config = None, pairs: Set = None) -> None:
+    """Stop the Kafka that `broker start` started; its data stay."""
+    _say("stopped" if _local_broker(_settings(config, pairs)).stop() else "No broker was running.")
+
+
+@broker_app.command("status")
+@needs_extra("local")
+def broker_status(config: Config = None, pairs: Set = None) -> int:
+    """Say whether the broker runs; exit code 8 if it does not."""
+    status = _local_broker(_settings(config, pairs)).status()
+    if status.is_running:
+        typer.echo(f"running at {status.bootstrap}, pid {status.pid}, data in {status.folder}")
+        return ExitCode.OK
+    typer.echo(f"not running; data in {status.folder}. {status.ended or ''}".strip())
+    return ExitCode.FOUND
+
+
+def _local_broker(settings: Settings) -> Any:
+    from topolog.streams.local.broker import LocalBroker
+
+    broker = settings.broker
+    return LocalBroker(broker.data, port=broker.port, java_home=broker.java, say=_say)
+
+
+def _wait_for_broker(bootstrap: str) -> None:
+    KafkaAdmin({"bootstrap.servers": bootstrap}).wait_until_usable()
+
+
+# A managed cluster.
+
+
+@cluster_app.command("init")
+def cluster_init(
+    plan: Annotated[bool, typer.Option("--plan", help="Print what would be made, make nothing.")] = False,
+    replicas: Annotated[int, typer.Option(help="Copies of each topic: 3 in production.")] = 1,
+    config: Config = None,
+    pairs: Set = None,
+) -> None:
+    """Make the topics of a cluster; its first coordinator begins the log."""
+    settings = _settings(config, pairs)
+    name = settings.cluster.name
+    if plan:
+        Console().print(_topic_table(name, replicas))
+        return
+    made = KafkaAdmin(settings.kafka).create_topics(name, PLANS, replicas=replicas)
+    _say(f"Made {', '.join(made)}." if made else f"Cluster {name!r} has all its topics.")
+    if replicas == 1:
+        _say("One copy of each topic: not durable against loss of the disk.")
+
+
+def _topic_table(name: str, replicas: int) -> Table:
+    table = Table("TOPIC", "PARTITIONS", "REPLICAS", "CONFIG", box=None)
+    for plan in PLANS:
+        config = " ".join(f"{key}={value}" for key, value in topic_config(plan, replicas).items())
+        table.add_row(topic_name(name, plan.topic), str(plan.partitions), str(replicas), config)
+    return table
+
+
+# The roles.
+
+
+@run_app.command("coordinator")
+def run_coordinator(
+    instance: Annotated[str, typer.Option(help="Name of this process in the log and in `get cluster`.")] = "c1",
+    config: Config = None,
+    pairs: Set = None,
+) -> None:
+    """Decide for a cluster, or stand by until its coordinator is silent."""
+    from topolog.streams.clock import SystemClock
+    from topolog.streams.coordinator.driver import Driver, LeaseTerms
+
+    _log_to_stderr()
+    settings, stopping = _settings(config, pairs), _stop_signal()
+    name, lease = settings.cluster.name, settings.lease
+    KafkaAdmin(settings.kafka).wait_for_leaders(name, PLANS)
+    reader = KafkaReader(settings.kafka, name)
+    writer = KafkaWriter(settings.kafka, name, linger_ms=2)
+    driver = Driver(
+        reader,
+        writer,
+        SystemClock(),
+        name,
+        instance,
+        terms=LeaseTerms(lease.fence_ms, lease.margin_ms, lease.heartbeat_ms),
+        takeover_ms=settings.coordinator.takeover_ms,
+    )
+    driver.run(stopping.is_set)
+    writer.close()
+    reader.close()
+
+
+# Settings.
+
+
+@config_app.command("show")
+def config_show(config: Config = None, pairs: Set = None) -> None:
+    """Every setting, its value and where the value comes from."""
+    table = Table("KEY", "VALUE", "ORIGIN", box=None)
+    for shown in _loaded(config, pairs).shown():
+        table.add_row(shown.key, shown.value, shown.origin)
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
