@@ -1,0 +1,91 @@
+"""The processes that `topolog up` runs, and the settings that it hands them.
+
+The children get every setting in their environment and read no file: what was in force when `up` started is in force
+for each role, also for one that is started again after somebody has edited topolog.toml.
+"""
+
+import os
+import shlex
+import shutil
+import sys
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from topolog.settings import NOT_SETTINGS, PREFIX, Settings, duration_text
+
+DEMO_NODES = 5
+
+
+class Role(msgspec.Struct, frozen=True):
+    """One process: `title` names it to people, `name` names its log file; `restarts` if `up` starts it again.
+
+    `stop_limit_s` is how long it may take to stop in order before it is killed.
+    """
+
+    name: str
+    title: str
+    command: tuple[str, ...]
+    restarts: bool = True
+    stop_limit_s: float = 5.0
+
+    @property
+    def by_hand(self) -> str:
+        """What a person types to start it: the same arguments for the `topolog` command."""
+        arguments = self.command[3:] if self.command[1:3] == ("-m", "topolog") else self.command
+        return shlex.join([own_command(), *arguments])
+
+
+def own_command() -> str:
+    """The `topolog` that a person in this folder can type: the bare name only if the shell would find it."""
+    if shutil.which("topolog"):
+        return "topolog"
+    script = Path(sysconfig.get_path("scripts"), "topolog")
+    return os.path.relpath(script) if script.is_relative_to(Path.cwd()) else os.fspath(script)
+
+
+def coordinators() -> tuple[Role, ...]:
+    """Two: whoever is killed, the other goes on. To retire takes the read-back of one record, 5 s at most."""
+    return tuple(
+        Role(name, f"coordinator {name}", _topolog("run", "coordinator", "--instance", name), stop_limit_s=8.0)
+        for name in ("c1", "c2")
+    )
+
+
+def projector() -> Role:
+    return Role("projector", "projector", _topolog("run", "projector"))
+
+
+def demo_nodes(rows: Path | None) -> tuple[Role, ...]:
+    """Not started again by themselves, so that their leaving can be watched."""
+    source = () if rows is None else ("--data", os.fspath(rows))
+    return tuple(
+        Role(name, f"node {name}", _topolog("run", "demo-node", name, *source), restarts=False)
+        for name in (f"n{number}" for number in range(1, DEMO_NODES + 1))
+    )
+
+
+def environment_of(settings: Settings, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a child: `inherited` without topolog's own variables, and every setting."""
+    foreign = {key: value for key, value in inherited.items() if not key.startswith(PREFIX)}
+    kept = {key: inherited[key] for key in NOT_SETTINGS if key in inherited}
+    return {**foreign, **kept, "TOPOLOG_CONFIG": os.devnull, **_variables(settings)}
+
+
+def _variables(settings: Settings) -> dict[str, str]:
+    """TOPOLOG_<SECTION>__<KEY> -> the text that `settings.load` reads back as the same value."""
+    texts = {("KAFKA", key): value for key, value in settings.kafka.items()}
+    for section, table in settings:
+        if isinstance(table, dict):
+            continue
+        for field, facts in type(table).model_fields.items():
+            value = getattr(table, field)
+            if value is not None:
+                texts[section, facts.alias or field] = duration_text(value) if field.endswith("_ms") else str(value)
+    return {f"{PREFIX}{section}__{key}".upper().replace(".", "_"): text for (section, key), text in texts.items()}
+
+
+def _topolog(*arguments: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", "topolog", *arguments)
