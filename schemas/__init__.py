@@ -6,27 +6,61 @@ every schema stands alone, as single-object encoding needs it. A later version o
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from itertools import product
 from typing import Any
 
 Schema = dict[str, Any]
 """An Avro schema as JSON; records and enums only at the top."""
 
 
-def load() -> Mapping[str, tuple[Schema, ...]]:
-    """Every schema by full name, its versions oldest first; each stands alone."""
+def load(folder: Traversable | None = None) -> Mapping[str, tuple[Schema, ...]]:
+    """Every schema by full name, its versions oldest first; each stands alone. `folder` is that of this package."""
     sources: dict[str, list[Schema]] = {}
-    for path in _schema_files():
+    for path in _schema_files(folder or files(__name__)):
         schema = json.loads(path.read_text(encoding="utf-8"))
         sources.setdefault(f"{schema['namespace']}.{schema['name']}", []).append(schema)
-    newest = {name: versions[-1] for name, versions in sources.items()}
-    return {name: tuple(_inlined(each, newest, set()) for each in versions) for name, versions in sources.items()}
+    return {name: _generations(name, sources) for name in sources}
 
 
-def _schema_files() -> list[Traversable]:
-    folders = [each for each in files(__name__).iterdir() if each.is_dir()]
+def _generations(name: str, sources: Mapping[str, list[Schema]]) -> tuple[Schema, ...]:
+    """Each version of a record with each version of what it embeds, the newest of all last.
+
+    A new version of an embedded record changes the bytes of all that embed it; those written before stay readable.
+    """
+    embedded = sorted(_embedded(name, sources))
+    whole: list[Schema] = []
+    for schema in sources[name]:
+        for choice in product(*(sources[each] for each in embedded)):
+            candidate = _inlined(schema, dict(zip(embedded, choice, strict=True)), set())
+            if candidate not in whole:
+                whole.append(candidate)
+    return tuple(whole)
+
+
+def _embedded(name: str, sources: Mapping[str, list[Schema]]) -> set[str]:
+    """The records and enums that any version of this one names, however deep."""
+    found: set[str] = set()
+    to_visit = [name]
+    while to_visit:
+        mentioned = {text for text in _texts(sources[to_visit.pop()]) if text in sources} - found - {name}
+        found |= mentioned
+        to_visit += mentioned
+    return found
+
+
+def _texts(part: Any) -> Iterator[str]:
+    if isinstance(part, str):
+        yield part
+    elif isinstance(part, dict | list):
+        for each in part.values() if isinstance(part, dict) else part:
+            yield from _texts(each)
+
+
+def _schema_files(root: Traversable) -> list[Traversable]:
+    folders = [each for each in root.iterdir() if each.is_dir()]
     found = [each for folder in folders for each in folder.iterdir() if each.name.endswith(".avsc")]
     return sorted(found, key=lambda path: (path.name.split(".")[0], _version(path.name)))
 

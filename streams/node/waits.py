@@ -50,17 +50,14 @@ def _resolve(condition: Condition[T], future: Future[T]) -> bool:
     """Whether the wait is over: it has a result, it failed, or its caller gave up."""
     if future.cancelled():
         return True
-    result, failure = None, None
     try:
         result = condition()
-    except Exception as error:  # whatever it is, it belongs to the caller who waits
-        failure = error
-    if result is None and failure is None:
+    except Exception as error:  # noqa: BLE001 (whatever it is, it belongs to the caller who waits)
+        if future.set_running_or_notify_cancel():
+            future.set_exception(error)
+        return True
+    if result is None:
         return False
-    if not future.set_running_or_notify_cancel():
-        return True  # given up while we looked
-    if failure is not None:
-        future.set_exception(failure)
-    else:
+    if future.set_running_or_notify_cancel():  # else given up while we looked
         future.set_result(result)
     return True

@@ -8,6 +8,7 @@ from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import Incarnation, NodeId, Position, Slot, TopologyVersion
 from topolog.events.membership import (
+    FENCING,
     JoinWaiting,
     JoinWithdrawn,
     LeaseRow,
@@ -24,6 +25,7 @@ from topolog.events.membership import (
     pack_renewals,
 )
 from topolog.events.requests import (
+    SUBJECT_CHARS_MAX,
     Joiner,
     JoinRequested,
     NodeKind,
@@ -36,6 +38,9 @@ from topolog.events.state import State
 from topolog.events.terms import cluster
 from topolog.streams.rules import metadata
 from topolog.streams.rules.deadlines import Deadline
+
+DECLARED_TYPES_MAX = 10_000
+"""Most types one join declares: all their proposals stand in the join's own set, which a stamp counts in 16 bits."""
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -87,9 +92,14 @@ def settle(state: State, hearing: Hearing, lapsed: Iterable[str]) -> list[Decisi
         lease, heard = lease_of(state, node), hearing.get(node.node)
         if heard and heard.incarnation == node.incarnation and heard.release:
             return [_left(state, node, lease, LeaveReason.LEFT)]
-        if any(key.startswith(_lease_key(lease)) for key in due):
+        if _ends_in_silence(node) and any(key.startswith(_lease_key(lease)) for key in due):
             return [_left(state, node, lease, LeaveReason.FENCED)]
     return _settle_waiting(state, hearing)
+
+
+def _ends_in_silence(node: NodeRow) -> bool:
+    """Silence proves a lease over only if the node stops by itself; for another one an operator vouches (F6, V5)."""
+    return node.kind is NodeKind.CLIENT or FENCING in node.capabilities or node.standing is Standing.STOPPING
 
 
 def deadlines(state: State, lease: LeaseRow, gaps: int) -> list[Deadline]:
@@ -135,8 +145,12 @@ def _join(state: State, joiner: Joiner, ref: RequestRef, appended_at_ms: int) ->
 
 
 def _check_joiner(state: State, joiner: Joiner) -> None:
-    if not joiner.node.strip() or "/" in joiner.node:
-        raise Refused("BAD_NODE", "K7", f"{joiner.node!r} cannot be a node's id: it must not be empty or contain '/'.")
+    if not joiner.node.strip() or "/" in joiner.node or len(joiner.node) > SUBJECT_CHARS_MAX:
+        message = f"A node's id has 1 to {SUBJECT_CHARS_MAX} characters and no '/': {joiner.node!r} cannot be one."
+        raise Refused("BAD_NODE", "K7", message)
+    if len(joiner.types) > DECLARED_TYPES_MAX:
+        message = f"Node {joiner.node!r} declares {len(joiner.types)} types, the limit is {DECLARED_TYPES_MAX}."
+        raise Refused("TOO_LARGE", "DESIGN 1", message)
     if joiner.kind is NodeKind.UNKNOWN:
         raise Refused("BAD_NODE", "K7", f"Node {joiner.node!r} is neither SERVER nor CLIENT.")
     row = state.get(NodeRow, joiner.node)
