@@ -1,0 +1,114 @@
+"""One filled-in example of every record, and a leader that writes flawless sets: what the tests here are made of."""
+
+from collections.abc import Iterable
+
+from topolog.events import membership as m
+from topolog.events import metadata as md
+from topolog.events import requests as q
+from topolog.events import terms
+from topolog.events.codec import CODEC, Decision, Record
+from topolog.events.ids import Incarnation, NodeId, Position, Slot, Term, TopologyVersion, Version
+from topolog.events.stamp import NO_CHAIN, InputOffset, Stamp, chain_after, encode_stamp
+
+LOG_ID = bytes(range(16))
+REF = q.RequestRef("n1-0badcafe", 7, b"\x01\x02\x03\x04\x05\x06\x07\x08")
+ID = q.RequestId("n1-0badcafe", 7)
+CUSTOMER = md.ObjectType(
+    "Customer", {"id": "long", "name": "String"}, "id", schemas={str(md.schema_id(("id", "name"))): ("id", "name")}
+)
+COLOUR = md.ObjectType("Colour", {}, is_enum=True, enum={"RED": 0, "GREEN": 1})
+JOINER = q.Joiner(
+    node="n1",
+    incarnation=-42,
+    kind=q.NodeKind.SERVER,
+    endpoint="10.0.0.1:7000",
+    attributes={"rack": "r1"},
+    capabilities=(m.FENCING,),
+    exclusive=True,
+    types=(q.DeclaredType(CUSTOMER, 3),),
+)
+EVIDENCE = md.Evidence(("n1", "n2"), ("n3",), ("n4",))
+VIEW = TopologyVersion(5, 2)
+FACTS = {"what": "field id", "current": "long", "proposed": "String"}
+HEARTBEAT = m.Heartbeat(
+    node=NodeId("n1"),
+    incarnation=Incarnation(-42),
+    sequence=300,
+    applied=m.Applied(LOG_ID, Position(99), bytes(16)),
+    drained=Position(-1),
+    blocked=m.Blocked(Position(98), "NO_CODEC", "cannot read größe"),
+    capabilities=(m.FENCING,),
+    fenced=True,
+    release=False,
+)
+N1, N2 = NodeId("n1"), NodeId("n2")
+STARTED = terms.LogStarted(LOG_ID, "demo", 20_000, 5_000, 1_000)
+
+EXAMPLES: tuple[Record, ...] = (
+    STARTED,
+    terms.TermStarted(4, "c1"),
+    terms.TermEnded(4),
+    q.RequestRefused(REF, "type Customer", "TYPE_BUSY", "X2", "It is being updated.", FACTS),
+    q.RequestUnchanged(REF, "type Customer", 3),
+    q.RequestersForgotten(("n1-0badcafe", "cli-1")),
+    m.NodeJoined(REF, JOINER, Slot(9), VIEW),
+    m.JoinWaiting(REF, JOINER, Incarnation(-41), 1_700_000_000_000),
+    m.JoinWithdrawn(N1),
+    m.LeasesRenewed(m.pack_renewals([(Slot(0), 1), (Slot(9), 300)])),
+    m.LeaseStopped(REF, N1, Incarnation(-42), m.LeaveReason.REMOVED),
+    m.NodeLeft(N1, Incarnation(-42), m.LeaveReason.FENCED, 300, Position(97), VIEW),
+    md.MetadataUpdateProposed(REF, "Customer", Version(3), CUSTOMER),
+    md.MetadataUpdateRejected(REF, "Customer", "METADATA_CONFLICT", "M6", "They differ.", FACTS, CUSTOMER, COLOUR),
+    md.MetadataUpdateAccepted("Customer", Version(3), EVIDENCE),
+    md.MetadataRemoveProposed(REF, "Customer", Version(3)),
+    md.MetadataRemoveAccepted("Customer", Version(3), EVIDENCE),
+    q.JoinRequested(ID, LOG_ID, "n1", "first start", JOINER),
+    q.NodeRemovalRequested(ID, LOG_ID, "ada", "disk broken", "n1"),
+    q.UpdateRequested(ID, LOG_ID, "n1", "new field", CUSTOMER, 2, "n1", -42),
+    q.TypeRemovalRequested(ID, LOG_ID, "ada", "", "Customer"),
+    HEARTBEAT,
+)
+
+
+class Leader:
+    """Stamps sets as a faultless coordinator of one term does; `start` opens the log and the first term."""
+
+    def __init__(self, log_id: bytes = LOG_ID, term: int = 0, chain: bytes = NO_CHAIN, sequence: int = 0) -> None:
+        self.log_id = log_id
+        self.term = term
+        self.chain = chain
+        self.sequence = sequence
+
+    @classmethod
+    def start(cls) -> tuple["Leader", list[tuple[bytes, bytes]]]:
+        """The leader of term 1 of a new log, and the records that made it so."""
+        founder = cls()
+        records = founder.set(STARTED)
+        leader = cls(term=1, chain=founder.chain)
+        return leader, records + leader.set(terms.TermStarted(1, "c1"))
+
+    def succeed(self, term: int, instance: str = "c2") -> tuple["Leader", list[tuple[bytes, bytes]]]:
+        """The leader of a later term that has read everything of this one, and its first record."""
+        leader = Leader(self.log_id, term, self.chain)
+        return leader, leader.set(terms.TermStarted(term, instance))
+
+    def set(self, *events: Decision, inputs: Iterable[InputOffset] = ()) -> list[tuple[bytes, bytes]]:
+        """(stamp, value) of each record of one whole set."""
+        return self.raw_set(*(CODEC.encode(event) for event in events), inputs=inputs)
+
+    def raw_set(self, *values: bytes, inputs: Iterable[InputOffset] = ()) -> list[tuple[bytes, bytes]]:
+        records = []
+        for index, value in enumerate(values):
+            before = self.chain if self.sequence else NO_CHAIN
+            place = (Term(self.term), self.sequence, index, len(values))
+            stamp = encode_stamp(Stamp(self.log_id, *place, before, 0, tuple(inputs), "a test"))
+            self.chain = chain_after(self.chain, stamp, value)
+            self.sequence += 1
+            records.append((stamp, value))
+        return records
+
+
+def proposed(name: str, version: int = 1, sequence: int = 1, requester: str = "t") -> md.MetadataUpdateProposed:
+    """A decision that leaves a trace in the state."""
+    ref = q.RequestRef(requester, sequence, bytes(8))
+    return md.MetadataUpdateProposed(ref, name, Version(version), md.ObjectType(name, {"id": "long"}))
