@@ -12,10 +12,10 @@ import msgspec
 from topolog.events.codec import Decision as Event
 from topolog.events.errors import NotCaughtUp, NotFound
 from topolog.events.ids import Position
-from topolog.events.membership import LeaseRow, LeasesRenewed, NodeRow, WaitingJoinRow, unpack_renewals
-from topolog.events.metadata import MetadataUpdateRejected, ProposalRow, TypeRow
+from topolog.events.membership import LeaseRow, LeasesRenewed, LeaseStopped, NodeRow, WaitingJoinRow, unpack_renewals
+from topolog.events.metadata import MetadataRemoveProposed, MetadataUpdateRejected, ProposalRow, RemovalRow, TypeRow
 from topolog.events.object_types import ObjectType, type_id
-from topolog.events.requests import OutcomeRow, RequestId, outcome_key
+from topolog.events.requests import OutcomeRow, RequestId, Status, outcome_key
 from topolog.events.state import Row
 from topolog.events.terms import ClusterRow
 from topolog.projections.layout import Decided
@@ -219,6 +219,22 @@ def conflict(reading: Reading, row: OutcomeRow) -> tuple[ObjectType, ObjectType]
     return (event.current, event.proposed) if isinstance(event, MetadataUpdateRejected) else None
 
 
+def has_taken_effect(reading: Reading, row: OutcomeRow) -> bool:
+    """Whether what was granted holds everywhere: the version is accepted, the type or the node is out."""
+    event = reading.surely_decision(row.position).event
+    kind, _, name = row.subject.partition(" ")
+    if row.status is Status.REFUSED:
+        return False
+    if isinstance(event, LeaseStopped):
+        member = reading.row(NodeRow, name)
+        return member is None or member.incarnation != event.incarnation or not member.is_member
+    if isinstance(event, MetadataRemoveProposed):
+        removal = reading.row(RemovalRow, str(type_id(name)))
+        return removal is None or removal.position != row.position
+    known = reading.row(TypeRow, str(type_id(name))) if kind == "type" else None
+    return known is None or known.accepted_version >= (row.version or 0)
+
+
 def _request(reading: Reading, row: OutcomeRow) -> Request:
     decided = reading.surely_decision(row.position)
     return Request(
@@ -237,6 +253,16 @@ def _request(reading: Reading, row: OutcomeRow) -> Request:
         actor=decided.actor,
         reason=decided.reason,
     )
+
+
+def decisions(reading: Reading, filters: Mapping[str, str], before: int | None = None) -> Iterator[Decision]:
+    """Decisions below `before`, newest first. Filters: event, subject, actor; renewals=true adds lease renewals."""
+    event, subject, actor = (filters.get(name) for name in ("event", "subject", "actor"))
+    with_renewals = filters.get("renewals") == "true" or event == LeasesRenewed.__name__
+    found = reading.all_decisions(before) if with_renewals else reading.decisions(before, subject or "")
+    for each in found:
+        if event in (None, each.event_name) and subject in (None, each.subject) and actor in (None, each.actor):
+            yield shown(each)
 
 
 def decision(reading: Reading, position: int) -> Decision:
@@ -320,7 +346,7 @@ def _change(reading: Reading, subject: str, position: Position, before: Row | No
         changes={
             field: (was.get(field), now.get(field))
             for field in dict.fromkeys([*was, *now])
-            if was.get(field) != now.get(field)
+            if (was.get(field) or None) != (now.get(field) or None)
         },
     )
 

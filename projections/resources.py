@@ -160,6 +160,21 @@ class Request(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Outcome(msgspec.Struct, frozen=True):
+    """What is known of a request that was just sent. `status`: as a Request's, or UNKNOWN while it is not decided.
+
+    `accepted`: what was granted holds everywhere. `token`: a read with it as `at_least` sees the outcome.
+    """
+
+    id: str
+    subject: str
+    status: str
+    accepted: bool = False
+    version: int | None = None
+    position: int | None = None
+    token: str | None = None
+
+
 class Change(msgspec.Struct, frozen=True):
     """What one set of decisions changed of one thing: field -> (before, after), fields of fields as `a.b`.
 

@@ -1,0 +1,47 @@
+"""The API as one ASGI app, made of its parts; `server.py` runs it, tests call it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from topolog.projections.api import contract, health, metrics, pages, problems, reads, writes
+from topolog.projections.api.answers import Answers
+from topolog.projections.api.waiting import Commits
+from topolog.projections.projector import Projector
+from topolog.projections.requester import Requester
+
+DESCRIPTION = """
+What a cluster's log of decisions says, for every moment of its past. Every answer names the position it reflects
+(`asOf.position`), how old that knowledge is (`asOf.age_ms`) and, if this reader has stopped, why (`asOf.stopped`).
+Errors are problem documents (RFC 9457) with a stable `code`. Reads ask nothing of the broker.
+"""
+
+
+def make_app(projector: Projector, requester: Requester) -> FastAPI:
+    """The app over a projector that somebody else runs."""
+    commits = Commits()
+    projector.on_commit(commits.notify)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        commits.attach(asyncio.get_running_loop())
+        yield
+        commits.detach()
+
+    app = FastAPI(
+        title="topolog", version="v1", description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None
+    )
+    registry = CollectorRegistry()
+    registry.register(metrics.ProjectionMetrics(projector))
+    app.state.answers = Answers(projector, commits)
+    app.state.desk = writes.Desk(app.state.answers, requester)
+    app.state.registry = registry
+    app.add_middleware(metrics.Latency, registry=registry)
+    for router in (reads.clusters, reads.router, writes.router, health.router, metrics.router, pages.router):
+        app.include_router(router)
+    problems.install(app)
+    contract.install(app)
+    return app

@@ -1,0 +1,138 @@
+"""What OpenAPI says of each answer: its schema, made from the resources, and an example."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from topolog.projections.api.examples import EXAMPLES
+from topolog.projections.api.forms import Propose, Remove
+from topolog.projections.resources import (
+    AsOf,
+    Cause,
+    Change,
+    Cluster,
+    ClusterRef,
+    Decision,
+    Explanation,
+    Lease,
+    Node,
+    Outcome,
+    Request,
+    Type,
+)
+
+_REF = "#/components/schemas/{name}"
+_RESOURCES = (AsOf, ClusterRef, Cluster, Node, Lease, Type, Decision, Request, Outcome, Change, Cause, Explanation)
+
+PROBLEM_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "description": "RFC 9457. `code` is stable, `detail` and `hint` are for people.",
+    "required": ["type", "title", "status", "code", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "code": {"type": "string"},
+        "detail": {"type": "string"},
+        "hint": {"type": "string"},
+        "id": {"type": "string", "description": "The request this is about."},
+        "rule": {"type": "string", "description": "The rule that refuses."},
+        "facts": {"type": "object", "additionalProperties": {"type": "string"}},
+        "invalid_params": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "reason": {"type": "string"}},
+            },
+        },
+    },
+}
+_PROBLEM = {"content": {"application/problem+json": {"schema": {"$ref": _REF.format(name="Problem")}}}}
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    400: {"description": "The question cannot be understood: `invalid_params` says what.", **_PROBLEM},
+    404: {"description": "There is no such thing; `hint` has the nearest names.", **_PROBLEM},
+    410: {"description": "Before the beginning of what is kept.", **_PROBLEM},
+    503: {"description": "Not caught up, or the broker is away. Ask again.", **_PROBLEM},
+}
+
+REQUEST_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {"oneOf": [{"$ref": _REF.format(name=name)} for name in ("Propose", "Remove")]},
+                "examples": {
+                    "propose": {
+                        "value": {
+                            "kind": "propose",
+                            "definition": {"name": "Customer", "fields": {"id": "long", "email": "String"}},
+                            "based_on": None,
+                            "reason": "the shop stores addresses",
+                        }
+                    },
+                    "remove a type": {
+                        "value": {"kind": "remove", "resource": "type", "name": "Customer", "reason": "unused"}
+                    },
+                    "remove a node": {
+                        "value": {"kind": "remove", "resource": "node", "name": "n3", "reason": "its disk is broken"}
+                    },
+                },
+            }
+        },
+    }
+}
+
+
+def one(item: type[msgspec.Struct], kind: str | None = None) -> dict[int | str, dict[str, Any]]:
+    """`responses` of an address that answers with one item."""
+    kind = kind or item.__name__
+    example = {**_envelope(kind), "item": msgspec.to_builtins(EXAMPLES[item])}
+    return {200: _described(kind, {"item": _ref(item)}, example), **PROBLEMS}
+
+
+def many(item: type[msgspec.Struct], kind: str | None = None) -> dict[int | str, dict[str, Any]]:
+    """`responses` of an address that answers with a page of items."""
+    kind = kind or f"{item.__name__}List"
+    example = {**_envelope(kind), "items": [msgspec.to_builtins(EXAMPLES[item])], "next": None}
+    properties = {"items": {"type": "array", "items": _ref(item)}, "next": {"type": ["string", "null"]}}
+    return {200: _described(kind, properties, example), **PROBLEMS}
+
+
+def install(app: FastAPI) -> None:
+    """/openapi.json with the schemas of all resources."""
+
+    def openapi() -> dict[str, Any]:
+        if not app.openapi_schema:
+            document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+            _, schemas = msgspec.json.schema_components([*_RESOURCES, Propose, Remove], ref_template=_REF)
+            document.setdefault("components", {}).setdefault("schemas", {}).update(
+                {**schemas, "Problem": PROBLEM_SCHEMA}
+            )
+            app.openapi_schema = document
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the document
+
+
+def _envelope(kind: str) -> dict[str, Any]:
+    return {"kind": kind, "apiVersion": "topolog/v1", "asOf": msgspec.to_builtins(EXAMPLES[AsOf])}
+
+
+def _ref(item: type[msgspec.Struct]) -> dict[str, str]:
+    return {"$ref": _REF.format(name=item.__name__)}
+
+
+def _described(kind: str, properties: Mapping[str, Any], example: Mapping[str, Any]) -> dict[str, Any]:
+    schema = {
+        "type": "object",
+        "properties": {
+            "kind": {"const": kind},
+            "apiVersion": {"const": "topolog/v1"},
+            "asOf": _ref(AsOf),
+            **properties,
+        },
+    }
+    return {"description": kind, "content": {"application/json": {"schema": schema, "example": example}}}

@@ -1,0 +1,93 @@
+"""The bodies of POST /requests, and how they become requests. What is malformed is refused here and never sent."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from topolog.events.errors import BadInput
+from topolog.events.object_types import ObjectType, with_schema
+from topolog.events.requests import (
+    AnyRequest,
+    NodeRemovalRequested,
+    RequestId,
+    TypeRemovalRequested,
+    UpdateRequested,
+)
+from topolog.events.topics import RECORD_BYTES_MAX
+from topolog.projections.api.problems import InvalidParameter, parameter
+
+_NAME_LENGTH_MAX = 1_000
+_VERSION_MAX = 2**63 - 1
+_HINT = 'See the examples of POST /requests in /openapi.json; `kind` is "propose" or "remove".'
+
+
+class Propose(msgspec.Struct, frozen=True, tag_field="kind", tag="propose", forbid_unknown_fields=True):
+    """Add `definition` to the type of its name. `based_on`: the version it was made from, null if made anew."""
+
+    definition: dict[str, Any]
+    based_on: int | None = None
+    reason: str = ""
+
+
+class Remove(msgspec.Struct, frozen=True, tag_field="kind", tag="remove", forbid_unknown_fields=True):
+    """Remove a type, or a node from the membership."""
+
+    resource: Literal["type", "node"]
+    name: str
+    reason: str = ""
+
+
+Form = Propose | Remove
+
+
+def read_form(body: bytes) -> Form:
+    """The form in this body; raises BadInput with the member that is wrong."""
+    try:
+        form: Form = msgspec.json.decode(body, type=Form)
+    except msgspec.ValidationError as error:
+        reason, _, path = str(error).partition(" - at `$")
+        raise InvalidParameter(path.strip("`.") or "body", reason, hint=_HINT) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidParameter("body", f"this is no JSON: {error}", hint=_HINT) from error
+    _check_texts(form)
+    return form
+
+
+def to_request(form: Form, name: RequestId, log_id: bytes, actor: str) -> AnyRequest:
+    """The request a form asks for: the same form under the same id gives the same bytes. Raises BadInput."""
+    match form:
+        case Propose():
+            with parameter("definition"):
+                definition = with_schema(ObjectType.from_dict(form.definition))
+            return UpdateRequested(name, log_id, actor, form.reason, definition, form.based_on or 0)
+        case Remove(resource="type"):
+            return TypeRemovalRequested(name, log_id, actor, form.reason, form.name)
+        case Remove():
+            return NodeRemovalRequested(name, log_id, actor, form.reason, form.name)
+
+
+def request_id(text: str, own_name: str, issued: int) -> RequestId:
+    """The id a caller has chosen; raises BadInput unless it is one, and not one this process may still give out."""
+    with parameter("Idempotency-Key"):
+        try:
+            name = RequestId.parse(text)
+        except ValueError as error:
+            raise BadInput(f"{text!r} is no request id.", hint="One looks like cli-4f2a/3.") from error
+        if not 1 <= name.sequence <= _VERSION_MAX or len(name.requester) > _NAME_LENGTH_MAX:
+            raise BadInput(f"{text!r} is no request id: sequences count from 1.", hint="One looks like cli-4f2a/3.")
+        if name.requester == own_name and name.sequence > issued:
+            raise BadInput(f"{own_name} is this API's own name.", hint="Choose a requester's name of your own.")
+        return name
+
+
+def too_big() -> InvalidParameter:
+    return InvalidParameter(
+        "body", f"it has more than {RECORD_BYTES_MAX} bytes", hint="Propose fewer fields at a time: they are united."
+    )
+
+
+def _check_texts(form: Form) -> None:
+    if isinstance(form, Remove) and not (form.name.strip() and len(form.name) <= _NAME_LENGTH_MAX):
+        raise InvalidParameter("name", f"it must have 1 to {_NAME_LENGTH_MAX} characters", hint="Name what to remove.")
+    if isinstance(form, Propose) and not 0 <= (form.based_on or 0) <= _VERSION_MAX:
+        raise InvalidParameter("based_on", "a version is 0 or more", hint="Use null for a definition made anew.")

@@ -1,0 +1,47 @@
+"""/livez: the process answers. /readyz: its answers are worth something. An orchestrator restarts by the first only."""
+
+from http import HTTPStatus
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from topolog.events.ids import NOWHERE
+from topolog.projections.api.answers import json_response
+from topolog.projections.projector import Projector
+
+AGE_MS_MAX = 20_000
+"""A reader that has not known the end of the log for longer than the default fence has lost its broker."""
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/livez")
+async def livez() -> Response:
+    """200 as long as this process answers at all; a broker that is away does not change it."""
+    return json_response({"alive": True})
+
+
+@router.get("/readyz", responses={503: {"description": "Not ready; `reasons` says why."}})
+async def readyz(request: Request) -> Response:
+    """200 if this reader is caught up and reads on, else 503 with the reasons."""
+    projector: Projector = request.app.state.answers.projector
+    reasons = why_not_ready(projector)
+    content = {
+        "ready": not reasons,
+        "reasons": reasons,
+        "position": projector.meta.position,
+        "age_ms": projector.age_ms,
+    }
+    return json_response(content, HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK)
+
+
+def why_not_ready(projector: Projector) -> list[str]:
+    """What keeps this reader's answers from being the present; empty if nothing does."""
+    reasons = []
+    if projector.stopped:
+        reasons.append(f"It reads no further: {projector.stopped}")
+    if projector.meta.position == NOWHERE:
+        reasons.append("Nothing has been decided yet: no coordinator has written to this log.")
+    elif projector.age_ms > AGE_MS_MAX:
+        reasons.append(f"It last knew the end of the log {projector.age_ms} ms ago: it is catching up, or cut off.")
+    return reasons

@@ -1,0 +1,90 @@
+"""/metrics for Prometheus: how far and how fresh this reader is, what it has seen, how long its answers take."""
+
+import time
+from collections.abc import Iterator
+
+from fastapi import APIRouter, Request
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from topolog.events.membership import NodeRow
+from topolog.events.metadata import ProposalRow
+from topolog.projections.projector import Projector
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+router = APIRouter(tags=["health"])
+
+
+class ProjectionMetrics(Collector):
+    """Read from the projector when Prometheus asks, so that nothing is counted twice."""
+
+    def __init__(self, projector: Projector) -> None:
+        self._projector = projector
+
+    def collect(self) -> Iterator[Metric]:
+        projector, cluster = self._projector, [self._projector.cluster]
+        with projector.reading() as reading:
+            members = sum(row.is_member for _, row in reading.rows(NodeRow))
+            proposals = sum(1 for _ in reading.rows(ProposalRow))
+        gauges = {
+            "position": ("Position of the newest decision that is projected.", projector.meta.position),
+            "age_seconds": ("How long ago the end of the log was last known.", projector.age_ms / 1000),
+            "stopped": ("1 if the projector reads no further.", int(projector.stopped is not None)),
+            "members": ("Members of the cluster.", members),
+            "pending_proposals": ("Versions that are proposed and not yet accepted.", proposals),
+        }
+        for name, (text, value) in gauges.items():
+            gauge = GaugeMetricFamily(f"topolog_projection_{name}", text, labels=["cluster"])
+            gauge.add_metric(cluster, value)
+            yield gauge
+        yield self._counter("ignored_records", "Records that do not count.", "reason", projector.meta.ignored.items())
+        yield self._counter("decisions", "Decisions read since the start.", "event", list(projector.decided.items()))
+
+    def _counter(self, name: str, text: str, label: str, counts: object) -> Metric:
+        counter = CounterMetricFamily(f"topolog_projection_{name}", text, labels=["cluster", label])
+        for value, count in sorted(counts):  # type: ignore[call-overload]  # items of a mapping
+            counter.add_metric([self._projector.cluster, value], count)
+        return counter
+
+
+class Latency:
+    """ASGI middleware: observes how long each answer took, by its route and not by its address."""
+
+    def __init__(self, app: ASGIApp, registry: CollectorRegistry) -> None:
+        self._app = app
+        self._seconds = Histogram(
+            "topolog_api_request_seconds",
+            "Time from request to the end of the answer.",
+            ["method", "route", "status"],
+            buckets=_BUCKETS_S,
+            registry=registry,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started_s, status = time.perf_counter(), 500
+
+        async def observed_send(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, observed_send)
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            self._seconds.labels(scope["method"], route, status).observe(time.perf_counter() - started_s)
+
+
+@router.get("/metrics")
+def metrics(request: Request) -> Response:
+    """What Prometheus scrapes."""
+    return Response(generate_latest(request.app.state.registry), media_type=CONTENT_TYPE)

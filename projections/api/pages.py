@@ -1,0 +1,49 @@
+"""The overview page: the cluster for people, at the address that one opens first."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse, Response
+
+from topolog.events.errors import TopologError
+from topolog.projections.api.answers import Answers
+from topolog.projections.moments import reading_as_of
+from topolog.projections.web.overview import SCRIPT, STYLE, Overview, empty_page, overview, page
+
+SECURITY = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/")
+async def get_overview(request: Request, as_of: Annotated[str | None, Query()] = None) -> Response:
+    """The overview now, or as of a position or time."""
+    answers: Answers = request.app.state.answers
+    try:
+        html = await run_in_threadpool(_rendered, answers, as_of)
+    except TopologError as error:
+        html = empty_page(answers.projector.cluster, error)
+    return HTMLResponse(html, headers=SECURITY)
+
+
+@router.get("/style.css")
+async def get_style() -> Response:
+    return Response(STYLE, media_type="text/css", headers={"Cache-Control": "max-age=60"})
+
+
+@router.get("/refresh.js")
+async def get_script() -> Response:
+    return Response(SCRIPT, media_type="text/javascript", headers={"Cache-Control": "max-age=60"})
+
+
+def _rendered(answers: Answers, as_of: str | None) -> str:
+    projector = answers.projector
+    with projector.reading() as newest:
+        reading = reading_as_of(newest, as_of, projector.wall_ms()) if as_of else newest
+        shown: Overview = overview(reading, answers.as_of(reading))
+    return page(shown)

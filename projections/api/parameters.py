@@ -1,0 +1,95 @@
+"""What can be added to a question; anything else is refused by name, for a typo in a filter must not widen a list."""
+
+from typing import Annotated, Literal
+
+from fastapi import Query
+from pydantic import BaseModel, ConfigDict, Field
+
+LIMIT_MAX = 1_000
+
+
+class ReadParameters(BaseModel):
+    """Which moment is asked about."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    as_of: Annotated[
+        str | None,
+        Field(
+            description="The past: a position (1234), a time (2026-11-21T02:00Z), ms since 1970, or how long ago (15m)."
+        ),
+    ] = None
+    at_least: Annotated[
+        str | None, Field(description="A token or position that the answer must know; waits for it up to `wait`.")
+    ] = None
+    wait: Annotated[str, Field(description="How long `at_least` may wait, as 250ms, 5s.")] = "5s"
+
+
+class PageParameters(ReadParameters):
+    limit: Annotated[int, Field(ge=1, le=LIMIT_MAX, description="The most items of one page.")] = 100
+    cursor: Annotated[
+        str | None,
+        Field(description="`next` of the page before. It carries that page's position and filters."),
+    ] = None
+
+    @property
+    def filters(self) -> dict[str, str]:
+        """The filters of this list that were given, by name."""
+        given = self.model_dump(exclude_none=True, exclude=set(PageParameters.model_fields))
+        return {name: str(value) for name, value in given.items()}
+
+
+class NodeFilters(PageParameters):
+    standing: Annotated[Literal["MEMBER", "STOPPING", "LEFT"] | None, Field(description="Only these.")] = None
+    kind: Annotated[Literal["SERVER", "CLIENT"] | None, Field(description="Only these.")] = None
+
+
+class LeaseFilters(PageParameters):
+    node: Annotated[str | None, Field(description="Only this node's.")] = None
+    state: Annotated[Literal["VALID", "NONE", "OVERDUE"] | None, Field(description="Only these.")] = None
+
+
+class TypeFilters(PageParameters):
+    status: Annotated[
+        Literal["ACCEPTED", "PENDING", "REMOVING"] | None,
+        Field(description="ACCEPTED: nothing is pending. PENDING: a version waits. REMOVING: its removal waits."),
+    ] = None
+
+
+class DecisionFilters(PageParameters):
+    event: Annotated[str | None, Field(description="Only decisions of this event, as NodeJoined.")] = None
+    subject: Annotated[str | None, Field(description="Only decisions about this, as `node n3`.")] = None
+    actor: Annotated[str | None, Field(description="Only what this actor asked for.")] = None
+    renewals: Annotated[
+        Literal["true", "false"] | None,
+        Field(description="Also lease renewals, several a minute; left out unless `true` or asked for by `event`."),
+    ] = None
+
+
+class RequestFilters(PageParameters):
+    status: Annotated[Literal["GRANTED", "REFUSED", "UNCHANGED"] | None, Field(description="Only these.")] = None
+    requester: Annotated[str | None, Field(description="Only this requester's.")] = None
+    subject: Annotated[str | None, Field(description="Only requests about this, as `type Customer`.")] = None
+    code: Annotated[str | None, Field(description="Only refusals with this code.")] = None
+
+
+class WriteParameters(BaseModel):
+    """How long to follow a request."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    wait: Annotated[
+        Literal["none", "decided", "accepted"],
+        Field(description="Answer when the log has the request, when it is decided, when its effect holds everywhere."),
+    ] = "decided"
+    timeout: Annotated[str, Field(description="How long to wait for that, as 250ms, 10s.")] = "10s"
+
+
+Read = Annotated[ReadParameters, Query()]
+History = Annotated[PageParameters, Query()]
+Nodes = Annotated[NodeFilters, Query()]
+Leases = Annotated[LeaseFilters, Query()]
+Types = Annotated[TypeFilters, Query()]
+Decisions = Annotated[DecisionFilters, Query()]
+Requests = Annotated[RequestFilters, Query()]
+Write = Annotated[WriteParameters, Query()]

@@ -1,0 +1,129 @@
+"""Errors as RFC 9457 problem documents: one shape for everything that goes wrong, with a stable `code` and a `hint`."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from topolog.events.errors import (
+    BadInput,
+    DamagedStore,
+    Gone,
+    LogDiverged,
+    NotFound,
+    Poisoned,
+    Refused,
+    Retriable,
+    TopologError,
+)
+from topolog.projections.moments import ForeignToken
+
+PROBLEM_JSON = "application/problem+json"
+RETRY_AFTER_S = 1
+
+_LOGGER = logging.getLogger(__name__)
+_STATUSES: Sequence[tuple[type[TopologError], HTTPStatus]] = (
+    (BadInput, HTTPStatus.BAD_REQUEST),
+    (NotFound, HTTPStatus.NOT_FOUND),
+    (Gone, HTTPStatus.GONE),
+    (Refused, HTTPStatus.CONFLICT),
+    (ForeignToken, HTTPStatus.CONFLICT),
+    (Retriable, HTTPStatus.SERVICE_UNAVAILABLE),
+    (DamagedStore, HTTPStatus.SERVICE_UNAVAILABLE),
+    (Poisoned, HTTPStatus.SERVICE_UNAVAILABLE),
+    (LogDiverged, HTTPStatus.SERVICE_UNAVAILABLE),
+)
+
+
+class InvalidParameter(BadInput):
+    """One part of a question or of a request cannot be understood; `parameter` is its name."""
+
+    def __init__(self, parameter: str, reason: str, *, hint: str = "") -> None:
+        super().__init__(f"{parameter}: {reason}", hint=hint)
+        self.parameter = parameter
+        self.reason = reason
+
+
+@contextmanager
+def parameter(name: str) -> Iterator[None]:
+    """BadInput raised inside is about this parameter."""
+    try:
+        yield
+    except BadInput as error:
+        raise InvalidParameter(name, error.message, hint=error.hint) from error
+
+
+def problem(
+    status: int, code: str, detail: str, *, hint: str = "", headers: Mapping[str, str] | None = None, **more: Any
+) -> Response:
+    """A problem document; `more` are members of its own, of which empty ones are left out."""
+    body = {
+        "type": f"urn:topolog:problem:{code}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "code": code,
+        "detail": detail,
+        "hint": hint,
+        **more,
+    }
+    content = msgspec.json.encode({key: value for key, value in body.items() if value not in ("", None, [])})
+    retry = {"Retry-After": str(RETRY_AFTER_S)} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
+    return Response(content, status, {**retry, **(headers or {})}, PROBLEM_JSON)
+
+
+def install(app: FastAPI) -> None:
+    """Every failure of the app becomes a problem document."""
+    app.add_exception_handler(TopologError, _on_topolog_error)
+    app.add_exception_handler(RequestValidationError, _on_invalid_parameters)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(Exception, _on_defect)
+
+
+async def _on_topolog_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, TopologError)
+    status = next((status for kind, status in _STATUSES if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
+    more: dict[str, Any] = {}
+    if isinstance(error, InvalidParameter):
+        more["invalid_params"] = [{"name": error.parameter, "reason": error.reason}]
+    if isinstance(error, Refused):
+        more |= {"rule": error.rule, "facts": error.facts}
+    return problem(status, error.code, error.message, hint=error.hint, **more)
+
+
+async def _on_invalid_parameters(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    invalid = [
+        {"name": ".".join(str(part) for part in each["loc"][1:]), "reason": _reason(each)} for each in error.errors()
+    ]
+    listed = "; ".join(f"{each['name']}: {each['reason']}" for each in invalid)
+    return problem(
+        HTTPStatus.BAD_REQUEST,
+        BadInput.code,
+        f"The question cannot be understood: {listed}.",
+        hint="/openapi.json lists what each address takes.",
+        invalid_params=invalid,
+    )
+
+
+def _reason(error: Mapping[str, Any]) -> str:
+    return "there is no such parameter" if error["type"] == "extra_forbidden" else str(error["msg"])
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code = {404: NotFound.code, 405: "method_not_allowed"}.get(error.status_code, "http_error")
+    detail = f"{request.method} {request.url.path}: {error.detail}."
+    hint = "/openapi.json lists all addresses."
+    return problem(error.status_code, code, detail, hint=hint, headers=error.headers)
+
+
+async def _on_defect(request: Request, error: Exception) -> Response:
+    _LOGGER.error("%s %s failed.", request.method, request.url.path, exc_info=error)
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "defect", "This is a defect of topolog; its log has the details.")

@@ -1,0 +1,208 @@
+"""GET /v1/…: every address of the query API. What each finds is in `queries.py` and `explain.py`."""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Request
+from starlette.responses import Response
+
+from topolog.events.requests import RequestId
+from topolog.projections import explain, queries, resources
+from topolog.projections.api import contract, parameters
+from topolog.projections.api.answers import API_VERSION, Answers, Asked, json_response
+from topolog.projections.resources import Decision, Type
+from topolog.projections.store import Reading
+
+Sequence = Annotated[int, Path(ge=1)]
+Position = Annotated[int, Path(ge=0)]
+
+
+def answers_of(request: Request, cluster: str) -> Answers:
+    """The answers of the cluster in the address; raises NotFound for a cluster that is not served."""
+    answers: Answers = request.app.state.answers
+    answers.check_cluster(cluster)
+    return answers
+
+
+Here = Annotated[Answers, Depends(answers_of)]
+clusters = APIRouter(tags=["clusters"])
+router = APIRouter(prefix="/v1/clusters/{cluster}")
+
+
+@clusters.get("/v1/clusters", responses=contract.many(resources.ClusterRef, "ClusterList"))
+async def list_clusters(request: Request) -> Response:
+    """The clusters this API serves."""
+    projector = request.app.state.answers.projector
+    log_id = projector.meta.header.log_id
+    items = [resources.ClusterRef(projector.cluster, log_id.hex() if log_id else None)]
+    return json_response({"kind": "ClusterList", "apiVersion": API_VERSION, "items": items})
+
+
+@router.get("/cluster", tags=["cluster"], responses=contract.one(resources.Cluster))
+async def get_cluster(request: Request, here: Here, given: parameters.Read) -> Response:
+    """The cluster as a whole, in a sentence and in figures."""
+    return await here.one(request, given, "Cluster", queries.cluster)
+
+
+@router.get("/cluster/history", tags=["cluster"], responses=contract.many(resources.Change, "History"))
+async def get_cluster_history(request: Request, here: Here, given: parameters.History) -> Response:
+    """Every change of leadership and topology version, newest first."""
+    return await here.page(request, given, "History", lambda r, _: queries.history_of_cluster(r), _position_key)
+
+
+@router.get("/cluster/explain", tags=["cluster"], responses=contract.one(resources.Explanation))
+async def explain_cluster(request: Request, here: Here, given: parameters.Read) -> Response:
+    """Who leads and since when."""
+    return await here.one(request, given, "Explanation", explain.explain_cluster)
+
+
+@router.get("/nodes", tags=["nodes"], responses=contract.many(resources.Node))
+async def list_nodes(request: Request, here: Here, given: parameters.Nodes) -> Response:
+    """Every node the cluster has known, in the order in which they joined."""
+
+    def ask(reading: Reading, asked: Asked) -> Iterable[resources.Node]:
+        return (each for each in queries.nodes(reading, asked.age_ms) if _fits(each, asked))
+
+    return await here.page(request, given, "NodeList", ask, lambda node: node.node)
+
+
+@router.get("/nodes/{name}", tags=["nodes"], responses=contract.one(resources.Node))
+async def get_node(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
+    """One node in its last incarnation, with its lease."""
+    return await here.one(request, given, "Node", lambda r, age_ms: queries.node(r, age_ms, name))
+
+
+@router.get("/nodes/{name}/history", tags=["nodes"], responses=contract.many(resources.Change, "History"))
+async def get_node_history(request: Request, here: Here, name: str, given: parameters.History) -> Response:
+    """Every change of one node, newest first; lease renewals have no history."""
+    return await here.page(request, given, "History", lambda r, _: queries.history_of_node(r, name), _position_key)
+
+
+@router.get("/nodes/{name}/explain", tags=["nodes"], responses=contract.one(resources.Explanation))
+async def explain_node(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
+    """Whether the node is a member, what its lease says, why it is out."""
+    return await here.one(request, given, "Explanation", lambda r, age_ms: explain.explain_node(r, age_ms, name))
+
+
+@router.get("/leases", tags=["leases"], responses=contract.many(resources.Lease))
+async def list_leases(request: Request, here: Here, given: parameters.Leases) -> Response:
+    """The leases of all server members, by slot."""
+
+    def ask(reading: Reading, asked: Asked) -> Iterable[resources.Lease]:
+        return (each for each in queries.leases(reading, asked.age_ms) if _fits(each, asked))
+
+    return await here.page(request, given, "LeaseList", ask, lambda lease: lease.node)
+
+
+@router.get("/leases/{name}", tags=["leases"], responses=contract.one(resources.Lease))
+async def get_lease(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
+    """The lease of one member, by the node's name."""
+    return await here.one(request, given, "Lease", lambda r, age_ms: queries.lease(r, age_ms, name))
+
+
+@router.get("/leases/{name}/explain", tags=["leases"], responses=contract.one(resources.Explanation))
+async def explain_lease(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
+    """What is to be said of the node that holds the lease."""
+    return await here.one(request, given, "Explanation", lambda r, age_ms: explain.explain_node(r, age_ms, name))
+
+
+@router.get("/types", tags=["types"], responses=contract.many(resources.Type))
+async def list_types(request: Request, here: Here, given: parameters.Types) -> Response:
+    """Every type, by name."""
+
+    def ask(reading: Reading, asked: Asked) -> Iterable[Type]:
+        return (each for each in queries.types(reading) if asked.filters.get("status") in (None, _status(each)))
+
+    return await here.page(request, given, "TypeList", ask, lambda each: each.name)
+
+
+@router.get("/types/{name}", tags=["types"], responses=contract.one(resources.Type))
+async def get_type(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
+    """One type, by its name or its id."""
+    return await here.one(request, given, "Type", lambda r, _: queries.type_named(r, name))
+
+
+@router.get("/types/{name}/history", tags=["types"], responses=contract.many(resources.Change, "History"))
+async def get_type_history(request: Request, here: Here, name: str, given: parameters.History) -> Response:
+    """Every change of one type, newest first; also of one that was removed."""
+    return await here.page(request, given, "History", lambda r, _: queries.history_of_type(r, name), _position_key)
+
+
+@router.get("/types/{name}/explain", tags=["types"], responses=contract.one(resources.Explanation))
+async def explain_type(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
+    """What is accepted and on what evidence, what is pending and whom it waits for, what was refused."""
+    return await here.one(request, given, "Explanation", lambda r, _: explain.explain_type(r, name))
+
+
+@router.get("/decisions", tags=["decisions"], responses=contract.many(resources.Decision))
+async def list_decisions(request: Request, here: Here, given: parameters.Decisions) -> Response:
+    """Decisions, newest first; without lease renewals unless they are asked for."""
+
+    def ask(reading: Reading, asked: Asked) -> Iterable[Decision]:
+        before = None if asked.after is None else int(asked.after)
+        return queries.decisions(reading, asked.filters, before)
+
+    return await here.page(request, given, "DecisionList", ask, _position_key, begins_after=True)
+
+
+@router.get("/decisions/{position}", tags=["decisions"], responses=contract.one(resources.Decision))
+async def get_decision(request: Request, here: Here, position: Position, given: parameters.Read) -> Response:
+    """The decision at one position."""
+    return await here.one(request, given, "Decision", lambda r, _: queries.decision(r, position))
+
+
+@router.get("/requests", tags=["requests"], responses=contract.many(resources.Request))
+async def list_requests(request: Request, here: Here, given: parameters.Requests) -> Response:
+    """The outcomes that are kept (the last 64 of each requester), newest first."""
+
+    def ask(reading: Reading, asked: Asked) -> Iterable[resources.Request]:
+        return (each for each in queries.requests(reading) if _fits(each, asked))
+
+    return await here.page(request, given, "RequestList", ask, lambda each: each.id)
+
+
+@router.get("/requests/{requester}/{sequence}", tags=["requests"], responses=contract.one(resources.Request))
+async def get_request(
+    request: Request, here: Here, requester: str, sequence: Sequence, given: parameters.Read
+) -> Response:
+    """One request and its outcome, however long ago."""
+    name = RequestId(requester, sequence)
+    return await here.one(request, given, "Request", lambda r, _: queries.request(r, name))
+
+
+@router.get(
+    "/requests/{requester}/{sequence}/history",
+    tags=["requests"],
+    responses=contract.many(resources.Change, "History"),
+)
+async def get_request_history(
+    request: Request, here: Here, requester: str, sequence: Sequence, given: parameters.History
+) -> Response:
+    """When the request got its outcome, and when coordinators stopped keeping it."""
+    name = RequestId(requester, sequence)
+    return await here.page(request, given, "History", lambda r, _: queries.history_of_request(r, name), _position_key)
+
+
+@router.get(
+    "/requests/{requester}/{sequence}/explain", tags=["requests"], responses=contract.one(resources.Explanation)
+)
+async def explain_request(
+    request: Request, here: Here, requester: str, sequence: Sequence, given: parameters.Read
+) -> Response:
+    """What became of the request, by which rule, and whether its effect is complete."""
+    name = RequestId(requester, sequence)
+    return await here.one(request, given, "Explanation", lambda r, _: explain.explain_request(r, name))
+
+
+def _position_key(item: Decision | resources.Change) -> str:
+    return str(item.position)
+
+
+def _fits(item: object, asked: Asked) -> bool:
+    return all(str(getattr(item, name)) == value for name, value in asked.filters.items())
+
+
+def _status(each: Type) -> str:
+    if each.removing:
+        return "REMOVING"
+    return "ACCEPTED" if each.accepted_version == each.pending_version else "PENDING"

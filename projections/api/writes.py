@@ -1,0 +1,195 @@
+"""POST /v1/…/requests: a request is appended to the log's topic, and its outcome read from the projection.
+
+The API writes no projection and decides nothing. What is malformed it refuses itself, with 400, and sends nothing; what
+it sends has an id, so that a caller who heard nothing can repeat it without harm.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Request
+from starlette.responses import Response
+
+from topolog.events.errors import BadInput, NotCaughtUp, Refused, Retriable
+from topolog.events.ids import NOWHERE
+from topolog.events.requests import AnyRequest, OutcomeRow, RequesterRow, RequestId, Status, is_forgotten, subject_of
+from topolog.events.topics import RECORD_BYTES_MAX
+from topolog.projections import queries
+from topolog.projections.api import contract, forms, parameters
+from topolog.projections.api.answers import API_VERSION, Answers, json_response
+from topolog.projections.api.problems import parameter, problem
+from topolog.projections.api.reads import Here
+from topolog.projections.moments import duration_ms
+from topolog.projections.requester import Requester, digest_of, encoded
+from topolog.projections.resources import Outcome
+from topolog.projections.store import Reading
+
+DELIVERY_TIMEOUT_S = 9.0
+"""How long the broker may take to accept a request: the caller is told within 10 s that it cannot be reached."""
+
+_SERVE_PAUSE_S = 0.001
+_RESPONSES: dict[int | str, dict[str, Any]] = {
+    **contract.one(Outcome),
+    202: {"description": "Sent, and not decided within `timeout`: `Location` has the outcome later."},
+    409: {
+        "description": "Refused, with code, rule and facts; a contradiction shows both sides, `current` and `proposed`."
+    },
+}
+
+
+class Stopped(Retriable):
+    """The projector reads no further, so no outcome would ever be seen here."""
+
+    code = "stopped"
+
+
+class Desk:
+    """Takes requests in and follows them. Everything runs in the event loop's thread."""
+
+    def __init__(self, answers: Answers, requester: Requester) -> None:
+        self.requester = requester
+        self._answers = answers
+
+    async def send(self, request: AnyRequest, value: bytes, timeout_s: float) -> None:
+        """Append the request; raises Unreachable unless the broker takes it in time."""
+        delivered = self.requester.send(request, value)
+        patience_s = max(1.0, min(DELIVERY_TIMEOUT_S, timeout_s))
+        deadline = asyncio.get_running_loop().time() + patience_s
+        self.requester.serve()
+        while not delivered.done():
+            if asyncio.get_running_loop().time() > deadline:
+                raise self.requester.unreachable(request.id, f"no answer within {patience_s:g} s")
+            await asyncio.sleep(_SERVE_PAUSE_S)
+            self.requester.serve()
+        delivered.result()
+
+    async def follow(self, name: RequestId, wait: str, timeout_s: float) -> OutcomeRow | None:
+        """The outcome as soon as it is what the caller waits for, or what is known after `timeout_s`."""
+
+        def look() -> OutcomeRow | None:
+            return self._look(lambda reading, row: wait != "accepted" or _is_complete(reading, row), name)
+
+        return await self._answers.commits.until(look, timeout_s) or self._look(lambda _, __: True, name)
+
+    def outcome(self, name: RequestId) -> OutcomeRow | None:
+        return self._look(lambda _, __: True, name)
+
+    def _look(self, is_enough: Callable[[Reading, OutcomeRow], bool], name: RequestId) -> OutcomeRow | None:
+        with self._answers.projector.reading() as reading:
+            row = queries.outcome(reading, name)
+            return row if row is not None and is_enough(reading, row) else None
+
+    def log_id(self) -> bytes:
+        """The log to which requests are addressed; raises Retriable while nothing can be asked of it."""
+        projector = self._answers.projector
+        if projector.stopped:
+            raise Stopped(
+                "This API no longer reads the log, so it could not tell what became of a request.",
+                hint=projector.stopped,
+            )
+        if projector.meta.header.log_id is None or projector.meta.position == NOWHERE:
+            raise NotCaughtUp("Nothing has been decided yet: there is no log to address a request to.")
+        return projector.meta.header.log_id
+
+    def check_not_forgotten(self, name: RequestId) -> None:
+        """Raise BadInput for an id so old that coordinators would not answer it."""
+        with self._answers.projector.reading() as reading:
+            if is_forgotten(reading.state(RequesterRow), name):
+                raise BadInput(
+                    f"Request {name} is older than what is kept of its requester.", hint="Use a higher sequence."
+                )
+
+    def answer(self, name: RequestId, subject: str, row: OutcomeRow | None) -> Response:
+        """The outcome as HTTP: 200, 409 for a refusal, 202 while it is unknown."""
+        with self._answers.projector.reading() as reading:
+            stands = self._answers.as_of(reading)
+            if row is None:
+                outcome, status = Outcome(str(name), subject, "UNKNOWN"), HTTPStatus.ACCEPTED
+            elif row.status is Status.REFUSED:
+                return _refusal(name, row, queries.conflict(reading, row))
+            else:
+                accepted = queries.has_taken_effect(reading, row)
+                outcome = Outcome(
+                    str(name), row.subject, row.status.value, accepted, row.version, row.position, stands.token
+                )
+                status = HTTPStatus.OK
+        address = f"/v1/clusters/{self._answers.projector.cluster}/requests/{name}"
+        envelope = {"kind": "Outcome", "apiVersion": API_VERSION, "asOf": stands, "item": outcome}
+        return json_response(envelope, status, {"Location": address, "X-Topolog-Token": stands.token})
+
+
+def desk_of(request: Request, here: Here) -> Desk:
+    desk: Desk = request.app.state.desk
+    assert here is request.app.state.answers, "one process serves one cluster"
+    return desk
+
+
+router = APIRouter(prefix="/v1/clusters/{cluster}")
+
+
+@router.post("/requests", tags=["requests"], responses=_RESPONSES, openapi_extra=contract.REQUEST_BODY)
+async def post_request(
+    request: Request,
+    desk: Annotated[Desk, Depends(desk_of)],
+    given: parameters.Write,
+    idempotency_key: Annotated[
+        str | None, Header(description="`requester/sequence`, chosen by the caller; makes a repeat harmless.")
+    ] = None,
+    x_topolog_actor: Annotated[str, Header(description="Who asks, as the log will show it.", max_length=1_000)] = "api",
+) -> Response:
+    """Ask for a change and follow it: propose a definition, remove a type or a node."""
+    with parameter("timeout"):
+        timeout_s = duration_ms(given.timeout) / 1000
+    form = forms.read_form(await _body(request))
+    log_id = desk.log_id()
+    name = _name(idempotency_key, desk.requester)
+    asked = forms.to_request(form, name, log_id, x_topolog_actor)
+    value = encoded(asked)
+    row = desk.outcome(name) if idempotency_key else None
+    if row is None:
+        if idempotency_key:
+            desk.check_not_forgotten(name)
+        await desk.send(asked, value, timeout_s)
+    elif row.digest != digest_of(value):
+        raise Refused(
+            "REQUEST_ID_REUSED", "K7", f"Request {name} asked for something else.", hint="Use the next sequence."
+        )
+    row = row if given.wait == "none" else await desk.follow(name, given.wait, timeout_s)
+    return desk.answer(name, subject_of(asked), row)
+
+
+def _name(idempotency_key: str | None, requester: Requester) -> RequestId:
+    if idempotency_key is None:
+        return requester.next_id()
+    return forms.request_id(idempotency_key, requester.name, requester.issued)
+
+
+async def _body(request: Request) -> bytes:
+    """The request's body; raises BadInput once it has more bytes than a record may have."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > RECORD_BYTES_MAX:
+            raise forms.too_big()
+    return bytes(body)
+
+
+def _is_complete(reading: Reading, row: OutcomeRow) -> bool:
+    return row.status is Status.REFUSED or queries.has_taken_effect(reading, row)
+
+
+def _refusal(name: RequestId, row: OutcomeRow, sides: tuple[Any, Any] | None) -> Response:
+    both: Mapping[str, Any] = {} if sides is None else {"current": sides[0].to_dict(), "proposed": sides[1].to_dict()}
+    return problem(
+        HTTPStatus.CONFLICT,
+        row.code,
+        row.message,
+        id=str(name),
+        subject=row.subject,
+        position=row.position,
+        rule=row.rule,
+        facts=dict(row.facts),
+        **both,
+    )

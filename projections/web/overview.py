@@ -1,0 +1,118 @@
+"""The overview page: what is going on in one sentence, then who, what, and what happened last.
+
+It is made on the server and works without a script: while the present is shown, the browser asks again by itself.
+"""
+
+from importlib.resources import files
+from itertools import islice
+
+import msgspec
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+from topolog.events.errors import TopologError
+from topolog.projections import queries
+from topolog.projections.resources import AsOf, Cluster, Decision, Lease, Node, Type
+from topolog.projections.store import Reading
+
+_REFRESH_S = 3
+_DECISIONS = 12
+_LEFT_NODES_MAX = 5
+_STRIP_WIDTH = 120
+_WORDS = {
+    "LogStarted": "log started",
+    "TermStarted": "coordinator took over",
+    "TermEnded": "coordinator stepped down",
+    "NodeJoined": "joined",
+    "NodeLeft": "left",
+    "JoinWaiting": "waits to join",
+    "JoinWithdrawn": "join withdrawn",
+    "LeaseStopped": "is being removed",
+    "MetadataUpdateProposed": "proposed",
+    "MetadataUpdateAccepted": "accepted",
+    "MetadataUpdateRejected": "conflict refused",
+    "MetadataRemoveProposed": "removal proposed",
+    "MetadataRemoveAccepted": "removed",
+    "RequestRefused": "request refused",
+    "RequestUnchanged": "nothing to change",
+    "RequestersForgotten": "idle requesters forgotten",
+}
+
+
+class Overview(msgspec.Struct, frozen=True):
+    """Everything the page shows, all of one position."""
+
+    as_of: AsOf
+    is_current: bool
+    cluster: Cluster
+    nodes: list[Node]
+    types: list[Type]
+    decisions: list[Decision]
+
+    @property
+    def tone(self) -> str:
+        """ok, busy or bad: the colour of the sentence. The sentence itself says the same in words."""
+        states = {node.lease.state for node in self.nodes if node.lease}
+        is_bad = self.as_of.stopped or not self.cluster.coordinator or states & {"OVERDUE", "NONE"}
+        if is_bad or self.as_of.age_ms > self.cluster.fence_ms:
+            return "bad"
+        return "busy" if self.cluster.pending_types or self.cluster.waiting_joins else "ok"
+
+    @property
+    def refresh_s(self) -> int | None:
+        return _REFRESH_S if self.is_current else None
+
+
+def overview(reading: Reading, as_of: AsOf) -> Overview:
+    """The overview at the reading's position."""
+    everybody = queries.nodes(reading, as_of.age_ms)
+    present = [node for node in everybody if node.standing != "LEFT"]
+    left = sorted((node for node in everybody if node.standing == "LEFT"), key=lambda node: -(node.left_at or 0))
+    return Overview(
+        as_of=as_of,
+        is_current=reading.is_current,
+        cluster=queries.cluster(reading, as_of.age_ms),
+        nodes=present + left[:_LEFT_NODES_MAX],
+        types=queries.types(reading),
+        decisions=list(islice(queries.decisions(reading, {}), _DECISIONS)),
+    )
+
+
+def page(shown: Overview) -> str:
+    return _TEMPLATES.get_template("overview.html").render(shown=shown)
+
+
+def empty_page(cluster: str, error: TopologError) -> str:
+    """The page while there is nothing to show, and why."""
+    return _TEMPLATES.get_template("empty.html").render(cluster=cluster, error=error, refresh_s=_REFRESH_S)
+
+
+def words(event: str) -> str:
+    """An event in plain words."""
+    return _WORDS.get(event, event)
+
+
+def ago(milliseconds: int) -> str:
+    """A time span in its largest unit: `350 ms`, `12 s`, `3 h`."""
+    for length, unit in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")):
+        if milliseconds >= length:
+            return f"{milliseconds // length} {unit}"
+    return f"{max(0, milliseconds)} ms"
+
+
+def strip_width(lease: Lease, fence_ms: int) -> int:
+    """How much of a lease is left, as the width of its strip out of `_STRIP_WIDTH`."""
+    left_ms = max(0, fence_ms - (lease.age_ms or 0)) if lease.state == "VALID" else 0
+    return round(_STRIP_WIDTH * left_ms / fence_ms)
+
+
+def _text(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+_TEMPLATES = Environment(
+    loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+)
+_TEMPLATES.filters.update(words=words, ago=ago)
+_TEMPLATES.globals.update(strip_width=strip_width)
+STYLE = _text("style.css")
+SCRIPT = _text("refresh.js")
