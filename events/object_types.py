@@ -5,6 +5,7 @@ retyped or removed, and two definitions that contradict each other do not merge 
 succeeds (M10), so every reader of the log reaches the same content.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -36,11 +37,13 @@ def _lower_case_hash(text: str) -> int:
     return _signed(value)
 
 
+@functools.lru_cache(maxsize=10_000)
 def type_id(name: str) -> TypeId:
     """Ignite's signed 32-bit id of a type name (A1): `Type0` gives 110843958."""
     return TypeId(_lower_case_hash(name))
 
 
+@functools.lru_cache(maxsize=10_000)
 def field_id(name: str) -> int:
     """Ignite's signed 32-bit id of a field name (A1): `fld` gives 101470."""
     return _lower_case_hash(name)

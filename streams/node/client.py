@@ -44,7 +44,6 @@ from topolog.events.requests import (
     Status,
     UpdateRequested,
     is_forgotten,
-    outcome_of,
 )
 from topolog.events.state import State
 from topolog.streams.clock import CAN_FENCE, Clock, SystemClock
@@ -355,7 +354,7 @@ class Node:
             return None  # the coordinator refuses it, so that the refusal is in the log
 
     def _outcome(self, request: RequestId, wait: Wait) -> Outcome | None:
-        row = outcome_of(self._state, request)
+        row = self._session.outcome(request)
         if row is None:
             if is_forgotten(self._state, request):
                 raise Refused("OUTCOME_FORGOTTEN", "K7", f"The outcome of request {request} is no longer kept.")

@@ -25,7 +25,9 @@ from topolog.events.requests import (
     AnyRequest,
     Joiner,
     JoinRequested,
+    OutcomeRow,
     RequestId,
+    RequestRef,
     Status,
     outcome_of,
 )
@@ -38,6 +40,9 @@ _LOGGER = logging.getLogger("topolog.node")
 _NS_PER_MS = 1_000_000
 _DEFAULT_HEARTBEAT_MS = 1_000
 _UNSHARED = nullcontext()
+
+OUTCOMES_KEPT = 4096
+"""Outcomes of own requests that this process remembers."""
 
 RETURNS_AFTER = (LeaveReason.FENCED,)
 """A node removed for these reasons joins again by itself; any other end is somebody's decision."""
@@ -70,6 +75,7 @@ class Session:
         self._sequences = itertools.count(1)
         self._join: RequestId | None = None
         self._unanswered: dict[RequestId, bytes] = {}
+        self._outcomes: dict[RequestId, OutcomeRow] = {}
         self._beating = threading.Lock()
         self._next_beat_ns = 0
         self._released = False
@@ -145,6 +151,10 @@ class Session:
                 on_delivery=lambda error: None if error is None else self.send_again(request),
             )
 
+    def outcome(self, request: RequestId) -> OutcomeRow | None:
+        """The outcome of a request, if it has been applied here."""
+        return self._outcomes.get(request) or outcome_of(self.core.state, request)
+
     def fail(self, error: TopologError) -> None:
         self.failure = error
         self.core.lease.void()
@@ -165,9 +175,9 @@ class Session:
             self._run_hook(folded)
             with self._beating:
                 self.core.apply(folded, self._clock.boottime_ns())
+            self._note_outcome(getattr(folded.event, "request", None))
         if found:
             self.core.finish()
-            self._forget_answered()
 
     def _run_hook(self, folded: Folded) -> None:
         try:
@@ -178,10 +188,17 @@ class Session:
                 hint="The node is fenced. Repair the hook and start the process again.",
             ) from error
 
-    def _forget_answered(self) -> None:
-        for request in list(self._unanswered):  # a copy: other threads send meanwhile
-            if outcome_of(self.core.state, request):
-                del self._unanswered[request]
+    def _note_outcome(self, ref: RequestRef | None) -> None:
+        """Keep the outcome of an own request: the log's rows keep only the last few, however many were under way."""
+        if ref is None or ref.requester != self.requester:
+            return
+        request = RequestId(ref.requester, ref.sequence)
+        self._unanswered.pop(request, None)
+        row = outcome_of(self.core.state, ref)
+        if row is not None:
+            self._outcomes[request] = row
+        if len(self._outcomes) > OUTCOMES_KEPT:
+            del self._outcomes[next(iter(self._outcomes))]
 
     def _advance(self) -> None:
         """Join when the end is reached; join again after a removal in silence; end for any other reason."""
@@ -211,6 +228,6 @@ class Session:
         self.send(JoinRequested(self._join, self.core.log_id, self.core.node, "", joiner))
 
     def _check_refusal(self) -> None:
-        outcome = outcome_of(self.core.state, self._join) if self._join else None
+        outcome = self.outcome(self._join) if self._join else None
         if outcome is not None and outcome.status is Status.REFUSED:
             raise Refused(outcome.code, outcome.rule, outcome.message, outcome.facts)
