@@ -1,0 +1,106 @@
+"""How the store agrees with its peers on what its rows are, before it stores the first row of a kind.
+
+Documents with the same fields have one shape, and a shape is agreed on once: to propose what the cluster knows already
+costs nothing, but to look it up for every row would. When somebody else was first and sees a field differently, the
+cluster's word counts: the store reads both sides of the conflict and converts its own values.
+"""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from topolog.events.errors import BadInput, MergeConflict, OutcomeUnknown
+from topolog.events.object_types import ObjectType
+from topolog.streams.local.demo.types_of_rows import Convert, Document, conversion
+from topolog.streams.node.client import Metadata, Node
+
+Say = Callable[[str], None]
+
+TIMEOUT_S = 1.0  # so that the loader hears soon that it should stop; whoever waits longer just asks again
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """Documents of one type with the same fields; `fields` are (name, type) in the order of writing."""
+
+    name: str
+    key: str
+    fields: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, name: str, key: str, types: Mapping[str, str], document: Document) -> "Shape":
+        return cls(name, key, tuple((field, types[field]) for field in document))
+
+    @property
+    def definition(self) -> ObjectType:
+        return ObjectType(self.name, dict(self.fields), affinity_key=self.key)
+
+
+class Agreement:
+    """What this process knows to be agreed. Make it before its node is entered; then one thread asks."""
+
+    def __init__(self, node: Node, say: Say) -> None:
+        self._node = node
+        self._say = say
+        self._agreed: dict[Shape, Mapping[str, Convert]] = {}
+        self._unsettled: dict[Shape, tuple[str, ObjectType]] = {}
+        node.on_type(self._on_type)
+
+    def conversions(self, shape: Shape) -> Mapping[str, Convert]:
+        """How a document of this shape becomes what the cluster has agreed on, field by field.
+
+        The first time it proposes. Raises what Node.propose raises: ask again after a Retriable, also after
+        OutcomeUnknown. A Refused stands: the shape contradicts the cluster in a way that no conversion can mend.
+        """
+        agreed = self._agreed.get(shape)
+        if agreed is None:
+            agreed = self._agreed[shape] = self._agree(shape)
+        return agreed
+
+    def _agree(self, shape: Shape) -> Mapping[str, Convert]:
+        self._node.lease.require()
+        request_id, definition = self._unsettled.pop(shape, ("", shape.definition))
+        while True:
+            try:
+                self._settle(shape, definition, request_id)
+            except MergeConflict as conflict:
+                request_id, definition = "", self._adapted(definition, conflict)
+            else:
+                return _conversions(shape, definition)
+
+    def _settle(self, shape: Shape, definition: ObjectType, request_id: str) -> None:
+        """Propose, or ask what became of a proposal whose outcome was not read in time: never propose that anew."""
+        try:
+            if request_id:
+                self._node.outcome(request_id, timeout_s=TIMEOUT_S)
+            else:
+                self._node.propose(definition, timeout_s=TIMEOUT_S, reason="new fields in our rows")
+        except OutcomeUnknown as unknown:
+            self._unsettled[shape] = unknown.request_id, definition
+            raise
+
+    def _adapted(self, definition: ObjectType, conflict: MergeConflict) -> ObjectType:
+        """The definition with the cluster's types; raises the conflict if it is about something else."""
+        metadata = self._node.metadata(definition.name, timeout_s=TIMEOUT_S)
+        if metadata is None:  # it was removed meanwhile, and the conflict with it
+            return definition
+        agreed = metadata.definition
+        fields = {name: agreed.fields.get(name, own) for name, own in definition.fields.items()}
+        adapted = msgspec.structs.replace(definition, fields=fields, affinity_key=agreed.affinity_key)
+        if adapted == definition:
+            raise conflict
+        what, theirs, ours = (conflict.facts[side] for side in ("what", "current", "proposed"))
+        self._say(f"{definition.name}: {what} is {theirs} in the cluster, {ours} in our rows; we store what is agreed")
+        return adapted
+
+    def _on_type(self, name: str, metadata: Metadata | None) -> None:
+        """A hook runs while the log waits: it takes note and returns. A type that was removed is proposed again."""
+        if metadata is None:
+            for shape in [shape for shape in list(self._agreed) if shape.name == name]:
+                self._agreed.pop(shape, None)
+
+
+def _conversions(shape: Shape, definition: ObjectType) -> Mapping[str, Convert]:
+    try:
+        return {field: conversion(own, definition.fields[field]) for field, own in shape.fields}
+    except ValueError as error:
+        raise BadInput(f"{shape.name}: {error}.", hint="These rows cannot be stored as agreed.") from error
