@@ -235,6 +235,11 @@ class Node:
         """The last position this node has applied."""
         return self._session.core.applied.position
 
+    def fingerprint(self) -> tuple[Position, bytes]:
+        """A position and the hash of the state there: every reader of the log has the same one at that position."""
+        with self._folding:
+            return self._session.core.folded, self._state.hash()
+
     @property
     def failure(self) -> TopologError | None:
         """The error that ended this node for good, if one did; it is fenced from then on."""

@@ -57,6 +57,11 @@ class NodeCore:
         return self._fold.header.log_id
 
     @property
+    def folded(self) -> Position:
+        """The position that `state` reflects; ahead of `applied` while hooks run."""
+        return self._fold.header.position
+
+    @property
     def incarnation(self) -> Incarnation:
         return self.lease.incarnation
 

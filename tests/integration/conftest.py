@@ -1,0 +1,215 @@
+"""Processes on the local broker, and the log as an auditor reads it."""
+
+import contextlib
+import json
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+
+from topolog.events.codec import CODEC
+from topolog.events.fold import Fold, Folded, Header, Ignored
+from topolog.events.ids import Position
+from topolog.events.kafka import KafkaAdmin, KafkaReader
+from topolog.events.log import Entry
+from topolog.events.state import State
+from topolog.events.terms import ClusterRow
+from topolog.events.topics import PARTITIONS, PLANS, Topic
+from topolog.streams.node.client import Node
+
+T = TypeVar("T")
+FENCE_MS, MARGIN_MS, HEARTBEAT_MS = 2_000, 500, 200
+PATIENCE_S = 30.0
+MEMBER = Path(__file__).parent / "member.py"
+
+
+def eventually(look: Callable[[], T | None], what: str, patience_s: float = PATIENCE_S) -> T:
+    """What `look` finds, as soon as it finds something; fails with `what` after `patience_s`."""
+    deadline = time.monotonic() + patience_s
+    pause = threading.Event()
+    while True:
+        found = look()
+        if found is not None and found is not False:
+            return found
+        assert time.monotonic() < deadline, f"waited {patience_s:g} s for {what}"
+        pause.wait(0.02)
+
+
+class Told(msgspec.Struct, frozen=True):
+    """The log of one cluster as an independent reader has folded it; `hashes`: the state's after each whole set."""
+
+    state: State
+    header: Header
+    decisions: list[Folded]
+    hashes: dict[Position, bytes]
+
+    def agrees_with(self, node: Node) -> bool | None:
+        """Whether the node's fold is the log's; None if the node is ahead of what was read here."""
+        position, state_hash = node.fingerprint()
+        return None if position > self.header.position else self.hashes[position] == state_hash
+
+
+class Process:
+    """A child process that is killed at the end of the test if it still lives."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._popen = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
+        )
+        self._lines: queue.Queue[str] = queue.Queue()
+        self.complaints: list[str] = []
+        self._readers = [
+            threading.Thread(target=self._drain_stdout, daemon=True),
+            threading.Thread(target=self._drain_stderr, daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    def send(self, number: signal.Signals) -> None:
+        self._popen.send_signal(number)
+
+    def kill(self) -> None:
+        self._popen.kill()
+        self._popen.wait(PATIENCE_S)
+
+    def end(self) -> int:
+        """Ask it to stop and wait; its exit code."""
+        self._popen.send_signal(signal.SIGCONT)
+        self._popen.terminate()
+        return self._popen.wait(PATIENCE_S)
+
+    def close(self) -> None:
+        if self._popen.poll() is None:
+            self.kill()
+        for reader in self._readers:
+            reader.join(PATIENCE_S)
+        for stream in (self._popen.stdin, self._popen.stdout, self._popen.stderr):
+            assert stream is not None
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
+
+    def tell(self, **order: Any) -> None:
+        assert self._popen.stdin is not None
+        self._popen.stdin.write(json.dumps(order) + "\n")
+        self._popen.stdin.flush()
+
+    def hear(self, *wanted: str, patience_s: float = PATIENCE_S) -> dict[str, Any]:
+        """The next line that says one of `wanted`; lines that say something else are passed over."""
+        deadline = time.monotonic() + patience_s
+        while True:
+            try:
+                line: dict[str, Any] = json.loads(self._lines.get(timeout=max(0.0, deadline - time.monotonic())))
+            except queue.Empty:
+                raise AssertionError(f"process {self.pid} never said {wanted}: {self.complaints[-5:]}") from None
+            if line["said"] in wanted:
+                return line
+
+    def _drain_stdout(self) -> None:
+        assert self._popen.stdout is not None
+        for line in self._popen.stdout:
+            self._lines.put(line)
+
+    def _drain_stderr(self) -> None:
+        assert self._popen.stderr is not None
+        self.complaints.extend(self._popen.stderr)
+
+
+class Site:
+    """One cluster on the shared broker: starts its processes, reads its log."""
+
+    def __init__(self, bootstrap: str, cluster: str) -> None:
+        self.bootstrap = bootstrap
+        self.cluster = cluster
+        self.kafka = {"bootstrap.servers": bootstrap}
+        self._processes: list[Process] = []
+        KafkaAdmin(self.kafka).create_topics(cluster, PLANS)
+
+    def coordinator(self, instance: str) -> Process:
+        flags = {
+            "cluster.name": self.cluster,
+            "kafka.bootstrap.servers": self.bootstrap,
+            "lease.fence": f"{FENCE_MS}ms",
+            "lease.margin": f"{MARGIN_MS}ms",
+            "lease.heartbeat": f"{HEARTBEAT_MS}ms",
+        }
+        sets = [part for key, value in flags.items() for part in ("--set", f"{key}={value}")]
+        return self._started([sys.executable, "-m", "topolog", "run", "coordinator", "--instance", instance, *sets])
+
+    def member(self, name: str) -> Process:
+        """A node in a process of its own, when it has joined."""
+        process = self._started([sys.executable, str(MEMBER), self.cluster, name, self.bootstrap])
+        process.hear("member")
+        return process
+
+    def node(self, name: str) -> Node:
+        """A node in this process, not yet entered."""
+        return Node(self.cluster, name, kafka=self.kafka, join_timeout_s=PATIENCE_S)
+
+    def entries(self, topic: Topic) -> list[Entry]:
+        """Every record of a topic so far."""
+        reader = KafkaReader(self.kafka, self.cluster)
+        reader.assign({(topic, number): None for number in range(PARTITIONS[topic])})
+        found: list[Entry] = []
+
+        def at_end() -> bool:
+            found.extend(reader.poll(0.1))
+            return reader.at_end(topic)
+
+        eventually(at_end, f"the end of {topic.short_name}")
+        reader.close()
+        return found
+
+    def told(self) -> Told:
+        """Fold the log from its beginning to its end."""
+        fold, decisions, hashes = Fold(), list[Folded](), dict[Position, bytes]()
+        for entry in self.entries(Topic.DECISIONS):
+            folded = fold.read(entry.stamp, entry.value)
+            if not isinstance(folded, Ignored):
+                decisions.extend(folded)
+                hashes[fold.header.position] = fold.state.hash()
+        return Told(fold.state, fold.header, decisions, hashes)
+
+    def leader(self) -> str:
+        """The instance that leads, as soon as one does."""
+
+        def look() -> str | None:
+            row = self.told().state.get(ClusterRow, "")
+            return row.coordinator if row and row.coordinator else None
+
+        return eventually(look, "a leader")
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.close()
+
+    def _started(self, command: list[str]) -> Process:
+        process = Process(command)
+        self._processes.append(process)
+        return process
+
+
+@pytest.fixture
+def site(kafka: str, cluster: str) -> Iterator[Site]:
+    """A cluster of its own on the shared broker, with short fences."""
+    with contextlib.closing(Site(kafka, cluster)) as site:
+        yield site
+
+
+def event_name(folded: Folded) -> str:
+    return type(folded.event).__name__
+
+
+def decode_requests(entries: list[Entry]) -> list[Any]:
+    return [CODEC.decode(entry.value) for entry in entries]

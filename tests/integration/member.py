@@ -1,0 +1,50 @@
+"""A node process for tests that kill and pause: it says a line for each thing that happens, and obeys lines of JSON.
+
+    python member.py CLUSTER NODE BOOTSTRAP
+
+Says {"said": "member", …} when it has joined; {"do": "propose", "type": …, "fields": {…}}, {"do": "require"} and
+{"do": "metadata", "type": …} are answered by one line each; the end of its input makes it leave.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from topolog.events.errors import TopologError
+from topolog.events.metadata import ObjectType
+from topolog.streams.node.client import Node
+
+
+def say(said: str, **facts: Any) -> None:
+    sys.stdout.write(json.dumps({"said": said, **facts}) + "\n")
+    sys.stdout.flush()
+
+
+def obey(node: Node, order: Mapping[str, Any]) -> None:
+    match order["do"]:
+        case "propose":
+            outcome = node.propose(ObjectType(order["type"], order["fields"]), timeout_s=30)
+            say("proposed", status=outcome.status.value, version=outcome.version, accepted=outcome.accepted)
+        case "require":
+            node.lease.require()
+            say("valid", remaining_ms=node.lease.remaining_ms, incarnation=node.incarnation, position=node.position)
+        case "metadata":
+            metadata = node.metadata(order["type"])
+            say("metadata", fields=dict(metadata.definition.fields) if metadata else None)
+
+
+def main(cluster: str, name: str, bootstrap: str) -> None:
+    node = Node(cluster, name, kafka={"bootstrap.servers": bootstrap}, join_timeout_s=30)
+    node.on_left(lambda reason: say("left", reason=reason.value))
+    with node:
+        say("member", incarnation=node.incarnation)
+        for line in sys.stdin:
+            try:
+                obey(node, json.loads(line))
+            except TopologError as error:
+                say("error", code=error.code, message=str(error))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
