@@ -240,7 +240,7 @@ def test_k4_inputs_are_those_of_the_last_whole_set() -> None:
     fold, leader = begun()
     first, second = leader.set(proposed("A"), proposed("B", sequence=2), inputs=READ_TO_17)
     fold.read(*first)
-    assert fold.header.inputs == ()
+    assert not fold.header.inputs
     fold.read(*second)
     read_all(leader.set(m.LeasesRenewed(b"")), fold)
     assert fold.header.inputs == READ_TO_17
