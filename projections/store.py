@@ -15,6 +15,7 @@ Where things lie is in `layout.py`.
 """
 
 import logging
+import re
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from rocksdict import Options, Rdict, Snapshot, WriteBatch
+from rocksdict import Options, Rdict, WriteBatch
 
 from topolog.events.errors import BadInput, DamagedStore, Gone, NotFound, Retriable
 from topolog.events.ids import NOWHERE, Position
@@ -33,6 +34,44 @@ from topolog.projections.layout import Decided, Meta, WholeSet
 R = TypeVar("R", bound=Row)
 
 _LOGGER = logging.getLogger(__name__)
+_DAMAGED = ".damaged"
+
+
+class View:
+    """The keys and values as they were at one moment: one iterator, which RocksDB keeps to the state it was made in.
+
+    (A rocksdict Snapshot would say it better, but the iterators of 0.3.29's snapshots show later writes.)
+    """
+
+    def __init__(self, db: Rdict) -> None:
+        with _translated():
+            self._iterator = db.iter()
+        self._seeks = 0
+
+    def get(self, key: bytes) -> bytes | None:
+        with _translated():
+            self._seek(key)
+            if self._iterator.valid() and self._iterator.key() == key:
+                return bytes(self._iterator.value())
+            self._iterator.status()
+        return None
+
+    def scan(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """(key, value) from `start` on, while keys begin with `prefix`; other reads may come in between."""
+        with _translated():
+            seeks = self._seek(start)
+            while self._iterator.valid() and (key := bytes(self._iterator.key())).startswith(prefix):
+                yield key, bytes(self._iterator.value())
+                if seeks == self._seeks:
+                    self._iterator.next()
+                else:
+                    seeks = self._seek(key + b"\x00")
+            self._iterator.status()
+
+    def _seek(self, key: bytes) -> int:
+        self._seeks += 1
+        self._iterator.seek(key)
+        return self._seeks
 
 
 class Reading:
@@ -41,9 +80,8 @@ class Reading:
     `meta` is that of the store's newest position, whatever position is read.
     """
 
-    def __init__(self, snapshot: Snapshot, meta: Meta, at: Position) -> None:
-        self._snapshot = snapshot
-        self._seeker = snapshot.iter()
+    def __init__(self, view: View, meta: Meta, at: Position) -> None:
+        self._view = view
         self.meta = meta
         self.position = at
 
@@ -63,12 +101,12 @@ class Reading:
                 f"Position {position} has not been reached here; the newest is {self.position}.",
                 hint="To wait for it, ask with at_least instead of as_of.",
             )
-        return Reading(self._snapshot, self.meta, self.surely_decision(Position(position)).set_end)
+        return Reading(self._view, self.meta, self.surely_decision(Position(position)).set_end)
 
     def row(self, kind: type[R], key: str) -> R | None:
         name = (kind.KIND, key)
         if self.is_current:
-            found = self._get(layout.row_key(name))
+            found = self._view.get(layout.row_key(name))
         else:
             found = next((value for _, value in self._history(layout.history_stem(name))), None)
         return layout.decode(found, kind) if found else None
@@ -96,7 +134,7 @@ class Reading:
         """The decision at this position, None if there is none yet."""
         if not 0 <= position <= self.position:
             return None
-        found = self._get(layout.decision_key(Position(position)))
+        found = self._view.get(layout.decision_key(Position(position)))
         return layout.decode(found, Decided) if found else None
 
     def surely_decision(self, position: int) -> Decided:
@@ -109,7 +147,7 @@ class Reading:
     def decisions(self, before: int | None = None, subject: str = "") -> Iterator[Decided]:
         """Decisions about one subject, or all but lease renewals, newest first; those below `before` only."""
         stem = layout.subject_stem(subject)
-        for key, _ in self._scan(stem + layout.inverted(self._newest(before)), stem):
+        for key, _ in self._view.scan(stem + layout.inverted(self._newest(before)), stem):
             yield self.surely_decision(layout.position_of(key))
 
     def all_decisions(self, before: int | None = None) -> Iterator[Decided]:
@@ -139,42 +177,24 @@ class Reading:
     def _newest(self, before: int | None) -> Position:
         return self.position if before is None else Position(min(self.position, before - 1))
 
-    def _get(self, key: bytes) -> bytes | None:
-        with _translated():
-            self._seeker.seek(key)
-            if self._seeker.valid() and self._seeker.key() == key:
-                return bytes(self._seeker.value())
-            self._seeker.status()
-        return None
-
-    def _scan(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """(key, value) from `start` on, while keys begin with `prefix`."""
-        with _translated():
-            iterator = self._snapshot.iter()
-            iterator.seek(start)
-            while iterator.valid() and (key := bytes(iterator.key())).startswith(prefix):
-                yield key, bytes(iterator.value())
-                iterator.next()
-            iterator.status()
-
     def _current_rows(self, kind: type[Row]) -> Iterator[tuple[str, bytes]]:
         prefix = layout.row_key((kind.KIND, ""))
-        for key, value in self._scan(prefix, prefix):
+        for key, value in self._view.scan(prefix, prefix):
             yield key[len(prefix) :].decode(), value
 
     def _past_rows(self, kind: type[Row]) -> Iterator[tuple[str, bytes]]:
         """One seek to the version that counts and one to the next key, however long the history of a row."""
         family = layout.history_family(kind.KIND)
-        found = next(self._scan(family, family), None)
+        found = next(self._view.scan(family, family), None)
         while found:
             stem = found[0][:-8]
             _, value = next(self._history(stem), (NOWHERE, b""))
             if value:
                 yield layout.key_of_stem(stem, kind.KIND), value
-            found = next(self._scan(stem + layout.PAST_ALL_POSITIONS, family), None)
+            found = next(self._view.scan(stem + layout.PAST_ALL_POSITIONS, family), None)
 
     def _history(self, stem: bytes) -> Iterator[tuple[Position, bytes]]:
-        for key, value in self._scan(stem + layout.inverted(self.position), stem):
+        for key, value in self._view.scan(stem + layout.inverted(self.position), stem):
             yield layout.position_of(key), value
 
 
@@ -185,6 +205,7 @@ class Store:
         """Raises DamagedStore, and BadInput for another cluster's folder or one that cannot be used."""
         self.path = generation_path(folder)
         self._open_readings = 0
+        self._is_closed = False
         self._changed = threading.Condition()
         self._db = _open(self.path)
         try:
@@ -236,18 +257,19 @@ class Store:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Wait until no reading is open, for RocksDB must outlive its iterators, then close."""
+        """Wait until no reading is open, for RocksDB must outlive its iterators, then close; once is enough."""
         with self._changed:
             self._changed.wait_for(lambda: self._open_readings == 0)
-        self._db.close()
+            if not self._is_closed:
+                self._is_closed = True
+                self._db.close()
 
     def _reading(self) -> Reading:
-        with _translated():
-            snapshot = self._db.snapshot()
-            stored = next(iter(snapshot.items(from_key=layout.META_KEY)), (b"", b""))
-        assert stored[0] == layout.META_KEY, "a store says where it stands from its first write on"
-        meta = layout.decode(stored[1], Meta)
-        return Reading(snapshot, meta, meta.position)
+        view = View(self._db)
+        stored = view.get(layout.META_KEY)
+        assert stored is not None, "a store says where it stands from its first write on"
+        meta = layout.decode(stored, Meta)
+        return Reading(view, meta, meta.position)
 
     def _stored_meta(self, cluster: str) -> Meta:
         with _translated():
@@ -269,24 +291,30 @@ class Store:
 
 
 def generation_path(folder: Path) -> Path:
-    """Where the store with this version's shape of rows lies in the folder."""
-    return folder / f"rows-{layout.shape()}"
+    """Where the store with this version's shape of rows lies in the folder, or is to be made.
+
+    A store that takes the place of a damaged one gets a number of its own, for RocksDB gives up a path only when the
+    last iterator of it is gone, and that may hang in some error's traceback.
+    """
+    prefix = f"rows-{layout.shape()}-"
+    live = [path for path in folder.glob(f"{prefix}*") if path.name.removeprefix(prefix).isdecimal()]
+    if live:
+        return max(live, key=lambda path: int(path.name.removeprefix(prefix)))
+    return folder / f"{prefix}{len(list(folder.glob(f'{prefix}*{_DAMAGED}'))) + 1}"
 
 
 def drop_older_generations(folder: Path) -> None:
-    """Remove the stores with other shapes of rows; damaged ones that were moved aside stay for who looks into it."""
+    """Remove the stores with other shapes of rows; damaged ones stay for who looks into it."""
+    current = generation_path(folder)
     for path in folder.glob("rows-*"):
-        if path != generation_path(folder) and ".damaged-" not in path.name:
-            _LOGGER.info("Removing %s: another version's rows, replaced by %s.", path, generation_path(folder).name)
+        if path != current and path.suffix != _DAMAGED:
+            _LOGGER.info("Removing %s: another version's rows, replaced by %s.", path, current.name)
             shutil.rmtree(path, ignore_errors=True)
 
 
 def move_aside(path: Path) -> Path:
-    """Rename a damaged store to the first free `<name>.damaged-N`; returns where it is now."""
-    number = 1
-    while (target := path.with_name(f"{path.name}.damaged-{number}")).exists():
-        number += 1
-    return path.rename(target)
+    """Mark a store as damaged, out of the way of the next; returns where it is now."""
+    return path.rename(path.with_name(f"{path.name}{_DAMAGED}"))
 
 
 def _open(path: Path) -> Rdict:
@@ -317,12 +345,14 @@ def _put_set(batch: WriteBatch, whole: WholeSet) -> None:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """RocksDB's errors, which all have one class, as ours, told apart by their text."""
+    """RocksDB's errors as ours: they are bare Exceptions, told apart by their text. Others are defects and stay so."""
     try:
         yield
     except Exception as error:
+        if type(error) is not Exception:
+            raise
         text = str(error)
-        if "lock" in text.partition("/")[0].lower():
+        if re.match(r"IO error: [^/]*\block\b", text):
             raise BadInput(
                 f"Another process uses the store: {text}.", hint="Stop it, or give this one a folder of its own."
             ) from error

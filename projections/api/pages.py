@@ -12,7 +12,7 @@ from topolog.projections.moments import reading_as_of
 from topolog.projections.web.overview import SCRIPT, STYLE, Overview, empty_page, overview, page
 
 SECURITY = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:",
+    "Content-Security-Policy": "default-src 'self'; img-src data:",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }

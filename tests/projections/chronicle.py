@@ -18,6 +18,8 @@ from topolog.events.membership import (
 )
 from topolog.events.metadata import (
     Evidence,
+    MetadataRemoveAccepted,
+    MetadataRemoveProposed,
     MetadataUpdateAccepted,
     MetadataUpdateProposed,
     MetadataUpdateRejected,
@@ -141,6 +143,24 @@ class Chronicle:
         evidence = Evidence(applied=applied, presumed_fenced=presumed_fenced)
         event = MetadataUpdateAccepted(name, Version(self._pending_version(name)), evidence)
         return self.decide(event, cause="heartbeats/0@7 n1")
+
+    def remove_type(self, name: str) -> Position:
+        """Propose and accept a removal."""
+        version = Version(self._pending_version(name))
+        self.decide(MetadataRemoveProposed(self.ref(), name, version), actor="ann", reason="unused")
+        return self.decide(MetadataRemoveAccepted(name, version, Evidence(applied=("n1",))))
+
+    def replace_in_one_set(self, left: str, joined: str) -> list[Entry]:
+        """One node out and another in, at once; returns all entries of the log."""
+        row = self._row(left)
+        version = TopologyVersion(cluster(self.fold.state).topology_version.major + 1, 0)
+        joiner = Joiner(joined, 1, NodeKind.SERVER, f"{joined}:7000", {}, (FENCING,), exclusive=True)
+        slot = cluster(self.fold.state).next_slot
+        self.decide(
+            NodeLeft(row.node, row.incarnation, LeaveReason.REPLACED, 1, row.joined_at, version),
+            NodeJoined(self.ref(), joiner, slot, version),
+        )
+        return self.entries
 
     def _pending_version(self, name: str) -> int:
         row = type_row(self.fold.state, name)
