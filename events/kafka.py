@@ -2,7 +2,8 @@
 
 Three settings matter more than they look. `partitioner=murmur2_random`: librdkafka's default sends a key to another
 partition than Java, faust and aiokafka do. `fetch.queue.backoff.ms=1`: the default of a second starves a reader that
-drains its queue. `enable.partition.eof`: the only proof of having read to the end of a partition.
+drains its queue. `enable.partition.eof`: the only proof of having read to the end of a partition; it comes after a
+fetch that found nothing, so `fetch.wait.max.ms` is how long the proof takes.
 """
 
 import logging
@@ -32,7 +33,7 @@ from topolog.events.topics import RECORD_BYTES_MAX, Topic, TopicPlan, topic_name
 KafkaSettings = Mapping[str, str]
 """librdkafka's own settings, passed through to every client; `bootstrap.servers` is the one that must be there."""
 
-REACH_TIMEOUT_S = 10.0
+REACH_TIMEOUT_S = 5.0
 """How long a broker may be silent before a command says that it cannot be reached."""
 
 _BATCH_MAX = 500
@@ -62,6 +63,7 @@ class KafkaReader:
                 "enable.partition.eof": "true",
                 "fetch.queue.backoff.ms": "1",
                 "fetch.min.bytes": "1",
+                "fetch.wait.max.ms": "100",
                 "reconnect.backoff.max.ms": "1000",
                 "topic.metadata.refresh.fast.interval.ms": "100",
             },
@@ -69,12 +71,12 @@ class KafkaReader:
         )
 
     def assign(self, starts: Mapping[Partition, Offset | None]) -> None:
+        # "The oldest" is asked for as offset 0: resolving it first would cost half a second, and where 0 is no longer
+        # kept the reader is sent to the oldest record anyway.
         self._at_end = dict.fromkeys(starts, False)
         self._consumer.assign(
             [
-                TopicPartition(
-                    topic_name(self._cluster, topic), number, OFFSET_BEGINNING if start is None else int(start)
-                )
+                TopicPartition(topic_name(self._cluster, topic), number, start or 0)
                 for (topic, number), start in starts.items()
             ]
         )
