@@ -4,25 +4,27 @@ It alone may import everything of ours. Heavy libraries load only inside the com
 client and the query commands start quickly and work without the extras of a server.
 """
 
+import contextlib
 import functools
 import logging
-import signal
+import os
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
+import platformdirs
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from topolog.events.errors import BadInput, MissingExtra
+from topolog.events.errors import BadInput, MissingExtra, TopologError
 from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter, topic_config
 from topolog.events.topics import PLANS, topic_name
 from topolog.projections.cli import app as cli
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.settings import Loaded, Settings, load
+from topolog.streams.local.stopping import stopping_when_told
 
 Config = Annotated[Path | None, typer.Option("--config", help="Settings file instead of ./topolog.toml.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="One setting as KEY=VALUE, such as lease.fence=5s.")]
@@ -35,7 +37,13 @@ config_app = typer.Typer(no_args_is_help=True, help="The settings in force.")
 
 def main() -> None:
     """The `topolog` command."""
-    app = cli.build()
+    try:
+        loaded = load()
+    except TopologError as error:
+        sys.exit(cli.report(error))
+    named = loaded.settings.cluster.name if "cluster.name" in loaded.origins else None
+    app = cli.build(loaded.settings.api.url, named)
+    app.command(name="up")(up)
     app.add_typer(broker_app, name="broker")
     app.add_typer(cluster_app, name="cluster")
     app.add_typer(run_app, name="run")
@@ -58,7 +66,7 @@ def _settings(config: Path | None, pairs: list[str] | None) -> Settings:
 
 
 def _say(text: str) -> None:
-    Console(stderr=True, highlight=False).print(text)
+    Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(text)
 
 
 def needs_extra(extra: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -78,14 +86,6 @@ def needs_extra(extra: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
         return wrapped
 
     return wrap
-
-
-def _stop_signal() -> threading.Event:
-    """Set by SIGTERM or SIGINT: the role in the foreground shall end in order."""
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
-    return stopping
 
 
 def _log_to_stderr() -> None:
@@ -178,23 +178,97 @@ def run_coordinator(
     from topolog.streams.coordinator.driver import Driver, LeaseTerms
 
     _log_to_stderr()
-    settings, stopping = _settings(config, pairs), _stop_signal()
+    settings = _settings(config, pairs)
     name, lease = settings.cluster.name, settings.lease
+    with stopping_when_told(os.environ) as stopping:
+        KafkaAdmin(settings.kafka).wait_for_leaders(name, PLANS)
+        with (
+            contextlib.closing(KafkaReader(settings.kafka, name)) as reader,
+            contextlib.closing(KafkaWriter(settings.kafka, name, linger_ms=2)) as writer,
+        ):
+            terms = LeaseTerms(lease.fence_ms, lease.margin_ms, lease.heartbeat_ms)
+            takeover_ms = settings.coordinator.takeover_ms
+            clock = SystemClock()
+            Driver(reader, writer, clock, name, instance, terms=terms, takeover_ms=takeover_ms).run(stopping.is_set)
+
+
+@run_app.command("projector")
+@needs_extra("server")
+def run_projector(config: Config = None, pairs: Set = None) -> None:
+    """Project a cluster's log into a store, and answer the query API and the page from it."""
+    from topolog.projections.api.server import serve
+
+    _log_to_stderr()
+    settings = _settings(config, pairs)
+    name, api = settings.cluster.name, settings.api
     KafkaAdmin(settings.kafka).wait_for_leaders(name, PLANS)
-    reader = KafkaReader(settings.kafka, name)
-    writer = KafkaWriter(settings.kafka, name, linger_ms=2)
-    driver = Driver(
-        reader,
-        writer,
-        SystemClock(),
-        name,
-        instance,
-        terms=LeaseTerms(lease.fence_ms, lease.margin_ms, lease.heartbeat_ms),
-        takeover_ms=settings.coordinator.takeover_ms,
-    )
-    driver.run(stopping.is_set)
-    writer.close()
-    reader.close()
+    reader, writer = KafkaReader(settings.kafka, name), KafkaWriter(settings.kafka, name)
+    address = settings.kafka["bootstrap.servers"]
+    serve(reader, writer, name, settings.projector.data, api.host, api.port, address=address)
+
+
+@run_app.command("demo-node")
+@needs_extra("local")
+def run_demo_node(
+    name: Annotated[str, typer.Argument(help="n1 to n5.")],
+    data: Annotated[
+        Path | None, typer.Option(help="Rows to load: a file or folder of CSV, JSON lines, Parquet.")
+    ] = None,
+    config: Config = None,
+    pairs: Set = None,
+) -> None:
+    """One node of the example service: load rows, agree on their types, answer reads."""
+    from topolog.streams.local.demo import program
+
+    settings = _settings(config, pairs)
+    with stopping_when_told(os.environ) as stopping:
+        program.run_demo_node(
+            settings.cluster.name,
+            name,
+            settings.kafka,
+            stopping=stopping,
+            say=_say,
+            loading=program.Loading(data=data),
+        )
+
+
+def up(
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Add five nodes that load real rows and agree on types.")
+    ] = False,
+    data: Annotated[
+        Path | None, typer.Option(help="Rows for the demo: a file or folder of CSV, JSON lines, Parquet.")
+    ] = None,
+    config: Config = None,
+    pairs: Set = None,
+) -> None:
+    """Run everything on this machine: Kafka, a coordinator and its stand-by, the projector with API and page."""
+    _up(demo, data, config, pairs)
+
+
+@needs_extra("local")
+def _up(demo: bool, rows: Path | None, config: Path | None, pairs: list[str] | None) -> None:
+    from topolog.streams.local import up as local
+
+    if rows and not demo:
+        raise BadInput("--data names the rows of the demo.", hint="Add --demo.")
+    settings, folder = _settings_of_up(demo, config, pairs)
+    with stopping_when_told(os.environ) as stopping:
+        plan = local.plan(settings, folder, os.environ, demo=demo, rows=rows)
+        local.run_up(plan, local.own_broker(settings, _say), _say, stopping)
+
+
+def _settings_of_up(demo: bool, config: Path | None, pairs: list[str] | None) -> tuple[Settings, Path]:
+    """The settings of the one cluster that `up` runs, `main` or `demo`, and its folder; each has its own store."""
+    loaded = _loaded(config, pairs)
+    name = loaded.settings.cluster.name
+    if demo and "cluster.name" not in loaded.origins:
+        name = "demo"
+    folder = platformdirs.user_data_path("topolog") / name
+    extra = [f"cluster.name={name}"]
+    if "projector.data" not in loaded.origins:
+        extra.append(f"projector.data={folder / 'projector'}")
+    return _settings(config, [*(pairs or []), *extra]), folder
 
 
 # Settings.
