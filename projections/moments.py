@@ -85,7 +85,7 @@ def position_time(reading: Reading, position: Position) -> str:
 
 
 def _time_ms(text: str, now_ms: int) -> int:
-    if text.isdecimal():
+    if re.fullmatch(r"\d{1,18}", text):
         return int(text)
     if _DURATION.fullmatch(text):
         return now_ms - duration_ms(text)

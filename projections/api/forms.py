@@ -57,7 +57,7 @@ def to_request(form: Form, name: RequestId, log_id: bytes, actor: str) -> AnyReq
     """The request a form asks for: the same form under the same id gives the same bytes. Raises BadInput."""
     match form:
         case Propose():
-            with parameter("definition"):
+            with parameter("definition", _HINT):
                 definition = with_schema(ObjectType.from_dict(form.definition))
             return UpdateRequested(name, log_id, actor, form.reason, definition, form.based_on or 0)
         case Remove(resource="type"):

@@ -52,12 +52,12 @@ class InvalidParameter(BadInput):
 
 
 @contextmanager
-def parameter(name: str) -> Iterator[None]:
-    """BadInput raised inside is about this parameter."""
+def parameter(name: str, hint: str = "") -> Iterator[None]:
+    """BadInput raised inside is about this parameter; `hint` is for those that have none of their own."""
     try:
         yield
     except BadInput as error:
-        raise InvalidParameter(name, error.message, hint=error.hint) from error
+        raise InvalidParameter(name, error.message, hint=error.hint or hint) from error
 
 
 def problem(

@@ -23,6 +23,7 @@ from topolog.events.metadata import (
     MetadataUpdateAccepted,
     MetadataUpdateProposed,
     MetadataUpdateRejected,
+    TypeRow,
     type_row,
 )
 from topolog.events.object_types import ObjectType
@@ -143,6 +144,15 @@ class Chronicle:
         evidence = Evidence(applied=applied, presumed_fenced=presumed_fenced)
         event = MetadataUpdateAccepted(name, Version(self._pending_version(name)), evidence)
         return self.decide(event, cause="heartbeats/0@7 n1")
+
+    def accept_pending(self) -> None:
+        """Accept every pending version and removal there is."""
+        members = tuple(node for node, row in self.fold.state.rows(NodeRow) if row.holds_lease)
+        for _, row in list(self.fold.state.rows(TypeRow)):
+            if row.accepted_version < row.pending_version:
+                self.accept(row.name, *members)
+            if row.removing:
+                self.decide(MetadataRemoveAccepted(row.name, row.pending_version, Evidence(applied=members)))
 
     def remove_type(self, name: str) -> Position:
         """Propose and accept a removal."""

@@ -1,0 +1,79 @@
+"""A coordinator for tests of the API: it decides each request by the real rules as soon as it is appended."""
+
+import hashlib
+
+from tests.projections.chronicle import Chronicle
+
+from topolog.events.codec import CODEC, Decision
+from topolog.events.errors import Refused
+from topolog.events.log import Headers, InMemoryWriter, OnDelivery
+from topolog.events.requests import (
+    AnyRequest,
+    NodeRemovalRequested,
+    RequestRef,
+    RequestRefused,
+    TypeRemovalRequested,
+    UpdateRequested,
+    outcome_of,
+    subject_of,
+)
+from topolog.events.topics import Topic
+from topolog.projections.projector import Projector
+from topolog.streams.rules import membership, metadata
+
+
+class AnsweringWriter(InMemoryWriter):
+    """A writer to a log whose coordinator answers at once. `mute`: it reads nothing. `accepts`: members apply at once.
+
+    `lost`: the broker is gone, and nothing is delivered.
+    """
+
+    def __init__(self, chronicle: Chronicle, projector: Projector) -> None:
+        super().__init__(chronicle.log, prompt=True)
+        self._chronicle = chronicle
+        self._projector = projector
+        self.mute = False
+        self.accepts = True
+        self.lost = False
+
+    def append(
+        self, topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None
+    ) -> None:
+        if self.lost:
+            return
+        super().append(topic, key, value, headers, on_delivery)
+        if not self.mute:
+            self.decide(value)
+
+    def decide(self, value: bytes) -> None:
+        request = CODEC.decode(value)
+        assert isinstance(request, AnyRequest)
+        ref = RequestRef(request.id.requester, request.id.sequence, hashlib.blake2b(value, digest_size=8).digest())
+        if outcome_of(self._chronicle.fold.state, ref) is None:
+            cause = f"requests@{len(self._chronicle.log.entries(Topic.REQUESTS)) - 1} {ref}"
+            self._chronicle.decide(
+                *self._decisions(request, ref), cause=cause, actor=request.actor, reason=request.reason
+            )
+            if self.accepts:
+                self.accept_all()
+        self._projector.step()
+
+    def accept_all(self) -> None:
+        """Every member has applied everything, so everything pending is accepted."""
+        self._chronicle.accept_pending()
+        self._projector.step()
+
+    def _decisions(self, request: AnyRequest, ref: RequestRef) -> list[Decision]:
+        state = self._chronicle.fold.state
+        try:
+            match request:
+                case UpdateRequested() | TypeRemovalRequested():
+                    return metadata.decide(state, request, ref)
+                case NodeRemovalRequested():
+                    return membership.decide(state, request, ref, self._chronicle.now_ms)
+                case _:
+                    raise AssertionError("the API sends no such request")
+        except Refused as refusal:
+            return [
+                RequestRefused(ref, subject_of(request), refusal.code, refusal.rule, refusal.message, refusal.facts)
+            ]

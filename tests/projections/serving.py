@@ -1,0 +1,51 @@
+"""A running API for tests: the real server on a free loopback port, spoken to over HTTP; as a process, if run."""
+
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import uvicorn
+from tests.projections.chronicle import Chronicle
+
+from topolog.projections.api.app import make_app
+from topolog.projections.api.server import Server, serve
+from topolog.projections.projector import Projector
+from topolog.projections.requester import Requester
+
+
+@contextmanager
+def served(projector: Projector, requester: Requester) -> Iterator[httpx.Client]:
+    """A client of an API over this projector, which the test steps itself."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        config = uvicorn.Config(make_app(projector, requester), log_config=None, timeout_graceful_shutdown=1)
+        server = Server(config)
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", trust_env=False) as client:
+                yield client
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def main(folder: Path) -> None:
+    """Serve a small cluster until told to stop."""
+    chronicle = Chronicle().start()
+    chronicle.join("n1")
+
+    def on_ready(url: str) -> None:
+        sys.stdout.write(f"{url}\n")
+        sys.stdout.flush()
+
+    log = chronicle.log
+    serve(log.reader(), log.writer(), "main", folder, "127.0.0.1", 0, address="broker:9092", on_ready=on_ready)
+    sys.stdout.write("closed\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
