@@ -180,7 +180,8 @@ class Core:
     def settle(self) -> None:
         """Log all that follows from what was heard and from deadlines that passed, until nothing more does."""
         self.reports.check(self.confirmed)
-        if self.agenda.lapsed or membership.is_urgent(self.state, self.reports.hearing, self.reports.lagging_below):
+        reports = self.reports
+        if membership.is_urgent(self.state, reports.hearing, reports.lagging_below, self.agenda.lapsed):
             self._renew_grown()
         while decided := self._due():
             self._log(decided)

@@ -77,9 +77,12 @@ def renew(state: State, hearing: Hearing, lagging_below: Position) -> LeasesRene
     return LeasesRenewed(pack_renewals(sorted(growths)))
 
 
-def is_urgent(state: State, hearing: Hearing, lagging_below: Position) -> bool:
-    """Whether a member without a valid echo waits for its renewal."""
-    return any(heard.fenced or not lease.sequence for lease, heard in _grown(state, hearing, lagging_below))
+def is_urgent(state: State, hearing: Hearing, lagging_below: Position, lapsed: Iterable[str]) -> bool:
+    """Whether a member without a valid echo, or one whose lease would end now, waits for its renewal."""
+    return any(
+        heard.fenced or not lease.sequence or _is_due(lease, lapsed)
+        for lease, heard in _grown(state, hearing, lagging_below)
+    )
 
 
 def settle(state: State, hearing: Hearing, lapsed: Iterable[str]) -> list[Decision]:
@@ -92,7 +95,7 @@ def settle(state: State, hearing: Hearing, lapsed: Iterable[str]) -> list[Decisi
         lease, heard = lease_of(state, node), hearing.get(node.node)
         if heard and heard.incarnation == node.incarnation and heard.release:
             return [_left(state, node, lease, LeaveReason.LEFT)]
-        if _ends_in_silence(node) and any(key.startswith(_lease_key(lease)) for key in due):
+        if _ends_in_silence(node) and _is_due(lease, due):
             return [_left(state, node, lease, LeaveReason.FENCED)]
     return _settle_waiting(state, hearing)
 
@@ -112,6 +115,10 @@ def deadlines(state: State, lease: LeaseRow, gaps: int) -> list[Deadline]:
     terms = cluster(state)
     after_ms = terms.proceed_ms if node.kind is NodeKind.SERVER else terms.fence_ms
     return [Deadline(f"{_lease_key(lease)}{gaps}", lease.renewed_at, after_ms)]
+
+
+def _is_due(lease: LeaseRow, lapsed: Iterable[str]) -> bool:
+    return any(key.startswith(_lease_key(lease)) for key in lapsed)
 
 
 def _lease_key(lease: LeaseRow) -> str:
@@ -137,7 +144,7 @@ def _join(state: State, joiner: Joiner, ref: RequestRef, appended_at_ms: int) ->
         return [*_withdraw(state, joiner), *_joined(state, joiner, ref, cluster(state).topology_version)]
     if row.incarnation == joiner.incarnation:
         return [RequestUnchanged(ref, f"node {joiner.node}", None)]
-    if joiner.exclusive:
+    if joiner.exclusive and joiner.replaces == row.incarnation:
         left = _left(state, row, lease_of(state, row), LeaveReason.REPLACED)
         return [left, *_withdraw(state, joiner), *_joined(state, joiner, ref, left.topology_version)]
     waiting = JoinWaiting(ref, joiner, row.incarnation, appended_at_ms)
