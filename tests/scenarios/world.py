@@ -1,0 +1,224 @@
+"""A small cluster moved by hand: real Drivers and Sessions on a log in memory and a clock that stands still.
+
+Everything happens in the order of the calls: `run` moves the clock in small steps and lets each process that is up take
+its turn, `settle` lets them take turns until nothing more comes, without moving the clock at all.
+"""
+
+import contextlib
+import random
+from collections.abc import Iterable
+
+from topolog.events import membership as m
+from topolog.events import metadata as md
+from topolog.events import requests as q
+from topolog.events.codec import CODEC
+from topolog.events.errors import TopologError
+from topolog.events.fold import Fold, Folded, Ignored
+from topolog.events.log import InMemoryLog, InMemoryReader, InMemoryWriter
+from topolog.events.state import State
+from topolog.events.topics import PARTITIONS, Topic
+from topolog.streams.clock import ManualClock
+from topolog.streams.coordinator.core import Role
+from topolog.streams.coordinator.driver import Driver, LeaseTerms
+from topolog.streams.node.session import Hook, Session
+
+TERMS = LeaseTerms(fence_ms=2_000, margin_ms=500, heartbeat_ms=200)
+PROCEED_MS = TERMS.fence_ms + TERMS.margin_ms
+STEP_MS = 10
+_TURNS_MAX = 100
+_QUIET_TURNS = 3  # one to read, one to find oneself out, one to ask anew
+
+
+class Process:
+    """Anything that may be stopped in the middle of its work and go on later, or never. `reader` and `writer` are its
+    own, so a test can make one lag or lose its sends."""
+
+    def __init__(self, world: "World", name: str) -> None:
+        self.name = name
+        self.paused = False
+        self.reader: InMemoryReader = world.log.reader()
+        self.writer: InMemoryWriter = world.log.writer()
+
+    def step(self) -> None:
+        raise NotImplementedError
+
+
+class Coordinator(Process):
+    def __init__(self, world: "World", name: str, takeover_ms: int | None) -> None:
+        super().__init__(world, name)
+        chance = random.Random(name)
+        self.driver = Driver(
+            self.reader, self.writer, world.clock, "demo", name, terms=TERMS, takeover_ms=takeover_ms, chance=chance
+        )
+
+    def step(self) -> None:
+        self.driver.step(0)
+
+
+class Member(Process):
+    def __init__(self, world: "World", joiner: q.Joiner, hook: Hook) -> None:
+        super().__init__(world, joiner.node)
+        self._clock = world.clock
+        self.chance = random.Random(f"{joiner.node}/{world.lives}")
+        self.session = Session(
+            self.reader, self.writer, world.clock, joiner, hook, chance=lambda: self.chance.getrandbits(63)
+        )
+
+    def step(self) -> None:
+        """A node that has failed for good does nothing more; why stands in `session.failure`."""
+        if self.session.failure is None:
+            with contextlib.suppress(TopologError):
+                self.session.step(0)
+                self.session.beat_if_due()
+
+    @property
+    def is_fenced(self) -> bool:
+        return not self.session.core.lease.is_valid(self._clock.boottime_ns())
+
+    @property
+    def remaining_ms(self) -> int:
+        return self.session.core.lease.remaining_ms(self._clock.boottime_ns())
+
+    @property
+    def state(self) -> State:
+        return self.session.core.state
+
+
+class World:
+    """The processes by name, in the order in which they take turns, the log and the clock."""
+
+    def __init__(self, coordinators: Iterable[str] = (), nodes: Iterable[str] = ()) -> None:
+        self.clock = ManualClock()
+        self.log = InMemoryLog(self.clock.wall_ms)
+        self.coordinators: dict[str, Coordinator] = {}
+        self.nodes: dict[str, Member] = {}
+        self.lives = 0
+        self._asked = 0
+        self._fold = Fold()
+        self._read = 0
+        self._accepted: list[Folded] = []
+        self.ignored: list[Ignored] = []
+        for name in coordinators:
+            self.start(name)
+        for name in nodes:
+            self.node(name)
+
+    # Processes.
+
+    def start(self, name: str, takeover_ms: int | None = None) -> Coordinator:
+        self.coordinators[name] = Coordinator(self, name, takeover_ms)
+        self.settle()
+        return self.coordinators[name]
+
+    def node(
+        self,
+        name: str,
+        *,
+        process: str | None = None,
+        kind: q.NodeKind = q.NodeKind.SERVER,
+        capabilities: tuple[str, ...] = (m.FENCING,),
+        exclusive: bool = False,
+        types: tuple[q.DeclaredType, ...] = (),
+        hook: Hook = lambda _: None,
+    ) -> Member:
+        """A process of this node comes up, and is known here as `process`, or as the node itself."""
+        self.lives += 1
+        joiner = q.Joiner(name, 0, kind, "", {}, capabilities, exclusive, types)
+        member = self.nodes[process or name] = Member(self, joiner, hook)
+        self.settle()
+        return member
+
+    def kill(self, name: str) -> Process:
+        """`kill -9`: the process takes no further turn."""
+        return self.coordinators.pop(name) if name in self.coordinators else self.nodes.pop(name)
+
+    def process(self, name: str) -> Process:
+        return self.coordinators[name] if name in self.coordinators else self.nodes[name]
+
+    def leader(self) -> Coordinator:
+        (leader,) = (each for each in self.coordinators.values() if each.driver.role is Role.LEADING)
+        return leader
+
+    # Time.
+
+    def run(self, ms: int) -> None:
+        for _ in range(ms // STEP_MS):
+            self.clock.advance(STEP_MS)
+            self._take_turns()
+
+    def settle(self) -> None:
+        """Let everybody take turns until nothing more is written."""
+        quiet = 0
+        for _ in range(_TURNS_MAX):
+            before = self._size()
+            self._take_turns()
+            quiet = quiet + 1 if self._size() == before else 0
+            if quiet == _QUIET_TURNS:
+                return
+        raise AssertionError(f"still writing after {_TURNS_MAX} turns")
+
+    def _take_turns(self) -> None:
+        for process in [*self.coordinators.values(), *self.nodes.values()]:
+            if not process.paused:
+                process.step()
+
+    def _size(self) -> int:
+        return sum(len(self.log.entries(topic, each)) for topic, count in PARTITIONS.items() for each in range(count))
+
+    # Asking.
+
+    @property
+    def log_id(self) -> bytes:
+        self.decisions()
+        assert self._fold.header.log_id is not None
+        return self._fold.header.log_id
+
+    def propose(self, process: str, definition: md.ObjectType, based_on: int = 0) -> q.RequestId:
+        """The node sends a proposal; nobody has read it yet."""
+        node, session = self.nodes[process].name, self.nodes[process].session
+        request = session.next_id()
+        session.send(
+            q.UpdateRequested(request, self.log_id, node, "", definition, based_on, node, session.core.incarnation)
+        )
+        return request
+
+    def operator_id(self) -> q.RequestId:
+        self._asked += 1
+        return q.RequestId("operator", self._asked)
+
+    def ask(self, request: q.AnyRequest) -> q.RequestId:
+        """A request comes to stand in the topic, whoever sent it."""
+        self.log.put(Topic.REQUESTS, request.id.requester, CODEC.encode(request))
+        return request.id
+
+    def remove_type(self, name: str) -> q.RequestId:
+        return self.ask(q.TypeRemovalRequested(self.operator_id(), self.log_id, "ada", "", name))
+
+    def remove_node(self, name: str) -> q.RequestId:
+        return self.ask(q.NodeRemovalRequested(self.operator_id(), self.log_id, "ada", "", name))
+
+    # What the log says.
+
+    def decisions(self) -> list[Folded]:
+        """All accepted decisions, as a reader of its own folds them."""
+        for entry in self.log.entries(Topic.DECISIONS)[self._read :]:
+            self._read += 1
+            found = self._fold.read(entry.stamp, entry.value)
+            if isinstance(found, Ignored):
+                self.ignored.append(found)
+            else:
+                self._accepted += found
+        return self._accepted
+
+    @property
+    def state(self) -> State:
+        """The state of that reader."""
+        self.decisions()
+        return self._fold.state
+
+    def events(self, *kinds: type) -> list[object]:
+        """The accepted events of these kinds."""
+        return [each.event for each in self.decisions() if isinstance(each.event, kinds)]
+
+    def outcome(self, request: q.RequestId) -> q.OutcomeRow | None:
+        return q.outcome_of(self.state, request)

@@ -1,0 +1,286 @@
+"""The transcripts in `scenarios/*.txt`, run against real coordinators and nodes and compared to the letter.
+
+A block is one or more commands, a line `----`, and what followed: the decisions that were logged (all but lease
+renewals), each under its position, or what was asked for. Lines that start with `#` are the story.
+`TOPOLOG_WRITE_SCENARIOS=1 pytest tests/test_scenarios.py` writes the transcripts anew, for review by `git diff`.
+
+    start c1                      a coordinator comes up
+    node n1 [as n1b] [client] [unfenced] [exclusive] [knows Customer@2 id:long]
+                                  a process of node n1 comes up, called n1b here; `unfenced`: it cannot fence itself
+    propose n1 Customer id:long [on 2]       n1 proposes fields, built on version 2
+    remove type Customer / remove node n1    the operator asks
+    advance 500ms                 time passes, everybody works
+    kill / pause / resume NAME    kill -9, SIGSTOP, SIGCONT; without time passing
+    leave n1 / retire c1          an orderly stop
+    nodes, types, leases, coordinators       what stands where now
+    read n1 Customer              what n1 answers its callers
+
+After each command everybody who has read the same log must hold the same state.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.scenarios.world import Member, World
+
+from topolog.events import membership as m
+from topolog.events import metadata as md
+from topolog.events import requests as q
+from topolog.events import terms
+from topolog.events.codec import Decision
+from topolog.events.errors import TopologError
+
+SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))
+SEPARATOR = "----"
+NOTHING = "(nothing)"
+
+
+class Scenario:
+    """A world, and how far its decisions have been told."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self._told = 0
+        self._commands: dict[str, Callable[..., list[str]]] = {
+            name.removeprefix("do_"): getattr(self, name) for name in dir(self) if name.startswith("do_")
+        }
+
+    def run(self, command: str) -> list[str]:
+        """Carry out one command and give what there is to tell of it."""
+        name, *words = command.split()
+        answer = self._commands[name](*words)
+        self._check_one_fold()
+        return answer + list(self._news())
+
+    def _news(self) -> Iterator[str]:
+        decisions = self.world.decisions()
+        for each in decisions[self._told :]:
+            if text := told(each.event):
+                yield f"{each.place.position:>3}  {text}"
+        self._told = len(decisions)
+
+    def _check_one_fold(self) -> None:
+        """Coordinator = node = a reader of its own, at the same position."""
+        expected = self.world.decisions()[-1].place.position, self.world.state.hash()
+        for node in self.world.nodes.values():
+            if node.session.core.applied.position == expected[0]:
+                assert node.state.hash() == expected[1], f"{node.name} has folded another state"
+        for coordinator in self.world.coordinators.values():
+            core = coordinator.driver.core
+            if core.unread == 0 and core.confirmed.position == expected[0]:
+                assert core.state.hash() == expected[1], f"{coordinator.name} has folded another state"
+
+    # What happens.
+
+    def do_start(self, name: str) -> list[str]:
+        self.world.start(name)
+        return []
+
+    def do_node(self, name: str, *words: str) -> list[str]:
+        kind = q.NodeKind.CLIENT if "client" in words else q.NodeKind.SERVER
+        known: tuple[q.DeclaredType, ...] = ()
+        if "knows" in words:
+            type_and_version, *fields = words[words.index("knows") + 1 :]
+            type_name, _, version = type_and_version.partition("@")
+            known = (q.DeclaredType(definition(type_name, fields), int(version)),)
+        capabilities = () if "unfenced" in words else (m.FENCING,)
+        self.world.node(
+            name,
+            process=words[words.index("as") + 1] if "as" in words else None,
+            kind=kind,
+            capabilities=capabilities,
+            exclusive="exclusive" in words,
+            types=known,
+        )
+        return []
+
+    def do_propose(self, node: str, type_name: str, *words: str) -> list[str]:
+        fields, based_on = (words[:-2], int(words[-1])) if "on" in words else (words, 0)
+        self.world.propose(node, definition(type_name, fields), based_on)
+        self.world.settle()
+        return []
+
+    def do_remove(self, what: str, name: str) -> list[str]:
+        (self.world.remove_type if what == "type" else self.world.remove_node)(name)
+        self.world.settle()
+        return []
+
+    def do_advance(self, time: str) -> list[str]:
+        self.world.run(int(time.removesuffix("ms")))
+        self.world.settle()
+        return []
+
+    def do_kill(self, name: str) -> list[str]:
+        self.world.kill(name)
+        return []
+
+    def do_pause(self, name: str) -> list[str]:
+        self.world.process(name).paused = True
+        return []
+
+    def do_resume(self, name: str) -> list[str]:
+        self.world.process(name).paused = False
+        return []
+
+    def do_leave(self, name: str) -> list[str]:
+        self.world.nodes[name].session.close()
+        self.world.settle()
+        return []
+
+    def do_retire(self, name: str) -> list[str]:
+        self.world.coordinators[name].driver.retire()
+        self.world.settle()
+        return []
+
+    # What stands where.
+
+    def do_nodes(self) -> list[str]:
+        rows = (row for _, row in self.world.state.rows(m.NodeRow))
+        return [f"{row.node}  {row.kind.value.lower()}  {standing(row)}" for row in rows] or [NOTHING]
+
+    def do_types(self) -> list[str]:
+        rows = (row for _, row in self.world.state.rows(md.TypeRow))
+        return [type_line(row) for row in rows] or [NOTHING]
+
+    def do_leases(self) -> list[str]:
+        return [f"{name}  {lease(node)}" for name, node in self.world.nodes.items()]
+
+    def do_coordinators(self) -> list[str]:
+        return [
+            f"{name}  {each.driver.role.value}" + (" (paused)" if each.paused else "")
+            for name, each in self.world.coordinators.items()
+        ]
+
+    def do_read(self, name: str, type_name: str) -> list[str]:
+        node = self.world.nodes[name]
+        row = md.type_row(node.state, type_name)
+        if node.is_fenced:
+            return [f"{name} refuses: it holds no valid lease"]
+        if row is None:
+            return [f"{name} knows no type {type_name}"]
+        if row.removing:
+            return [f"{name} waits for the removal"]
+        if row.accepted_version < row.pending_version:
+            return [f"{name} waits for version {row.pending_version}"]
+        return [f"{name} answers from version {row.accepted_version}: {fields_of(row.pending)}"]
+
+
+def definition(name: str, fields: Iterable[str]) -> md.ObjectType:
+    return md.ObjectType(name, dict(field.split(":") for field in fields))
+
+
+def fields_of(of: md.ObjectType) -> str:
+    return " ".join(f"{name}:{type_name}" for name, type_name in of.fields.items())
+
+
+def standing(row: m.NodeRow) -> str:
+    reason = f" {row.left_reason.value}" if row.left_reason else ""
+    return f"{row.standing.value}{reason}"
+
+
+def lease(node: Member) -> str:
+    failure: TopologError | None = node.session.failure
+    state = "fenced" if node.is_fenced else f"valid for {node.remaining_ms} ms"
+    return f"{node.session.core.phase.value}, {state}" + (f"; {failure}" if failure else "")
+
+
+def type_line(row: md.TypeRow) -> str:
+    removing = ", being removed" if row.removing else ""
+    versions = f"accepted {row.accepted_version}  pending {row.pending_version}"
+    return f"{row.name}  {versions}  {fields_of(row.pending)}{removing}"
+
+
+def told(event: Decision) -> str:
+    """One decision as a line; nothing of lease renewals, which come all the time."""
+    return "" if isinstance(event, m.LeasesRenewed) else f"{type(event).__name__}: {content(event)}"
+
+
+def content(event: Decision) -> str:
+    match event:
+        case terms.LogStarted():
+            return f"fence {event.fence_ms} ms, margin {event.margin_ms} ms"
+        case terms.TermStarted():
+            return f"term {event.term}, led by {event.instance}"
+        case terms.TermEnded():
+            return f"term {event.term}"
+        case q.RequestRefused():
+            return f"{event.subject}, {event.code} ({event.rule}): {event.message}"
+        case q.RequestUnchanged():
+            return event.subject + (f" {event.version}" if event.version else "")
+        case q.RequestersForgotten():
+            return " ".join(event.requesters)
+        case _:
+            return content_of_types(event) or content_of_members(event)
+
+
+def content_of_types(event: Decision) -> str:
+    match event:
+        case md.MetadataUpdateProposed():
+            return f"{event.type_name} {event.version} = {fields_of(event.definition)}"
+        case md.MetadataUpdateRejected():
+            return f"{event.type_name}, {event.rule}: {event.message}"
+        case md.MetadataUpdateAccepted():
+            return f"{event.type_name} {event.version}{told_of_evidence(event.evidence)}"
+        case md.MetadataRemoveProposed():
+            return f"{event.type_name} {event.version}"
+        case md.MetadataRemoveAccepted():
+            return f"{event.type_name}, floor {event.floor}{told_of_evidence(event.evidence)}"
+        case _:
+            return ""
+
+
+def content_of_members(event: Decision) -> str:
+    match event:
+        case m.NodeJoined():
+            return f"{event.joiner.node}, {event.joiner.kind.value.lower()}, view {event.topology_version}"
+        case m.JoinWaiting():
+            return f"{event.joiner.node}, for the lease of its former life"
+        case m.LeaseStopped():
+            return f"{event.node}, {event.reason.value}"
+        case m.NodeLeft():
+            return f"{event.node}, {event.reason.value}, view {event.topology_version}"
+        case m.JoinWithdrawn():
+            return event.node
+        case _:
+            raise AssertionError(f"no words for a {type(event).__name__}")
+
+
+def told_of_evidence(evidence: md.Evidence) -> str:
+    parts = {"applied": evidence.applied, "left": evidence.left, "presumed fenced": evidence.presumed_fenced}
+    return "".join(f"; {what}: {' '.join(nodes)}" for what, nodes in parts.items() if nodes)
+
+
+def rewritten(text: str) -> str:
+    """The transcript with what follows each block's commands as it is now."""
+    scenario = Scenario()
+    lines: list[str] = []
+    answers: list[str] = []
+    inside_answer = False
+    for line in text.splitlines():
+        if inside_answer and line:
+            continue
+        inside_answer = line == SEPARATOR
+        lines.append(line)
+        if inside_answer:
+            lines += answers or [NOTHING]
+            answers = []
+        elif line and not line.startswith("#"):
+            answers += scenario.run(line)
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_the_transcript_is_what_happens(path: Path) -> None:
+    """Each transcript, read aloud, is the specification of what it tells."""
+    text = path.read_text(encoding="utf-8")
+    happened = rewritten(text)
+    if os.environ.get("TOPOLOG_WRITE_SCENARIOS") == "1":
+        path.write_text(happened, encoding="utf-8")
+    assert happened == text
+
+
+def test_there_are_transcripts() -> None:
+    """A run that finds none would pass for ever."""
+    assert len(SCENARIOS) >= 11
