@@ -46,23 +46,21 @@ def own_command() -> str:
     return os.path.relpath(script) if script.is_relative_to(Path.cwd()) else os.fspath(script)
 
 
-def coordinators() -> tuple[Role, ...]:
-    """Two: whoever is killed, the other goes on. To retire takes the read-back of one record, 5 s at most."""
-    return tuple(
-        Role(name, f"coordinator {name}", _topolog("run", "coordinator", "--instance", name), stop_limit_s=8.0)
-        for name in ("c1", "c2")
-    )
+def coordinator(instance: str) -> Role:
+    """To retire takes the read-back of one record, 5 s at most."""
+    command = _topolog("run", "coordinator", "--instance", instance)
+    return Role(instance, f"coordinator {instance}", command, stop_limit_s=8.0)
 
 
 def projector() -> Role:
     return Role("projector", "projector", _topolog("run", "projector"))
 
 
-def demo_nodes(rows: Path | None) -> tuple[Role, ...]:
+def demo_nodes(cluster: str, rows: Path | None) -> tuple[Role, ...]:
     """Not started again by themselves, so that their leaving can be watched."""
-    source = () if rows is None else ("--data", os.fspath(rows))
+    options = ("--set", f"cluster.name={cluster}", *(() if rows is None else ("--data", os.fspath(rows))))
     return tuple(
-        Role(name, f"node {name}", _topolog("run", "demo-node", name, *source), restarts=False)
+        Role(name, f"node {name}", _topolog("run", "demo-node", name, *options), restarts=False)
         for name in (f"n{number}" for number in range(1, DEMO_NODES + 1))
     )
 

@@ -4,13 +4,14 @@ A supervisor that is killed tells nobody. So each of its children holds the read
 supervisor's alone: the kernel closes that end with the supervisor, whatever killed it, and the child reads end of
 file. `PIPE_VARIABLE` in a child's environment is the number of its end.
 
-Nothing here needs a thread or a lock: the handler of a signal writes one byte, whoever waits polls descriptors. (A
+A Stopping needs neither thread nor lock: the handler of a signal writes one byte, whoever waits polls descriptors. (A
 handler that sets a `threading.Event` can meet its own thread inside the event's lock, and wait for itself.)
 """
 
 import os
 import select
 import signal
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
@@ -90,6 +91,18 @@ def stopping_when_told(environ: Mapping[str, str]) -> Iterator[Stopping]:
         for number, handler in former.items():
             signal.signal(number, handler)
         stopping.close()
+
+
+def end_with_supervisor(environ: Mapping[str, str]) -> None:
+    """For a program that handles signals itself: SIGTERM to this process once its supervisor has ended."""
+    pipe = _supervisor_pipe(environ)
+    if pipe is not None:
+        threading.Thread(target=_terminate_at_end_of, args=(pipe,), name="supervisor", daemon=True).start()
+
+
+def _terminate_at_end_of(pipe: int) -> None:
+    os.read(pipe, 1)  # nothing is ever written: it returns at the end
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _supervisor_pipe(environ: Mapping[str, str]) -> int | None:

@@ -29,7 +29,7 @@ from topolog.events.topics import PLANS
 from topolog.settings import Api, Settings
 from topolog.streams.local.broker import LocalBroker
 from topolog.streams.local.children import Children, Say
-from topolog.streams.local.roles import Role, coordinators, demo_nodes, environment_of, own_command, projector
+from topolog.streams.local.roles import Role, coordinator, demo_nodes, environment_of, own_command, projector
 from topolog.streams.local.stopping import Stop, Stopping
 
 READY_LIMIT_S = 90.0  # some seconds as a rule; a long log that is projected anew takes longer
@@ -40,14 +40,16 @@ MakeTopics = Callable[[Mapping[str, str], str], None]
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What one `up` runs. `stages` in the order of starting; `nodes` come last, once the page can show them."""
+    """What one `up` runs. The stand-by and the nodes of the demo come last, once the page can show them."""
 
     cluster: str
     kafka: Mapping[str, str]
     url: str
     data: Path
-    stages: tuple[tuple[Role, ...], ...]
     environment: Mapping[str, str]
+    coordinator: Role
+    projector: Role
+    stand_by: Role
     nodes: tuple[Role, ...] = ()
 
 
@@ -60,9 +62,11 @@ def plan(
         kafka=settings.kafka,
         url=settings.api.url,
         data=data,
-        stages=(coordinators(), (projector(),)),
         environment=environment_of(settings, inherited),
-        nodes=demo_nodes(rows.absolute() if rows else None) if demo else (),
+        coordinator=coordinator("c1"),
+        projector=projector(),
+        stand_by=coordinator("c2"),
+        nodes=demo_nodes(settings.cluster.name, rows.absolute() if rows else None) if demo else (),
     )
 
 
@@ -96,11 +100,10 @@ def run_up(
         stack.callback(kafka.stop)
         kafka.start()
         stack.callback(_stop, what, children, say, stopping)
-        for stage in what.stages:
-            children.start(stage)
+        children.start((what.coordinator, what.projector))
         say(f"waiting for the API at {what.url}")
         if _await_ready(what.url, children, stopping):
-            children.start(what.nodes)
+            children.start((what.stand_by, *what.nodes))
             say(what_next(what, children))
             _watch(kafka, children, stopping)
         say("stopping (Ctrl-C again to hurry)")
@@ -215,16 +218,16 @@ def _watch(kafka: _Kafka, children: Children, stopping: Stop) -> None:
 
 
 def _stop(what: Plan, children: Children, say: Say, stopping: Stopping) -> None:
-    for stage in (what.nodes, *what.stages):
-        if any(children.is_running(role) for role in stage):
-            say(f"stopping {', '.join(role.title for role in stage)}")
+    for stage in (what.nodes, (what.coordinator, what.stand_by), (what.projector,)):
+        if running := [role.title for role in stage if children.is_running(role)]:
+            say(f"stopping {', '.join(running)}")
         children.stop(stage, lambda: stopping.times > 1)
 
 
 def what_next(what: Plan, children: Children) -> str:
     """The URL, and commands that can be pasted into a second terminal."""
     topolog = own_command()
-    definition, first_coordinator = _DEMO_TYPE if what.nodes else _TYPE, what.stages[0][0]
+    definition = _DEMO_TYPE if what.nodes else _TYPE
     name = definition.split('"')[3]
     commands = [
         *([f"export TOPOLOG_API__URL={what.url}"] if what.url != Api().url else []),
@@ -233,7 +236,7 @@ def what_next(what: Plan, children: Children) -> str:
         f"echo '{definition}' > {name.lower()}.json",
         f"{topolog} propose --file {name.lower()}.json --wait accepted",
         f"{topolog} history type {name}",
-        f"kill -9 {children[first_coordinator.name].pid}   # {first_coordinator.title}: the other one goes on",
+        f"kill -9 {children[what.coordinator.name].pid}   # {what.coordinator.title}: {what.stand_by.name} goes on",
         *_node_commands(what, children, topolog),
     ]
     lines = [

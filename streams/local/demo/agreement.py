@@ -42,6 +42,7 @@ class Agreement:
         self._node = node
         self._say = say
         self._agreed: dict[Shape, Mapping[str, Convert]] = {}
+        self._learnt: dict[str, ObjectType] = {}
         self._unsettled: dict[Shape, tuple[str, ObjectType]] = {}
         node.on_type(self._on_type)
 
@@ -58,12 +59,13 @@ class Agreement:
 
     def _agree(self, shape: Shape) -> Mapping[str, Convert]:
         self._node.lease.require()
-        request_id, definition = self._unsettled.pop(shape, ("", shape.definition))
+        own = _adapted(shape.definition, self._learnt.get(shape.name))
+        request_id, definition = self._unsettled.pop(shape, ("", own))
         while True:
             try:
                 self._settle(shape, definition, request_id)
             except MergeConflict as conflict:
-                request_id, definition = "", self._adapted(definition, conflict)
+                request_id, definition = "", self._learn(definition, conflict)
             else:
                 return _conversions(shape, definition)
 
@@ -78,14 +80,13 @@ class Agreement:
             self._unsettled[shape] = unknown.request_id, definition
             raise
 
-    def _adapted(self, definition: ObjectType, conflict: MergeConflict) -> ObjectType:
+    def _learn(self, definition: ObjectType, conflict: MergeConflict) -> ObjectType:
         """The definition with the cluster's types; raises the conflict if it is about something else."""
         metadata = self._node.metadata(definition.name, timeout_s=TIMEOUT_S)
         if metadata is None:  # it was removed meanwhile, and the conflict with it
             return definition
-        agreed = metadata.definition
-        fields = {name: agreed.fields.get(name, own) for name, own in definition.fields.items()}
-        adapted = msgspec.structs.replace(definition, fields=fields, affinity_key=agreed.affinity_key)
+        self._learnt[definition.name] = metadata.definition
+        adapted = _adapted(definition, metadata.definition)
         if adapted == definition:
             raise conflict
         what, theirs, ours = (conflict.facts[side] for side in ("what", "current", "proposed"))
@@ -95,8 +96,16 @@ class Agreement:
     def _on_type(self, name: str, metadata: Metadata | None) -> None:
         """A hook runs while the log waits: it takes note and returns. A type that was removed is proposed again."""
         if metadata is None:
+            self._learnt.pop(name, None)
             for shape in [shape for shape in list(self._agreed) if shape.name == name]:
                 self._agreed.pop(shape, None)
+
+
+def _adapted(definition: ObjectType, agreed: ObjectType | None) -> ObjectType:
+    if agreed is None:
+        return definition
+    fields = {name: agreed.fields.get(name, own) for name, own in definition.fields.items()}
+    return msgspec.structs.replace(definition, fields=fields, affinity_key=agreed.affinity_key)
 
 
 def _conversions(shape: Shape, definition: ObjectType) -> Mapping[str, Convert]:

@@ -78,8 +78,10 @@ def what(tmp_path: Path, unused_port: Callable[[], int]) -> Plan:
         kafka={},
         url=f"http://127.0.0.1:{api_port}",
         data=tmp_path / "data",
-        stages=((role("c1"), role("c2")), (role("projector", api_port),)),
         environment=dict(os.environ),
+        coordinator=role("c1"),
+        projector=role("projector", api_port),
+        stand_by=role("c2"),
         nodes=(role("n1", restarts=False), role("n2", restarts=False)),
     )
 
@@ -193,7 +195,7 @@ def test_a_dead_coordinator_comes_back_and_a_dead_node_does_not(what: Plan, term
 def test_a_start_that_fails_says_why_and_leaves_nothing(what: Plan, terminal: Terminal) -> None:
     """A role that ends before all is ready ends the start, with its own last line in the sentence."""
     complaint = Role("projector", "projector", (sys.executable, "-c", "raise SystemExit('the disk is full')"))
-    broken = msgspec.structs.replace(what, stages=(what.stages[0], (complaint,)))
+    broken = msgspec.structs.replace(what, projector=complaint)
     with pytest.raises(Unreachable, match=r"projector \(pid \d+\) ended with exit code 1; .*: the disk is full"):
         run_up(broken, None, terminal.say, terminal.stopping, topics=no_topics)
     assert set(ends(what)) <= {"c1", "c2"}
@@ -226,7 +228,7 @@ def test_a_port_in_use_is_found_before_anything_starts(
     what: Plan, terminal: Terminal, unused_port: Callable[[], int]
 ) -> None:
     """An API of somebody else must not pass for ours."""
-    with subprocess.Popen(what.stages[1][0].command, stdout=subprocess.PIPE) as other:
+    with subprocess.Popen(what.projector.command, stdout=subprocess.PIPE) as other:
         try:
             assert other.stdout is not None
             assert other.stdout.readline()
@@ -367,11 +369,12 @@ def test_children_read_the_settings_of_their_supervisor(tmp_path: Path) -> None:
 
 
 def test_the_plan_names_every_role(tmp_path: Path) -> None:
-    """Two coordinators and a projector; with the demo five nodes that load the rows that were given."""
+    """Two coordinators and a projector; with the demo five nodes of its cluster that load the rows that were given."""
     settings = load({"cluster.name": "demo"}, environ={}).settings
-    roles = [role for stage in plan(settings, tmp_path, {}).stages for role in stage]
-    assert [role.name for role in roles] == ["c1", "c2", "projector"]
-    assert roles[0].command == (sys.executable, "-m", "topolog", "run", "coordinator", "--instance", "c1")
-    nodes = plan(settings, tmp_path, {}, demo=True, rows=tmp_path / "rows.csv").nodes
-    assert [node.name for node in nodes] == ["n1", "n2", "n3", "n4", "n5"]
-    assert nodes[2].by_hand.endswith(f"topolog run demo-node n3 --data {tmp_path}/rows.csv")
+    what = plan(settings, tmp_path, {}, demo=True, rows=tmp_path / "rows.csv")
+    assert what.coordinator.command == (sys.executable, "-m", "topolog", "run", "coordinator", "--instance", "c1")
+    assert [what.stand_by.name, what.projector.name] == ["c2", "projector"]
+    assert [node.name for node in what.nodes] == ["n1", "n2", "n3", "n4", "n5"]
+    third = "topolog run demo-node n3 --set cluster.name=demo"
+    assert what.nodes[2].by_hand.endswith(f"{third} --data {tmp_path}/rows.csv")
+    assert plan(settings, tmp_path, {}).nodes == ()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from topolog.events.errors import BadInput
-from topolog.streams.local.stopping import PIPE_VARIABLE, Stopping, Told, stopping_when_told
+from topolog.streams.local.stopping import PIPE_VARIABLE, Stopping, Told, end_with_supervisor, stopping_when_told
 
 
 @pytest.fixture
@@ -37,6 +37,17 @@ def test_the_end_of_the_supervisor_is_heard(pipe: tuple[int, int]) -> None:
     with stopping_when_told({PIPE_VARIABLE: str(theirs)}) as stopping:
         assert not stopping.is_set()
         assert not os.get_inheritable(theirs), "it is not handed on to grandchildren"
+        os.close(ours)
+        assert stopping.wait(30)
+
+
+def test_a_program_with_its_own_handler_is_signalled(pipe: tuple[int, int]) -> None:
+    """A web server that knows SIGTERM alone ends with its supervisor too."""
+    theirs, ours = pipe
+    with stopping_when_told({}) as stopping:
+        end_with_supervisor({})
+        end_with_supervisor({PIPE_VARIABLE: str(theirs)})
+        assert not stopping.is_set()
         os.close(ours)
         assert stopping.wait(30)
 

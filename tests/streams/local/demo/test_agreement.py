@@ -106,6 +106,8 @@ def test_the_clusters_word_counts_in_a_conflict(node: ObedientNode, store: Store
         "clerk": "str",
     }
     assert node.agreed.fields["clerk"] == "String"
+    store.put(ORDER, {"id": 2, "price": 1.5})
+    assert node.asked == ["propose", "propose", "propose"], "what one conflict taught is not asked again"
     assert said == ["Order: field id is String in the cluster, long in our rows; we store what is agreed"]
 
 
