@@ -74,7 +74,8 @@ class DeclaredType(msgspec.Struct, frozen=True):
 
 
 class Joiner(msgspec.Struct, frozen=True):
-    """A process that wants to be a member. `exclusive`: it holds the lock on its node's data folder."""
+    """A process that wants to be a member. `exclusive`: it holds the lock on its node's data folder; `replaces` is the
+    member that it read of while it held it, so that a dead process's join that lands late replaces nobody."""
 
     node: str
     incarnation: int
@@ -84,6 +85,7 @@ class Joiner(msgspec.Struct, frozen=True):
     capabilities: tuple[str, ...]
     exclusive: bool
     types: tuple[DeclaredType, ...] = ()
+    replaces: int | None = None
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from topolog.events.errors import BadInput, HookFailed, LeftCluster, Refused, To
 from topolog.events.fold import Folded, Ignored
 from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.log import LogReader, LogWriter
-from topolog.events.membership import LeaveReason
+from topolog.events.membership import LeaveReason, NodeRow
 from topolog.events.requests import (
     REQUEST_BYTES_MAX,
     AnyRequest,
@@ -223,7 +223,9 @@ class Session:
         incarnation = Incarnation(self._chance())
         self.core.incarnate(incarnation)
         self._join = self.next_id()
-        joiner = msgspec.structs.replace(self._joiner, incarnation=incarnation)
+        row = self.core.state.get(NodeRow, self.core.node)
+        replaces = row.incarnation if row and row.is_member and self._joiner.exclusive else None
+        joiner = msgspec.structs.replace(self._joiner, incarnation=incarnation, replaces=replaces)
         assert self.core.log_id is not None
         self.send(JoinRequested(self._join, self.core.log_id, self.core.node, "", joiner))
 

@@ -1,0 +1,245 @@
+"""What must hold after every step, whatever has happened. Each rule has a name; a violation says which one broke.
+
+Every rule is judged from outside, by the true time and by the ledger's own reading of the log. Nothing a process says
+of itself is taken on trust but what it serves by: its lease, and how far it has applied the log.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from enum import Enum
+
+import msgspec
+
+from topolog.events import membership as m
+from topolog.events import metadata as md
+from topolog.events import requests as q
+from topolog.events.codec import CODEC
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
+from topolog.events.log import Entry
+from topolog.events.topics import Topic
+from topolog.streams.coordinator.core import Role
+from topolog.streams.node.core import Phase
+from topolog.streams.simulation.ledger import Ledger, Standing
+from topolog.streams.simulation.processes import TERMS, NodeProcess, Process
+from topolog.streams.simulation.timeline import DRIFT_PPM_MAX, NS_PER_MS
+from topolog.streams.simulation.world import World
+
+_SLOWEST = 1_000_000 - DRIFT_PPM_MAX
+_FASTEST = 1_000_000 + DRIFT_PPM_MAX
+FENCE_NS = TERMS.fence_ms * NS_PER_MS * 1_000_000 // _SLOWEST + 1
+"""The longest true time for which a lease can run, on the slowest clock."""
+
+_WAITED_NS = {
+    q.NodeKind.SERVER: (TERMS.fence_ms + TERMS.margin_ms) * NS_PER_MS * 1_000_000 // _FASTEST,
+    q.NodeKind.CLIENT: TERMS.fence_ms * NS_PER_MS * 1_000_000 // _FASTEST,
+}
+"""The shortest true time for which a coordinator can have waited for a lease, on the fastest clock."""
+
+
+class Rule(Enum):
+    ONE_FOLD = "readers at one position have one chain hash and one state, those of the ledger"
+    ONE_AUTHOR = "what is accepted of a term was written by the one coordinator that started it"
+    ONE_OUTCOME = "a request that reached the log has one outcome, for the content that came first"
+    VERSIONS = "versions rise by one, belong to one proposal, are accepted in order and only gain fields"
+    MEMBER_LEASE = "only members hold leases"
+    FRESH_LEASE = "who passes the lease check has applied all that was in the log a fence ago"
+    ANCHORED_LEASE = "a lease runs a fence from handing over a heartbeat whose echo its holder has read"
+    ACCEPTED = "what is accepted is applied by every server that holds a lease"
+    LEFT_IN_TIME = "a node leaves only when its lease is over: released, replaced or waited for"
+    NO_FALSE_REMOVAL = "a node that nothing has disturbed is not removed for silence"
+    RUNS_ON = "no process stops with an error that nobody asked for"
+    CONVERGES = "once the faults are over the cluster comes to rest"
+
+
+class Broken(Exception):
+    """A rule does not hold; the runner adds seed, step and history."""
+
+    def __init__(self, rule: Rule, detail: str) -> None:
+        super().__init__(rule, detail)
+        self.rule = rule
+        self.detail = detail
+
+
+class _Type(msgspec.Struct):
+    """A type as the rule about versions knows it."""
+
+    newest: int = 0
+    accepted: int = 0
+    fields: Mapping[str, str] = {}
+    proposed_at: dict[int, Position] = {}
+
+
+class Checks:
+    """Looks at a world after each of its steps; raises Broken."""
+
+    def __init__(self, world: World) -> None:
+        self.ledger = Ledger()
+        self.asked: dict[q.RequestId, bytes] = {}
+        self.answered: dict[q.RequestId, Standing] = {}
+        self.left: list[m.NodeLeft] = []
+        self._world = world
+        self._author = ""
+        self._types: dict[str, _Type] = {}
+        self._accepted_through = NOWHERE
+        self._deadlines: dict[NodeProcess, int] = {}
+
+    def look(self) -> None:
+        """Check all that the last step can have changed."""
+        for entry, author in self._world.broker.landed:
+            if entry.topic is Topic.DECISIONS:
+                for standing in self.ledger.read(entry, author, self._world.timeline.now_ns):
+                    self._judge(standing)
+            elif entry.topic is Topic.REQUESTS:
+                self._note_request(entry)
+        if self._world.turned is not None:
+            self._compare(self._world.turned)
+        stale = self.ledger.position_before(self._world.timeline.now_ns - FENCE_NS)
+        for node in self._world.nodes:
+            if node.is_server and node.holds_lease:
+                self._check_lease(node, stale)
+
+    def unrest(self) -> str:
+        """Why the cluster is not at rest yet; nothing if it is."""
+        world, state = self._world, self.ledger.state
+        roles = [each.driver.role for each in world.coordinators]
+        if roles.count(Role.LEADING) != 1 or roles.count(Role.FOLLOWING) != len(roles) - 1:
+            return ", ".join(each.describe() for each in world.coordinators)
+        for node in world.nodes:
+            row = state.get(m.NodeRow, node.name)
+            if node.session.core.phase is not Phase.MEMBER or (node.is_server and not node.holds_lease):
+                return node.describe()
+            if row is None or row.incarnation != node.session.core.incarnation:
+                return f"{node.name} is not the incarnation that is a member"
+        if absent := {row.node for row in m.members(state)}.symmetric_difference(node.name for node in world.nodes):
+            return f"membership is wrong about {sorted(absent)}"
+        if open_requests := self.asked.keys() - self.answered.keys():
+            return f"no outcome yet for {', '.join(sorted(map(str, open_requests)))}"
+        for kind in (md.ProposalRow, md.RemovalRow, m.WaitingJoinRow):
+            if count := state.count(kind):
+                return f"{count} rows of {kind.KIND} wait"
+        recent = self.ledger.position_before(world.timeline.now_ns - FENCE_NS)
+        behind = [process.describe() for process in world.processes if process.mark()[0] < recent]
+        return f"behind: {', '.join(behind)}" if behind else ""
+
+    def _note_request(self, entry: Entry) -> None:
+        request = CODEC.decode(entry.value)
+        assert isinstance(request, q.Request)
+        self.asked.setdefault(request.id, hashlib.blake2b(entry.value, digest_size=8).digest())
+
+    def _compare(self, process: Process) -> None:
+        """The reader's chain and state against the ledger's at the same position."""
+        position, chain, state = process.mark()
+        if position == NOWHERE:
+            return
+        known = self.ledger.marks.get(position)
+        if known is None:
+            raise Broken(Rule.ONE_FOLD, f"{process.describe()}: no set ends at position {position}")
+        if chain != known[0]:
+            raise Broken(Rule.ONE_FOLD, f"{process.describe()}: chain {chain.hex()}, the log has {known[0].hex()}")
+        if state is not None and state.hash() != known[1]:
+            raise Broken(Rule.ONE_FOLD, f"{process.describe()}: another state at position {position}")
+        if isinstance(process, NodeProcess):
+            self._check_anchor(process)
+
+    def _check_anchor(self, node: NodeProcess) -> None:
+        """A lease that has been prolonged rests on an echoed heartbeat, from the moment that was handed over."""
+        core = node.session.core
+        if core.lease.deadline_ns <= self._deadlines.get(node, -1):
+            return
+        self._deadlines[node] = core.lease.deadline_ns
+        echoes = self.ledger.echoed.get((core.node, core.incarnation), [])
+        read = [sequence for position, sequence in echoes if position <= core.applied.position]
+        anchors = [node.handed[core.incarnation, sequence] for sequence in read[-1:]]
+        if not anchors or core.lease.deadline_ns > anchors[0] + TERMS.fence_ms * NS_PER_MS:
+            raise Broken(Rule.ANCHORED_LEASE, f"{node.describe()}, which has read the echoes of {read[-3:]}")
+
+    def _check_lease(self, node: NodeProcess, stale: Position) -> None:
+        """A server that may answer now."""
+        core = node.session.core
+        row = self.ledger.state.get(m.NodeRow, core.node)
+        if row is None or not row.is_member or row.incarnation != core.incarnation:
+            raise Broken(Rule.MEMBER_LEASE, node.describe())
+        if core.applied.position < stale:
+            raise Broken(Rule.FRESH_LEASE, f"{node.describe()}; the log had {stale} a fence ago")
+        if core.applied.position < self._accepted_through:
+            raise Broken(Rule.ACCEPTED, f"{node.describe()}; all up to {self._accepted_through} is accepted")
+
+    def _judge(self, standing: Standing) -> None:
+        """One decision that has come to stand in the log."""
+        event = standing.event
+        self._world.note(f"position {standing.place.position}: {standing.author} {_brief(event)}")
+        if standing.stamp.sequence == 0:
+            self._author = standing.author
+        if standing.author != self._author:
+            raise Broken(Rule.ONE_AUTHOR, f"{standing.author} continues a term of {self._author}")
+        self._check_outcome(standing)
+        match event:
+            case m.NodeLeft():
+                self._check_left(event)
+            case md.MetadataUpdateProposed():
+                self._check_proposed(event, standing.place.position)
+            case md.MetadataUpdateAccepted():
+                self._check_accepted(event)
+            case md.MetadataRemoveProposed():
+                known = self._types[event.type_name]
+                known.proposed_at[0] = standing.place.position
+                _require(event.version == known.newest == known.accepted, event)
+            case md.MetadataRemoveAccepted():
+                self._check_removed(event)
+
+    def _check_outcome(self, standing: Standing) -> None:
+        ref = getattr(standing.event, "request", None)
+        if ref is None:
+            return
+        request = q.RequestId(ref.requester, ref.sequence)
+        if request in self.answered:
+            raise Broken(Rule.ONE_OUTCOME, f"{request} again at position {standing.place.position}")
+        if self.asked.get(request) != ref.digest:
+            raise Broken(Rule.ONE_OUTCOME, f"{request} is answered, which was not asked with this content")
+        self.answered[request] = standing
+
+    def _check_left(self, left: m.NodeLeft) -> None:
+        self.left.append(left)
+        node, incarnation = NodeId(left.node), Incarnation(left.incarnation)
+        if self._world.has_released(incarnation) or left.reason is m.LeaveReason.REPLACED:
+            return
+        running = [each for each in self._world.nodes if each.session.core.incarnation == incarnation]
+        if left.reason is m.LeaveReason.FENCED and not all(each.disturbed for each in running):
+            raise Broken(Rule.NO_FALSE_REMOVAL, running[0].describe())
+        row = self.ledger.state.get(m.NodeRow, node)
+        assert row is not None
+        waited_ns = self._world.timeline.now_ns - self.ledger.renewed_ns[node, incarnation]
+        if waited_ns < _WAITED_NS[row.kind]:
+            raise Broken(Rule.LEFT_IN_TIME, f"{node}, {waited_ns / 1e6:.1f} ms after its last renewal")
+
+    def _check_proposed(self, event: md.MetadataUpdateProposed, position: Position) -> None:
+        known = self._types.setdefault(event.type_name, _Type(proposed_at={}))
+        _require(event.version == known.newest + 1, event)
+        _require(known.fields.items() <= event.definition.fields.items(), event)
+        known.newest, known.fields = event.version, event.definition.fields
+        known.proposed_at[event.version] = position
+
+    def _check_accepted(self, event: md.MetadataUpdateAccepted) -> None:
+        known = self._types[event.type_name]
+        _require(known.accepted < event.version <= known.newest, event)
+        known.accepted = event.version
+        self._accepted_through = max(self._accepted_through, known.proposed_at[event.version])
+
+    def _check_removed(self, event: md.MetadataRemoveAccepted) -> None:
+        known = self._types[event.type_name]
+        _require(event.floor == known.newest == known.accepted, event)
+        known.fields = {}
+        self._accepted_through = max(self._accepted_through, known.proposed_at.pop(0))
+
+
+def _require(holds: bool, event: md.MetadataEvent) -> None:
+    if not holds:
+        raise Broken(Rule.VERSIONS, _brief(event))
+
+
+def _brief(event: object) -> str:
+    """A decision in one line of history."""
+    text = str(event)
+    if isinstance(event, m.LeasesRenewed):
+        text = f"LeasesRenewed({dict(m.unpack_renewals(event.renewals))})"
+    return text if len(text) < 180 else f"{text[:177]}..."

@@ -1,0 +1,228 @@
+"""What befalls the world, and what is asked of it, drawn from the seed within a budget.
+
+The plan is drawn before the run and is plain data: a run can be repeated with a shorter one. Each seed leaves some
+sorts of acts out altogether: many defects show only where nothing else distracts.
+"""
+
+import random
+from collections.abc import Sequence
+from enum import Enum
+
+import msgspec
+
+from topolog.events import requests as q
+from topolog.events.codec import CODEC
+from topolog.events.object_types import ObjectType
+from topolog.events.topics import Topic
+from topolog.streams.node.core import Phase
+from topolog.streams.simulation.network import Fate
+from topolog.streams.simulation.processes import TERMS, NodeProcess, Process
+from topolog.streams.simulation.world import World
+
+_DURATION_MS = (20.0, 3.0 * TERMS.fence_ms)
+_KEPT_SHARE = 0.6
+"""Share of the sorts of faults that one seed uses."""
+
+
+class Faults(msgspec.Struct, frozen=True):
+    """How many acts of each sort a run has at most."""
+
+    crashes: int = 4
+    pauses: int = 4
+    suspends: int = 2
+    cuts: int = 4
+    losses: int = 4
+    slow_reads: int = 2
+    usurpers: int = 3
+    retirements: int = 2
+    twins: int = 1
+    leaves: int = 2
+    node_removals: int = 2
+    type_removals: int = 4
+    repeats: int = 6
+    proposals: int = 25
+
+    @classmethod
+    def calm(cls) -> "Faults":
+        """Nothing goes wrong: work only, on a network and clocks as they are."""
+        return msgspec.structs.replace(cls(**dict.fromkeys(cls.__struct_fields__, 0)), repeats=6, proposals=25)
+
+
+class Kind(Enum):
+    """The sorts of acts, by the field of `Faults` that is their budget."""
+
+    CRASH = "crashes"
+    PAUSE = "pauses"
+    SUSPEND = "suspends"
+    CUT = "cuts"
+    LOSE = "losses"
+    SLOW = "slow_reads"
+    USURP = "usurpers"
+    RETIRE = "retirements"
+    TWIN = "twins"
+    LEAVE = "leaves"
+    REMOVE_NODE = "node_removals"
+    REMOVE_TYPE = "type_removals"
+    REPEAT = "repeats"
+    PROPOSE = "proposals"
+
+
+_WORK = (Kind.REPEAT, Kind.PROPOSE)
+
+
+class Act(msgspec.Struct, frozen=True):
+    """One thing that happens before the step `at_step`; `draw` decides whom it meets and how."""
+
+    at_step: int
+    kind: Kind
+    duration_ms: float
+    draw: int
+
+
+def plan(chance: random.Random, budget: Faults, steps: int) -> list[Act]:
+    """The acts of one run, in order."""
+    acts = []
+    for kind in Kind:
+        most = getattr(budget, kind.value)
+        if kind in _WORK or chance.random() < _KEPT_SHARE:
+            for _ in range(chance.randint(0, most)):
+                duration_ms = _DURATION_MS[0] + chance.random() ** 2 * (_DURATION_MS[1] - _DURATION_MS[0])
+                acts.append(Act(chance.randrange(steps), kind, duration_ms, chance.getrandbits(32)))
+    return sorted(acts, key=lambda act: act.at_step)
+
+
+def perform(world: World, act: Act) -> None:
+    """Let the act happen now, as far as there is anybody it can happen to."""
+    draw = random.Random(act.draw)
+    match act.kind:
+        case Kind.CRASH | Kind.PAUSE | Kind.SUSPEND | Kind.CUT | Kind.LOSE | Kind.SLOW:
+            if world.processes:
+                process = draw.choice(world.processes)
+                process.disturbed = True
+                world.note(f"{act.kind.name} {process.describe()}, {act.duration_ms:.0f} ms")
+                _strike(world, process, act, draw)
+        case Kind.USURP | Kind.RETIRE:
+            _depose(world, act, draw)
+        case Kind.LEAVE:
+            if world.nodes:
+                draw.choice(world.nodes).leave()
+        case Kind.TWIN:
+            _double(world, act, draw)
+        case Kind.REMOVE_NODE | Kind.REMOVE_TYPE | Kind.REPEAT | Kind.PROPOSE:
+            _ask(world, act, draw)
+
+
+def _strike(world: World, process: Process, act: Act, draw: random.Random) -> None:
+    match act.kind:
+        case Kind.CRASH:
+            world.kill(process, act.duration_ms, late=draw.random() < 0.3)
+        case Kind.PAUSE:
+            world.pause(process, act.duration_ms)
+        case Kind.SUSPEND:
+            world.suspend(process, act.duration_ms)
+        case Kind.CUT:
+            reads, sends = draw.choice(((True, True), (True, False), (False, True)))
+            world.cut(process, act.duration_ms, reads=reads, sends=sends, loses=draw.random() < 0.5)
+        case Kind.LOSE:
+            fates = draw.choices([Fate.LOST, Fate.TWICE, Fate.DOUBTED, Fate.LATE, Fate.LANDS], k=draw.randint(1, 6))
+            process.link.fates.extend(fates)
+        case Kind.SLOW:
+            world.slow_down(process, act.duration_ms, draw.randint(50, 1_500), draw.randint(1, 8))
+
+
+def _depose(world: World, act: Act, draw: random.Random) -> None:
+    """Two leaders at once, or none for a moment."""
+    if not world.coordinators:
+        return
+    coordinator = draw.choice(world.coordinators)
+    world.note(f"{act.kind.name} {coordinator.describe()}")
+    if act.kind is Kind.USURP:
+        world.usurp(coordinator)
+    else:
+        for each in world.coordinators:
+            world.retire(each)
+
+
+def _double(world: World, act: Act, draw: random.Random) -> None:
+    """A node's process is stopped and another one of the same node started elsewhere; then the first goes on."""
+    movable = [node for node in world.nodes if not node.joiner.exclusive]
+    if not movable:
+        return
+    node = draw.choice(movable)
+    world.note(f"TWIN of {node.describe()}")
+    world.pause(node, act.duration_ms)
+    world.start_node(node.name)
+    for each in world.nodes:
+        each.disturbed |= each.name == node.name
+
+
+def _ask(world: World, act: Act, draw: random.Random) -> None:
+    match act.kind:
+        case Kind.REMOVE_NODE | Kind.REMOVE_TYPE:
+            _remove(world, act, draw)
+        case Kind.REPEAT:
+            _repeat(world, draw)
+        case Kind.PROPOSE:
+            for _ in range(draw.choice((1, 1, 2, 4))):
+                _propose(world, draw)
+
+
+def _remove(world: World, act: Act, draw: random.Random) -> None:
+    log_id = _log_id(world)
+    if log_id is None:
+        return
+    request_id = world.operator.next_id()
+    if act.kind is Kind.REMOVE_NODE:
+        world.operator.send(q.NodeRemovalRequested(request_id, log_id, "op", "drill", draw.choice(world.node_names)))
+    else:
+        world.operator.send(q.TypeRemovalRequested(request_id, log_id, "op", "drill", f"T{draw.randrange(3)}"))
+
+
+def _repeat(world: World, draw: random.Random) -> None:
+    """An earlier request comes again, byte for byte, or with other content under its id."""
+    entries = world.broker.log.entries(Topic.REQUESTS)
+    if not entries:
+        return
+    entry = draw.choice(entries)
+    request = CODEC.decode(entry.value)
+    assert isinstance(request, q.Request)
+    if draw.random() < 0.2:
+        request = msgspec.structs.replace(request, reason="another content")
+    world.operator.send(request)
+
+
+def _propose(world: World, draw: random.Random) -> None:
+    """A few fields for one of three types: mostly agreeing, sometimes contradicting, sometimes of a stale process."""
+    log_id = _log_id(world)
+    if log_id is None:
+        return
+    names = draw.sample(range(8), k=draw.randint(1, 3))
+    fields = {f"f{name}": "long" if draw.random() < 0.9 else "String" for name in names}
+    definition = ObjectType(f"T{draw.randrange(3)}", fields)
+    based_on = draw.choice((0, 0, 0, 1, 2))
+    members = [node for node in world.nodes if node.session.core.phase is Phase.MEMBER and not world.is_paused(node)]
+    if not members or draw.random() < 0.2:
+        world.operator.send(q.UpdateRequested(world.operator.next_id(), log_id, "op", "", definition, based_on))
+        return
+    _send_as(draw.choice(members), definition, based_on, stale=draw.random() < 0.1)
+
+
+def _send_as(node: NodeProcess, definition: ObjectType, based_on: int, *, stale: bool) -> None:
+    session = node.session
+    log_id = session.core.log_id
+    assert log_id is not None
+    incarnation = session.core.incarnation ^ stale
+    session.send(
+        q.UpdateRequested(session.next_id(), log_id, node.name, "", definition, based_on, node.name, incarnation)
+    )
+
+
+def _log_id(world: World) -> bytes | None:
+    """The log's identity, if any node knows it by now."""
+    return next((node.session.core.log_id for node in world.nodes if node.session.core.log_id), None)
+
+
+def describe(acts: Sequence[Act]) -> str:
+    """How often each sort of act stands in a plan: `2 crashes, 1 pauses`."""
+    counts = {kind: sum(act.kind is kind for act in acts) for kind in Kind}
+    return ", ".join(f"{count} {kind.value}" for kind, count in counts.items() if count)

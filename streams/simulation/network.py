@@ -1,0 +1,208 @@
+"""Between a process and the log: what is read late, what is sent late, what is lost, and what lands after all.
+
+`Reader` and `Writer` are a `LogReader` and a `LogWriter` for the real cores. They keep what a broker promises (one
+order per partition, the order of one writer per topic while nothing is lost) and nothing more: other writers overtake,
+a send may fail for good, or seem to, or land twice, or land long after its writer has been deposed or has died.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from enum import Enum
+from functools import partial
+
+import msgspec
+
+from topolog.events.ids import Offset
+from topolog.events.log import Entry, Headers, InMemoryLog, OnDelivery, Partition
+from topolog.events.topics import Topic
+from topolog.streams.simulation.timeline import Timeline
+
+LATE_MS = 2_000
+"""A late send lands within this time: two fences of the simulated cluster."""
+
+_SEND_MS = (1.0, 30.0)
+_LAG_MS = 20
+_BATCH_MAX = 200
+
+
+class Fate(Enum):
+    """What becomes of one send; a writer is told the truth about it only where it LANDS, is LOST or lands TWICE."""
+
+    LANDS = "lands"
+    LOST = "is lost"
+    TWICE = "lands twice"
+    DOUBTED = "lands and is reported lost"
+    LATE = "is reported lost and lands late"
+
+
+class Send(msgspec.Struct, frozen=True):
+    """One record on its way; `author` is the process life that sent it."""
+
+    author: str
+    topic: Topic
+    key: str
+    value: bytes
+    headers: Headers
+    on_delivery: OnDelivery | None
+    fate: Fate
+
+
+class Broker:
+    """The log, and who appended what to it since it was last looked at."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.log = InMemoryLog(timeline.wall_ms)
+        self.landed: list[tuple[Entry, str]] = []
+
+    def put(self, send: Send) -> None:
+        self.landed.append((self.log.put(send.topic, send.key, send.value, send.headers), send.author))
+
+
+class Link:
+    """The state of one process's connection to the log; faults change it. `fates` are those of its next sends."""
+
+    def __init__(self) -> None:
+        self.reads_cut = False
+        self.sends_cut = False
+        self.lag_ms = _LAG_MS
+        self.batch_max = _BATCH_MAX
+        self.fates: deque[Fate] = deque()
+
+    def slow_down(self, lag_ms: int, batch_max: int) -> None:
+        self.lag_ms, self.batch_max = lag_ms, batch_max
+
+    def recover(self) -> None:
+        self.reads_cut = False
+        self.slow_down(_LAG_MS, _BATCH_MAX)
+        self.fates.clear()
+
+
+class Reader:
+    """Reads with a lag, in batches, partitions in any order. Cut off, it reads nothing and trusts what it saw last."""
+
+    def __init__(self, timeline: Timeline, broker: Broker, link: Link) -> None:
+        self._timeline = timeline
+        self._log = broker.log
+        self._link = link
+        self._next: dict[Partition, int] = {}
+        self._seen_end: dict[Partition, int] = {}
+
+    def assign(self, starts: Mapping[Partition, Offset | None]) -> None:
+        self._next = {partition: offset or 0 for partition, offset in starts.items()}
+        self._seen_end = {}
+
+    def poll(self, timeout_s: float) -> list[Entry]:
+        if self._link.reads_cut:
+            return []
+        chance = self._timeline.chance
+        visible_ms = self._timeline.wall_ms() - chance.randrange(self._link.lag_ms)
+        partitions = list(self._next)
+        if len(partitions) > 1:
+            turn = chance.randrange(len(partitions))
+            partitions = partitions[turn:] + partitions[:turn]
+        found: list[Entry] = []
+        for partition in partitions:
+            found += self._take(partition, visible_ms, self._link.batch_max - len(found))
+        return found
+
+    def at_end(self, topic: Topic) -> bool:
+        assigned = [partition for partition in self._next if partition[0] is topic]
+        return bool(assigned) and all(self._next[each] >= self._seen_end.get(each, 1 << 62) for each in assigned)
+
+    def hears(self, topic: Topic) -> bool:
+        return (
+            not self._link.reads_cut
+            and self.at_end(topic)
+            and all(at == len(self._log.entries(*each)) for each, at in self._next.items() if each[0] is topic)
+        )
+
+    def close(self) -> None:
+        self._next = {}
+
+    def _take(self, partition: Partition, visible_ms: int, room: int) -> list[Entry]:
+        entries, start = self._log.entries(*partition), self._next[partition]
+        end = len(entries)
+        while end > start and entries[end - 1].appended_at_ms > visible_ms:
+            end -= 1
+        self._seen_end[partition] = end
+        taken = list(entries[start : min(end, start + room)])
+        self._next[partition] = start + len(taken)
+        return taken
+
+
+class Writer:
+    """Sends that are under way for a while, or held while the link is cut. `author` names this process life."""
+
+    def __init__(self, author: str, timeline: Timeline, broker: Broker, link: Link) -> None:
+        self._author = author
+        self._timeline = timeline
+        self._broker = broker
+        self._link = link
+        self._under_way: dict[Topic, deque[Send]] = {topic: deque() for topic in Topic}
+        self._held: list[Topic] = []
+        self._answers: deque[tuple[OnDelivery, str | None]] = deque()
+
+    def append(
+        self, topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None
+    ) -> None:
+        fate = self._link.fates.popleft() if self._link.fates else Fate.LANDS
+        self._under_way[topic].append(Send(self._author, topic, key, value, headers, on_delivery, fate))
+        self._timeline.after(self._timeline.between(*_SEND_MS), partial(self._arrive, topic))
+
+    def serve(self) -> None:
+        while self._answers:
+            on_delivery, error = self._answers.popleft()
+            on_delivery(error)
+
+    def flush(self, timeout_s: float) -> int:
+        self.serve()
+        return sum(map(len, self._under_way.values()))
+
+    def close(self) -> None:
+        """Nothing more is sent; what is under way still lands."""
+
+    def release(self) -> None:
+        """The link is whole again: what was held goes on its way."""
+        self._link.sends_cut = False
+        held, self._held = self._held, []
+        for topic in held:
+            self._timeline.after(self._timeline.between(*_SEND_MS), partial(self._arrive, topic))
+
+    def give_up(self) -> None:
+        """Some of the oldest sends have been under way for too long: they fail for good."""
+        for under_way in self._under_way.values():
+            for _ in range(self._timeline.chance.randint(0, len(under_way))):
+                self._answer(under_way.popleft(), "timed out")
+
+    def die(self) -> None:
+        """The process has died: the kernel still sends the first of what it had, the rest never was."""
+        for under_way in self._under_way.values():
+            for _ in range(self._timeline.chance.randint(0, len(under_way))):
+                under_way.pop()
+
+    def _arrive(self, topic: Topic) -> None:
+        """The oldest send of the topic reaches the log, unless the link is cut or it is gone."""
+        if self._link.sends_cut:
+            self._held.append(topic)
+        elif self._under_way[topic]:
+            self._land(self._under_way[topic].popleft())
+
+    def _land(self, send: Send) -> None:
+        later = partial(self._broker.put, send)
+        match send.fate:
+            case Fate.LANDS:
+                self._broker.put(send)
+            case Fate.TWICE:
+                self._broker.put(send)
+                self._timeline.after(self._timeline.between(0, LATE_MS), later)
+            case Fate.DOUBTED:
+                self._broker.put(send)
+            case Fate.LATE:
+                self._timeline.after(self._timeline.between(0, LATE_MS), later)
+            case Fate.LOST:
+                pass
+        self._answer(send, None if send.fate in (Fate.LANDS, Fate.TWICE) else "lost")
+
+    def _answer(self, send: Send, error: str | None) -> None:
+        if send.on_delivery:
+            self._answers.append((send.on_delivery, error))

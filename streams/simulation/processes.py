@@ -1,0 +1,165 @@
+"""The processes of a simulated cluster: the real coordinator and node, and a plain fold in place of the projector.
+
+A process is one life. It is given turns; in between it can be paused, suspended with its machine or killed, without a
+word to the code inside it.
+"""
+
+from collections.abc import Callable
+
+from topolog.events.codec import CODEC
+from topolog.events.errors import LeftCluster, Refused
+from topolog.events.fold import Fold
+from topolog.events.ids import Incarnation, Offset, Position
+from topolog.events.log import Headers, OnDelivery
+from topolog.events.membership import Heartbeat
+from topolog.events.requests import Joiner, NodeKind
+from topolog.events.state import State
+from topolog.events.topics import Topic
+from topolog.streams.coordinator.core import Role
+from topolog.streams.coordinator.driver import Driver, LeaseTerms
+from topolog.streams.node.core import Phase
+from topolog.streams.node.session import Session
+from topolog.streams.simulation.network import Broker, Link, Reader, Writer
+from topolog.streams.simulation.timeline import DriftingClock, Timeline
+
+CLUSTER = "simulated"
+TERMS = LeaseTerms(fence_ms=1_000, margin_ms=10, heartbeat_ms=200)
+"""Short, so that many fences fit a run. The margin pays for ±500 ppm over a fence and for little else, so that no rule
+can live off a generous one."""
+
+Mark = tuple[Position, bytes, State | None]
+"""A reader's position, its chain hash there, and its state if that stands at this very position."""
+
+
+class Process:
+    """One life of one process on one machine. `disturbed`: a fault has touched it."""
+
+    def __init__(self, name: str, timeline: Timeline, broker: Broker, clock: DriftingClock | None = None) -> None:
+        self.name = name
+        self.alive = True
+        self.disturbed = False
+        self.paused_until_ns = 0
+        self.clock = clock or DriftingClock(timeline)
+        self.link = Link()
+        self.reader = Reader(timeline, broker, self.link)
+        self.writer = Writer(name, timeline, broker, self.link)
+
+    def turn(self) -> bool:
+        """Do what is to be done now; False if the process has ended by itself."""
+        raise NotImplementedError
+
+    def mark(self) -> Mark:
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        raise NotImplementedError
+
+
+class CoordinatorProcess(Process):
+    """A real coordinator. One that has retired has ended."""
+
+    def __init__(self, name: str, timeline: Timeline, broker: Broker, clock: DriftingClock | None = None) -> None:
+        super().__init__(name, timeline, broker, clock)
+        self.driver = Driver(self.reader, self.writer, self.clock, CLUSTER, name, terms=TERMS, chance=timeline.chance)
+
+    def turn(self) -> bool:
+        self.driver.step(0.0)
+        return self.driver.role is not Role.RETIRED
+
+    def mark(self) -> Mark:
+        core = self.driver.core
+        return core.confirmed.position, core.confirmed.chain, None if core.unread else core.state
+
+    def describe(self) -> str:
+        return f"{self.name} {self.driver.role.value} in term {self.driver.core.confirmed.term}"
+
+
+class NodeProcess(Process):
+    """A real node. One that is refused, is removed or leaves has ended, and whoever runs it starts it again.
+
+    `handed` is when, on the node's own clock, each heartbeat was handed over: seen from outside, not from its lease.
+    """
+
+    def __init__(
+        self, name: str, joiner: Joiner, timeline: Timeline, broker: Broker, clock: DriftingClock | None = None
+    ) -> None:
+        super().__init__(name, timeline, broker, clock)
+        self.joiner = joiner
+        self.handed: dict[tuple[Incarnation, int], int] = {}
+        self.released: set[Incarnation] = set()
+        self._leaving = False
+        writer = _Overheard(self.writer, self._note_heartbeat)
+        self.session = Session(self.reader, writer, self.clock, joiner, chance=lambda: timeline.chance.getrandbits(63))
+
+    @property
+    def is_server(self) -> bool:
+        return self.joiner.kind is NodeKind.SERVER
+
+    @property
+    def holds_lease(self) -> bool:
+        return self.session.core.lease.is_valid(self.clock.boottime_ns())
+
+    def turn(self) -> bool:
+        try:
+            self.session.step(0.0)
+            self.session.beat_if_due()
+        except (LeftCluster, Refused):
+            return False
+        return not (self._leaving and self.session.core.phase is Phase.GONE)
+
+    def leave(self) -> None:
+        """What a service does that stops in order."""
+        if self.session.core.phase is Phase.MEMBER:
+            self._leaving = True
+            self.session.close()
+
+    def mark(self) -> Mark:
+        core = self.session.core
+        return core.applied.position, core.applied.chain, core.state
+
+    def describe(self) -> str:
+        core = self.session.core
+        lease = "with" if self.holds_lease else "without"
+        return f"{self.name} {core.phase.value} {lease} a lease at position {core.applied.position}"
+
+    def _note_heartbeat(self, heartbeat: Heartbeat) -> None:
+        self.handed[heartbeat.incarnation, heartbeat.sequence] = self.clock.boottime_ns()
+        if heartbeat.release:
+            self.released.add(heartbeat.incarnation)
+
+
+class ProjectorProcess(Process):
+    """Reads the log and folds it, as every projection does."""
+
+    def __init__(self, name: str, timeline: Timeline, broker: Broker, clock: DriftingClock | None = None) -> None:
+        super().__init__(name, timeline, broker, clock)
+        self._fold = Fold()
+        self.reader.assign({(Topic.DECISIONS, 0): Offset(0)})
+
+    def turn(self) -> bool:
+        for entry in self.reader.poll(0.0):
+            self._fold.read(entry.stamp, entry.value)
+        return True
+
+    def mark(self) -> Mark:
+        return self._fold.header.position, self._fold.header.chain, self._fold.state
+
+    def describe(self) -> str:
+        return f"{self.name} at position {self._fold.header.position}"
+
+
+class _Overheard:
+    """A node's writer, listened to: what it hands over, and when, is a fact that no lease can talk away."""
+
+    def __init__(self, writer: Writer, hear: Callable[[Heartbeat], None]) -> None:
+        self._writer = writer
+        self._hear = hear
+        self.serve, self.flush, self.close = writer.serve, writer.flush, writer.close
+
+    def append(
+        self, topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None
+    ) -> None:
+        heartbeat = CODEC.decode(value) if topic is Topic.HEARTBEATS else None
+        if isinstance(heartbeat, Heartbeat):
+            self._hear(heartbeat)
+        self._writer.append(topic, key, value, headers, on_delivery)

@@ -1,0 +1,70 @@
+"""What the simulation has found, each as the smallest schedule that showed it."""
+
+import random
+
+from topolog.events.log import InMemoryLog, InMemoryWriter
+from topolog.events.membership import NodeRow
+from topolog.events.requests import Joiner, NodeKind
+from topolog.streams.clock import ManualClock
+from topolog.streams.coordinator.driver import Driver, LeaseTerms
+from topolog.streams.node.core import Phase
+from topolog.streams.node.session import Session
+
+LOCKED = Joiner("n1", 0, NodeKind.SERVER, "", {}, ("fencing",), exclusive=True)
+
+
+class Cluster:
+    """One coordinator and whatever nodes a schedule starts, stepped by hand."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.chance = random.Random(1)
+        self.log = InMemoryLog(self.clock.wall_ms)
+        self.driver = Driver(
+            self.log.reader(),
+            self.log.writer(),
+            self.clock,
+            "demo",
+            "c1",
+            terms=LeaseTerms(1_000, 10, 200),
+            chance=self.chance,
+        )
+        self.run()
+
+    def node(self, writer: InMemoryWriter | None = None) -> Session:
+        writer = writer or self.log.writer()
+        return Session(self.log.reader(), writer, self.clock, LOCKED, chance=lambda: self.chance.getrandbits(63))
+
+    def run(self, *nodes: Session, turns: int = 10) -> None:
+        for _ in range(turns):
+            self.clock.advance(20)
+            self.driver.step(0)
+            for node in nodes:
+                node.step(0)
+                node.beat_if_due()
+
+
+def test_a_join_that_lands_after_its_process_died_replaces_nobody() -> None:
+    """The lock was held when the join was sent; it proves nothing about a process that came later."""
+    cluster = Cluster()
+    held = cluster.log.writer(prompt=False)
+    cluster.run(cluster.node(held))
+    assert held.in_flight
+    restarted = cluster.node()
+    cluster.run(restarted)
+    assert restarted.core.lease.is_valid(cluster.clock.boottime_ns())
+    held.land()
+    cluster.run(restarted)
+    row = restarted.core.state.get(NodeRow, "n1")
+    assert row is not None
+    assert row.incarnation == restarted.core.incarnation
+    assert restarted.core.phase is Phase.MEMBER
+
+
+def test_a_restart_that_holds_the_lock_replaces_its_former_life_at_once() -> None:
+    """The lock proves the member that its holder read of dead, so nobody waits for that lease."""
+    cluster = Cluster()
+    cluster.run(cluster.node())
+    restarted = cluster.node()
+    cluster.run(restarted)
+    assert restarted.core.lease.is_valid(cluster.clock.boottime_ns())
