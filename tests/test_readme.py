@@ -1,0 +1,179 @@
+"""The README's tour, run as it stands: each command of its console blocks, its output compared line by line.
+
+What differs from run to run (positions, times, ids, which of the five nodes) is masked on both sides, and a line `…`
+stands for any number of lines. TOPOLOG_WRITE_README=1 puts the real output into the README instead, for review.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parent.parent / "README.md"
+BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
+PATIENCE_S = 120.0
+SHOWN_LINES_MAX = 14
+MASKS = (
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?"), "TIME"),
+    (re.compile(r"\b[0-9a-f]{32}\b"), "LOG"),
+    (re.compile(r"\b(api|n\d)-[0-9a-f]{8}\b"), "REQUESTER"),
+    (re.compile(r"http://127\.0\.0\.1:\d+"), "URL"),
+    (re.compile(r"\b(n[1-5], )*n[1-5]\b"), "NODE"),
+    (re.compile(r"\b(decimal|double)\b"), "decimal or double, as who came first has it"),
+    (re.compile(r"\b(c1|c2)\b"), "COORDINATOR"),
+    (re.compile(r"heartbeats/\d"), "heartbeats/N"),
+    (re.compile(r"\d+ (ms|s) old"), "AGE old"),
+    (re.compile(r"-?\b\d+\b"), "N"),
+    (re.compile(r"\s+"), " "),
+)
+
+
+def masked(line: str) -> str:
+    for pattern, mask in MASKS:
+        line = pattern.sub(mask, line)
+    return line.strip()
+
+
+class Shell:
+    """A second terminal: `topolog` on the PATH, a folder of its own."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self._folder = folder
+        self._environment = environment
+
+    def run(self, command: str) -> list[str]:
+        """What the command prints, both streams in the order of a terminal."""
+        done = subprocess.run(
+            ["bash", "-c", command],
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=self._folder,
+            env=self._environment,
+            timeout=PATIENCE_S,
+        )
+        return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory, unused_port: Callable[[], int]) -> Iterator[Shell]:
+    """`topolog up --demo` with an empty home, and a terminal beside it; all types of the demo are agreed."""
+    folder = tmp_path_factory.mktemp("tour")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("TOPOLOG_")}
+    environment |= {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "XDG_DATA_HOME": str(folder / "data"),
+        "TOPOLOG_BROKER__PORT": str(unused_port()),
+        "TOPOLOG_API__PORT": str(unused_port()),
+        "COLUMNS": "120",
+        "NO_COLOR": "1",
+    }
+    up = subprocess.Popen(
+        ["topolog", "up", "--demo"], stderr=subprocess.PIPE, text=True, env=environment, cwd=folder, process_group=0
+    )
+    said: list[str] = []
+    is_up = threading.Event()
+
+    def listen() -> None:
+        assert up.stderr is not None
+        for line in up.stderr:
+            said.append(line)
+            if line.startswith("topolog is up"):
+                is_up.set()
+        is_up.set()
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    try:
+        assert is_up.wait(PATIENCE_S)
+        assert any(line.startswith("topolog is up") for line in said), "".join(said)
+        shell = Shell(folder, environment)
+        _await_rows(shell)
+        yield shell
+    finally:
+        up.send_signal(signal.SIGINT)
+        code = up.wait(60)
+        listener.join(10)
+        assert up.stderr is not None
+        up.stderr.close()
+    assert code == 0, "".join(said)
+
+
+def _await_rows(shell: Shell) -> None:
+    """All five nodes are members and their six types are agreed."""
+    pause = threading.Event()
+    for _ in range(int(PATIENCE_S)):
+        nodes = [line for line in shell.run("topolog get nodes -o name") if line.startswith("node/")]
+        types = [line for line in shell.run("topolog get types -o name") if line.startswith("type/")]
+        if len(nodes) == 5 and len(types) >= 6:
+            return
+        pause.wait(1.0)
+    raise AssertionError(f"the demo has {nodes} and {types} after {PATIENCE_S:g} s")
+
+
+def _steps(block: str) -> list[tuple[str, list[str]]]:
+    """(command, expected lines) pairs of one console block."""
+    steps: list[tuple[str, list[str]]] = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            steps.append((line[2:], []))
+        else:
+            steps[-1][1].append(line)
+    return steps
+
+
+def _tour() -> list[str]:
+    """The console blocks after the one that starts everything."""
+    return [block for block in BLOCK.findall(README.read_text()) if "topolog up" not in block]
+
+
+def test_the_tour_of_the_readme_is_what_happens(demo: Shell) -> None:
+    """Each command prints what the README shows, but for what differs from run to run."""
+    if os.environ.get("TOPOLOG_WRITE_README"):
+        _write_anew(demo)
+        return
+    for block in _tour():
+        for command, expected in _steps(block):
+            printed = demo.run(command)
+            assert _is_shown(expected, printed), f"$ {command}\nREADME: {expected}\nprinted: {printed}"
+
+
+def test_a_command_that_prints_something_else_would_be_noticed() -> None:
+    """The comparison can fail: another word, a missing line, a line too many."""
+    assert _is_shown(["a 1", "b"], ["b", "a 2"])
+    assert not _is_shown(["a 1", "b"], ["a 1", "c"])
+    assert not _is_shown(["a 1", "b"], ["a 1"])
+    assert not _is_shown(["a 1"], ["a 1", "b"])
+    assert _is_shown(["a 1", "…"], ["a 1", "b", "c"])
+    assert not _is_shown(["x", "…"], ["a 1", "b", "c"])
+
+
+def _is_shown(expected: list[str], printed: list[str]) -> bool:
+    """Whether the masked lines agree, whatever their order: lists are in the order of joining, which differs."""
+    rest = sorted(map(masked, printed))
+    wanted = sorted(masked(line) for line in expected if line.strip() != "…")
+    for line in wanted:
+        if line not in rest:
+            return False
+        rest.remove(line)
+    return not any(rest) or len(wanted) < len(expected)
+
+
+def _write_anew(demo: Shell) -> None:
+    text = README.read_text()
+    for block in _tour():
+        lines: list[str] = []
+        for command, _ in _steps(block):
+            printed = demo.run(command)
+            shown = printed if len(printed) <= SHOWN_LINES_MAX else [*printed[: SHOWN_LINES_MAX - 4], "…"]
+            lines += [f"$ {command}", *(line.rstrip() for line, _ in groupby(shown))]
+        text = text.replace(block, "\n".join(lines) + "\n", 1)
+    README.write_text(text)
