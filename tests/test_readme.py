@@ -28,6 +28,7 @@ MASKS = (
     (re.compile(r"\b(n[1-5], )*n[1-5]\b"), "NODE"),
     (re.compile(r"\b(decimal|double)\b"), "decimal or double, as who came first has it"),
     (re.compile(r"\b(c1|c2)\b"), "COORDINATOR"),
+    (re.compile(r"evidence\.applied [^;]*; "), ""),  # changes only if a node has joined between two acceptances
     (re.compile(r"heartbeats/\d"), "heartbeats/N"),
     (re.compile(r"\d+ (ms|s) old"), "AGE old"),
     (re.compile(r"-?\b\d+\b"), "N"),
