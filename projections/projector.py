@@ -14,6 +14,7 @@ only while the last record is younger than fence_ms / 2.
 """
 
 import logging
+import math
 import threading
 import time
 from collections import Counter
@@ -48,7 +49,7 @@ class Freshness:
     """When a reader last knew that it had read to the end; all times are one monotonic clock's, in seconds."""
 
     def __init__(self) -> None:
-        self._last_record_s: float | None = None
+        self._last_record_s = -math.inf
         self._knew_end_s: float | None = None
         self._is_at_end = False
         self.fence_ms = 0
@@ -59,18 +60,25 @@ class Freshness:
             self._last_record_s = now_s
         self._is_at_end = at_end
         if at_end:
-            self._knew_end_s = self._last_record_s
+            self._knew_end_s = self._last_record_s if self._is_silent(now_s) else now_s
 
     def lose(self) -> None:
         """This reader reads no further."""
         self._is_at_end = False
 
     def age_ms(self, now_s: float) -> int | None:
-        """0 while at the end of a living log, else the time since the end was last known; None if it never was."""
+        """0 while at the end of a living log, else the time since the end was last known; None if it never was.
+
+        A log that has been silent for too long may have moved on since its last record.
+        """
         if self._knew_end_s is None:
             return None
-        age_ms = round((now_s - self._knew_end_s) * 1000)
-        return 0 if self._is_at_end and age_ms < self.fence_ms / 2 else age_ms
+        if not self._is_at_end:
+            return round((now_s - self._knew_end_s) * 1000)
+        return round((now_s - self._last_record_s) * 1000) if self._is_silent(now_s) else 0
+
+    def _is_silent(self, now_s: float) -> bool:
+        return (now_s - self._last_record_s) * 1000 >= self.fence_ms / 2
 
 
 class Projector:

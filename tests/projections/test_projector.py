@@ -205,14 +205,23 @@ def test_age_is_zero_only_at_the_end_of_a_living_log() -> None:
     assert fresh.age_ms(11.0) is None
     fresh.note(12.0, has_read=True, at_end=True)
     assert fresh.age_ms(21.9) == 0
-    fresh.note(22.5, has_read=False, at_end=True)
-    assert fresh.age_ms(22.5) == 10_500
-    fresh.note(23.0, has_read=True, at_end=False)
-    assert fresh.age_ms(23.0) == 11_000, "behind the end again"
-    fresh.note(24.0, has_read=True, at_end=True)
-    assert fresh.age_ms(24.0) == 0
+    fresh.note(21.9, has_read=False, at_end=True)
+    fresh.note(22.1, has_read=False, at_end=True)
+    assert fresh.age_ms(22.1) == 10_100, "an end that nobody could have told us of"
+
+
+def test_a_record_that_just_came_makes_nothing_old() -> None:
+    """Between a record and the sign that it is the last one, the end was known a moment ago."""
+    fresh = Freshness()
+    fresh.fence_ms = FENCE_MS
+    fresh.note(10.0, has_read=True, at_end=True)
+    fresh.note(14.9, has_read=False, at_end=True)
+    fresh.note(15.0, has_read=True, at_end=False)
+    assert fresh.age_ms(15.0) == 100
+    fresh.note(15.1, has_read=False, at_end=True)
+    assert fresh.age_ms(15.1) == 0
     fresh.lose()
-    assert fresh.age_ms(25.0) == 1_000
+    assert fresh.age_ms(16.1) == 1_000
 
 
 def test_a_new_process_over_an_old_store_says_how_old_it_is(
