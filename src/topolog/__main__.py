@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-import platformdirs
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -23,7 +22,7 @@ from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter, topic_con
 from topolog.events.topics import PLANS, topic_name
 from topolog.projections.cli import app as cli
 from topolog.projections.cli.exit_codes import ExitCode
-from topolog.settings import Loaded, Settings, load
+from topolog.settings import Loaded, Settings, cluster_folder, load
 from topolog.streams.local.stopping import stopping_when_told
 
 Config = Annotated[Path | None, typer.Option("--config", help="Settings file instead of ./topolog.toml.")]
@@ -252,23 +251,19 @@ def _up(demo: bool, rows: Path | None, config: Path | None, pairs: list[str] | N
 
     if rows and not demo:
         raise BadInput("--data names the rows of the demo.", hint="Add --demo.")
-    settings, folder = _settings_of_up(demo, config, pairs)
+    settings = _settings_of_up(demo, config, pairs)
     with stopping_when_told(os.environ) as stopping:
+        folder = cluster_folder(settings.cluster.name)
         plan = local.plan(settings, folder, os.environ, demo=demo, rows=rows)
         local.run_up(plan, local.own_broker(settings, _say), _say, stopping)
 
 
-def _settings_of_up(demo: bool, config: Path | None, pairs: list[str] | None) -> tuple[Settings, Path]:
-    """The settings of the one cluster that `up` runs, `main` or `demo`, and its folder; each has its own store."""
+def _settings_of_up(demo: bool, config: Path | None, pairs: list[str] | None) -> Settings:
+    """The settings of the one cluster that `up` runs: `main`, or `demo` with --demo, unless it is named."""
     loaded = _loaded(config, pairs)
-    name = loaded.settings.cluster.name
     if demo and "cluster.name" not in loaded.origins:
-        name = "demo"
-    folder = platformdirs.user_data_path("topolog") / name
-    extra = [f"cluster.name={name}"]
-    if "projector.data" not in loaded.origins:
-        extra.append(f"projector.data={folder / 'projector'}")
-    return _settings(config, [*(pairs or []), *extra]), folder
+        return _settings(config, [*(pairs or []), "cluster.name=demo"])
+    return loaded.settings
 
 
 # Settings.

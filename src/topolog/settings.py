@@ -98,9 +98,14 @@ class Coordinator(Section):
     """A stand-by acts after this much silence; 0.4 of the fence unless it is set."""
 
 
+def cluster_folder(name: str) -> Path:
+    """Where a cluster's own files are on this machine unless settings say otherwise."""
+    return platformdirs.user_data_path("topolog") / name
+
+
 class Projector(Section):
-    data: Folder = platformdirs.user_data_path("topolog") / "projector"
-    """Where the projector keeps its store; it can be rebuilt from the log."""
+    data: Folder
+    """Where the projector keeps its store, a folder of its cluster unless it is set; it can be rebuilt from the log."""
 
 
 class Api(Section):
@@ -145,6 +150,12 @@ class Settings(Section):
     def _take_over_within_the_fence(cls, table: Mapping[str, object], given: ValidationInfo) -> Mapping[str, object]:
         lease = given.data.get("lease")  # absent if it was wrong, which is then what is reported
         return {"takeover": f"{lease.fence_ms * 2 // 5}ms", **table} if lease else table
+
+    @field_validator("projector", mode="before")
+    @classmethod
+    def _a_store_for_each_cluster(cls, table: Mapping[str, object], given: ValidationInfo) -> Mapping[str, object]:
+        cluster = given.data.get("cluster")
+        return {"data": str(cluster_folder(cluster.name) / "projector"), **table} if cluster else table
 
     @field_validator("kafka", mode="before")
     @classmethod
