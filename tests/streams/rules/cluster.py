@@ -1,0 +1,127 @@
+"""A cluster's state made by decisions alone, without a log: what the rules are asked about."""
+
+import itertools
+from collections.abc import Iterable
+
+from topolog.events import membership as m
+from topolog.events import metadata as md
+from topolog.events import requests as q
+from topolog.events import terms
+from topolog.events.codec import CODEC, Decision
+from topolog.events.fold import evolve
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term
+from topolog.events.state import State
+from topolog.events.topics import RECORD_BYTES_MAX
+from topolog.streams.rules import membership, metadata
+from topolog.streams.rules.membership import Heard
+
+LOG_ID = bytes(16)
+ASKED_AT_MS = 1_000
+LATER_MS = 2_000
+_sequences = itertools.count(1)
+
+
+def new_id() -> q.RequestId:
+    return q.RequestId("t", next(_sequences))
+
+
+def joiner(
+    node: str,
+    incarnation: int = 1,
+    *,
+    kind: q.NodeKind = q.NodeKind.SERVER,
+    capabilities: tuple[str, ...] = (m.FENCING,),
+    replaces: int | None = None,
+    types: tuple[q.DeclaredType, ...] = (),
+) -> q.Joiner:
+    return q.Joiner(node, incarnation, kind, "", {}, capabilities, replaces is not None, types, replaces)
+
+
+def join_request(who: q.Joiner) -> q.JoinRequested:
+    return q.JoinRequested(new_id(), LOG_ID, who.node, "", who)
+
+
+def update(definition: md.ObjectType, based_on: int = 0, node: str | None = None, life: int = 1) -> q.UpdateRequested:
+    return q.UpdateRequested(new_id(), LOG_ID, "t", "", definition, based_on, node, life if node else None)
+
+
+def type_removal(name: str) -> q.TypeRemovalRequested:
+    return q.TypeRemovalRequested(new_id(), LOG_ID, "t", "", name)
+
+
+def node_removal(name: str) -> q.NodeRemovalRequested:
+    return q.NodeRemovalRequested(new_id(), LOG_ID, "t", "", name)
+
+
+def heard(
+    sequence: int, incarnation: int = 1, *, applied: int = NOWHERE, fenced: bool = False, release: bool = False
+) -> Heard:
+    return Heard(Incarnation(incarnation), sequence, Position(applied), fenced, release, LATER_MS)
+
+
+class Cluster:
+    """Decides and folds; `position` is that of the last decision."""
+
+    def __init__(self, *servers: str) -> None:
+        self.state = State()
+        self.position = NOWHERE
+        self.log(terms.LogStarted(LOG_ID, "demo", 2_000, 500, 200))
+        for name in servers:
+            self.ask(join_request(joiner(name)))
+
+    def log(self, *events: Decision) -> Position:
+        """Fold decisions, as a leader does when it has made them."""
+        for event in events:
+            assert len(CODEC.encode(event)) <= RECORD_BYTES_MAX
+            self.position = Position(self.position + 1)
+            evolve(self.state, event, Place(self.position, bytes(16), Term(1)))
+        return self.position
+
+    def decide(self, request: q.AnyRequest) -> list[Decision]:
+        """What the rules answer; nothing is folded. Raises Refused."""
+        ref = q.RequestRef(request.id.requester, request.id.sequence, bytes(8))
+        match request:
+            case q.JoinRequested() | q.NodeRemovalRequested():
+                return membership.decide(self.state, request, ref, ASKED_AT_MS)
+            case q.UpdateRequested() | q.TypeRemovalRequested():
+                return metadata.decide(self.state, request, ref)
+
+    def ask(self, request: q.AnyRequest) -> list[Decision]:
+        decided = self.decide(request)
+        self.log(*decided)
+        return decided
+
+    def propose(self, name: str, *fields: str) -> Position:
+        """Propose fields of type long; gives the position of the proposal."""
+        self.ask(update(md.ObjectType(name, dict.fromkeys(fields, "long"))))
+        return self.position
+
+    def renew(self, **sequences: int) -> None:
+        """Echo these sequences of first incarnations."""
+        hearing = {NodeId(node): heard(sequence) for node, sequence in sequences.items()}
+        self.log(membership.renew(self.state, hearing, NOWHERE))
+
+    def settle_membership(self, hearing: membership.Hearing, lapsed: Iterable[str] = ()) -> list[Decision]:
+        """Decide and fold until nothing more follows."""
+        lapsed = set(lapsed)
+        followed: list[Decision] = []
+        while decided := membership.settle(self.state, hearing, lapsed):
+            followed += decided
+            self.log(*decided)
+        return followed
+
+    def lapse_of(self, node: str) -> str:
+        """The key of the lease's deadline."""
+        row = self.node(node)
+        (deadline,) = membership.deadlines(self.state, m.lease_of(self.state, row), 0)
+        return deadline.key
+
+    def node(self, name: str) -> m.NodeRow:
+        row = self.state.get(m.NodeRow, name)
+        assert row is not None
+        return row
+
+    def type(self, name: str) -> md.TypeRow:
+        row = md.type_row(self.state, name)
+        assert row is not None
+        return row
