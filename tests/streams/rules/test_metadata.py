@@ -11,7 +11,7 @@ from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events.codec import Decision
 from topolog.events.errors import MergeConflict, Refused
-from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Version
 from topolog.events.object_types import DEFINITION_BYTES_MAX, NAME_BYTES_MAX
 from topolog.streams.rules import metadata
 from topolog.streams.rules.verdict import Reports
@@ -178,7 +178,7 @@ def test_u12_an_acceptance_is_cumulative() -> None:
     for field in "abc":
         cluster.propose("T", field)
     (accepted,) = settle(cluster, applied(cluster))
-    assert accepted == md.MetadataUpdateAccepted("T", md.Version(3), md.Evidence(applied=("n1",)))
+    assert accepted == md.MetadataUpdateAccepted("T", Version(3), md.Evidence(applied=("n1",)))
     assert versions(cluster, "T") == (3, 3)
     assert cluster.state.count(md.ProposalRow) == 0
     assert cluster.type("T").accepted == cluster.type("T").pending
@@ -292,7 +292,7 @@ def test_a_removal_is_accepted_by_the_same_verdict() -> None:
     assert settle(cluster, applied(cluster, n1=0)) == []
     assert cluster.type("Customer").removing
     (accepted,) = settle(cluster, applied(cluster))
-    assert accepted == md.MetadataRemoveAccepted("Customer", md.Version(2), md.Evidence(applied=("n1",)))
+    assert accepted == md.MetadataRemoveAccepted("Customer", Version(2), md.Evidence(applied=("n1",)))
     assert md.type_row(cluster.state, "Customer") is None
     assert md.floor_of(cluster.state, "Customer") == 2
 
@@ -338,7 +338,7 @@ def test_j2_types_that_a_joining_node_knows_are_proposed_in_its_own_set() -> Non
     joined, proposed = join(cluster, (CUSTOMER, 1), (order, 0))
     assert isinstance(joined, m.NodeJoined)
     assert joined.joiner.types == ()
-    assert proposed == md.MetadataUpdateProposed(None, "Order", md.Version(1), order)
+    assert proposed == md.MetadataUpdateProposed(None, "Order", Version(1), order)
     assert versions(cluster) == (1, 1)
 
 
@@ -359,14 +359,11 @@ def test_j2_a_joining_node_adds_to_a_type_like_any_proposal() -> None:
         ((md.ObjectType(" ", {}), 0), "BAD_DEFINITION"),
     ],
 )
-def test_j1_a_node_whose_types_contradict_the_clusters_stays_out(
-    declared: tuple[md.ObjectType, int], code: str
-) -> None:
+def test_j1_a_node_whose_types_contradict_stays_out(declared: tuple[md.ObjectType, int], code: str) -> None:
     """J1: a trial merge of each of the joiner's types; any conflict refuses the join whole."""
     cluster = agreed(CUSTOMER)
-    request = join_request(
-        joiner("n9", types=(q.DeclaredType(md.ObjectType("Order", {}), 0), q.DeclaredType(*declared)))
-    )
+    types = (q.DeclaredType(md.ObjectType("Order", {}), 0), q.DeclaredType(*declared))
+    request = join_request(joiner("n9", types=types))
     assert refusal(cluster, request).code == code
     assert cluster.state.get(m.NodeRow, "n9") is None
 
