@@ -89,11 +89,15 @@ class _Append(msgspec.Struct, frozen=True):
 
 
 class InMemoryLog:
-    """A broker in memory: partitions as lists, safe for threads. `now_ms` gives LogAppendTime."""
+    """A broker in memory: partitions as lists, safe for threads. `now_ms` gives LogAppendTime.
+
+    While not `reachable` nothing is read and sends stay in flight, as when a broker is down.
+    """
 
     def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
         self._now_ms = now_ms
         self.changed = threading.Condition()
+        self.reachable = True
         self._partitions: dict[Partition, list[Entry]] = {
             (topic, number): [] for topic, count in PARTITIONS.items() for number in range(count)
         }
@@ -143,7 +147,7 @@ class InMemoryWriter:
     ) -> None:
         with self._log.changed:
             self._in_flight.append(_Append(topic, key, value, tuple(headers), on_delivery))
-            if self._prompt:
+            if self._prompt and self._log.reachable:
                 self.land()
 
     def land(self, count: int | None = None) -> None:
@@ -160,14 +164,15 @@ class InMemoryWriter:
                 self._answer(send, "lost")
 
     def serve(self) -> None:
+        if self._prompt and self._log.reachable:
+            self.land()
         while self._answers:
             on_delivery, error = self._answers.popleft()
             on_delivery(error)
 
     def flush(self, timeout_s: float) -> int:
-        self.land()
         self.serve()
-        return 0
+        return self.in_flight
 
     def close(self) -> None:
         pass
@@ -197,10 +202,13 @@ class InMemoryReader:
             return self._take()
 
     def _has_more(self) -> bool:
-        return any(start != len(self._log.entries(*partition)) for partition, start in self._next.items())
+        ends = ((start, len(self._log.entries(*partition))) for partition, start in self._next.items())
+        return self._log.reachable and any(start != end for start, end in ends)
 
     def _take(self) -> list[Entry]:
         found: list[Entry] = []
+        if not self._log.reachable:
+            return found
         for partition, start in self._next.items():
             entries = self._log.entries(*partition)
             if start > len(entries):
@@ -215,7 +223,7 @@ class InMemoryReader:
         return bool(assigned) and all(start == len(self._log.entries(*partition)) for partition, start in assigned)
 
     def hears(self, topic: Topic) -> bool:
-        return self.at_end(topic)
+        return self._log.reachable and self.at_end(topic)
 
     def close(self) -> None:
         self._next = {}
