@@ -154,7 +154,7 @@ class Driver:
         self._silent_until_ns = now_ns + int(takeover_ms * jitter) * _NS_PER_MS
         self._probe_every_ns = takeover_ms * _NS_PER_MS // 8
         self._next_probe_ns = now_ns + self._probe_every_ns
-        self._heard_ns = now_ns
+        self._log_heard_ns = now_ns
 
     def _stand_by(self, now_ns: int) -> None:
         """Claim the next term once the leader has been silent long enough, as heard by a reader at the log's end."""
@@ -174,9 +174,9 @@ class Driver:
     def _is_log_heard(self, now_ns: int) -> bool:
         """Whether the log has lately said that it holds no more than we have read: its own outage deposes nobody."""
         if now_ns >= self._next_probe_ns and self._reader.hears(Topic.DECISIONS):
-            self._heard_ns = now_ns
+            self._log_heard_ns = now_ns
             self._next_probe_ns = now_ns + self._probe_every_ns
-        return now_ns - self._heard_ns <= _PROBES_MISSED_MAX * self._probe_every_ns
+        return now_ns - self._log_heard_ns <= _PROBES_MISSED_MAX * self._probe_every_ns
 
     def _found(self) -> None:
         if not self._founding:

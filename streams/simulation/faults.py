@@ -67,6 +67,11 @@ class Kind(Enum):
     PROPOSE = "proposals"
 
 
+_ALL = frozenset(Topic)
+_NONE: frozenset[Topic] = frozenset()
+_CUTS = ((_ALL, True), (_ALL, False), (_NONE, True), (frozenset({Topic.HEARTBEATS}), False))
+"""What a process that is cut off can no longer read, and whether it can no longer send."""
+
 _WORK = (Kind.REPEAT, Kind.PROPOSE)
 
 
@@ -121,7 +126,7 @@ def _strike(world: World, process: Process, act: Act, draw: random.Random) -> No
         case Kind.SUSPEND:
             world.suspend(process, act.duration_ms)
         case Kind.CUT:
-            reads, sends = draw.choice(((True, True), (True, False), (False, True)))
+            reads, sends = draw.choice(_CUTS)
             world.cut(process, act.duration_ms, reads=reads, sends=sends, loses=draw.random() < 0.5)
         case Kind.LOSE:
             fates = draw.choices([Fate.LOST, Fate.TWICE, Fate.DOUBTED, Fate.LATE, Fate.LANDS], k=draw.randint(1, 6))

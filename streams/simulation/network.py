@@ -59,10 +59,13 @@ class Broker:
 
 
 class Link:
-    """The state of one process's connection to the log; faults change it. `fates` are those of its next sends."""
+    """The state of one process's connection to the log; faults change it.
+
+    `unreadable` are the topics whose brokers do not answer it; `fates` are those of its next sends.
+    """
 
     def __init__(self) -> None:
-        self.reads_cut = False
+        self.unreadable: frozenset[Topic] = frozenset()
         self.sends_cut = False
         self.lag_ms = _LAG_MS
         self.batch_max = _BATCH_MAX
@@ -72,7 +75,7 @@ class Link:
         self.lag_ms, self.batch_max = lag_ms, batch_max
 
     def recover(self) -> None:
-        self.reads_cut = False
+        self.unreadable = frozenset()
         self.slow_down(_LAG_MS, _BATCH_MAX)
         self.fates.clear()
 
@@ -92,11 +95,9 @@ class Reader:
         self._seen_end = {}
 
     def poll(self, timeout_s: float) -> list[Entry]:
-        if self._link.reads_cut:
-            return []
         chance = self._timeline.chance
         visible_ms = self._timeline.wall_ms() - chance.randrange(self._link.lag_ms)
-        partitions = list(self._next)
+        partitions = [each for each in self._next if each[0] not in self._link.unreadable]
         if len(partitions) > 1:
             turn = chance.randrange(len(partitions))
             partitions = partitions[turn:] + partitions[:turn]
@@ -111,7 +112,7 @@ class Reader:
 
     def hears(self, topic: Topic) -> bool:
         return (
-            not self._link.reads_cut
+            topic not in self._link.unreadable
             and self.at_end(topic)
             and all(at == len(self._log.entries(*each)) for each, at in self._next.items() if each[0] is topic)
         )

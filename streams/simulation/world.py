@@ -102,9 +102,9 @@ class World:
         process.clock.sleep()
         self.timeline.after(ms, process.clock.wake)
 
-    def cut(self, process: Process, ms: float, *, reads: bool, sends: bool, loses: bool) -> None:
+    def cut(self, process: Process, ms: float, *, reads: frozenset[Topic], sends: bool, loses: bool) -> None:
         """Part the process from the log; if it `loses`, sends held meanwhile run into their time limit."""
-        process.link.reads_cut |= reads
+        process.link.unreadable |= reads
         process.link.sends_cut |= sends
         self.timeline.after(ms, partial(self._mend, process, loses))
 
@@ -182,7 +182,7 @@ class World:
                 self.start_projector()
 
     def _mend(self, process: Process, loses: bool) -> None:
-        process.link.reads_cut = False
+        process.link.unreadable = frozenset()
         if loses:
             process.writer.give_up()
         process.writer.release()

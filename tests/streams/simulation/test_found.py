@@ -5,10 +5,14 @@ import random
 from topolog.events.log import InMemoryLog, InMemoryWriter
 from topolog.events.membership import NodeRow
 from topolog.events.requests import Joiner, NodeKind
+from topolog.events.topics import Topic
 from topolog.streams.clock import ManualClock
+from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.driver import Driver, LeaseTerms
 from topolog.streams.node.core import Phase
 from topolog.streams.node.session import Session
+from topolog.streams.simulation.checks import Checks
+from topolog.streams.simulation.world import World
 
 LOCKED = Joiner("n1", 0, NodeKind.SERVER, "", {}, ("fencing",), exclusive=True)
 
@@ -68,3 +72,23 @@ def test_a_restart_that_holds_the_lock_replaces_its_former_life_at_once() -> Non
     restarted = cluster.node()
     cluster.run(restarted)
     assert restarted.core.lease.is_valid(cluster.clock.boottime_ns())
+
+
+def test_a_leader_that_cannot_read_heartbeats_removes_nobody() -> None:
+    """Reading its own decisions back is no proof of having heard the nodes: their silence does not count."""
+    world = World(random.Random(2))
+    checks = Checks(world)
+    live(world, checks, 1_000)
+    leader = next(each for each in world.coordinators if each.driver.role is Role.LEADING)
+    world.cut(leader, 3_000, reads=frozenset({Topic.HEARTBEATS}), sends=False, loses=False)
+    live(world, checks, 5_000)
+    assert checks.left == []
+    assert checks.unrest() == ""
+
+
+def live(world: World, checks: Checks, ms: int) -> None:
+    """Let so much true time pass, checking each step."""
+    until_ms = world.timeline.now_ms + ms
+    while world.timeline.now_ms < until_ms:
+        world.step()
+        checks.look()
