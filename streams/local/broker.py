@@ -35,7 +35,7 @@ from topolog.streams.local.kafka_config import (
     server_properties,
 )
 from topolog.streams.local.process import Process, is_alive, spawn, terminate, this_process, wait_for_exit
-from topolog.streams.local.runtime import JVM_FLAGS, Archives, Java, find_java, keep_archive, prepare_archives
+from topolog.streams.local.runtime import QUICK_TO_START, Archives, Java, find_java, keep_archive, prepare_archives
 
 START_LIMIT_S = 60.0  # a start takes 1 to 4 s; the recovery of a large log after a kill -9 takes longer
 STOP_LIMIT_S = 20.0  # 0.3 s as a rule, 2 s when the class data archive is written
@@ -71,10 +71,11 @@ class Launch(msgspec.Struct, frozen=True):
     java: Java
     jars: list[Path]
     archives: Archives
+    flags: tuple[str, ...]
 
     def command(self, main: str, *arguments: str, jvm: tuple[str, ...] = ()) -> list[str]:
         class_path = os.pathsep.join(map(os.fspath, self.jars))
-        flags = [*JVM_FLAGS, *self.archives.to_read(), *jvm]
+        flags = [*self.flags, *self.archives.to_read(), *jvm]
         return [os.fspath(self.java.executable), *flags, "-cp", class_path, main, *arguments]
 
 
@@ -96,6 +97,7 @@ class LocalBroker:
         port: int = 19092,
         java_home: Path | None = None,
         cache: Path | None = None,
+        flags: tuple[str, ...] = QUICK_TO_START,
         say: Say = _nothing,
     ) -> None:
         self.folder = folder.expanduser().absolute()
@@ -107,6 +109,7 @@ class LocalBroker:
         self._new_archive = self.folder / "classes.jsa.new"
         self._java_home = java_home
         self._cache = cache or default_cache()
+        self._flags = flags
         self._say = say
 
     def start(self, *, ready: Ready = _nothing) -> BrokerStatus:
@@ -198,7 +201,7 @@ class LocalBroker:
         check_port_is_free(self.port + 1)
         java = find_java(self._java_home)
         jars = fetch_jars(self._cache, self._say)
-        launch = Launch(java, jars, prepare_archives(java, jars, self._cache))
+        launch = Launch(java, jars, prepare_archives(java, jars, self._cache, self._flags), self._flags)
         server = self._write_config()
         if not is_formatted(self.folder):
             self._format(launch, owner, server)

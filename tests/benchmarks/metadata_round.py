@@ -18,12 +18,12 @@ from collections import deque
 from concurrent.futures import Future
 from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
-from typing import Any
 
 from topolog.events.kafka import KafkaAdmin
 from topolog.events.metadata import ObjectType
 from topolog.events.topics import PLANS
 from topolog.streams.local.broker import LocalBroker
+from topolog.streams.local.runtime import LOW_LATENCY
 from topolog.streams.node.client import Node, Outcome
 
 IGNITE_MS = {3: "1.6 / 8", 8: "3.6 / 17", 16: "6.8 / 43"}
@@ -124,7 +124,7 @@ def main() -> None:
             measure(arguments.bootstrap, members, arguments)
         return
     with tempfile.TemporaryDirectory() as folder:
-        broker = LocalBroker(Path(folder) / "broker", port=19392)
+        broker = LocalBroker(Path(folder) / "broker", port=19392, flags=LOW_LATENCY)
         with broker.running(ready=lambda bootstrap: KafkaAdmin({"bootstrap.servers": bootstrap}).wait_until_usable()):
             for members in arguments.members:
                 measure(broker.bootstrap, members, arguments)

@@ -51,11 +51,6 @@ class Told(msgspec.Struct, frozen=True):
     decisions: list[Folded]
     hashes: dict[Position, bytes]
 
-    def agrees_with(self, node: Node) -> bool | None:
-        """Whether the node's fold is the log's; None if the node is ahead of what was read here."""
-        position, state_hash = node.fingerprint()
-        return None if position > self.header.position else self.hashes[position] == state_hash
-
 
 class Process:
     """A child process that is killed at the end of the test if it still lives."""
@@ -180,6 +175,11 @@ class Site:
                 decisions.extend(folded)
                 hashes[fold.header.position] = fold.state.hash()
         return Told(fold.state, fold.header, decisions, hashes)
+
+    def agrees_with(self, node: Node) -> bool:
+        """Whether the node's fold is the log's at the position where the node stands."""
+        position, state_hash = node.fingerprint()
+        return self.told().hashes[position] == state_hash
 
     def leader(self) -> str:
         """The instance that leads, as soon as one does."""

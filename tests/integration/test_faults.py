@@ -38,7 +38,7 @@ def test_a_stand_by_goes_on_when_the_coordinator_is_killed_while_proposals_run(s
         assert sorted(versions) == list(range(1, 181))
         told = site.told()
         assert told.header.term == 2
-        assert [site.told().agrees_with(node) for node in (one, two, three)].count(False) == 0
+        assert all(site.agrees_with(node) for node in (one, two, three))
     asked = [each for each in decode_requests(site.entries(Topic.REQUESTS)) if isinstance(each, UpdateRequested)]
     granted = [each.event.request for each in told.decisions if isinstance(each.event, MetadataUpdateProposed)]
     assert len({(ref.requester, ref.sequence) for ref in granted if ref}) == len(granted)

@@ -32,9 +32,7 @@ def test_three_nodes_agree_on_a_type_and_all_folds_are_equal(site: Site) -> None
             assert set(metadata.definition.fields) == {"id", "name", "email"}
         accepted = [each.event for each in site.told().decisions if isinstance(each.event, MetadataUpdateAccepted)]
         assert set(accepted[-1].evidence.applied) == {"n1", "n2", "n3"}
-        for node in (one, two, three):
-            assert eventually(lambda node=node: site.told().agrees_with(node) is not None, "a reader as far as a node")
-            assert site.told().agrees_with(node) is not False
+        assert all(site.agrees_with(node) for node in (one, two, three))
 
 
 def _has_applied(node: Node, position: Position) -> bool:

@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from topolog.events.errors import LocalBrokerError, MissingExtra
-from topolog.streams.local.runtime import Archives, Java, archive_key, find_java, java_version, keep_archive
+from topolog.streams.local.runtime import (
+    QUICK_TO_START,
+    Archives,
+    Java,
+    archive_key,
+    find_java,
+    java_version,
+    keep_archive,
+)
 
 
 def java_home(folder: Path, says: str) -> Path:
@@ -66,11 +74,11 @@ def test_an_archive_fits_one_java_and_one_set_of_jars(tmp_path: Path) -> None:
     jar = tmp_path / "a.jar"
     jar.write_bytes(b"1")
     java = Java(tmp_path / "bin" / "java", "21.0.8")
-    key = archive_key(java, [jar])
-    assert archive_key(java, [jar]) == key
-    assert archive_key(Java(java.executable, "21.0.9"), [jar]) != key
+    key = archive_key(java, [jar], QUICK_TO_START)
+    assert archive_key(java, [jar], QUICK_TO_START) == key
+    assert archive_key(Java(java.executable, "21.0.9"), [jar], QUICK_TO_START) != key
     jar.write_bytes(b"12")
-    assert archive_key(java, [jar]) != key
+    assert archive_key(java, [jar], QUICK_TO_START) != key
 
 
 def test_an_archive_is_written_once_and_read_from_then_on(tmp_path: Path) -> None:
