@@ -130,11 +130,11 @@ class InMemoryLog:
 
 
 class InMemoryWriter:
-    """A writer with sends in flight: each lands, or fails, when the test says so."""
+    """A writer with sends in flight: each lands, or fails, when the test says so; at once while it is `prompt`."""
 
     def __init__(self, log: InMemoryLog, prompt: bool) -> None:
         self._log = log
-        self._prompt = prompt
+        self.prompt = prompt
         self._in_flight: deque[_Append] = deque()
         self._answers: deque[tuple[OnDelivery, str | None]] = deque()
 
@@ -147,7 +147,7 @@ class InMemoryWriter:
     ) -> None:
         with self._log.changed:
             self._in_flight.append(_Append(topic, key, value, tuple(headers), on_delivery))
-            if self._prompt and self._log.reachable:
+            if self.prompt and self._log.reachable:
                 self.land()
 
     def land(self, count: int | None = None) -> None:
@@ -164,7 +164,7 @@ class InMemoryWriter:
                 self._answer(send, "lost")
 
     def serve(self) -> None:
-        if self._prompt and self._log.reachable:
+        if self.prompt and self._log.reachable:
             self.land()
         while self._answers:
             on_delivery, error = self._answers.popleft()

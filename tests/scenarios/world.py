@@ -97,7 +97,7 @@ class World:
         self._fold = Fold()
         self._read = 0
         self._accepted: list[Folded] = []
-        self.ignored: list[Ignored] = []
+        self._ignored: list[Ignored] = []
         for name in coordinators:
             self.start(name)
         for name in nodes:
@@ -205,10 +205,16 @@ class World:
             self._read += 1
             found = self._fold.read(entry.stamp, entry.value)
             if isinstance(found, Ignored):
-                self.ignored.append(found)
+                self._ignored.append(found)
             else:
                 self._accepted += found
         return self._accepted
+
+    @property
+    def ignored(self) -> list[Ignored]:
+        """Why records of the log did not count."""
+        self.decisions()
+        return self._ignored
 
     @property
     def state(self) -> State:
