@@ -193,9 +193,9 @@ def roll(log: Path) -> None:
 
 
 def last_line(log: Path) -> str:
-    """The last line that says something, without the frame that a terminal would have got around it."""
+    """The last line that says what happened: no blank one, not the hint that follows an error."""
     with suppress(OSError), log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - TAIL_BYTES))
-        lines = file.read().decode(errors="replace").splitlines()
-        return next((text for line in reversed(lines) if (text := line.strip(" \t│─╭╮╰╯"))), "")
+        lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]
+        return next((line.rstrip(".") for line in reversed(lines) if line and not line.startswith("Hint:")), "")
     return ""

@@ -29,6 +29,7 @@ from topolog.events.topics import PLANS
 from topolog.settings import Api, Settings
 from topolog.streams.local.broker import LocalBroker
 from topolog.streams.local.children import Children, Say
+from topolog.streams.local.demo.rows import Share, find_files
 from topolog.streams.local.roles import Role, coordinator, demo_nodes, environment_of, own_command, projector
 from topolog.streams.local.stopping import Stop, Stopping
 
@@ -56,7 +57,12 @@ class Plan(msgspec.Struct, frozen=True):
 def plan(
     settings: Settings, data: Path, inherited: Mapping[str, str], *, demo: bool = False, rows: Path | None = None
 ) -> Plan:
-    """The plan that these settings mean. `rows` are what the nodes of the demo load, None the rows of TPC-H."""
+    """The plan that these settings mean. `rows` are what the nodes of the demo load, None the rows of TPC-H.
+
+    Raises BadInput if there are no rows: five nodes would say so one by one, and later.
+    """
+    if rows:
+        find_files(rows, Share(0, 1))
     return Plan(
         cluster=settings.cluster.name,
         kafka=settings.kafka,

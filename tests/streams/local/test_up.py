@@ -194,9 +194,11 @@ def test_a_dead_coordinator_comes_back_and_a_dead_node_does_not(what: Plan, term
 
 def test_a_start_that_fails_says_why_and_leaves_nothing(what: Plan, terminal: Terminal) -> None:
     """A role that ends before all is ready ends the start, with its own last line in the sentence."""
-    complaint = Role("projector", "projector", (sys.executable, "-c", "raise SystemExit('the disk is full')"))
+    complaint = Role(
+        "projector", "projector", (sys.executable, "-c", "raise SystemExit('the disk is full.\\n Hint: empty it')")
+    )
     broken = msgspec.structs.replace(what, projector=complaint)
-    with pytest.raises(Unreachable, match=r"projector \(pid \d+\) ended with exit code 1; .*: the disk is full"):
+    with pytest.raises(Unreachable, match=r"projector \(pid \d+\) ended with exit code 1; .*: the disk is full\."):
         run_up(broken, None, terminal.say, terminal.stopping, topics=no_topics)
     assert set(ends(what)) <= {"c1", "c2"}
     assert not (what.data / "children.json").exists()
@@ -371,6 +373,9 @@ def test_children_read_the_settings_of_their_supervisor(tmp_path: Path) -> None:
 def test_the_plan_names_every_role(tmp_path: Path) -> None:
     """Two coordinators and a projector; with the demo five nodes of its cluster that load the rows that were given."""
     settings = load({"cluster.name": "demo"}, environ={}).settings
+    with pytest.raises(BadInput, match="There are no rows at"):
+        plan(settings, tmp_path, {}, demo=True, rows=tmp_path / "rows.csv")
+    (tmp_path / "rows.csv").touch()
     what = plan(settings, tmp_path, {}, demo=True, rows=tmp_path / "rows.csv")
     assert what.coordinator.command == (sys.executable, "-m", "topolog", "run", "coordinator", "--instance", "c1")
     assert [what.stand_by.name, what.projector.name] == ["c2", "projector"]
