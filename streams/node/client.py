@@ -31,7 +31,7 @@ from topolog.events.errors import (
 )
 from topolog.events.fold import Folded
 from topolog.events.ids import Incarnation, NodeId, Position
-from topolog.events.kafka import KafkaReader, KafkaWriter
+from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter
 from topolog.events.log import LogReader, LogWriter
 from topolog.events.membership import FENCING, LeaveReason, NodeLeft, NodeRow, members
 from topolog.events.metadata import MetadataRemoveAccepted, MetadataUpdateAccepted, TypeRow, floor_of, type_row
@@ -46,6 +46,7 @@ from topolog.events.requests import (
     is_forgotten,
 )
 from topolog.events.state import State
+from topolog.events.topics import PLANS
 from topolog.streams.clock import CAN_FENCE, Clock, SystemClock
 from topolog.streams.node.core import Phase
 from topolog.streams.node.folder import FolderLock
@@ -91,7 +92,7 @@ class Node:
     lease: LeaseGuard
     """Whether this node may act now; there from entering on."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (keyword settings of one object, each explained above)
         self,
         cluster_name: str,
         node: str,
@@ -112,9 +113,7 @@ class Node:
         self._join_timeout_s = join_timeout_s
         self._folder = FolderLock(folder, node) if folder else None
         self._address = (kafka or {}).get("bootstrap.servers", "the log")
-        self._connect = connect or (
-            lambda: (KafkaReader(kafka or {}, cluster_name), KafkaWriter(kafka or {}, cluster_name))
-        )
+        self._connect = connect or (lambda: _connect_to_kafka(kafka or {}, cluster_name))
         self._joiner = Joiner(
             node=node,
             incarnation=Incarnation(0),
@@ -405,3 +404,9 @@ class Node:
                 f"accepted after {timeout_s:g} s.",
                 hint=f"`topolog explain type {row.name}` says whom it waits for.",
             ) from None
+
+
+def _connect_to_kafka(kafka: Mapping[str, str], cluster_name: str) -> tuple[LogReader, LogWriter]:
+    """Reader and writer of a cluster whose topics are there; Unreachable or NotFound at once if they are not."""
+    KafkaAdmin(kafka).wait_for_leaders(cluster_name, PLANS)
+    return KafkaReader(kafka, cluster_name), KafkaWriter(kafka, cluster_name)
