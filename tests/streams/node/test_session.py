@@ -1,0 +1,337 @@
+"""A node's loop: joining, echoes behind hooks, releasing, failing for good; stepped by hand."""
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.scenarios.world import PROCEED_MS, TERMS, Member, World
+
+from topolog.events import membership as m
+from topolog.events import metadata as md
+from topolog.events import requests as q
+from topolog.events.codec import CODEC
+from topolog.events.errors import BadInput, HookFailed, LeftCluster, LogDiverged, Refused
+from topolog.events.fold import Folded
+from topolog.events.stamp import HEADER_NAME, decode_stamp, encode_stamp
+from topolog.events.topics import Topic
+from topolog.streams.node.core import Phase
+from topolog.streams.node.folder import FolderLock
+from topolog.streams.node.session import Session
+from topolog.streams.node.waits import Waits
+
+CUSTOMER = md.ObjectType("Customer", {"id": "long"})
+
+
+def heartbeats(world: World, node: str) -> list[m.Heartbeat]:
+    """What one node has sent, in order."""
+    entries = [entry for each in range(4) for entry in world.log.entries(Topic.HEARTBEATS, each) if entry.key == node]
+    decoded = [CODEC.decode(entry.value) for entry in entries]
+    return [each for each in decoded if isinstance(each, m.Heartbeat)]
+
+
+# Heartbeats and echoes (K9, 4.1).
+
+
+def test_a_node_acknowledges_at_once_what_asks_for_it() -> None:
+    """K9: an early heartbeat with position and hash, without time passing."""
+    world = World(["c1"], ["n1", "n2"])
+    before = len(heartbeats(world, "n2"))
+    world.propose("n1", CUSTOMER)
+    world.settle()
+    acknowledgement = heartbeats(world, "n2")[before]
+    at = md.type_row(world.state, "Customer")
+    assert at is not None
+    assert acknowledgement.applied.position == at.proposed_at
+
+
+def test_acknowledgements_are_coalesced() -> None:
+    """K9: however many decisions were read in one step, they are acknowledged by one heartbeat."""
+    world = World(["c1"], ["n1", "n2"])
+    world.process("n2").paused = True
+    for number in range(5):
+        world.propose("n1", md.ObjectType(f"T{number}", {"id": "long"}))
+    world.settle()
+    before = len(heartbeats(world, "n2"))
+    world.nodes["n2"].step()
+    assert len(heartbeats(world, "n2")) == before + 1
+
+
+def test_an_echo_counts_only_after_the_hooks_of_everything_before_it() -> None:
+    """4.1: a node that passes a check has applied all that stands before the echo, hooks included."""
+    world = World(["c1"], ["n1"])
+    seen: list[tuple[str, bool, int]] = []
+
+    def hook(folded: Folded) -> None:
+        node = world.nodes.get("n2")
+        if node is not None:
+            seen.append((type(folded.event).__name__, node.is_fenced, node.session.core.applied.position))
+
+    world.node("n2", hook=hook)
+    world.process("n2").paused = True
+    world.run(TERMS.fence_ms + 100)
+    world.propose("n1", CUSTOMER)
+    world.settle()
+    seen.clear()
+    world.process("n2").paused = False
+    world.run(100)
+    at = next(place for place, (name, _, _) in enumerate(seen) if name == "MetadataUpdateProposed")
+    assert seen[at][1], "fenced while the decision before its echo is applied"
+    assert not world.nodes["n2"].is_fenced
+
+
+def test_what_a_heartbeat_reports_is_the_end_of_a_whole_set_with_its_hooks_done() -> None:
+    """K9: inside a hook the decision does not count as applied yet."""
+    world = World(["c1"], ["n1"])
+    positions: list[tuple[int, int]] = []
+
+    def hook(folded: Folded) -> None:
+        if "n2" in world.nodes:
+            positions.append((folded.place.position, world.nodes["n2"].session.core.applied.position))
+
+    world.node("n2", hook=hook)
+    world.propose("n1", CUSTOMER)
+    world.settle()
+    assert positions
+    assert all(applied < position for position, applied in positions)
+
+
+def test_a_hook_that_raises_ends_the_node() -> None:
+    """Going on would count as applied what the service has not done: it is fenced, and says where."""
+    world = World(["c1"], ["n1"])
+
+    def hook(folded: Folded) -> None:
+        if isinstance(folded.event, md.MetadataUpdateProposed):
+            raise RuntimeError("disk full")
+
+    broken = world.node("n2", hook=hook)
+    world.propose("n1", CUSTOMER)
+    world.settle()
+    assert isinstance(broken.session.failure, HookFailed)
+    assert "RuntimeError('disk full')" in broken.session.failure.message
+    assert broken.is_fenced
+    world.run(PROCEED_MS + 100)
+    assert len(world.events(md.MetadataUpdateAccepted)) == 1
+
+
+# Joining and leaving.
+
+
+def test_a_node_joins_when_it_has_read_the_log_to_its_end() -> None:
+    """It folds everything before it asks: one that lags does not ask yet."""
+    world = World(["c1"], ["n1"])
+    world.propose("n1", CUSTOMER)
+    world.settle()
+    before = len(world.log.entries(Topic.REQUESTS))
+    joiner = q.Joiner("n2", 0, q.NodeKind.SERVER, "", {}, (m.FENCING,), False)
+    node = Member(world, joiner, lambda _: None)
+    node.reader.batch_max = 1
+    while not node.reader.at_end(Topic.DECISIONS):
+        assert len(world.log.entries(Topic.REQUESTS)) == before
+        node.step()
+    assert len(world.log.entries(Topic.REQUESTS)) == before + 1
+    assert md.type_row(node.state, "Customer") is not None
+
+
+def test_after_a_removal_in_silence_a_node_comes_back_as_a_new_incarnation() -> None:
+    """FENCED: it joins again by itself, and its heartbeats count from 1 again."""
+    world = World(["c1"], ["n1", "n2"])
+    node = world.nodes["n2"]
+    first = node.session.core.incarnation
+    node.paused = True
+    world.run(PROCEED_MS + 600)
+    node.paused = False
+    world.run(100)
+    assert node.session.core.incarnation != first
+    assert not node.is_fenced
+    assert heartbeats(world, "n2")[-1].sequence <= 2
+
+
+def test_a_removed_node_stays_out() -> None:
+    """REMOVED is somebody's decision: the node says so and does not come back."""
+    world = World(["c1"], ["n1"])
+    node = world.nodes["n1"]
+    world.remove_node("n1")
+    world.settle()
+    assert isinstance(node.session.failure, LeftCluster)
+    assert node.session.core.left_reason is m.LeaveReason.REMOVED
+    assert node.is_fenced
+
+
+def test_a_release_is_the_last_word_of_an_incarnation() -> None:
+    """No heartbeat follows it, whichever thread sends them: it would take the release back."""
+    world = World(["c1"], ["n1"])
+    session = world.nodes["n1"].session
+    session.close()
+    session.beat()
+    session.beat_if_due()
+    assert heartbeats(world, "n1")[-1].release
+    assert session.core.phase is Phase.STOPPING
+
+
+def beat_many(session: Session, start: threading.Barrier) -> None:
+    start.wait()
+    for _ in range(20):
+        session.beat()
+
+
+def test_no_heartbeat_slips_in_behind_a_release() -> None:
+    """A beat that waited for its turn while the release was sent finds that it may not go."""
+    with ThreadPoolExecutor(1) as pool:
+        for _ in range(50):
+            world, start = World(["c1"], ["n1"]), threading.Barrier(2)
+            session = world.nodes["n1"].session
+            beating = pool.submit(beat_many, session, start)
+            start.wait()
+            session.close()
+            beating.result()
+            assert heartbeats(world, "n1")[-1].release
+
+
+def test_a_node_whose_join_is_refused_says_why() -> None:
+    """The refusal is the error; the node does not try again."""
+    world = World(["c1"], ["n1"])
+    world.propose("n1", CUSTOMER)
+    world.settle()
+    wrong = q.DeclaredType(md.ObjectType("Customer", {"id": "String"}), 0)
+    node = world.node("n2", types=(wrong,))
+    assert isinstance(node.session.failure, Refused)
+    assert node.session.failure.code == "METADATA_CONFLICT"
+
+
+# Requests.
+
+
+def test_a_request_that_failed_to_send_is_sent_again_byte_for_byte() -> None:
+    """K7: the same id, so it is done once or not at all."""
+    world = World(["c1"], ["n1"])
+    node = world.nodes["n1"]
+    node.writer.prompt = False
+    request = world.propose("n1", CUSTOMER)
+    node.writer.fail(1)
+    node.writer.prompt = True
+    world.settle()
+    outcome = world.outcome(request)
+    assert outcome is not None
+    assert outcome.status is q.Status.GRANTED
+
+
+def test_a_request_over_the_limit_is_not_sent() -> None:
+    """BadInput where it is made: what no record can hold has no id and no outcome."""
+    world = World(["c1"], ["n1"])
+    before = len(world.log.entries(Topic.REQUESTS))
+    with pytest.raises(BadInput, match="over the limit"):
+        world.propose("n1", md.ObjectType("T", {f"field {number}": "x" * 900 for number in range(1_000)}))
+    assert len(world.log.entries(Topic.REQUESTS)) == before
+
+
+# A log that cannot be followed (K9).
+
+
+def test_a_log_cut_short_fences_the_node() -> None:
+    """K9: its own position is not in the log: it must not answer from a history that is gone."""
+    world = World(["c1"], ["n1"])
+    node = world.nodes["n1"]
+    world.log.truncate(Topic.DECISIONS, 3)
+    node.step()
+    assert isinstance(node.session.failure, LogDiverged)
+    assert node.is_fenced
+
+
+def test_a_log_that_goes_on_in_another_way_fences_the_node() -> None:
+    """K3, K9: the next record's chain is not the one this node has folded."""
+    world = World(["c1"], ["n1"])
+    node, core = world.nodes["n1"], world.leader().driver.core
+    core.renew()
+    (outgoing,) = core.outbox
+    stamp = msgspec.structs.replace(decode_stamp(outgoing.stamp), chain=bytes(16))
+    world.log.put(Topic.DECISIONS, "demo", outgoing.value, [(HEADER_NAME, encode_stamp(stamp))])
+    node.step()
+    assert isinstance(node.session.failure, LogDiverged)
+    assert node.is_fenced
+
+
+# The lock on a data folder.
+
+
+def test_a_folder_belongs_to_one_process(tmp_path: Path) -> None:
+    """The kernel holds the lock for the process; a second one is told whose it is."""
+    first, second = FolderLock(tmp_path / "data", "n1"), FolderLock(tmp_path / "data", "n1")
+    first.acquire()
+    with pytest.raises(BadInput, match="Another process uses the folder"):
+        second.acquire()
+    first.let_go()
+    second.acquire()
+    second.let_go()
+    second.let_go()
+
+
+def test_a_folder_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    """A file stands where the folder should be."""
+    (tmp_path / "data").touch()
+    with pytest.raises(BadInput, match="cannot use"):
+        FolderLock(tmp_path / "data", "n1").acquire()
+
+
+# What callers wait for.
+
+
+def test_a_wait_is_over_when_its_condition_holds() -> None:
+    """At once, or at the next look after something was applied."""
+    waits, applied = Waits(), list[int]()
+    assert waits.when(lambda: "now").result(0) == "now"
+    later: Future[int] = waits.when(lambda: applied[0] if applied else None)
+    waits.check()
+    assert not later.done()
+    applied.append(7)
+    waits.check()
+    assert later.result(0) == 7
+
+
+def test_an_error_in_a_condition_belongs_to_its_caller() -> None:
+    """Others go on waiting."""
+    waits, applied = Waits(), list[int]()
+
+    def refused() -> int | None:
+        if applied:
+            raise BadInput("no")
+        return None
+
+    one: Future[int] = waits.when(refused)
+    other: Future[int] = waits.when(lambda: None)
+    applied.append(1)
+    waits.check()
+    with pytest.raises(BadInput):
+        one.result(0)
+    assert not other.done()
+
+
+def test_a_caller_may_give_up_at_any_moment() -> None:
+    """Even while its condition is looked at: the thread that applies the log must survive it."""
+    waits = Waits()
+    futures: list[Future[int]] = []
+
+    def given_up() -> int | None:
+        if futures:
+            futures[0].cancel()
+            return 1
+        return None
+
+    futures.append(waits.when(given_up))
+    waits.check()
+    assert futures[0].cancelled()
+    waits.check()
+
+
+def test_when_no_condition_can_hold_any_more_every_wait_ends() -> None:
+    """I8: every waiter ends; those who come later are told at once."""
+    waits = Waits()
+    before: Future[int] = waits.when(lambda: None)
+    gone: Future[int] = waits.when(lambda: None)
+    gone.cancel()
+    waits.fail(LeftCluster("out"))
+    after: Future[int] = waits.when(lambda: 1)
+    for future in (before, after):
+        with pytest.raises(LeftCluster):
+            future.result(0)
