@@ -198,9 +198,12 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(what: Plan, terminal: Te
         "projector", "projector", (sys.executable, "-c", "raise SystemExit('the disk is full.\\n Hint: empty it')")
     )
     broken = msgspec.structs.replace(what, projector=complaint)
+    started: list[int] = []
+    terminal.on["waiting for the API"] = lambda _: started.extend(pids(what))
     with pytest.raises(Unreachable, match=r"projector \(pid \d+\) ended with exit code 1; .*: the disk is full\."):
         run_up(broken, None, terminal.say, terminal.stopping, topics=no_topics)
-    assert set(ends(what)) <= {"c1", "c2"}
+    assert started
+    assert not any(identify(pid) for pid in started)
     assert not (what.data / "children.json").exists()
 
 
