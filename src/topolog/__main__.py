@@ -23,7 +23,7 @@ from topolog.events.topics import PLANS, topic_name
 from topolog.projections.cli import app as cli
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.settings import Loaded, Settings, cluster_folder, load
-from topolog.streams.local.stopping import stopping_when_told
+from topolog.streams.local.stopping import end_with_supervisor, stopping_when_told
 
 Config = Annotated[Path | None, typer.Option("--config", help="Settings file instead of ./topolog.toml.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="One setting as KEY=VALUE, such as lease.fence=5s.")]
@@ -198,6 +198,7 @@ def run_projector(config: Config = None, pairs: Set = None) -> None:
     from topolog.projections.api.server import serve
 
     _log_to_stderr()
+    end_with_supervisor(os.environ)
     settings = _settings(config, pairs)
     name, api = settings.cluster.name, settings.api
     KafkaAdmin(settings.kafka).wait_for_leaders(name, PLANS)
@@ -227,6 +228,7 @@ def run_demo_node(
             settings.kafka,
             stopping=stopping,
             say=_say,
+            folder=cluster_folder(settings.cluster.name) / "nodes" / name,
             loading=program.Loading(data=data),
         )
 

@@ -22,6 +22,7 @@ from typing import Literal, Self
 import msgspec
 
 from topolog.events.errors import (
+    BadInput,
     MergeConflict,
     NotCaughtUp,
     OutcomeUnknown,
@@ -143,6 +144,8 @@ class Node:
         self._on_left.append(hook)
 
     def __enter__(self) -> Self:
+        if self._threads:
+            raise BadInput(f"Node {self.name!r} was entered before.", hint="A Node is entered once; make a new one.")
         with contextlib.ExitStack() as undo:
             if self._folder:
                 self._folder.acquire()
