@@ -79,6 +79,7 @@ class Checks:
         self.left: list[m.NodeLeft] = []
         self._world = world
         self._author = ""
+        self._replaced: set[int | None] = set()
         self._types: dict[str, _Type] = {}
         self._accepted_through = NOWHERE
         self._deadlines: dict[NodeProcess, int] = {}
@@ -87,7 +88,9 @@ class Checks:
         """Check all that the last step can have changed."""
         for entry, author in self._world.broker.landed:
             if entry.topic is Topic.DECISIONS:
-                for standing in self.ledger.read(entry, author, self._world.timeline.now_ns):
+                whole = self.ledger.read(entry, author, self._world.timeline.now_ns)
+                self._replaced = {each.event.joiner.replaces for each in whole if isinstance(each.event, m.NodeJoined)}
+                for standing in whole:
                     self._judge(standing)
             elif entry.topic is Topic.REQUESTS:
                 self._note_request(entry)
@@ -201,7 +204,7 @@ class Checks:
     def _check_left(self, left: m.NodeLeft) -> None:
         self.left.append(left)
         node, incarnation = NodeId(left.node), Incarnation(left.incarnation)
-        if self._world.has_released(incarnation) or left.reason is m.LeaveReason.REPLACED:
+        if self._world.has_released(incarnation) or incarnation in self._replaced:
             return
         running = [each for each in self._world.nodes if each.session.core.incarnation == incarnation]
         if left.reason is m.LeaveReason.FENCED and not all(each.disturbed for each in running):

@@ -128,9 +128,7 @@ class World:
             process.link.recover()
             process.writer.release()
             process.clock.wake()
-            if process.paused_until_ns > self.timeline.now_ns:
-                process.paused_until_ns = self.timeline.now_ns
-                self.timeline.after(0, partial(self._turn, process))
+            process.paused_until_ns = 0
 
     def _name(self, letter: str) -> str:
         self._lives += 1
@@ -153,17 +151,15 @@ class World:
         self.timeline.after(self.timeline.between(*_TURN_MS), partial(self._turn, process))
 
     def _turn(self, process: Process) -> None:
+        """Let the process run for a moment, unless it is stopped; then it waits for its next turn."""
         if not process.alive:
             return
-        paused_ns = process.paused_until_ns - self.timeline.now_ns
-        if paused_ns > 0:
-            self.timeline.after(paused_ns / NS_PER_MS + 1, partial(self._turn, process))
-            return
-        self.turned = process
-        if process.turn():
-            self.timeline.after(self.timeline.between(*_TURN_MS), partial(self._turn, process))
-        else:
-            self._end(process, self.timeline.between(*_REVIVAL_MS))
+        if not self.is_paused(process):
+            self.turned = process
+            if not process.turn():
+                self._end(process, self.timeline.between(*_REVIVAL_MS))
+                return
+        self.timeline.after(self.timeline.between(*_TURN_MS), partial(self._turn, process))
 
     def _end(self, process: Process, revive_after_ms: float) -> None:
         self.note(f"{process.describe()} has ended")

@@ -1,0 +1,75 @@
+"""Seeds of the simulation: the real cores under every fault at once, under none, and twice the same."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from topolog.streams.simulation import Faults, Rule, Violation, simulate
+
+SEEDS = 150
+STEPS = 3_000
+
+
+def test_no_seed_breaks_a_rule() -> None:
+    """Every rule holds after every step of every seed, and each run comes to rest."""
+    broken = []
+    reports = []
+    for seed in range(SEEDS):
+        try:
+            reports.append(simulate(seed, STEPS, Faults()))
+        except Violation as violation:
+            broken.append(violation)
+    assert not broken, f"seeds {[each.seed for each in broken]}\n\n{broken[0]}"
+    assert sum(report.terms for report in reports) > 2 * SEEDS, "leaders change"
+    assert sum(report.nodes_left for report in reports) > SEEDS, "nodes leave"
+    assert sum(report.requests for report in reports) > 20 * SEEDS, "requests are answered"
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_nothing_happens_to_a_calm_cluster(seed: int) -> None:
+    """Without faults one coordinator leads for good, nobody leaves, and the cluster is at rest as soon as work ends."""
+    report = simulate(seed, STEPS, Faults.calm())
+    assert report.nodes_left == 0
+    assert report.rest_ms < 500
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_seed_repeats_its_history(seed: int) -> None:
+    """Every byte of the log is the same, in this process and in one whose strings hash otherwise."""
+    report = simulate(seed, STEPS, Faults())
+    assert simulate(seed, STEPS, Faults()) == report
+    assert digest_elsewhere(seed) == report.digest
+    assert simulate(seed + 1, STEPS, Faults()).digest != report.digest
+
+
+def digest_elsewhere(seed: int) -> str:
+    """The digest of the seed's log, as another process computes it."""
+    code = (
+        "import logging; logging.disable()\n"
+        "from topolog.streams.simulation import Faults, simulate\n"
+        f"print(simulate({seed}, {STEPS}, Faults()).digest)"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": str(seed + 1)}
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_a_part_of_a_plan_can_be_run() -> None:
+    """The acts of a run are data: the same ones give the same run, fewer a run of their own."""
+    report = simulate(5, STEPS, Faults())
+    assert simulate(5, STEPS, Faults(), report.acts) == report
+    assert simulate(5, STEPS, Faults(), report.acts[:1]).acts == report.acts[:1]
+
+
+def test_a_violation_names_its_seed_and_tells_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads it can run the seed again and see what led to it."""
+    monkeypatch.setattr("topolog.streams.rules.metadata.settle", lambda *_: [])
+    with pytest.raises(Violation) as caught:
+        simulate(7, STEPS, Faults.calm())
+    assert caught.value.rule is Rule.CONVERGES
+    assert f"seed 7, step {caught.value.step}: CONVERGES" in str(caught.value)
+    assert "rows of proposal wait" in str(caught.value)
+    assert " s  position " in str(caught.value)

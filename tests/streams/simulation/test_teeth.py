@@ -1,0 +1,325 @@
+"""The simulation has teeth: each rule of the design, broken on purpose, is caught by some seed (DESIGN §7).
+
+`DEFECTS` is the table: what is broken, the seed that caught it when it was last looked for, and by which rule. A change
+of the cores moves the seeds; the test then looks a bounded number of seeds further.
+
+Not in the table, because no history can show it: a verdict that ignores the incarnation of a report. Reports of former
+incarnations are dropped when they are heard, and a former incarnation never reports a position behind its own NodeLeft,
+hence none behind the joining of the present one. What is in the table is that the hearing does not look.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from topolog.events.fold import Accepted, Ignored, Judge
+from topolog.events.ids import Position
+from topolog.events.log import Entry
+from topolog.events.membership import Heartbeat, LeaveReason, NodeRow, Standing, lease_of, members
+from topolog.events.stamp import Stamp, decode_stamp
+from topolog.events.state import State
+from topolog.streams.coordinator.agenda import Agenda
+from topolog.streams.coordinator.core import Core
+from topolog.streams.coordinator.driver import Driver
+from topolog.streams.coordinator.reports import Reports
+from topolog.streams.coordinator.timers import Timers
+from topolog.streams.node.lease import Lease
+from topolog.streams.rules import membership, metadata
+from topolog.streams.rules.verdict import Verdict, verdict
+from topolog.streams.simulation import Faults, Rule, Violation, simulate
+from topolog.streams.simulation.timeline import DriftingClock
+
+STEPS = 3_000
+SEEDS_MORE = 150
+
+Defect = Callable[[pytest.MonkeyPatch], None]
+_NS_PER_MS = 1_000_000
+
+
+# The lease, on its holder's side.
+
+
+def lease_from_receive_time(patch: pytest.MonkeyPatch) -> None:
+    """The lease runs from the reading of the echo instead of from the sending of the heartbeat."""
+
+    def echoed(lease: Lease, sequence: int, fence_ms: int, now_ns: int) -> None:
+        if lease._sent.pop(sequence, None) is not None:
+            lease.deadline_ns = now_ns + fence_ms * _NS_PER_MS
+
+    patch.setattr(Lease, "echoed", echoed)
+
+
+def lease_before_read_back(patch: pytest.MonkeyPatch) -> None:
+    """The lease is prolonged when the heartbeat is sent, whether the log ever echoes it or not."""
+    sent = Lease.sent
+
+    def lengthened(lease: Lease, sequence: int, at_ns: int) -> None:
+        sent(lease, sequence, at_ns)
+        if lease.deadline_ns >= 0:
+            lease.deadline_ns = at_ns + 1_000 * _NS_PER_MS
+
+    patch.setattr(Lease, "sent", lengthened)
+
+
+def any_echo_counts(patch: pytest.MonkeyPatch) -> None:
+    """An echo counts for the newest heartbeat sent, not for exactly the one that it names."""
+    echoed = Lease.echoed
+
+    def newest(lease: Lease, sequence: int, fence_ms: int, now_ns: int) -> None:
+        echoed(lease, max(lease._sent, default=sequence), fence_ms, now_ns)
+
+    patch.setattr(Lease, "echoed", newest)
+
+
+def holder_uses_the_stopping_clock(patch: pytest.MonkeyPatch) -> None:
+    """A lease is measured by the clock that stands still while the machine is suspended."""
+    patch.setattr(DriftingClock, "boottime_ns", DriftingClock.monotonic_ns)
+
+
+def stopping_node_keeps_its_lease(patch: pytest.MonkeyPatch) -> None:
+    """A node that reads its own removal goes on serving to the end of its lease, but says that it has stopped."""
+    patch.setattr(Lease, "void", lambda _: None)
+
+
+# Leases and leaving, on the coordinator's side.
+
+
+def left_before_the_lease_is_over(patch: pytest.MonkeyPatch) -> None:
+    """NodeLeft after half of the wait."""
+    deadlines = membership.deadlines
+
+    def halved(*args: Any) -> Any:
+        return [msgspec.structs.replace(each, after_ms=each.after_ms // 2) for each in deadlines(*args)]
+
+    patch.setattr(membership, "deadlines", halved)
+
+
+def no_restart_of_waits_after_takeover(patch: pytest.MonkeyPatch) -> None:
+    """A new leader takes every wait it finds for one that is over."""
+    begin = Agenda.begin
+
+    def begun(agenda: Agenda, state: State) -> None:
+        begin(agenda, state)
+        for key in agenda.drain():
+            agenda.pass_deadline(key)
+
+    patch.setattr(Agenda, "begin", begun)
+
+
+def renewals_in_flight_are_ignored(patch: pytest.MonkeyPatch) -> None:
+    """A wait starts when a renewal is decided, not when it is read back."""
+    pass_time = Timers.pass_time
+    patch.setattr(Timers, "pass_time", lambda timers, now_ns, _: pass_time(timers, now_ns, Position(1 << 60)))
+
+
+def removed_member_counts_as_released(patch: pytest.MonkeyPatch) -> None:
+    """A member that was stopped leaves at once."""
+    settle = membership.settle
+
+    def settled(state: State, hearing: membership.Hearing, lapsed: Iterable[str]) -> list[Any]:
+        for node in members(state):
+            if node.standing is Standing.STOPPING:
+                return [membership._left(state, node, lease_of(state, node), LeaveReason.REMOVED)]
+        return settle(state, hearing, lapsed)
+
+    patch.setattr(membership, "settle", settled)
+
+
+def unheard_silence_counts(patch: pytest.MonkeyPatch) -> None:
+    """Waits pass although the coordinator was not reading heartbeats."""
+    patch.setattr(Driver, "_is_hearing", lambda *_: True)
+
+
+def heartbeats_of_any_incarnation_count(patch: pytest.MonkeyPatch) -> None:
+    """The coordinator takes a heartbeat, and a release, of a node's former process for one of its present one."""
+    hear = Reports.hear
+
+    def heard(reports: Reports, state: State, heartbeat: Heartbeat, appended_at_ms: int) -> None:
+        row = state.get(NodeRow, heartbeat.node)
+        if row is not None:
+            heartbeat = msgspec.structs.replace(heartbeat, incarnation=row.incarnation)
+        hear(reports, state, heartbeat, appended_at_ms)
+
+    patch.setattr(Reports, "hear", heard)
+
+
+# The verdict.
+
+
+def accepted_without_waiting(patch: pytest.MonkeyPatch) -> None:
+    """A silent holder is presumed fenced at once."""
+
+    def hasty(state: State, position: Position, reports: Any, *, waited: bool) -> Verdict:
+        return verdict(state, position, reports, waited=True)
+
+    patch.setattr(metadata, "verdict", hasty)
+
+
+def silent_holders_are_left_out(patch: pytest.MonkeyPatch) -> None:
+    """Only those who have reported are asked."""
+
+    def lenient(state: State, position: Position, reports: Any, *, waited: bool) -> Verdict:
+        found = verdict(state, position, reports, waited=waited)
+        return Verdict(found.evidence, tuple(node for node in found.open if node in reports))
+
+    patch.setattr(metadata, "verdict", lenient)
+
+
+# The fold.
+
+
+def no_term_refusal(patch: pytest.MonkeyPatch) -> None:
+    """Records of a term that is over are folded."""
+    _accept_in_spite_of(patch, Ignored.OLD_TERM)
+
+
+def repeats_are_applied(patch: pytest.MonkeyPatch) -> None:
+    """A record that stands in the log already is folded again."""
+    _accept_in_spite_of(patch, Ignored.REPEAT)
+
+
+def a_gap_is_accepted(patch: pytest.MonkeyPatch) -> None:
+    """What follows a lost record counts."""
+    _accept_in_spite_of(patch, Ignored.GAP)
+
+
+def half_a_set_is_applied(patch: pytest.MonkeyPatch) -> None:
+    """Each record is folded when it is read, before its set is whole."""
+    extend, close_set = Judge._extend, Judge._close_set
+
+    def judged(judge: Judge, stamp_bytes: bytes | None, value: bytes) -> list[Accepted] | Ignored:
+        stamp = decode_stamp(stamp_bytes or b"")
+        refusal = judge._refusal(stamp)
+        if refusal is not None:
+            return refusal
+        alone = msgspec.structs.replace(stamp, index=0, size=1)
+        judge._open.append(extend(judge, alone, stamp_bytes or b"", value))
+        judge.header = msgspec.structs.replace(judge.header, next_sequence=stamp.sequence + 1)
+        return close_set(judge, alone)
+
+    patch.setattr(Judge, "judge", judged)
+
+
+# The coordinator and its term.
+
+
+def second_term_started_leads(patch: pytest.MonkeyPatch) -> None:
+    """A coordinator leads once the term it claimed has begun, whoever began it."""
+    answer = Core._answer_claim
+
+    def led(core: Core, entry: Entry) -> None:
+        claim = core._unread[0]
+        answer(core, msgspec.structs.replace(entry, value=claim.value, headers=(("topolog-stamp", claim.stamp),)))
+
+    patch.setattr(Core, "_answer_claim", led)
+
+
+def failed_delivery_unnoticed(patch: pytest.MonkeyPatch) -> None:
+    """Nobody looks at what the broker answers."""
+    patch.setattr(Driver, "_on_delivery", lambda *_: None)
+
+
+def read_back_unchecked(patch: pytest.MonkeyPatch) -> None:
+    """A leader believes that what it reads is what it wrote."""
+
+    def trusting(core: Core, whole: list[Accepted]) -> None:
+        for _ in whole[: core.unread]:
+            core._unread.popleft()
+
+    patch.setattr(Core, "_read_back", trusting)
+
+
+def repeated_requests_are_decided_again(patch: pytest.MonkeyPatch) -> None:
+    """A request that comes twice is decided twice."""
+    patch.setattr(Core, "_is_known", lambda *_: False)
+
+
+def inputs_are_skipped_after_takeover(patch: pytest.MonkeyPatch) -> None:
+    """A new leader starts its inputs a record behind what the accepted sets have read through."""
+    resume_at = Core.resume_at
+
+    def skipping(core: Core) -> Any:
+        return {partition: None if at is None else at + 1 for partition, at in resume_at(core).items()}
+
+    patch.setattr(Core, "resume_at", skipping)
+
+
+def versions_restart_after_removal(patch: pytest.MonkeyPatch) -> None:
+    """A removed type leaves no floor."""
+    patch.setattr(metadata, "floor_of", lambda *_: 0)
+
+
+def _accept_in_spite_of(patch: pytest.MonkeyPatch, ignored: Ignored) -> None:
+    refusal = Judge._refusal
+
+    def lenient(judge: Judge, stamp: Stamp) -> Ignored | None:
+        found = refusal(judge, stamp)
+        return None if found is ignored else found
+
+    patch.setattr(Judge, "_refusal", lenient)
+
+
+def only(**budget: int) -> Faults:
+    """Nothing goes wrong but this: the rarer a defect shows, the narrower its budget."""
+    return Faults(**{**dict.fromkeys(Faults.__struct_fields__, 0), "proposals": 25, **budget})
+
+
+ANY = Faults()
+CUTS = only(cuts=12)
+SUSPENDS = only(suspends=12)
+OUTAGES = only(crashes=6, cuts=14, pauses=14)
+LOSSES = only(losses=20, usurpers=20)
+HANDOVERS = only(cuts=10, retirements=8)
+GOODBYES = only(losses=12, leaves=6, node_removals=6)
+
+DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
+    (lease_from_receive_time, ANY, 0, Rule.ANCHORED_LEASE),
+    (lease_before_read_back, ANY, 0, Rule.ANCHORED_LEASE),
+    (any_echo_counts, ANY, 0, Rule.ANCHORED_LEASE),
+    (holder_uses_the_stopping_clock, SUSPENDS, 6, Rule.FRESH_LEASE),
+    (stopping_node_keeps_its_lease, ANY, 0, Rule.MEMBER_LEASE),
+    (left_before_the_lease_is_over, ANY, 1, Rule.LEFT_IN_TIME),
+    (no_restart_of_waits_after_takeover, ANY, 0, Rule.NO_FALSE_REMOVAL),
+    (renewals_in_flight_are_ignored, OUTAGES, 10, Rule.LEFT_IN_TIME),
+    (removed_member_counts_as_released, ANY, 0, Rule.LEFT_IN_TIME),
+    (unheard_silence_counts, CUTS, 37, Rule.NO_FALSE_REMOVAL),
+    (heartbeats_of_any_incarnation_count, GOODBYES, 4, Rule.NO_FALSE_REMOVAL),
+    (accepted_without_waiting, ANY, 0, Rule.ACCEPTED),
+    (silent_holders_are_left_out, HANDOVERS, 0, Rule.ACCEPTED),
+    (no_term_refusal, ANY, 8, Rule.RUNS_ON),
+    (repeats_are_applied, ANY, 0, Rule.ONE_FOLD),
+    (a_gap_is_accepted, LOSSES, 14, Rule.RUNS_ON),
+    (half_a_set_is_applied, ANY, 0, Rule.ONE_FOLD),
+    (second_term_started_leads, ANY, 0, Rule.ONE_AUTHOR),
+    (failed_delivery_unnoticed, LOSSES, 23, Rule.CONVERGES),
+    (read_back_unchecked, ANY, 0, Rule.ONE_FOLD),
+    (repeated_requests_are_decided_again, ANY, 0, Rule.RUNS_ON),
+    (inputs_are_skipped_after_takeover, ANY, 0, Rule.CONVERGES),
+    (versions_restart_after_removal, ANY, 3, Rule.VERSIONS),
+)
+
+
+def caught(seeds: Iterable[int], budget: Faults) -> Violation | None:
+    """What the first of these seeds that notices anything reports."""
+    for seed in seeds:
+        try:
+            simulate(seed, STEPS, budget)
+        except Violation as violation:
+            return violation
+    return None
+
+
+@pytest.mark.parametrize(
+    ("defect", "budget", "seed", "rule"), DEFECTS, ids=lambda value: getattr(value, "__name__", "")
+)
+def test_a_broken_rule_is_caught(
+    defect: Defect, budget: Faults, seed: int, rule: Rule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The seed of the table catches the defect, or another one within bounds does."""
+    defect(monkeypatch)
+    violation = caught(itertools.chain([seed], range(SEEDS_MORE)), budget)
+    assert violation is not None, f"no seed below {SEEDS_MORE} notices that {defect.__doc__}"
+    assert violation.seed != seed or violation.rule is rule, f"update the table: {violation}"
