@@ -82,10 +82,11 @@ class World:
         self._start(ProjectorProcess(self._name("p"), self.timeline, self.broker))
 
     def kill(self, process: Process, revive_after_ms: float, *, late: bool = False) -> None:
-        """The process is gone; of what it had sent a part still lands, if `late` much later."""
+        """The process is gone, its machine is up; of what it had sent a part still lands, if `late` much later."""
         if late:
             process.link.sends_cut = True
             self.timeline.after(self.timeline.between(0, LATE_MS), process.writer.release)
+        process.clock.wake()
         process.writer.die()
         self._end(process, revive_after_ms)
 
