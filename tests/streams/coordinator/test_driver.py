@@ -1,7 +1,7 @@
 """The coordinator's loop on a log and a clock: take-over, outages, failed sends, dead letters (K5-K8)."""
 
 import pytest
-from tests.scenarios.world import PROCEED_MS, STEP_MS, TERMS, Member, World
+from tests.scenarios.world import PROCEED_MS, STEP_MS, TERMS, Coordinator, Member, World
 
 from topolog.events import membership as m
 from topolog.events import metadata as md
@@ -88,14 +88,46 @@ def test_a_leader_that_has_nothing_to_say_is_not_silent() -> None:
     assert leaders(world) == ["c1"]
 
 
-def test_stand_bys_do_not_claim_at_once() -> None:
-    """K5: the jitter parts them; one leads, the others never even try."""
+def test_stand_bys_wait_for_different_times() -> None:
+    """K5: the jitter parts them, so that they do not claim at once."""
+    times = set()
+    for name in ("c2", "c3", "c4", "c5", "c6"):
+        world = World(["c1", name])
+        world.kill("c1")
+        start_ns = world.clock.monotonic_ns()
+        while role(world, name) is not Role.LEADING:
+            world.run(STEP_MS)
+        times.add((world.clock.monotonic_ns() - start_ns) // 1_000_000)
+    assert len(times) >= 3
+    assert min(times) >= TAKEOVER_MS
+    assert max(times) <= LATEST_TAKEOVER_MS
+
+
+def claims_of(world: World, name: str) -> int:
+    stamps = [decode_stamp(entry.stamp or b"") for entry in world.log.entries(Topic.DECISIONS)]
+    return sum(stamp.cause == f"claimed by {name}" for stamp in stamps)
+
+
+def test_of_several_stand_bys_one_leads() -> None:
+    """K5: the others see its term and wait on."""
     world = World(["c1", "c2", "c3", "c4"])
     world.kill("c1")
     world.run(LATEST_TAKEOVER_MS)
     assert [each.driver.role for each in world.coordinators.values()].count(Role.LEADING) == 1
-    claims = [entry for entry in world.log.entries(Topic.DECISIONS) if b"claimed by" in (entry.stamp or b"")]
-    assert len(claims) == 2
+    assert sum(claims_of(world, name) for name in world.coordinators) == 1
+
+
+def test_a_stand_by_that_is_still_reading_claims_nothing() -> None:
+    """K5: on its way through an old log it meets terms that have ended; only at the end does that matter."""
+    world = World(["c1", "c2"])
+    world.leader().driver.retire()
+    world.settle()
+    newcomer = Coordinator(world, "c3", None)
+    newcomer.reader.batch_max = 1
+    while not newcomer.reader.at_end(Topic.DECISIONS):
+        newcomer.step()
+    assert newcomer.driver.role is Role.FOLLOWING
+    assert claims_of(world, "c3") == 0
 
 
 def test_two_that_claim_the_same_term_are_no_harm() -> None:
@@ -138,14 +170,26 @@ def test_an_outage_of_the_broker_deposes_nobody_and_removes_nobody() -> None:
 def test_a_leader_that_was_stopped_hears_again_before_it_calls_anybody_silent() -> None:
     """4.1: silence must be heard to count. It was the leader that slept, and nobody stood by."""
     world = World(["c1"], ["n1"])
+    world.process("n1").paused = True
     world.run(1_000)
-    world.process("c1").paused = world.process("n1").paused = True
+    world.process("c1").paused = True
     world.run(3 * PROCEED_MS)
     world.process("c1").paused = False
     world.run(PROCEED_MS - 100)
     assert world.events(m.NodeLeft) == []
-    world.run(600)
+    world.run(200)
     assert len(world.events(m.NodeLeft)) == 1
+
+
+def test_a_leader_that_does_not_get_to_the_heartbeats_removes_nobody() -> None:
+    """4.1: reading its own decisions back is no proof of having heard the nodes."""
+    world = World(["c1"], ["n1"])
+    world.run(1_000)
+    world.leader().reader.batch_max = 1
+    for _ in range(2 * PROCEED_MS // STEP_MS):
+        world.log.put(Topic.DECISIONS, "demo", b"noise that is read first")
+        world.run(STEP_MS)
+    assert world.events(m.NodeLeft) == []
 
 
 def test_a_new_leader_waits_from_its_own_read_back() -> None:
