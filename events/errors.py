@@ -3,6 +3,7 @@
     TopologError
     ├── Retriable                the same call may succeed later
     │   ├── Unreachable          no broker or API answered in time
+    │   ├── Overloaded           too many requests of this process are under way
     │   ├── Fenced               the node has no valid lease now
     │   ├── NotCaughtUp          a reader is behind the position that was asked for
     │   └── OutcomeUnknown       a request was sent, its outcome has not been read
@@ -48,6 +49,10 @@ class Retriable(TopologError):
 
 class Unreachable(Retriable):
     code = "unreachable"
+
+
+class Overloaded(Retriable):
+    code = "overloaded"
 
 
 class Fenced(Retriable):

@@ -2,7 +2,7 @@
 
 Threat: a caller that never hears back and asks again. A request therefore has an id, (requester, sequence), chosen by
 the caller before it is sent; the first decision about it is its outcome for ever, a repeat gets that outcome and no
-second effect, other content under the same id is refused. Kept are, per requester, the highest sequence and the
+second effect, and other content under an id that has its outcome changes nothing (its sender sees by the digest). Kept are, per requester, the highest sequence and the
 outcomes of the last 64 sequences; a requester that has been idle for a day is forgotten by a decision.
 """
 
@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from topolog.events.errors import BadInput
 from topolog.events.ids import Place, Position
 from topolog.events.object_types import ObjectType
 from topolog.events.state import Row, State
@@ -48,10 +49,10 @@ class RequestId(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> "RequestId":
-        """The id written as `requester/sequence`; ValueError for anything else."""
+        """The id written as `requester/sequence`; raises BadInput for anything else."""
         requester, slash, sequence = text.rpartition("/")
-        if not slash or not requester:
-            raise ValueError(f"{text!r} is no request id; one looks like `cli-4f2a/3`.")
+        if not slash or not requester or not sequence.isdecimal():
+            raise BadInput(f"{text!r} is no request id.", hint="One looks like cli-4f2a/3.")
         return cls(requester, int(sequence))
 
 

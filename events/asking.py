@@ -1,0 +1,94 @@
+"""The sending side of requests (K7): their bytes, their digest, their ids, and the error a refusal stands for.
+
+Threat: outcomes are kept for the last 64 sequences of a requester, so a request that is sent again after 64 later ones
+were decided could never learn what became of it. Whoever sends therefore never has a sequence open that is 64 or more
+behind the next one, and takes several requesters (lanes) where more must be under way at once.
+"""
+
+import hashlib
+
+from topolog.events.codec import CODEC
+from topolog.events.errors import BadInput, MergeConflict, Overloaded, Refused
+from topolog.events.requests import (
+    OUTCOMES_KEPT,
+    REQUEST_BYTES_MAX,
+    SUBJECT_CHARS_MAX,
+    AnyRequest,
+    OutcomeRow,
+    RequestId,
+    is_valid,
+    subject_of,
+)
+
+LANES = 8
+"""Requesters of one process: up to 8 x 64 requests under way."""
+
+CONFLICT = "METADATA_CONFLICT"
+
+
+def encode_request(request: AnyRequest) -> bytes:
+    """The request's record; raises BadInput if its id or its size cannot be sent."""
+    if not is_valid(request.id):
+        raise BadInput(
+            f"{str(request.id)!r} cannot be a request's id.",
+            hint=f"A requester has 1 to {SUBJECT_CHARS_MAX} characters, sequences count from 1.",
+        )
+    value = CODEC.encode(request)
+    if len(value) > REQUEST_BYTES_MAX:
+        raise BadInput(
+            f"The request about {subject_of(request)} takes {len(value)} bytes, the limit is {REQUEST_BYTES_MAX}."
+        )
+    return value
+
+
+def digest_of(value: bytes) -> bytes:
+    """8 bytes that tell a request's content from any other under the same id."""
+    return hashlib.blake2b(value, digest_size=8).digest()
+
+
+def refusal_of(row: OutcomeRow) -> Refused:
+    """The error that a refused outcome stands for: MergeConflict for a contradiction, Refused for any other rule."""
+    if row.code == CONFLICT:
+        return MergeConflict(row.rule, row.message, row.facts)
+    return Refused(row.code, row.rule, row.message, row.facts)
+
+
+class OpenRequests:
+    """Ids of one process: given out in order, closed when their outcome is known. Not safe for several threads."""
+
+    def __init__(self, name: str) -> None:
+        """`name` is unique to this process life; it is cut so that a lane's number still fits."""
+        base = name[-(SUBJECT_CHARS_MAX - 2) :]
+        self._lanes = [_Lane(base if number == 0 else f"{base}.{number}") for number in range(LANES)]
+
+    def next_id(self) -> RequestId:
+        """A new id, open from now on; raises Overloaded if too many are."""
+        for lane in self._lanes:
+            if not lane.is_full:
+                return lane.next_id()
+        raise Overloaded(
+            f"{LANES * OUTCOMES_KEPT} requests of {self._lanes[0].requester} are under way.",
+            hint="Wait for some of them, then try again.",
+        )
+
+    def close(self, request: RequestId) -> None:
+        """The outcome is known; an id of somebody else's is none of ours."""
+        for lane in self._lanes:
+            if lane.requester == request.requester:
+                lane.open.pop(request.sequence, None)
+
+
+class _Lane:
+    def __init__(self, requester: str) -> None:
+        self.requester = requester
+        self.open: dict[int, None] = {}
+        self._next = 1
+
+    @property
+    def is_full(self) -> bool:
+        return bool(self.open) and self._next - next(iter(self.open)) >= OUTCOMES_KEPT
+
+    def next_id(self) -> RequestId:
+        sequence, self._next = self._next, self._next + 1
+        self.open[sequence] = None
+        return RequestId(self.requester, sequence)
