@@ -9,7 +9,7 @@ fetch that found nothing, so `fetch.wait.max.ms` is how long the proof takes.
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -39,7 +39,44 @@ REACH_TIMEOUT_S = 5.0
 _BATCH_MAX = 500
 _HEARS_TIMEOUT_S = 1.0
 _LOGGER = logging.getLogger("topolog.kafka")
-_LOGGER.setLevel(logging.CRITICAL)  # librdkafka repeats itself once a second while a broker is away; we say it once
+_LIBRARY = logging.getLogger("topolog.kafka.librdkafka")
+_LIBRARY.setLevel(logging.CRITICAL)  # it repeats itself once a second while a broker is away; _Outage says it once
+
+_Client = TypeVar("_Client", Consumer, Producer, AdminClient)
+
+
+def _client(kind: type[_Client], settings: Mapping[str, Any]) -> _Client:
+    """A client of librdkafka; BadInput, in its own words, for a key or a value that it does not take."""
+    try:
+        return kind(dict(settings), logger=_LIBRARY)
+    except (KafkaException, TypeError, ValueError) as error:
+        reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        raise BadInput(
+            f"[kafka]: {reason.strip()}.",
+            hint="The keys of [kafka] are librdkafka's own, and so are these words; its CONFIGURATION.md lists them.",
+        ) from error
+
+
+class _Outage:
+    """Says once that no broker answers, and once that one does again: a state, where librdkafka counts attempts.
+
+    Only a reader has one. It is polled all the time, so what it says is true when it says it, and from one thread; a
+    writer hears of an outage when it next has something to send, which may be long after.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._is_on = False
+
+    def on_error(self, error: KafkaError) -> None:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN and not self._is_on:
+            self._is_on = True
+            _LOGGER.warning("No Kafka broker answers at %s; trying again until one does.", self._address)
+
+    def over(self) -> None:
+        if self._is_on:
+            self._is_on = False
+            _LOGGER.warning("Kafka answers again at %s.", self._address)
 
 
 class KafkaReader:
@@ -52,7 +89,9 @@ class KafkaReader:
         self._settings = dict(settings)
         self._admin: AdminClient | None = None
         self._asked: dict[Topic, dict[TopicPartition, Any]] = {}
-        self._consumer = Consumer(
+        self._outage = _Outage(settings.get("bootstrap.servers", ""))
+        self._consumer = _client(
+            Consumer,
             {
                 **settings,
                 "group.id": f"topolog.{cluster}.reader",
@@ -66,8 +105,8 @@ class KafkaReader:
                 "fetch.wait.max.ms": "100",
                 "reconnect.backoff.max.ms": "1000",
                 "topic.metadata.refresh.fast.interval.ms": "100",
+                "error_cb": self._outage.on_error,
             },
-            logger=_LOGGER,
         )
 
     def assign(self, starts: Mapping[Partition, Offset | None]) -> None:
@@ -115,7 +154,7 @@ class KafkaReader:
 
     def _ask_for_ends(self, topic: Topic) -> dict[TopicPartition, Any]:
         if self._admin is None:
-            self._admin = AdminClient({**self._settings}, logger=_LOGGER)
+            self._admin = _client(AdminClient, self._settings)
         partitions = [
             TopicPartition(topic_name(self._cluster, each), number) for each, number in self._at_end if each is topic
         ]
@@ -130,6 +169,7 @@ class KafkaReader:
         if error is not None:
             self._on_error(message, error)
             return None
+        self._outage.over()
         partition = (self._names[_text(message.topic())], _number(message.partition()))
         self._at_end[partition] = False
         key = message.key()
@@ -144,6 +184,7 @@ class KafkaReader:
 
     def _on_error(self, message: Message, error: KafkaError) -> None:
         if error.code() == KafkaError._PARTITION_EOF:
+            self._outage.over()
             self._at_end[self._names[_text(message.topic())], _number(message.partition())] = True
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             self._on_offset_gone(message, error)
@@ -168,7 +209,8 @@ class KafkaWriter:
         self, settings: KafkaSettings, cluster: str, *, linger_ms: float = 0, timeout_ms: int = 30_000
     ) -> None:
         self._names = {topic: topic_name(cluster, topic) for topic in Topic}
-        self._producer = Producer(
+        self._producer = _client(
+            Producer,
             {
                 **settings,
                 "enable.idempotence": "true",
@@ -180,7 +222,6 @@ class KafkaWriter:
                 "reconnect.backoff.max.ms": "1000",
                 "topic.metadata.refresh.fast.interval.ms": "100",
             },
-            logger=_LOGGER,
         )
 
     def append(
@@ -216,7 +257,7 @@ class KafkaAdmin:
     def __init__(self, settings: KafkaSettings) -> None:
         self._address = settings.get("bootstrap.servers", "")
         self._settings = dict(settings)
-        self._admin = AdminClient(dict(settings), logger=_LOGGER)
+        self._admin = _client(AdminClient, settings)
 
     def topics(self) -> frozenset[str]:
         """Names of all topics; raises Unreachable within 10 s, naming the address."""
@@ -255,7 +296,8 @@ class KafkaAdmin:
         Raises NotFound at once if a topic is missing.
         """
         names = [topic_name(cluster, plan.topic) for plan in plans]
-        missing = [name for name in names if name not in self.topics()]
+        existing = self.topics()
+        missing = [name for name in names if name not in existing]
         if missing:
             raise NotFound(
                 f"Cluster {cluster!r} has no topic {missing[0]} on {self._address}.",
@@ -271,7 +313,7 @@ class KafkaAdmin:
         deadline = time.monotonic() + timeout_s
         while not is_met(self._metadata()):
             if time.monotonic() > deadline:
-                raise Unreachable(f"{what} have no leaders after {timeout_s:g} s.")
+                raise Unreachable(f"{what} on {self._address} have no leaders after {timeout_s:g} s.")
             time.sleep(0.05)
 
     def _metadata(self) -> Mapping[str, TopicMetadata]:

@@ -35,7 +35,7 @@ FENCING = "fencing"
 
 class LeaveReason(Enum):
     """Why a node is out. LEFT: it said so. FENCED: its lease ran out in silence. REMOVED: an operator's request.
-    REPLACED: a new process holds the exclusive lock on its data folder."""
+    REPLACED: a new process holds the exclusive lock on the very data folder it had locked itself."""
 
     UNKNOWN = "UNKNOWN"
     LEFT = "LEFT"
@@ -63,6 +63,7 @@ class NodeRow(Row, frozen=True):
     endpoint: str
     attributes: Mapping[str, str]
     capabilities: tuple[str, ...]
+    folder: str
     joined_at: Position
     stopped_at: Position | None = None
     left_at: Position | None = None
@@ -226,6 +227,7 @@ def _join(state: State, event: NodeJoined, place: Place) -> None:
         endpoint=joiner.endpoint,
         attributes=joiner.attributes,
         capabilities=joiner.capabilities,
+        folder=joiner.folder,
         joined_at=place.position,
     )
     state.put(node.node, node)

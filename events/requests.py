@@ -2,8 +2,9 @@
 
 Threat: a caller that never hears back and asks again. A request therefore has an id, (requester, sequence), chosen by
 the caller before it is sent; the first decision about it is its outcome for ever, a repeat gets that outcome and no
-second effect, and other content under an id that has its outcome changes nothing (its sender sees by the digest). Kept are, per requester, the highest sequence and the
-outcomes of the last 64 sequences; a requester that has been idle for a day is forgotten by a decision.
+second effect, and other content under an id that has its outcome changes nothing (its sender sees by the digest).
+Kept are, per requester, the highest sequence and the outcomes of the last 64 sequences; a requester that has been idle
+for a day is forgotten by a decision.
 """
 
 from collections.abc import Mapping
@@ -75,8 +76,11 @@ class DeclaredType(msgspec.Struct, frozen=True):
 
 
 class Joiner(msgspec.Struct, frozen=True):
-    """A process that wants to be a member. `exclusive`: it holds the lock on its node's data folder; `replaces` is the
-    member that it read of while it held it, so that a dead process's join that lands late replaces nobody."""
+    """A process that wants to be a member.
+
+    `folder` is the id of the data folder whose exclusive lock it holds, empty for none; `replaces` is the member that
+    it read of while it held the lock, so that a dead process's join that lands late replaces nobody.
+    """
 
     node: str
     incarnation: int
@@ -84,9 +88,9 @@ class Joiner(msgspec.Struct, frozen=True):
     endpoint: str
     attributes: Mapping[str, str]
     capabilities: tuple[str, ...]
-    exclusive: bool
-    types: tuple[DeclaredType, ...] = ()
+    folder: str = ""
     replaces: int | None = None
+    types: tuple[DeclaredType, ...] = ()
 
 
 class Request(msgspec.Struct, frozen=True):

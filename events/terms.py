@@ -44,8 +44,11 @@ class LogStarted(msgspec.Struct, frozen=True):
 
 
 class TermStarted(msgspec.Struct, frozen=True):
+    """`life` tells two processes of one name apart: only its own claim makes a coordinator lead."""
+
     term: int
     instance: str
+    life: int
 
 
 class TermEnded(msgspec.Struct, frozen=True):

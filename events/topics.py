@@ -46,15 +46,55 @@ PLANS = (
     TopicPlan(Topic.HEARTBEATS, 4, _HOUR_MS),
     TopicPlan(Topic.DEAD, 1, 30 * _DAY_MS),
 )
+
+class Access(msgspec.Struct, frozen=True):
+    """What one role may do with a topic, or, where `topic` is None, with all that the cluster's prefix begins.
+
+    `is_group`: with the consumer groups of that prefix. Nobody commits offsets; librdkafka only asks for the group's
+    place.
+    """
+
+    role: str
+    operations: tuple[str, ...]
+    topic: Topic | None = None
+    is_group: bool = False
+
+
+_RUNNING = ("node", "coordinator", "projector")
+
+ACLS = (
+    *(Access(role, ("Describe",)) for role in _RUNNING),  # each role looks for all topics before it starts
+    *(Access(role, ("Describe",), is_group=True) for role in _RUNNING),
+    Access("node", ("Read",), Topic.DECISIONS),
+    Access("node", ("Write",), Topic.REQUESTS),
+    Access("node", ("Write",), Topic.HEARTBEATS),
+    Access("coordinator", ("Read", "Write"), Topic.DECISIONS),
+    Access("coordinator", ("Read",), Topic.REQUESTS),
+    Access("coordinator", ("Read",), Topic.HEARTBEATS),
+    Access("coordinator", ("Write",), Topic.DEAD),
+    Access("projector", ("Read",), Topic.DECISIONS),
+    Access("projector", ("Write",), Topic.REQUESTS),
+    Access("operator", ("Create", "Describe")),  # whoever runs `topolog cluster init`
+)
+"""Least privilege by role; the projector's process is also the API. The command line talks to the API alone."""
+
 PARTITIONS = {plan.topic: plan.partitions for plan in PLANS}
 BY_CODE = {topic.code: topic for topic in Topic}
 
 
 def topic_name(cluster: str, topic: Topic) -> str:
-    """`topolog.<cluster>.<short name>`, so that prefixed ACLs separate tenants; raises BadInput for a bad name."""
+    """`topolog.<cluster>.<short name>`; raises BadInput for a bad name."""
+    return f"{topic_prefix(cluster)}{topic.short_name}"
+
+
+def topic_prefix(cluster: str) -> str:
+    """What the names of a cluster's topics and consumer groups begin with, so that prefixed ACLs separate tenants.
+
+    Raises BadInput for a bad name.
+    """
     if not cluster or len(cluster) > _NAME_LENGTH_MAX or not set(cluster) <= _NAME_CHARACTERS:
         raise BadInput(
             f"{cluster!r} cannot be a cluster's name.",
             hint=f"Use 1 to {_NAME_LENGTH_MAX} letters, digits, dots and hyphens (a topic name is made of it).",
         )
-    return f"topolog.{cluster}.{topic.short_name}"
+    return f"topolog.{cluster}."

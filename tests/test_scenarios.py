@@ -91,7 +91,7 @@ class Scenario:
             process=words[words.index("as") + 1] if "as" in words else None,
             kind=kind,
             capabilities=capabilities,
-            exclusive="exclusive" in words,
+            folder=f"folder of {name}" if "exclusive" in words else "",
             types=known,
         )
         return []

@@ -14,7 +14,6 @@ Order of use: `read` every record of `decisions` first, then `hear` heartbeats a
 offsets, then `settle` once; then append `outbox` in order, send `dead` away, and look at `deadlines` again.
 """
 
-import hashlib
 from collections import deque
 from enum import Enum
 
@@ -22,6 +21,7 @@ import msgspec
 
 from topolog.events import membership as m
 from topolog.events import requests as q
+from topolog.events.asking import digest_of
 from topolog.events.codec import CODEC, Decision, Record
 from topolog.events.errors import Refused, Undecodable
 from topolog.events.fold import Accepted, Fold, Folded, Header, Ignored, Judge, evolve
@@ -32,6 +32,7 @@ from topolog.events.state import State
 from topolog.events.terms import LogStarted, TermEnded, TermStarted
 from topolog.events.topics import PARTITIONS, RECORD_BYTES_MAX, Topic
 from topolog.streams.coordinator.agenda import Agenda
+from topolog.streams.coordinator.causes import cause_of
 from topolog.streams.coordinator.reports import Reports
 from topolog.streams.rules import membership, metadata, requesters
 
@@ -62,10 +63,14 @@ class Dead(msgspec.Struct, frozen=True):
 
 
 class Core:
-    """One coordinator. `instance` names this process life; `at_ms` is wall time for stamps, set by the driver."""
+    """One coordinator. `instance` is its name, `life` a random number that tells it from every other of that name.
 
-    def __init__(self, instance: str) -> None:
+    `at_ms` is wall time for stamps, set by the driver.
+    """
+
+    def __init__(self, instance: str, life: int) -> None:
         self.instance = instance
+        self._life = life
         self.role = Role.FOLLOWING
         self.at_ms = 0
         self.outbox: list[Outgoing] = []
@@ -77,7 +82,7 @@ class Core:
         self._ahead = Header()
         self._unread: deque[Outgoing] = deque()
         self._inputs: dict[tuple[int, int], Offset] = {}
-        self._cause = ""
+        self._heard: dict[tuple[int, int], Offset] = {}
         self._claimed = Term(0)
 
     @property
@@ -116,7 +121,7 @@ class Core:
         assert header.log_id is not None
         self._claimed = term = Term(header.term + 1)
         stamp = Stamp(header.log_id, term, 0, 0, 1, NO_CHAIN, self.at_ms, header.inputs, f"claimed by {self.instance}")
-        claim = Outgoing(encode_stamp(stamp), CODEC.encode(TermStarted(term, self.instance)))
+        claim = Outgoing(encode_stamp(stamp), CODEC.encode(TermStarted(term, self.instance, self._life)))
         self._unread.append(claim)
         self.outbox.append(claim)
         self.role = Role.CLAIMING
@@ -124,8 +129,7 @@ class Core:
     def retire(self) -> None:
         """Give up the term on purpose, so that a stand-by leads at once."""
         assert self.role is Role.LEADING
-        self._cause = f"{self.instance} stops"
-        self._log([TermEnded(self._ahead.term)])
+        self._log([TermEnded(self._ahead.term)], f"{self.instance} stops")
         self.role = Role.RETIRING
 
     def depose(self) -> None:
@@ -153,29 +157,27 @@ class Core:
 
     def hear(self, entry: Entry) -> None:
         """One record of `heartbeats`; decisions follow from `settle`."""
-        self._read_through(entry)
+        self._heard[entry.topic.code, entry.partition] = Offset(entry.offset + 1)
         heartbeat = self._decoded(entry)
         if isinstance(heartbeat, m.Heartbeat):
-            self._cause = f"heartbeats/{entry.partition}@{entry.offset} {heartbeat.node}"
-            self.reports.hear(self.state, heartbeat, entry.appended_at_ms)
+            self.reports.hear(self.state, heartbeat, entry)
         elif heartbeat is not None:
             self.dead.append(Dead(entry, f"a {type(heartbeat).__name__} is no heartbeat"))
 
     def ask(self, entry: Entry) -> None:
         """One record of `requests`, decided at once; a repeat has its outcome already (K7)."""
-        self._read_through(entry)
+        self._inputs[entry.topic.code, entry.partition] = Offset(entry.offset + 1)
         request = self._decoded(entry)
         if request is None:
             return
         if not isinstance(request, q.Request) or not q.is_valid(request.id):
             self.dead.append(Dead(entry, f"a {type(request).__name__} with this id is no request"))
             return
-        digest = hashlib.blake2b(entry.value, digest_size=8).digest()
-        ref = q.RequestRef(request.id.requester, request.id.sequence, digest)
+        ref = q.RequestRef(request.id.requester, request.id.sequence, digest_of(entry.value))
         if self._is_known(ref):
             return
-        self._cause = f"requests@{entry.offset} {ref}"
-        self._log(self._decide(request, ref, entry), request.actor, request.reason)
+        decided = self._decide(request, ref, entry)
+        self._log(decided, f"requests@{entry.offset} {ref}", request.actor or ref.requester, request.reason)
 
     def settle(self) -> None:
         """Log all that follows from what was heard and from deadlines that passed, until nothing more does."""
@@ -184,17 +186,17 @@ class Core:
         if membership.is_urgent(self.state, reports.hearing, reports.lagging_below, self.agenda.lapsed):
             self._renew_grown()
         while decided := self._due():
-            self._log(decided)
+            self._log(decided, cause_of(decided[-1], self.state, reports, self.agenda))
+        self._inputs.update(self._heard)  # not before: what follows from them must be logged, or they are read again
 
     def renew(self) -> None:
         """The regular echo, written even if it is empty: it is also the leader's sign of life."""
-        self._cause = "the beat of the leader"
-        self._log([membership.renew(self.state, self.reports.hearing, self.reports.lagging_below)])
+        echo = membership.renew(self.state, self.reports.hearing, self.reports.lagging_below)
+        self._log([echo], "the beat of the leader")
 
     def pass_deadline(self, key: str) -> None:
         """A deadline has passed; it counts only while it is still due."""
-        if self.agenda.pass_deadline(key):
-            self._cause = f"deadline {key}"
+        self.agenda.pass_deadline(key)
 
     def interrupt_hearing(self) -> None:
         """The coordinator was not reading heartbeats to their end: every silence starts again."""
@@ -214,7 +216,6 @@ class Core:
         self._confirmed = Judge(self._fold.header)
         self._ahead = self._fold.header
         self._inputs = {(each.topic, each.partition): each.next_offset for each in self._ahead.inputs}
-        self._cause = ""
         self.state.drain()
         self.agenda.begin(self.state)
 
@@ -232,9 +233,6 @@ class Core:
         except Undecodable as error:
             self.dead.append(Dead(entry, error.message))
             return None
-
-    def _read_through(self, entry: Entry) -> None:
-        self._inputs[entry.topic.code, entry.partition] = Offset(entry.offset + 1)
 
     def _is_known(self, ref: q.RequestRef) -> bool:
         """Whether the request has its outcome, waits for it as a row, or had one that is no longer kept."""
@@ -273,9 +271,9 @@ class Core:
     def _renew_grown(self) -> None:
         echo = membership.renew(self.state, self.reports.hearing, self.reports.lagging_below)
         if echo.renewals:
-            self._log([echo])
+            self._log([echo], self.reports.newest)
 
-    def _log(self, decided: list[Decision], actor: str = "", reason: str = "") -> None:
+    def _log(self, decided: list[Decision], cause: str, actor: str = "", reason: str = "") -> None:
         """Stamp one set, fold it ahead, and queue it for the log."""
         values = [CODEC.encode(event) for event in decided]
         assert all(len(value) <= RECORD_BYTES_MAX for value in values), "the rules keep decisions below the limit"
@@ -293,7 +291,7 @@ class Core:
                     ahead.chain,
                     self.at_ms,
                     inputs,
-                    self._cause,
+                    cause,
                     actor or self.instance,
                     reason,
                 )

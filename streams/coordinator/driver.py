@@ -113,7 +113,7 @@ class Driver:
             self._start_over()
 
     def _start_over(self) -> None:
-        self.core = Core(self._instance)
+        self.core = Core(self._instance, self._chance.getrandbits(63))
         self._timers = Timers()
         self._next = Offset(0)
         self._read_back: deque[tuple[int, Position]] = deque()
@@ -271,7 +271,7 @@ class Driver:
             self._writer.append(Topic.DEAD, entry.key or "", entry.value, (*entry.headers, *_error_headers(each)))
 
     def _lease_terms(self) -> LeaseTerms:
-        if not hasattr(self, "core") or self.core.confirmed.log_id is None:
+        if self.core.confirmed.log_id is None:
             return self._terms
         row = cluster(self.core.state)
         return LeaseTerms(row.fence_ms, row.margin_ms, row.heartbeat_ms)

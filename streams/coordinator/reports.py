@@ -2,6 +2,7 @@
 
 from topolog.events.fold import Header
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position
+from topolog.events.log import Entry
 from topolog.events.membership import Applied, Heartbeat, NodeRow
 from topolog.events.state import State
 from topolog.streams.rules.membership import Heard
@@ -14,13 +15,16 @@ class Reports:
     """Heartbeats of present members, checked against the log's chain.
 
     A report counts only once the position it names has been read back here too and its hash is the log's; until then
-    the last checked one stands. `diverged` counts reports whose hash was another.
+    the last checked one stands. `diverged` counts reports whose hash was another. `newest` names the record that was
+    heard last.
     """
 
     def __init__(self) -> None:
         self.hearing: dict[NodeId, Heard] = {}
         self.lagging_below = NOWHERE
         self.diverged = 0
+        self.newest = ""
+        self._sources: dict[NodeId, str] = {}
         self._unchecked: dict[NodeId, Applied] = {}
         self._chains: dict[Position, bytes] = {}
 
@@ -29,7 +33,11 @@ class Reports:
         self._chains[place.position] = place.chain
         self._chains.pop(Position(place.position - CHAINS_KEPT), None)
 
-    def hear(self, state: State, heartbeat: Heartbeat, appended_at_ms: int) -> None:
+    def source(self, node: NodeId) -> str:
+        """The record of the node's newest heartbeat, as stamps name it: `heartbeats/2@88 n3`."""
+        return self._sources.get(node, "")
+
+    def hear(self, state: State, heartbeat: Heartbeat, entry: Entry) -> None:
         """The newest heartbeat of a member's present incarnation; any other says nothing."""
         row, before = state.get(NodeRow, heartbeat.node), self.hearing.get(heartbeat.node)
         if row is None or not row.is_member or row.incarnation != heartbeat.incarnation:
@@ -43,8 +51,9 @@ class Reports:
             same.applied if same else NOWHERE,
             heartbeat.fenced,
             heartbeat.release,
-            appended_at_ms,
+            entry.appended_at_ms,
         )
+        self.newest = self._sources[heartbeat.node] = f"heartbeats/{entry.partition}@{entry.offset} {heartbeat.node}"
         self._unchecked[heartbeat.node] = heartbeat.applied
 
     def check(self, confirmed: Header) -> None:

@@ -21,6 +21,7 @@ from typing import Literal, Self
 
 import msgspec
 
+from topolog.events.asking import refusal_of
 from topolog.events.errors import (
     BadInput,
     MergeConflict,
@@ -71,7 +72,7 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of a proposal: `version` holds it. `request_id` is None if nothing had to be sent."""
+    """What became of a proposal: `version`, decided at `position`, holds it; no `request_id` if nothing was sent."""
 
     request_id: str | None
     status: Status
@@ -79,6 +80,13 @@ class Outcome(msgspec.Struct, frozen=True):
     version: int
     position: Position
     accepted: bool
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """A proposal under way: `request_id`, None if nothing had to be sent, can be asked about after a time-out."""
+
+    request_id: str | None
+    outcome: Future[Outcome]
 
 
 class Node:
@@ -122,7 +130,6 @@ class Node:
             endpoint=endpoint,
             attributes=dict(attributes or {}),
             capabilities=(FENCING,) if CAN_FENCE else (),
-            exclusive=folder is not None,
             types=tuple(DeclaredType(definition, version) for definition, version in types),
         )
         self._on_type: list[TypeHook] = []
@@ -147,12 +154,13 @@ class Node:
         if self._threads:
             raise BadInput(f"Node {self.name!r} was entered before.", hint="A Node is entered once; make a new one.")
         with contextlib.ExitStack() as undo:
+            joiner = self._joiner
             if self._folder:
-                self._folder.acquire()
+                joiner = msgspec.structs.replace(joiner, folder=self._folder.acquire())
                 undo.callback(self._folder.let_go)
             self._reader, self._writer = self._connect()
-            self._session = Session(self._reader, self._writer, self._clock, self._joiner, self._run_hooks)
-            self.lease = LeaseGuard(self._clock, lambda: self._session.core.lease, lambda: self._session.heartbeat_ms)
+            self._session = Session(self._reader, self._writer, self._clock, joiner, self._run_hooks)
+            self.lease = LeaseGuard(self._clock, self._session)
             os.register_at_fork(after_in_child=self.lease.fence_child)
             self._start(self._follow, "log")
             self._start(self._beat, "heartbeats")
@@ -180,15 +188,19 @@ class Node:
         """Agree on a type, or on an addition to one.
 
         Returns when it is granted (`wait="decided"`) or accepted by all who may answer. Nothing is sent if the type
-        contains the definition already (U1). Raises MergeConflict, Refused, or OutcomeUnknown when `timeout_s` is
-        over: the proposal may still be granted or accepted, ask `outcome(request_id)`.
+        contains the definition already (U1). Raises MergeConflict, Refused, Overloaded, or OutcomeUnknown when
+        `timeout_s` is over: the proposal may still be granted or accepted, ask `outcome(request_id)`; NotCaughtUp
+        instead if nothing had to be sent. `based_on` is the version it was built on, 0 if it was made anew.
         """
         request, future = self._submit(definition, wait, based_on, reason)
         return self._result(future, request, timeout_s)
 
-    def submit(self, definition: ObjectType, *, wait: Wait = "accepted", reason: str = "") -> Future[Outcome]:
-        """As `propose`, without waiting: many proposals may be under way at once."""
-        return self._submit(definition, wait, 0, reason)[1]
+    def submit(
+        self, definition: ObjectType, *, wait: Wait = "accepted", based_on: int = 0, reason: str = ""
+    ) -> "Submitted":
+        """As `propose`, without waiting: many proposals may be under way at once, Overloaded says how many."""
+        request, future = self._submit(definition, wait, based_on, reason)
+        return Submitted(str(request) if request else None, future)
 
     def outcome(self, request_id: str, *, wait: Wait = "accepted", timeout_s: float = _TIMEOUT_S) -> Outcome:
         """The outcome of a proposal this process sent; raises as `propose` does. Asking never proposes anew."""
@@ -261,10 +273,15 @@ class Node:
                     self._waits.check()
         except TopologError as error:
             self._waits.fail(error)
+        except BaseException as error:  # a defect of ours: nobody may go on as if this node still read the log
+            self._session.fail(TopologError(f"The node's own thread failed: {error!r}."))
+            self._waits.fail(error)
+            raise
 
     def _beat(self) -> None:
-        while not self._stopping.wait(self._session.heartbeat_ms / 4000):
-            self._session.beat_if_due()
+        while not self._stopping.wait(self._session.heartbeat_ms / 4000) and self.failure is None:
+            with contextlib.suppress(Unreachable):  # the producer is full: the next beat comes soon, or the lease ends
+                self._session.beat_if_due()
 
     def _run_hooks(self, folded: Folded) -> None:
         match folded.event:
@@ -341,7 +358,10 @@ class Node:
         definition = with_schema(definition)
         known = self._version_containing(definition)
         if known is not None:
-            return None, self._waits.when(lambda: self._reached(None, Status.UNCHANGED, definition.name, known, wait))
+            row, version = known
+            return None, self._waits.when(
+                lambda: self._reached(None, Status.UNCHANGED, definition.name, version, row.proposed_at, wait)
+            )
         core, request = self._session.core, self._session.next_id()
         assert core.log_id is not None, "a member has read the log"
         proposal = UpdateRequested(
@@ -350,13 +370,13 @@ class Node:
         self._session.send(proposal)
         return request, self._waits.when(lambda: self._outcome(request, wait))
 
-    def _version_containing(self, definition: ObjectType) -> int | None:
-        """The pending version if it contains the definition already, as far as this node may rely on what it knows."""
+    def _version_containing(self, definition: ObjectType) -> tuple[TypeRow, int] | None:
+        """The type, if its pending version contains the definition already and this node may rely on what it knows."""
         row = type_row(self._state, definition.name)
         if row is None or row.removing or self._kind is NodeKind.CLIENT or not self.lease.is_valid:
             return None
         try:
-            return row.pending_version if merge(row.pending, definition) is row.pending else None
+            return (row, row.pending_version) if merge(row.pending, definition) is row.pending else None
         except MergeConflict:
             return None  # the coordinator refuses it, so that the refusal is in the log
 
@@ -366,19 +386,18 @@ class Node:
             if is_forgotten(self._state, request):
                 raise Refused("OUTCOME_FORGOTTEN", "K7", f"The outcome of request {request} is no longer kept.")
             return None
-        if row.code == "METADATA_CONFLICT":
-            raise MergeConflict(row.rule, row.message, row.facts)
         if row.status is Status.REFUSED:
-            raise Refused(row.code, row.rule, row.message, row.facts)
-        return self._reached(request, row.status, row.subject.removeprefix("type "), row.version or 0, wait)
+            raise refusal_of(row)
+        name = row.subject.removeprefix("type ")
+        return self._reached(request, row.status, name, row.version or 0, row.position, wait)
 
     def _reached(
-        self, request: RequestId | None, status: Status, name: str, version: int, wait: Wait
+        self, request: RequestId | None, status: Status, name: str, version: int, position: Position, wait: Wait
     ) -> Outcome | None:
         accepted = self._is_accepted(name, version)
         if wait == "accepted" and not accepted:
             return None
-        return Outcome(str(request) if request else None, status, name, version, self.position, accepted)
+        return Outcome(str(request) if request else None, status, name, version, position, accepted)
 
     def _is_accepted(self, name: str, version: int) -> bool:
         """Accepted, or accepted and removed since."""
@@ -390,9 +409,14 @@ class Node:
             return future.result(timeout_s)
         except OutOfTime:
             future.cancel()
+            if request is None:
+                raise NotCaughtUp(
+                    f"The type contains this already, but its version is not accepted after {timeout_s:g} s.",
+                    hint="Nothing was sent; the same call again goes on waiting.",
+                ) from None
             raise OutcomeUnknown(
                 f"Request {request} is not settled after {timeout_s:g} s.",
-                request_id=str(request or ""),
+                request_id=str(request),
                 hint="Ask again with outcome(request_id); it is applied once or not at all.",
             ) from None
 

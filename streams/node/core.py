@@ -8,7 +8,6 @@ reports is the end of a whole set with its hooks done (K9).
 from enum import Enum
 
 from topolog.events import membership as m
-from topolog.events import requests as q
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Slot
 from topolog.events.log import Entry
@@ -97,9 +96,6 @@ class NodeCore:
         header = self._fold.header
         assert header.log_id is not None
         self.applied = Applied(header.log_id, header.position, header.chain)
-
-    def join_outcome(self, request: q.RequestId) -> q.OutcomeRow | None:
-        return q.outcome_of(self.state, request)
 
     def heartbeat(self, now_ns: int, *, release: bool = False) -> m.Heartbeat:
         """The next heartbeat; `now_ns` was read before this call, and the record goes to the producer after it."""

@@ -5,21 +5,27 @@ Only for local disks: a lock on a network file system may survive its holder or 
 
 import fcntl
 import os
+import secrets
 from pathlib import Path
 
 from topolog.events.errors import BadInput
 
+_ID_CHARS = 32
+
 
 class FolderLock:
-    """flock on `<folder>/topolog-node.lock`; the kernel lets go of it when the process dies, whatever killed it."""
+    """flock on `<folder>/topolog-node.lock`; the kernel lets go of it when the process dies, whatever killed it.
+
+    The file's content is the folder's random id, made with the folder: two folders of one node are not one.
+    """
 
     def __init__(self, folder: Path, node: str) -> None:
         self._path = folder / "topolog-node.lock"
         self._node = node
         self._descriptor: int | None = None
 
-    def acquire(self) -> None:
-        """Take the lock; raises BadInput if another process holds it or the folder cannot be used."""
+    def acquire(self) -> str:
+        """Take the lock; the folder's id. Raises BadInput if another process holds it or the folder cannot be used."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -34,8 +40,18 @@ class FolderLock:
                 hint="Stop it, or give this process a folder of its own.",
             ) from error
         self._descriptor = descriptor
+        return self._id_in(descriptor)
 
     def let_go(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+    def _id_in(self, descriptor: int) -> str:
+        found = os.pread(descriptor, _ID_CHARS, 0).decode("ascii", "replace")
+        if len(found) == _ID_CHARS:
+            return found
+        made = secrets.token_hex(_ID_CHARS // 2)
+        os.pwrite(descriptor, made.encode(), 0)
+        os.fsync(descriptor)
+        return made

@@ -4,38 +4,52 @@ No check covers a pause that comes after it. A read is therefore checked again w
 (the position that made its sender responsible, or the incarnation of the object), and stores refuse lower ones.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
-from topolog.events.errors import Fenced
+from topolog.events.errors import Fenced, TopologError
 from topolog.streams.clock import Clock
 from topolog.streams.node.lease import Lease
+
+
+class Holder(Protocol):
+    """What a guard looks at: a session."""
+
+    failure: TopologError | None
+
+    @property
+    def lease(self) -> Lease: ...
+
+    @property
+    def heartbeat_ms(self) -> int: ...
 
 
 class LeaseGuard:
     """The lease of a node, as its service sees it. Any thread may ask; each answer is computed from the clock."""
 
-    def __init__(self, clock: Clock, lease: Callable[[], Lease], heartbeat_ms: Callable[[], int]) -> None:
+    def __init__(self, clock: Clock, holder: Holder) -> None:
         self._clock = clock
-        self._lease = lease
-        self._heartbeat_ms = heartbeat_ms
+        self._holder = holder
         self._forked = False
 
     @property
     def is_valid(self) -> bool:
-        return not self._forked and self._lease().is_valid(self._clock.boottime_ns())
+        return not self._forked and self._holder.lease.is_valid(self._clock.boottime_ns())
 
     @property
     def remaining_ms(self) -> int:
         """How long the lease still runs unless it is renewed, 0 if it is over."""
-        return 0 if self._forked else self._lease().remaining_ms(self._clock.boottime_ns())
+        return 0 if self._forked else self._holder.lease.remaining_ms(self._clock.boottime_ns())
 
     def require(self) -> None:
-        """Return if this node may act now; raise Fenced if not."""
+        """Return if this node may act now; raise Fenced if not, or the error that ended the node for good."""
+        if self._holder.failure is not None:
+            raise self._holder.failure
         if not self.is_valid:
             raise Fenced(
                 "This node holds no valid lease and must not answer.",
-                retry_after_ms=self._heartbeat_ms(),
+                retry_after_ms=self._holder.heartbeat_ms,
                 hint="It recovers by itself once it has read the log again; retry, or ask another node.",
             )
 
@@ -43,10 +57,10 @@ class LeaseGuard:
     def reading(self) -> Iterator[None]:
         """Check before and after a read: whatever was read inside is valid if this exits without Fenced."""
         self.require()
-        generation = self._lease().generation
+        generation = self._holder.lease.generation
         yield
         self.require()
-        if self._lease().generation != generation:
+        if self._holder.lease.generation != generation:
             raise Fenced("The lease changed during the read.", retry_after_ms=0, hint="Read again.")
 
     def fence_child(self) -> None:

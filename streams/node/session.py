@@ -5,7 +5,7 @@ order, and joins again as a new incarnation when it finds itself removed after a
 until their outcome is read, and sent again, byte for byte, if the broker did not take them.
 """
 
-import itertools
+import contextlib
 import logging
 import secrets
 import threading
@@ -14,14 +14,14 @@ from contextlib import AbstractContextManager, nullcontext
 
 import msgspec
 
+from topolog.events.asking import OpenRequests, encode_request, refusal_of
 from topolog.events.codec import CODEC
-from topolog.events.errors import BadInput, HookFailed, LeftCluster, Refused, TopologError
+from topolog.events.errors import BadInput, HookFailed, LeftCluster, TopologError
 from topolog.events.fold import Folded, Ignored
 from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.log import LogReader, LogWriter
 from topolog.events.membership import LeaveReason, NodeRow
 from topolog.events.requests import (
-    REQUEST_BYTES_MAX,
     AnyRequest,
     Joiner,
     JoinRequested,
@@ -35,13 +35,14 @@ from topolog.events.terms import cluster
 from topolog.events.topics import Topic
 from topolog.streams.clock import Clock
 from topolog.streams.node.core import NodeCore, Phase
+from topolog.streams.node.lease import Lease
 
 _LOGGER = logging.getLogger("topolog.node")
 _NS_PER_MS = 1_000_000
 _DEFAULT_HEARTBEAT_MS = 1_000
 _UNSHARED = nullcontext()
 
-OUTCOMES_KEPT = 4096
+OWN_OUTCOMES_KEPT = 4096
 """Outcomes of own requests that this process remembers."""
 
 RETURNS_AFTER = (LeaveReason.FENCED,)
@@ -63,7 +64,8 @@ class Session:
         chance: Callable[[], int] = lambda: secrets.randbits(63),
     ) -> None:
         self.core = NodeCore(NodeId(joiner.node), joiner.capabilities)
-        self.requester = f"{joiner.node}-{chance() & 0xFFFFFFFF:08x}"
+        self._ids = OpenRequests(f"{joiner.node}-{chance() & 0xFFFFFFFF:08x}")
+        self._asking = threading.Lock()
         self.failure: TopologError | None = None
         self.ignored: dict[Ignored, int] = {}
         self._reader = reader
@@ -72,7 +74,6 @@ class Session:
         self._joiner = joiner
         self._hook = hook
         self._chance = chance
-        self._sequences = itertools.count(1)
         self._join: RequestId | None = None
         self._unanswered: dict[RequestId, bytes] = {}
         self._outcomes: dict[RequestId, OutcomeRow] = {}
@@ -81,6 +82,11 @@ class Session:
         self._released = False
         self._closing = False
         reader.assign({(Topic.DECISIONS, 0): Offset(0)})
+
+    @property
+    def lease(self) -> Lease:
+        """That of the present incarnation."""
+        return self.core.lease
 
     @property
     def heartbeat_ms(self) -> int:
@@ -100,12 +106,12 @@ class Session:
                     found = self.core.read(entry)
                 self._apply(found)
             self._advance()
+            if self.core.wants_acknowledgement:
+                self.beat()
+            self._writer.serve()
         except TopologError as error:
             self.fail(error)
             raise
-        if self.core.wants_acknowledgement:
-            self.beat()
-        self._writer.serve()
         return bool(entries)
 
     def beat_if_due(self) -> None:
@@ -130,14 +136,17 @@ class Session:
             self._release()
 
     def next_id(self) -> RequestId:
-        return RequestId(self.requester, next(self._sequences))
+        """An id for one request; raises Overloaded if too many of this process are under way."""
+        with self._asking:
+            return self._ids.next_id()
 
     def send(self, request: AnyRequest) -> None:
         """Append a request; it is kept until its outcome is read. Raises BadInput if it is too big."""
-        value = CODEC.encode(request)
-        if len(value) > REQUEST_BYTES_MAX:
-            raise BadInput(f"A request of {len(value)} bytes is over the limit of {REQUEST_BYTES_MAX}.")
-        self._unanswered[request.id] = value
+        try:
+            self._unanswered[request.id] = encode_request(request)
+        except BadInput:
+            self._close(request.id)
+            raise
         self.send_again(request.id)
 
     def send_again(self, request: RequestId) -> None:
@@ -156,8 +165,12 @@ class Session:
         return self._outcomes.get(request) or outcome_of(self.core.state, request)
 
     def fail(self, error: TopologError) -> None:
+        """End this node for good: it is fenced and says so, so that nobody waits for it."""
         self.failure = error
         self.core.lease.void()
+        if self.core.phase is Phase.MEMBER:
+            with contextlib.suppress(TopologError):
+                self._release()
 
     def _release(self) -> None:
         """Stop acting for good and say so, so that nobody has to wait for the lease."""
@@ -190,15 +203,19 @@ class Session:
 
     def _note_outcome(self, ref: RequestRef | None) -> None:
         """Keep the outcome of an own request: the log's rows keep only the last few, however many were under way."""
-        if ref is None or ref.requester != self.requester:
+        request = RequestId(ref.requester, ref.sequence) if ref else None
+        if request is None or self._unanswered.pop(request, None) is None:
             return
-        request = RequestId(ref.requester, ref.sequence)
-        self._unanswered.pop(request, None)
-        row = outcome_of(self.core.state, ref)
+        self._close(request)
+        row = outcome_of(self.core.state, request)
         if row is not None:
             self._outcomes[request] = row
-        if len(self._outcomes) > OUTCOMES_KEPT:
+        if len(self._outcomes) > OWN_OUTCOMES_KEPT:
             del self._outcomes[next(iter(self._outcomes))]
+
+    def _close(self, request: RequestId) -> None:
+        with self._asking:
+            self._ids.close(request)
 
     def _advance(self) -> None:
         """Join when the end is reached; join again after a removal in silence; end for any other reason."""
@@ -224,7 +241,7 @@ class Session:
         self.core.incarnate(incarnation)
         self._join = self.next_id()
         row = self.core.state.get(NodeRow, self.core.node)
-        replaces = row.incarnation if row and row.is_member and self._joiner.exclusive else None
+        replaces = row.incarnation if row and row.is_member and self._joiner.folder else None
         joiner = msgspec.structs.replace(self._joiner, incarnation=incarnation, replaces=replaces)
         assert self.core.log_id is not None
         self.send(JoinRequested(self._join, self.core.log_id, self.core.node, "", joiner))
@@ -232,4 +249,4 @@ class Session:
     def _check_refusal(self) -> None:
         outcome = self.outcome(self._join) if self._join else None
         if outcome is not None and outcome.status is Status.REFUSED:
-            raise Refused(outcome.code, outcome.rule, outcome.message, outcome.facts)
+            raise refusal_of(outcome)

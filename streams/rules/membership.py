@@ -93,7 +93,7 @@ def settle(state: State, hearing: Hearing, lapsed: Iterable[str]) -> list[Decisi
     due = frozenset(lapsed)
     for node in members(state):
         lease, heard = lease_of(state, node), hearing.get(node.node)
-        if heard and heard.incarnation == node.incarnation and heard.release:
+        if heard and heard.incarnation == node.incarnation and heard.release and heard.sequence > lease.sequence:
             return [_left(state, node, lease, LeaveReason.LEFT)]
         if _ends_in_silence(node) and _is_due(lease, due):
             return [_left(state, node, lease, LeaveReason.FENCED)]
@@ -144,11 +144,19 @@ def _join(state: State, joiner: Joiner, ref: RequestRef, appended_at_ms: int) ->
         return [*_withdraw(state, joiner), *_joined(state, joiner, ref, cluster(state).topology_version)]
     if row.incarnation == joiner.incarnation:
         return [RequestUnchanged(ref, f"node {joiner.node}", None)]
-    if joiner.exclusive and joiner.replaces == row.incarnation:
+    if _proves_it_gone(joiner, row):
         left = _left(state, row, lease_of(state, row), LeaveReason.REPLACED)
         return [left, *_withdraw(state, joiner), *_joined(state, joiner, ref, left.topology_version)]
     waiting = JoinWaiting(ref, joiner, row.incarnation, appended_at_ms)
     return [*_withdraw(state, joiner), waiting]
+
+
+def _proves_it_gone(joiner: Joiner, former: NodeRow) -> bool:
+    """The joining process read of this very incarnation while it held the lock that this incarnation had held.
+
+    Another folder, or none on either side, proves nothing: the former process may live on another machine.
+    """
+    return bool(joiner.folder) and joiner.folder == former.folder and joiner.replaces == former.incarnation
 
 
 def _check_joiner(state: State, joiner: Joiner) -> None:

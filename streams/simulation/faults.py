@@ -150,13 +150,12 @@ def _depose(world: World, act: Act, draw: random.Random) -> None:
 
 def _double(world: World, act: Act, draw: random.Random) -> None:
     """A node's process is stopped and another one of the same node started elsewhere; then the first goes on."""
-    movable = [node for node in world.nodes if not node.joiner.exclusive]
-    if not movable:
+    if not world.nodes:
         return
-    node = draw.choice(movable)
+    node = draw.choice(world.nodes)
     world.note(f"TWIN of {node.describe()}")
     world.pause(node, act.duration_ms)
-    world.start_node(node.name)
+    world.start_node(node.name, elsewhere=True)
     for each in world.nodes:
         each.disturbed |= each.name == node.name
 

@@ -8,6 +8,8 @@ import random
 from collections import deque
 from functools import partial
 
+import msgspec
+
 from topolog.events import requests as q
 from topolog.events.codec import CODEC
 from topolog.events.ids import Incarnation
@@ -73,8 +75,12 @@ class World:
     def start_coordinator(self, clock: DriftingClock | None = None) -> None:
         self._start(CoordinatorProcess(self._name("c"), self.timeline, self.broker, clock))
 
-    def start_node(self, name: str, clock: DriftingClock | None = None) -> None:
-        process = NodeProcess(name, self._joiners[name], self.timeline, self.broker, clock)
+    def start_node(self, name: str, clock: DriftingClock | None = None, *, elsewhere: bool = False) -> None:
+        """A process of the node comes up; `elsewhere` has another disk, so that its lock proves nothing."""
+        joiner = self._joiners[name]
+        if elsewhere and joiner.folder:
+            joiner = msgspec.structs.replace(joiner, folder=f"another {joiner.folder}")
+        process = NodeProcess(name, joiner, self.timeline, self.broker, clock)
         self._node_lives.append(process)
         self._start(process)
 
@@ -144,7 +150,8 @@ class World:
             for index in range(2)
             if chance.random() < 0.3
         )
-        return q.Joiner(f"n{number}", 0, kind, "", {}, ("fencing",), chance.random() < 0.3, types)
+        folder = f"disk of n{number}" if chance.random() < 0.3 else ""
+        return q.Joiner(f"n{number}", 0, kind, "", {}, ("fencing",), folder, types=types)
 
     def _start(self, process: Process) -> None:
         self.processes.append(process)

@@ -57,7 +57,7 @@ def many_at_once(node: Node, prefix: str, count: int, in_flight: int) -> float:
     for number in range(count):
         if len(open_) >= in_flight:
             open_.popleft().result(60)
-        open_.append(node.submit(ObjectType(f"{prefix}{number // 20}", {f"f{number % 20}": "long"})))
+        open_.append(node.submit(ObjectType(f"{prefix}{number // 20}", {f"f{number % 20}": "long"})).outcome)
     for future in open_:
         future.result(60)
     return count / (time.perf_counter() - start)

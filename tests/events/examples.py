@@ -24,7 +24,8 @@ JOINER = q.Joiner(
     endpoint="10.0.0.1:7000",
     attributes={"rack": "r1"},
     capabilities=(m.FENCING,),
-    exclusive=True,
+    folder="7d3f",
+    replaces=-41,
     types=(q.DeclaredType(CUSTOMER, 3),),
 )
 EVIDENCE = md.Evidence(("n1", "n2"), ("n3",), ("n4",))
@@ -46,7 +47,7 @@ STARTED = terms.LogStarted(LOG_ID, "demo", 20_000, 5_000, 1_000)
 
 EXAMPLES: tuple[Record, ...] = (
     STARTED,
-    terms.TermStarted(4, "c1"),
+    terms.TermStarted(4, "c1", life=7),
     terms.TermEnded(4),
     q.RequestRefused(REF, "type Customer", "TYPE_BUSY", "X2", "It is being updated.", FACTS),
     q.RequestUnchanged(REF, "type Customer", 3),
@@ -85,12 +86,12 @@ class Leader:
         founder = cls()
         records = founder.set(STARTED)
         leader = cls(term=1, chain=founder.chain)
-        return leader, records + leader.set(terms.TermStarted(1, "c1"))
+        return leader, records + leader.set(terms.TermStarted(1, "c1", life=7))
 
     def succeed(self, term: int, instance: str = "c2") -> tuple["Leader", list[tuple[bytes, bytes]]]:
         """The leader of a later term that has read everything of this one, and its first record."""
         leader = Leader(self.log_id, term, self.chain)
-        return leader, leader.set(terms.TermStarted(term, instance))
+        return leader, leader.set(terms.TermStarted(term, instance, life=7))
 
     def set(self, *events: Decision, inputs: Iterable[InputOffset] = ()) -> list[tuple[bytes, bytes]]:
         """(stamp, value) of each record of one whole set."""

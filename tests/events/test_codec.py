@@ -67,9 +67,9 @@ def test_no_two_records_have_one_fingerprint() -> None:
 
 
 WRONG: tuple[tuple[Record, str], ...] = (
-    (terms.TermStarted("four", "c1"), "a text for a number"),  # type: ignore[arg-type]
-    (terms.TermStarted(1 << 63, "c1"), "a number beyond 64 bits"),
-    (terms.TermStarted(4, None), "nothing for a text"),  # type: ignore[arg-type]
+    (terms.TermStarted("four", "c1", life=7), "a text for a number"),  # type: ignore[arg-type]
+    (terms.TermStarted(1 << 63, "c1", life=7), "a number beyond 64 bits"),
+    (terms.TermStarted(4, None, life=7), "nothing for a text"),  # type: ignore[arg-type]
     (m.LeasesRenewed("00"), "a text for bytes"),  # type: ignore[arg-type]
     (q.RequestRefused(REF, "s", "C", "R", "m", {"n": 1}), "a number in a map of texts"),  # type: ignore[dict-item]
     (q.RequestUnchanged(REF, "\ud800", None), "half a character"),

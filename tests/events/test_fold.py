@@ -118,7 +118,7 @@ def test_k3_the_first_gap_closes_the_term() -> None:
     assert fold.read(*behind) is Ignored.CLOSED_TERM
     assert fold.read(*later) is Ignored.CLOSED_TERM
     successor = Leader(term=2, chain=fold.header.chain)
-    assert kept(fold, successor.set(terms.TermStarted(2, "c2")) + successor.set(proposed("D"))) == [0, 1]
+    assert kept(fold, successor.set(terms.TermStarted(2, "c2", life=7)) + successor.set(proposed("D"))) == [0, 1]
     assert types_of(fold) == ["D"]
 
 
@@ -141,7 +141,7 @@ def test_k3_a_set_cut_by_the_end_of_its_term_never_happened() -> None:
     chain = fold.header.chain
     read_all(leader.set(proposed("B", sequence=2), proposed("C", sequence=3), inputs=())[:1], fold)
     successor = Leader(term=2, chain=chain)
-    read_all(successor.set(terms.TermStarted(2, "c2")) + successor.set(proposed("D", sequence=4)), fold)
+    read_all(successor.set(terms.TermStarted(2, "c2", life=7)) + successor.set(proposed("D", sequence=4)), fold)
     assert types_of(fold) == ["A", "D"]
     assert fold.header.position == 4
     assert fold.header.inputs == READ_TO_17
@@ -253,7 +253,7 @@ POISON: dict[str, bytes] = {
     "an impossible acceptance": CODEC.encode(md.MetadataUpdateAccepted("A", Version(1), md.Evidence())),
     "a renewal of a slot that nobody holds": CODEC.encode(m.LeasesRenewed(m.pack_renewals([(Slot(3), 1)]))),
     "a renewal that is cut in the middle of a pair": CODEC.encode(m.LeasesRenewed(b"\x01")),
-    "a term in the middle of a term": CODEC.encode(terms.TermStarted(1, "c1")),
+    "a term in the middle of a term": CODEC.encode(terms.TermStarted(1, "c1", life=7)),
     "a log in the middle of a log": CODEC.encode(STARTED),
 }
 
@@ -274,7 +274,7 @@ def test_k8_an_accepted_record_that_cannot_be_folded_stops_the_reader(value: byt
     ("leader", "event"),
     [
         (Leader(term=2), proposed("A")),
-        (Leader(term=2), terms.TermStarted(3, "c1")),
+        (Leader(term=2), terms.TermStarted(3, "c1", life=7)),
         (Leader(term=2), STARTED),
     ],
 )
@@ -327,7 +327,7 @@ def logs(draw: st.DrawFn) -> list[Record]:
         log += landed
         fold = read_all(log)
         leader = Leader(term=term, chain=fold.header.chain)
-        log += leader.set(terms.TermStarted(term, f"c{term}"))
+        log += leader.set(terms.TermStarted(term, f"c{term}", life=7))
         log += late[draw(st.integers(0, 1)) :]
         log += draw(st.lists(st.sampled_from(log), max_size=2))
     return log

@@ -63,7 +63,7 @@ def test_many_proposals_under_way_get_one_version_each(site: Site) -> None:
     with site.node("n1") as one, site.node("n2") as two:
         nodes = (one, two)
         futures = [nodes[n % 2].submit(ObjectType("Wide", {f"f{n}": "long"})) for n in range(200)]
-        versions = [future.result(30).version for future in futures]
+        versions = [submitted.outcome.result(30).version for submitted in futures]
         assert sorted(versions) == list(range(1, 201))
 
 

@@ -69,7 +69,7 @@ class Chronicle:
     def lead(self, instance: str) -> "Chronicle":
         """A coordinator takes over."""
         self._term, self._sequence = self._term + 1, 0
-        self.decide(TermStarted(self._term, instance), actor=instance)
+        self.decide(TermStarted(self._term, instance, life=7), actor=instance)
         return self
 
     def decide(self, *events: Decision, cause: str = "", actor: str = "c1", reason: str = "") -> Position:
@@ -98,7 +98,7 @@ class Chronicle:
         row = cluster(self.fold.state)
         is_server = kind is NodeKind.SERVER
         version = row.topology_version
-        joiner = Joiner(node, 1, kind, f"{node}:7000", {"rack": "r1"}, (FENCING,), exclusive=False)
+        joiner = Joiner(node, 1, kind, f"{node}:7000", {"rack": "r1"}, (FENCING,))
         joined = NodeJoined(self.ref(node), joiner, row.next_slot, TopologyVersion(version.major + is_server, 0))
         position = self.decide(joined, cause=f"requests@1 {node}/1", actor=node)
         return self.renew(node) if renewed and is_server else position
@@ -164,7 +164,7 @@ class Chronicle:
         """One node out and another in, at once; returns all entries of the log."""
         row = self._row(left)
         version = TopologyVersion(cluster(self.fold.state).topology_version.major + 1, 0)
-        joiner = Joiner(joined, 1, NodeKind.SERVER, f"{joined}:7000", {}, (FENCING,), exclusive=True)
+        joiner = Joiner(joined, 1, NodeKind.SERVER, f"{joined}:7000", {}, (FENCING,), folder="f1")
         slot = cluster(self.fold.state).next_slot
         self.decide(
             NodeLeft(row.node, row.incarnation, LeaveReason.REPLACED, 1, row.joined_at, version),

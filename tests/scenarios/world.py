@@ -117,13 +117,13 @@ class World:
         process: str | None = None,
         kind: q.NodeKind = q.NodeKind.SERVER,
         capabilities: tuple[str, ...] = (m.FENCING,),
-        exclusive: bool = False,
+        folder: str = "",
         types: tuple[q.DeclaredType, ...] = (),
         hook: Hook = lambda _: None,
     ) -> Member:
         """A process of this node comes up, and is known here as `process`, or as the node itself."""
         self.lives += 1
-        joiner = q.Joiner(name, 0, kind, "", {}, capabilities, exclusive, types)
+        joiner = q.Joiner(name, 0, kind, "", {}, capabilities, folder, types=types)
         member = self.nodes[process or name] = Member(self, joiner, hook)
         self.settle()
         return member

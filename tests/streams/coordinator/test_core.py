@@ -28,7 +28,7 @@ class Desk:
 
     def __init__(self, log: InMemoryLog | None = None, instance: str = "c1") -> None:
         self.log = log or InMemoryLog(lambda: 1_000)
-        self.core = Core(instance)
+        self.core = Core(instance, 1)
         self.read = 0
         self.sequence = 0
 
@@ -213,7 +213,7 @@ def test_a_record_of_its_term_that_it_did_not_write_deposes_it() -> None:
     """K6: compared byte for byte, in order."""
     desk = Desk.leading()
     twin = Desk(desk.log)
-    twin.core = Core("c1")
+    twin.core = Core("c1", 1)
     header = desk.core.confirmed
     desk.ask(desk.update("T", id="long"))
     (own,) = desk.take()

@@ -39,6 +39,7 @@ from topolog.streams.clock import ManualClock
 from topolog.streams.coordinator.driver import Driver
 from topolog.streams.node.client import Metadata, Node
 from topolog.streams.node.core import Phase
+from topolog.streams.node.folder import FolderLock
 from topolog.streams.node.session import Session
 
 PATIENCE_S = 30.0
@@ -78,9 +79,9 @@ class Cluster:
         options = {"join_timeout_s": PATIENCE_S, **options}
         return Node("demo", name, clock=self.clock, connect=connect, **options)
 
-    def silent_member(self, name: str = "silent", *, exclusive: bool = False) -> Session:
+    def silent_member(self, name: str = "silent", *, folder: str = "") -> Session:
         """A member that takes no further turn of its own: whatever is proposed waits for it."""
-        joiner = q.Joiner(name, 0, q.NodeKind.SERVER, "", {}, (m.FENCING,), exclusive)
+        joiner = q.Joiner(name, 0, q.NodeKind.SERVER, "", {}, (m.FENCING,), folder)
         session = Session(self.log.reader(), self.log.writer(), self.clock, joiner)
 
         def holds_its_lease() -> bool:
@@ -220,7 +221,9 @@ def test_a_folder_belongs_to_one_node_at_a_time(cluster: Cluster, tmp_path: Path
 
 def test_the_lock_on_its_folder_lets_a_restarted_node_in_at_once(cluster: Cluster, tmp_path: Path) -> None:
     """REPLACED: no waiting for the lease of the life before."""
-    cluster.silent_member("n1", exclusive=True)
+    lock = FolderLock(tmp_path, "n1")
+    cluster.silent_member("n1", folder=lock.acquire())
+    lock.let_go()
     with cluster.node(folder=tmp_path) as node:
         node.lease.require()
     assert [each.reason for each in cluster.events(m.NodeLeft)] == [m.LeaveReason.REPLACED, m.LeaveReason.LEFT]
@@ -275,9 +278,9 @@ def test_u1_what_is_pending_already_is_waited_for_and_not_sent(cluster: Cluster)
         node.propose(CUSTOMER, wait="decided", timeout_s=PATIENCE_S)
         before = cluster.requests()
         waiting = node.submit(CUSTOMER)
-        assert not waiting.done()
-        step_until(cluster, silent, waiting)
-        assert waiting.result().version == 1
+        assert not waiting.outcome.done()
+        step_until(cluster, silent, waiting.outcome)
+        assert waiting.outcome.result().version == 1
         assert cluster.requests() == before
 
 
@@ -315,8 +318,8 @@ def test_an_outcome_that_is_not_known_in_time_can_be_asked_for_again(cluster: Cl
 def test_many_proposals_may_be_under_way_at_once(cluster: Cluster) -> None:
     """They pipeline: each has its own version, in the order in which they were sent, whatever thread waits."""
     with cluster.node() as node, cluster.node("n2"):
-        futures = [node.submit(ObjectType("T", {f"f{number}": "int"})) for number in range(100)]
-        assert [future.result(PATIENCE_S).version for future in futures] == list(range(1, 101))
+        under_way = [node.submit(ObjectType("T", {f"f{number}": "int"})) for number in range(100)]
+        assert [each.outcome.result(PATIENCE_S).version for each in under_way] == list(range(1, 101))
         assert len(node.types()["T"].definition.fields) == 100
 
 
@@ -491,7 +494,7 @@ def test_closing_ends_every_wait(cluster: Cluster) -> None:
     with cluster.node() as node:
         waiting = node.submit(CUSTOMER)
     with pytest.raises(TopologError):
-        waiting.result(PATIENCE_S)
+        waiting.outcome.result(PATIENCE_S)
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

@@ -3,11 +3,12 @@
 import os
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topolog.events.errors import Fenced
+from topolog.events.errors import Fenced, TopologError
 from topolog.events.ids import Incarnation
 from topolog.streams.clock import ManualClock
 from topolog.streams.node.guards import LeaseGuard
@@ -130,8 +131,16 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
+class Holding(msgspec.Struct):
+    """A session as a guard sees it."""
+
+    lease: Lease
+    heartbeat_ms: int = 200
+    failure: TopologError | None = None
+
+
 def guard_of(lease: Lease, clock: ManualClock) -> LeaseGuard:
-    return LeaseGuard(clock, lambda: lease, lambda: 200)
+    return LeaseGuard(clock, Holding(lease))
 
 
 @pytest.fixture

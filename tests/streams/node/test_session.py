@@ -124,7 +124,7 @@ def test_a_node_joins_when_it_has_read_the_log_to_its_end() -> None:
     world.propose("n1", CUSTOMER)
     world.settle()
     before = len(world.log.entries(Topic.REQUESTS))
-    joiner = q.Joiner("n2", 0, q.NodeKind.SERVER, "", {}, (m.FENCING,), False)
+    joiner = q.Joiner("n2", 0, q.NodeKind.SERVER, "", {}, (m.FENCING,))
     node = Member(world, joiner, lambda _: None)
     node.reader.batch_max = 1
     while not node.reader.at_end(Topic.DECISIONS):
@@ -190,7 +190,7 @@ def test_a_node_is_stopping_before_it_hands_over_its_release() -> None:
     """Else the thread of the regular heartbeats, which waits for its turn meanwhile, would send one behind it."""
     world = World(["c1"])
     writer = PhaseNoting(world.log)
-    joiner = q.Joiner("n1", 0, q.NodeKind.SERVER, "", {}, (m.FENCING,), False)
+    joiner = q.Joiner("n1", 0, q.NodeKind.SERVER, "", {}, (m.FENCING,))
     writer.session = session = Session(world.log.reader(), writer, world.clock, joiner)
     while session.core.phase is not Phase.MEMBER:
         session.step(0)
@@ -232,7 +232,7 @@ def test_a_request_over_the_limit_is_not_sent() -> None:
     """BadInput where it is made: what no record can hold has no id and no outcome."""
     world = World(["c1"], ["n1"])
     before = len(world.log.entries(Topic.REQUESTS))
-    with pytest.raises(BadInput, match="over the limit"):
+    with pytest.raises(BadInput, match="the limit is"):
         world.propose("n1", md.ObjectType("T", {f"field {number}": "x" * 900 for number in range(1_000)}))
     assert len(world.log.entries(Topic.REQUESTS)) == before
 

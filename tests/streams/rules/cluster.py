@@ -31,10 +31,11 @@ def joiner(
     *,
     kind: q.NodeKind = q.NodeKind.SERVER,
     capabilities: tuple[str, ...] = (m.FENCING,),
+    folder: str | None = None,
     replaces: int | None = None,
     types: tuple[q.DeclaredType, ...] = (),
 ) -> q.Joiner:
-    return q.Joiner(node, incarnation, kind, "", {}, capabilities, replaces is not None, types, replaces)
+    return q.Joiner(node, incarnation, kind, "", {}, capabilities, f"disk of {node}" if folder is None else folder, replaces, types)
 
 
 def join_request(who: q.Joiner) -> q.JoinRequested:

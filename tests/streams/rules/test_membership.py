@@ -197,6 +197,15 @@ def test_the_lock_replaces_only_the_life_it_was_held_against() -> None:
     assert isinstance(waiting, m.JoinWaiting)
 
 
+@pytest.mark.parametrize("folder", ["", "another disk"])
+def test_a_lock_on_another_folder_proves_nothing(folder: str) -> None:
+    """Two machines may each hold a lock of their own: the new process waits for the lease like any other."""
+    cluster = Cluster("n1")
+    (waiting,) = cluster.ask(join_request(joiner("n1", 2, folder=folder, replaces=1)))
+    assert isinstance(waiting, m.JoinWaiting)
+    assert cluster.node("n1").incarnation == 1
+
+
 def test_a_waiting_process_whose_types_have_come_to_conflict_is_refused() -> None:
     """What was sound when it asked may contradict the cluster when it gets in (J1)."""
     cluster = Cluster("n1")

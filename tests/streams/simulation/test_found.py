@@ -14,7 +14,7 @@ from topolog.streams.node.session import Session
 from topolog.streams.simulation.checks import Checks
 from topolog.streams.simulation.world import World
 
-LOCKED = Joiner("n1", 0, NodeKind.SERVER, "", {}, ("fencing",), exclusive=True)
+LOCKED = Joiner("n1", 0, NodeKind.SERVER, "", {}, ("fencing",), folder="disk of n1")
 
 
 class Cluster:

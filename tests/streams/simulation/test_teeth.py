@@ -137,11 +137,11 @@ def heartbeats_of_any_incarnation_count(patch: pytest.MonkeyPatch) -> None:
     """The coordinator takes a heartbeat, and a release, of a node's former process for one of its present one."""
     hear = Reports.hear
 
-    def heard(reports: Reports, state: State, heartbeat: Heartbeat, appended_at_ms: int) -> None:
+    def heard(reports: Reports, state: State, heartbeat: Heartbeat, entry: Entry) -> None:
         row = state.get(NodeRow, heartbeat.node)
         if row is not None:
             heartbeat = msgspec.structs.replace(heartbeat, incarnation=row.incarnation)
-        hear(reports, state, heartbeat, appended_at_ms)
+        hear(reports, state, heartbeat, entry)
 
     patch.setattr(Reports, "hear", heard)
 
