@@ -37,7 +37,6 @@ class Ignored(Enum):
     FOREIGN_LOG = "it belongs to another log"
     OLD_TERM = "its term is over"
     CLOSED_TERM = "its term was closed by a gap or by its own end"
-    TERM_NOT_STARTED = "its term has not started"
     REPEAT = "it stands in the log already"
     GAP = "a record before it is missing, which closes its term"
 
@@ -81,7 +80,8 @@ class Judge:
     def judge(self, stamp_bytes: bytes | None, value: bytes) -> list[Accepted] | Ignored:
         """The whole set this record completes, nothing yet while its set is open, or why it does not count.
 
-        Raises LogDiverged if the record is next in order but does not continue the chain.
+        Raises LogDiverged if the record is next in order but does not continue the chain, or if its term's start is
+        missing.
         """
         try:
             stamp = decode_stamp(stamp_bytes or b"")
@@ -89,6 +89,9 @@ class Judge:
             return Ignored.NO_STAMP
         assert stamp_bytes is not None
         refusal = self._refusal(stamp)
+        if refusal is Ignored.GAP:
+            self._open.clear()
+            self.end_term()
         if refusal is not None:
             return refusal
         accepted = self._extend(stamp, stamp_bytes, value)
@@ -109,16 +112,22 @@ class Judge:
         if stamp.term < header.term:
             return Ignored.OLD_TERM
         if stamp.term > header.term:
-            return None if _opens_term(stamp) else Ignored.TERM_NOT_STARTED
+            self._check_opens_term(stamp)
+            return None
         if header.closed:
             return Ignored.CLOSED_TERM
         if stamp.sequence < header.next_sequence:
             return Ignored.REPEAT
-        if stamp.sequence > header.next_sequence:
-            self._open.clear()
-            self.end_term()
-            return Ignored.GAP
-        return None
+        return Ignored.GAP if stamp.sequence > header.next_sequence else None
+
+    def _check_opens_term(self, stamp: Stamp) -> None:
+        """A leader writes nothing before it has read its TermStarted back, so a term without one has lost it."""
+        if not _opens_term(stamp):
+            raise LogDiverged(
+                f"After position {self.header.position} the log holds record {stamp.sequence} of term {stamp.term}, "
+                f"but not the start of that term.",
+                hint="Records were lost or the log was swapped. Compare it with a backup before going on.",
+            )
 
     def _extend(self, stamp: Stamp, stamp_bytes: bytes, value: bytes) -> Accepted:
         if stamp.sequence == 0:

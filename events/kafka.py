@@ -88,7 +88,7 @@ class KafkaReader:
         self._cluster = cluster
         self._settings = dict(settings)
         self._admin: AdminClient | None = None
-        self._asked: dict[Topic, dict[TopicPartition, Any]] = {}
+        self._asked: dict[Topic, tuple[float, dict[TopicPartition, Any]]] = {}
         self._outage = _Outage(settings.get("bootstrap.servers", ""))
         self._consumer = _client(
             Consumer,
@@ -135,12 +135,12 @@ class KafkaReader:
     def hears(self, topic: Topic) -> bool:
         # Asked on a connection of its own, without waiting: on the consumer's own connection the question would stand
         # behind a fetch, half a second long.
-        asked = self._asked.pop(topic, None)
-        if asked is None:
-            self._asked[topic] = self._ask_for_ends(topic)
+        asked_at_s, asked = self._asked.pop(topic, (0.0, None))
+        if asked is None or time.monotonic() - asked_at_s > _HEARS_TIMEOUT_S:
+            self._asked[topic] = time.monotonic(), self._ask_for_ends(topic)
             return False
         if not all(future.done() for future in asked.values()):
-            self._asked[topic] = asked
+            self._asked[topic] = asked_at_s, asked
             return False
         try:
             ends = {(each.topic, each.partition): future.result().offset for each, future in asked.items()}

@@ -47,6 +47,7 @@ PLANS = (
     TopicPlan(Topic.DEAD, 1, 30 * _DAY_MS),
 )
 
+
 class Access(msgspec.Struct, frozen=True):
     """What one role may do with a topic, or, where `topic` is None, with all that the cluster's prefix begins.
 

@@ -166,11 +166,11 @@ def test_k3_an_old_term_is_over() -> None:
 
 
 def test_k3_a_term_counts_only_from_its_start() -> None:
-    """K3: a term higher than the present one opens with its TermStarted and with nothing else."""
+    """K3, K9: a term higher than the present one opens with its TermStarted; one that lacks it has lost records."""
     fold, leader = begun()
     ahead = Leader(term=5, chain=leader.chain, sequence=1)
-    assert fold.read(*ahead.raw_set(NO_RECORD)[0]) is Ignored.TERM_NOT_STARTED
-    assert kept(fold, leader.set(proposed("A"))) == [0]
+    with pytest.raises(LogDiverged, match="not the start of that term"):
+        fold.read(*ahead.raw_set(NO_RECORD)[0])
 
 
 def test_k3_terms_may_be_left_out() -> None:

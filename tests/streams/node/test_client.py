@@ -488,6 +488,32 @@ def test_a_node_that_was_fenced_out_joins_again_by_itself(cluster: Cluster) -> N
         assert [row.node for row in node.members()] == [NodeId("n1")]
 
 
+def test_a_wait_for_what_is_pending_already_ends_without_a_request_id(cluster: Cluster) -> None:
+    """U1: nothing was sent, so nothing is unknown: the node has only not caught up."""
+    cluster.silent_member()
+    with cluster.node() as node:
+        node.propose(CUSTOMER, wait="decided", timeout_s=PATIENCE_S)
+        with pytest.raises(NotCaughtUp):
+            node.propose(CUSTOMER, timeout_s=0.01)
+
+
+def test_a_node_that_failed_says_why_and_is_waited_for_by_nobody(cluster: Cluster) -> None:
+    """A failing hook ends the node: its guard raises the failure, and its release is sent at once."""
+
+    def fail(_name: str, _metadata: Metadata | None) -> None:
+        raise ValueError("the service's own")
+
+    failing = cluster.node("n2")
+    failing.on_type(fail)
+    with cluster.node() as node, failing:
+        assert node.propose(CUSTOMER, timeout_s=PATIENCE_S).accepted
+        cluster.pass_time_until(lambda: failing.failure is not None)
+        with pytest.raises(HookFailed):
+            failing.lease.require()
+        cluster.pass_time_until(lambda: [row.node for row in node.members()] == [NodeId("n1")])
+    assert next(each.reason for each in cluster.events(m.NodeLeft)) is m.LeaveReason.LEFT
+
+
 def test_closing_ends_every_wait(cluster: Cluster) -> None:
     """I8: a caller that waits when the node is closed is told so."""
     cluster.silent_member()

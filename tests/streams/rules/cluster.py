@@ -35,7 +35,9 @@ def joiner(
     replaces: int | None = None,
     types: tuple[q.DeclaredType, ...] = (),
 ) -> q.Joiner:
-    return q.Joiner(node, incarnation, kind, "", {}, capabilities, f"disk of {node}" if folder is None else folder, replaces, types)
+    return q.Joiner(
+        node, incarnation, kind, "", {}, capabilities, f"disk of {node}" if folder is None else folder, replaces, types
+    )
 
 
 def join_request(who: q.Joiner) -> q.JoinRequested:

@@ -1,0 +1,58 @@
+"""Ids that never fall out of the window of kept outcomes (K7), and the errors that refusals stand for."""
+
+import pytest
+
+from topolog.events import requests as q
+from topolog.events.asking import CONFLICT, LANES, OpenRequests, encode_request, refusal_of
+from topolog.events.errors import BadInput, MergeConflict, Overloaded, Refused
+from topolog.events.ids import Position
+
+
+def row(code: str) -> q.OutcomeRow:
+    return q.OutcomeRow("t", 1, bytes(8), "type T", q.Status.REFUSED, Position(3), code=code, rule="M6", message="no")
+
+
+def test_one_at_a_time_uses_one_requester() -> None:
+    """Whoever waits for each outcome has one requester, counted from 1."""
+    ids = OpenRequests("n1-ab")
+    given = []
+    for _ in range(200):
+        given.append(ids.next_id())
+        ids.close(given[-1])
+    assert [str(each) for each in given] == [f"n1-ab/{number}" for number in range(1, 201)]
+
+
+def test_no_open_request_ever_falls_64_behind_its_requester() -> None:
+    """K7: however many are under way, each one's outcome is still kept when the newest of its requester is decided."""
+    ids = OpenRequests("n1-ab")
+    open_ = [ids.next_id() for _ in range(LANES * q.OUTCOMES_KEPT)]
+    newest = {each.requester: each.sequence for each in open_}
+    assert all(newest[each.requester] - each.sequence < q.OUTCOMES_KEPT for each in open_)
+    with pytest.raises(Overloaded):
+        ids.next_id()
+    ids.close(open_[0])
+    assert ids.next_id().requester == open_[0].requester
+
+
+def test_the_name_is_cut_so_that_every_lane_is_a_valid_requester() -> None:
+    """A node id may be as long as a requester; the ids of its requests must still be valid."""
+    ids = OpenRequests("n" * 200 + "-0badcafe")
+    open_ = [ids.next_id() for _ in range(LANES * q.OUTCOMES_KEPT)]
+    assert all(q.is_valid(each) for each in open_)
+    assert open_[0].requester.endswith("-0badcafe")
+
+
+def test_what_cannot_be_sent_is_refused_where_it_is_made() -> None:
+    """Bad input: an id that cannot be kept, a request that no record can hold."""
+    with pytest.raises(BadInput, match="cannot be a request's id"):
+        encode_request(q.TypeRemovalRequested(q.RequestId("t", 0), bytes(16), "", "", "T"))
+    with pytest.raises(BadInput, match="the limit is"):
+        encode_request(q.TypeRemovalRequested(q.RequestId("t", 1), bytes(16), "", "x" * q.REQUEST_BYTES_MAX, "T"))
+
+
+def test_a_refusal_is_the_error_it_stands_for() -> None:
+    """A contradiction is a MergeConflict, any other rule's word a Refused with its code."""
+    assert isinstance(refusal_of(row(CONFLICT)), MergeConflict)
+    refused = refusal_of(row("TYPE_BUSY"))
+    assert type(refused) is Refused
+    assert refused.code == "TYPE_BUSY"
