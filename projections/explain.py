@@ -1,33 +1,32 @@
 """Why something is as it is, in plain words: one sentence, the facts, the chain of causes, who is waited for.
 
 The chain comes from stamps: each decision names what it answers (`cause`), who asked (`actor`) and why (`reason`). Who
-is waited for comes from the rules the coordinator decides by (`streams/rules/verdict.py`), at the same position.
+is waited for is in `patience.py`.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice, takewhile
 
 from topolog.events.codec import Decision as Event
-from topolog.events.errors import NotFound
-from topolog.events.ids import Position
-from topolog.events.membership import FENCING, NodeRow, WaitingJoinRow
+from topolog.events.membership import WaitingJoinRow
 from topolog.events.metadata import (
     Evidence,
     FloorRow,
     MetadataRemoveAccepted,
     MetadataUpdateAccepted,
     MetadataUpdateRejected,
-    RemovalRow,
     TypeRow,
 )
-from topolog.events.object_types import type_id
 from topolog.events.requests import OutcomeRow, RequestId, RequestRefused, Status
-from topolog.events.state import State
-from topolog.projections import queries
+from topolog.projections import patience, queries
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
-from topolog.projections.resources import Awaited, Cause, Explanation, Node
+from topolog.projections.resources import Cause, Explanation, Node
 from topolog.projections.store import Reading
-from topolog.streams.rules.verdict import holders
+
+_FACTS_MAX = 100
+"""Decisions about a type that are looked through for facts, the newest ones."""
 
 _CAUSES_MAX = 20
 """Decisions in a chain: what stands now follows from the last few; `history` and `get decisions` have them all."""
@@ -47,13 +46,13 @@ def explain_cluster(reading: Reading, age_ms: int) -> Explanation:
 
 def explain_type(reading: Reading, name: str) -> Explanation:
     """What is accepted and why it could be, what is pending and whom it waits for, what was refused."""
-    row = reading.row(TypeRow, str(type_id(name))) or reading.row(TypeRow, name)
+    row = queries.type_now(reading, name)
     if row is None:
         return _removed_type(reading, name)
-    decided = list(reading.decisions(subject=f"type {row.name}"))
-    facts = dict(_type_facts(decided))
-    waiting = _awaited_for_type(reading, row)
-    return Explanation(_type_sentence(row, waiting), facts, _chain(decided), waiting)
+    decided = _newest(reading, f"type {row.name}")
+    wait = patience.for_type(reading, row)
+    facts = {**wait.facts, **dict(_type_facts(decided))}
+    return Explanation(_type_sentence(row, wait), facts, _chain(decided), wait.asked)
 
 
 def explain_node(reading: Reading, age_ms: int, name: str) -> Explanation:
@@ -61,13 +60,12 @@ def explain_node(reading: Reading, age_ms: int, name: str) -> Explanation:
     waiting = reading.row(WaitingJoinRow, name)
     causes = _causes(reading, f"node {name}")
     if waiting is not None:
-        at_most_ms = _remaining_ms(reading, waiting.position)
+        wait = patience.for_join(reading, waiting)
         sentence = (
             f"Node {name} asked to join at position {waiting.position} and waits until the lease of its former "
             f"incarnation {waiting.former} is over."
         )
-        awaited = (Awaited(name, waiting.position, at_most_ms),)
-        return Explanation(sentence, {"request": str(waiting.request)}, causes, awaited)
+        return Explanation(sentence, {"request": str(waiting.request), **wait.facts}, causes, wait.asked)
     node = queries.node(reading, age_ms, name)
     facts = {
         "incarnation": str(node.incarnation),
@@ -77,7 +75,8 @@ def explain_node(reading: Reading, age_ms: int, name: str) -> Explanation:
     }
     if node.lease and node.lease.state:
         facts["lease"] = f"{node.lease.state}, heartbeat {node.lease.sequence} confirmed {node.lease.age_ms} ms ago"
-    return Explanation(_node_sentence(node), facts, causes, _awaited_for_node(reading, node))
+    wait = patience.for_node(reading, name)
+    return Explanation(_node_sentence(node), {**facts, **wait.facts}, causes, wait.asked)
 
 
 def explain_request(reading: Reading, name: RequestId) -> Explanation:
@@ -89,11 +88,12 @@ def explain_request(reading: Reading, name: RequestId) -> Explanation:
     facts = {"subject": row.subject, "decided": f"at position {row.position} ({iso(decided.logged_at_ms)})"}
     if row.status is Status.REFUSED:
         facts |= {"code": row.code, "rule": row.rule, **row.facts, **_both_sides(decided.event)}
-    waiting = _awaited_for_request(reading, row)
-    return Explanation(_request_sentence(name, row), facts, _chain(_behind(reading, row)), waiting)
+    wait = patience.for_request(reading, row)
+    facts |= wait.facts
+    return Explanation(_request_sentence(name, row), facts, _chain(_behind(reading, row)), wait.asked)
 
 
-def _type_sentence(row: TypeRow, waiting: tuple[Awaited, ...]) -> str:
+def _type_sentence(row: TypeRow, wait: patience.Wait) -> str:
     accepted = (
         f"version {row.accepted_version} is accepted since position {row.accepted_at}"
         if row.accepted_version
@@ -105,8 +105,8 @@ def _type_sentence(row: TypeRow, waiting: tuple[Awaited, ...]) -> str:
         rest = f"version {row.pending_version}, proposed at position {row.proposed_at}, is pending"
     else:
         rest = "and nothing is pending"
-    names = ", ".join(each.node for each in waiting)
-    return f"Type {row.name}: {accepted}, {rest}{f'; it waits for {names}' if names else ''}."
+    names = ", ".join(each.node for each in wait.asked)
+    return f"Type {row.name}: {accepted}, {rest}{f'; asked, not all have answered: {names}' if names else ''}."
 
 
 def _type_facts(decided: Iterable[Decided]) -> Iterator[tuple[str, str]]:
@@ -144,39 +144,16 @@ def _both_sides(event: Event) -> dict[str, str]:
 
 
 def _removed_type(reading: Reading, name: str) -> Explanation:
-    floor = reading.row(FloorRow, str(type_id(name))) or reading.row(FloorRow, name)
+    known = queries.type_ever(reading, name)
+    floor = reading.row(FloorRow, str(known.type_id)) if known else None
     if floor is None:
-        raise queries.not_found(name, [row.name for _, row in reading.rows(TypeRow)], "type")
-    decided = list(reading.decisions(subject=f"type {floor.name}"))
+        raise queries.no_type(reading, name)
+    decided = _newest(reading, f"type {floor.name}")
     sentence = (
         f"Type {floor.name} was removed at position {floor.removed_at}; content based on version {floor.version} "
         f"or lower never comes back."
     )
     return Explanation(sentence, dict(_type_facts(decided)), _chain(decided))
-
-
-def _awaited_for_type(reading: Reading, row: TypeRow) -> tuple[Awaited, ...]:
-    removal = reading.row(RemovalRow, str(row.type_id))
-    if removal is not None:
-        return _awaited(reading, removal.position)
-    return _awaited(reading, row.proposed_at) if row.pending_version > row.accepted_version else ()
-
-
-def _awaited(reading: Reading, position: Position) -> tuple[Awaited, ...]:
-    """Servers whose answer the verdict at this position asks for. The log does not say which of them have answered."""
-    state: State = reading.state(NodeRow)
-    at_most_ms = _remaining_ms(reading, position)
-    return tuple(
-        Awaited(row.node, position, at_most_ms if FENCING in row.capabilities else None)
-        for row in holders(state, position)
-    )
-
-
-def _remaining_ms(reading: Reading, position: Position) -> int:
-    """What is left of proceed_ms since the decision at this position, by the time of the log."""
-    proceed_ms = queries.cluster_row(reading).proceed_ms
-    newest, since = (reading.surely_decision(each).logged_at_ms for each in (reading.position, position))
-    return max(0, proceed_ms - (newest - since))
 
 
 def _node_sentence(node: Node) -> str:
@@ -191,7 +168,8 @@ def _node_sentence(node: Node) -> str:
             return f"Node {node.node} is out of the membership since position {node.left_at}: {why}."
         case "STOPPING":
             return (
-                f"Node {node.node} is being removed since position {node.stopped_at}: it leaves when its lease is over."
+                f"Node {node.node} is being removed since position {node.stopped_at}: it is out when it says that it "
+                f"has stopped, or when its lease is over."
             )
         case _:
             state = node.lease.state if node.lease else None
@@ -201,12 +179,6 @@ def _node_sentence(node: Node) -> str:
                 "OVERDUE": "its lease is overdue, so it must have stopped serving",
             }.get(state or "", "it holds no lease" if node.kind == "CLIENT" else "renewals of the past are not kept")
             return f"Node {node.node} is a member since position {node.joined_at}, and {about}."
-
-
-def _awaited_for_node(reading: Reading, node: Node) -> tuple[Awaited, ...]:
-    if node.standing != "STOPPING" or node.stopped_at is None:
-        return ()
-    return (Awaited(node.node, node.stopped_at, _remaining_ms(reading, Position(node.stopped_at))),)
 
 
 def _request_sentence(name: RequestId, row: OutcomeRow) -> str:
@@ -223,29 +195,21 @@ def _request_sentence(name: RequestId, row: OutcomeRow) -> str:
 def _undecided_request(reading: Reading, name: RequestId) -> Explanation:
     for node, row in reading.rows(WaitingJoinRow):
         if (row.request.requester, row.request.sequence) == (name.requester, name.sequence):
-            waiting = (Awaited(node, row.position, _remaining_ms(reading, row.position)),)
+            wait = patience.for_join(reading, row)
             sentence = f"Request {name} waits: node {node} may join when its former incarnation's lease is over."
-            return Explanation(sentence, {"subject": f"node {node}"}, _causes(reading, f"node {node}"), waiting)
-    raise NotFound(
-        f"Request {name} has no outcome at position {reading.position}.",
-        hint="It was never sent, is not decided yet, or was sent to another cluster.",
-    )
+            facts = {"subject": f"node {node}", **wait.facts}
+            return Explanation(sentence, facts, _causes(reading, f"node {node}"), wait.asked)
+    raise queries.no_outcome(reading, name)
 
 
-def _awaited_for_request(reading: Reading, row: OutcomeRow) -> tuple[Awaited, ...]:
-    """Who is still waited for until what was granted holds everywhere."""
-    kind, _, name = row.subject.partition(" ")
-    if kind != "type" or row.status is Status.REFUSED:
-        return ()
-    subject = reading.row(TypeRow, str(type_id(name)))
-    if subject is None or (subject.accepted_version >= (row.version or 0) and not subject.removing):
-        return ()
-    return _awaited_for_type(reading, subject)
+def _behind(reading: Reading, row: OutcomeRow) -> Iterator[Decided]:
+    """Decisions about the request's subject from its outcome on, the first few: what followed from it. Newest first."""
+    later = takewhile(lambda position: position >= row.position, reading.positions(subject=row.subject))
+    return (reading.surely_decision(position) for position in deque(later, maxlen=_CAUSES_MAX))
 
 
-def _behind(reading: Reading, row: OutcomeRow) -> list[Decided]:
-    """Decisions about the request's subject from its outcome on: what followed from it. Newest first."""
-    return [each for each in reading.decisions(subject=row.subject) if each.position >= row.position][-_CAUSES_MAX:]
+def _newest(reading: Reading, subject: str) -> list[Decided]:
+    return list(islice(reading.decisions(subject=subject), _FACTS_MAX))
 
 
 def _causes(reading: Reading, subject: str) -> tuple[Cause, ...]:
@@ -254,7 +218,7 @@ def _causes(reading: Reading, subject: str) -> tuple[Cause, ...]:
 
 def _chain(newest_first: Iterable[Decided]) -> tuple[Cause, ...]:
     """The newest few of these decisions as a chain, oldest first."""
-    newest = [each for each, _ in zip(newest_first, range(_CAUSES_MAX), strict=False)]
+    newest = list(islice(newest_first, _CAUSES_MAX))
     return tuple(
         Cause(each.position, each.event_name, each.cause, each.actor, each.reason, iso(each.logged_at_ms))
         for each in reversed(newest)

@@ -1,4 +1,4 @@
-"""Times and places in the log as people and programs write them: positions, tokens, ISO 8601, `15m`.
+"""Times and places in the log as people and programs write them: positions, tokens, ISO 8601, how long ago.
 
 A token is `<log id>.<position>`: it comes with every answer and demands, given back as `at_least`, that the next answer
 knows at least as much; the log id in it keeps a token of another cluster from being believed.
@@ -11,13 +11,11 @@ import msgspec
 
 from topolog.events.errors import BadInput, Permanent
 from topolog.events.ids import Position
+from topolog.projections.durations import duration_ms, is_duration
 from topolog.projections.store import Reading
 
 _EPOCH_MS_MIN = 10**12
 """A number from here on is a time in ms since 1970 (this one is in 2001), below it is a position."""
-
-_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)(ms|s|m|h|d)")
 
 
 class ForeignToken(Permanent):
@@ -52,14 +50,6 @@ class Token(msgspec.Struct, frozen=True):
             )
 
 
-def duration_ms(text: str) -> int:
-    """`250ms`, `10s`, `1.5m`, `2h`, `1d` in milliseconds; raises BadInput for anything else."""
-    found = _DURATION.fullmatch(text.strip())
-    if not found:
-        raise BadInput(f"{text!r} is no duration.", hint="One looks like 250ms, 10s, 15m, 2h or 1d.")
-    return round(float(found[1]) * _UNITS_MS[found[2]])
-
-
 def reading_as_of(reading: Reading, text: str, now_ms: int) -> Reading:
     """The reading at a position, at a time, or that long before `now_ms`.
 
@@ -87,7 +77,7 @@ def position_time(reading: Reading, position: Position) -> str:
 def _time_ms(text: str, now_ms: int) -> int:
     if re.fullmatch(r"\d{1,18}", text):
         return int(text)
-    if _DURATION.fullmatch(text):
+    if is_duration(text):
         return now_ms - duration_ms(text)
     try:
         time = datetime.fromisoformat(text)

@@ -10,11 +10,11 @@ Argument. A batch is written only up to its last whole set that was folded witho
 poison, and the reader stops there for good: reads go on and say so. To resume, the record that was stored last is read
 again and its chain hash compared, for the offset alone proves nothing (K3, K9). A broker that is gone sends no end of
 partition, and neither does an idle one; but the leader writes at least every fence_ms / 4, so «at the end» is believed
-only while the last record is younger than fence_ms / 2.
+only while the last record that counts is younger than fence_ms / 2.
 """
 
 import logging
-import math
+import shutil
 import threading
 import time
 from collections import Counter
@@ -31,7 +31,14 @@ from topolog.events.state import State
 from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic
 from topolog.projections.layout import Meta, WholeSet
-from topolog.projections.store import Reading, Store, drop_older_generations, generation_path, move_aside
+from topolog.projections.store import (
+    DiskFull,
+    Reading,
+    Store,
+    drop_older_generations,
+    generation_path,
+    move_aside,
+)
 
 DECISIONS = (Topic.DECISIONS, 0)
 
@@ -42,6 +49,9 @@ _POLL_S = 0.1
 _REBUILDS_MAX = 3
 """A store that is damaged more often than this in one process life has a bad disk: rebuilding will not help."""
 
+ROOM_BYTES = 256 << 20
+"""So much must be free before a store that met a full disk is opened again: to open it writes what its log holds."""
+
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -49,14 +59,14 @@ class Freshness:
     """When a reader last knew that it had read to the end; all times are one monotonic clock's, in seconds."""
 
     def __init__(self) -> None:
-        self._last_record_s = -math.inf
+        self._last_record_s: float | None = None
         self._knew_end_s: float | None = None
         self._is_at_end = False
         self.fence_ms = 0
 
-    def note(self, now_s: float, *, has_read: bool, at_end: bool) -> None:
-        """What one look at the log has shown."""
-        if has_read:
+    def note(self, now_s: float, *, counted: bool, at_end: bool) -> None:
+        """What one look at the log has shown. `counted`: a record that counts, as only a leader of now can write."""
+        if counted:
             self._last_record_s = now_s
         self._is_at_end = at_end
         if at_end:
@@ -71,21 +81,21 @@ class Freshness:
 
         A log that has been silent for too long may have moved on since its last record.
         """
-        if self._knew_end_s is None:
+        if self._knew_end_s is None or self._last_record_s is None:
             return None
         if not self._is_at_end:
             return round((now_s - self._knew_end_s) * 1000)
         return round((now_s - self._last_record_s) * 1000) if self._is_silent(now_s) else 0
 
     def _is_silent(self, now_s: float) -> bool:
-        return (now_s - self._last_record_s) * 1000 >= self.fence_ms / 2
+        return self._last_record_s is None or (now_s - self._last_record_s) * 1000 >= self.fence_ms / 2
 
 
 class Projector:
     """One reader of the log and its store. One thread calls `step` or `run`; any thread reads.
 
     `now_s` is a monotonic clock, `wall_ms` the time of day (UTC). `stopped` says why this projector reads no further,
-    None while it does; `decided` counts decisions by event since the process started.
+    None while it does: for good, but for a full disk; `decided` counts decisions by event since the process started.
     """
 
     def __init__(
@@ -111,6 +121,7 @@ class Projector:
         self._listeners: list[Callable[[], None]] = []
         self._rebuilds = 0
         self._damage: str | None = None
+        self._lacks_room = False
         self._is_first_end = True
         self._open()
 
@@ -130,17 +141,28 @@ class Projector:
             return known
         return max(0, self.wall_ms() - (self.meta.logged_at_ms or self._started_ms))
 
+    @property
+    def fence_ms(self) -> int:
+        """The cluster's; 0 while nothing has been decided."""
+        return self._freshness.fence_ms
+
     def step(self, timeout_s: float = 0.0) -> int:
         """Read what is there, waiting up to `timeout_s` for the first record; returns how many records came.
 
-        After an error that no later record can mend it sets `stopped` and reads nothing more.
+        After an error that no later record can mend it sets `stopped` and reads nothing more, on a full disk until
+        there is room again.
         """
         try:
+            if self._lacks_room:
+                self._resume()
             if self._damage:
                 self._rebuild(self._damage)
             return 0 if self.stopped else self._read(timeout_s)
         except DamagedStore as error:
             self._damage = error.message
+        except DiskFull as error:
+            self._lacks_room = True
+            self._stop(str(error))
         except TopologError as error:
             self._stop(str(error))
         return 0
@@ -184,6 +206,7 @@ class Projector:
         self._fold = Fold(state, meta.header)
         self._ignored = meta.ignored
         self._is_proven = meta.last_offset is None
+        self._note_terms()
         self._reader.assign({DECISIONS: meta.last_offset})
 
     def _rebuild(self, damage: str) -> None:
@@ -200,13 +223,24 @@ class Projector:
             self._damage = None
             self._open()
 
+    def _resume(self) -> None:
+        """Go on from what is stored, once there is room; after a failure RocksDB writes only when opened again."""
+        if shutil.disk_usage(self._folder).free < ROOM_BYTES:
+            return
+        with self._swap:
+            self._store.close()
+            self._open()
+        _LOGGER.info("There is room again: the projector goes on from position %d.", self.meta.position)
+        self._lacks_room, self.stopped = False, None
+
     def _read(self, timeout_s: float) -> int:
         entries = self._reader.poll(timeout_s)
         new = entries if self._is_proven else self._prove(entries)
+        counted = len(new) < len(entries)
         for start in range(0, len(new), _BATCH_RECORDS):
-            self._project(new[start : start + _BATCH_RECORDS])
+            counted |= self._project(new[start : start + _BATCH_RECORDS])
         at_end = self._reader.at_end(Topic.DECISIONS)
-        self._freshness.note(self._now_s(), has_read=bool(entries), at_end=at_end)
+        self._freshness.note(self._now_s(), counted=counted, at_end=at_end)
         if at_end and self._is_first_end:
             self._is_first_end = False
             drop_older_generations(self._folder)
@@ -236,8 +270,9 @@ class Projector:
         chain = stamp.chain if stamp.sequence else before.chain if before else NO_CHAIN
         return chain_after(chain, entry.stamp or b"", entry.value) == self.meta.header.chain
 
-    def _project(self, entries: Sequence[Entry]) -> None:
-        """Fold and store; what was folded before an error is stored all the same."""
+    def _project(self, entries: Sequence[Entry]) -> bool:
+        """Fold and store; what was folded before an error is stored all the same. Returns whether any record counts."""
+        counted = False
         sets: list[WholeSet] = []
         logged_at_ms = self.meta.logged_at_ms
         try:
@@ -246,11 +281,14 @@ class Projector:
                 folded = self._fold.read(entry.stamp, entry.value)
                 if isinstance(folded, Ignored):
                     self._ignored = {**self._ignored, folded.name: self._ignored.get(folded.name, 0) + 1}
-                elif folded:
+                    continue
+                counted = True
+                if folded:
                     sets.append(self._whole(folded, entry.offset, logged_at_ms))
         finally:
             if sets:
                 self._commit(sets)
+        return counted
 
     def _whole(self, decisions: list[Folded], offset: Offset, logged_at_ms: int) -> WholeSet:
         state = self._fold.state
@@ -261,13 +299,17 @@ class Projector:
     def _commit(self, sets: Sequence[WholeSet]) -> None:
         self._store.write(sets)
         self.decided.update(type(folded.event).__name__ for each in sets for folded in each.decisions)
-        cluster = self._fold.state.get(ClusterRow, "")
-        self._freshness.fence_ms = cluster.fence_ms if cluster else 0
+        self._note_terms()
         for listener in self._listeners:
             listener()
 
+    def _note_terms(self) -> None:
+        cluster = self._fold.state.get(ClusterRow, "")
+        self._freshness.fence_ms = cluster.fence_ms if cluster else 0
+
     def _stop(self, reason: str) -> None:
-        _LOGGER.error("The projector stops at position %d: %s", self.meta.position, reason)
+        if reason != self.stopped:
+            _LOGGER.error("The projector stops at position %d: %s", self.meta.position, reason)
         self.stopped = reason
         self._freshness.lose()
 

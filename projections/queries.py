@@ -1,29 +1,36 @@
-"""What can be asked of a store: lists, one by name, the history of one. Functions of a Reading, nothing else.
+"""What can be asked of a store: lists, and one by name. Functions of a Reading, nothing else.
 
 So an answer about the past is the answer of that time: the same function, given the reading at another position.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
+from topolog.events import requests
 from topolog.events.codec import Decision as Event
 from topolog.events.errors import NotCaughtUp, NotFound
 from topolog.events.ids import Position
-from topolog.events.membership import LeaseRow, LeasesRenewed, LeaseStopped, NodeRow, WaitingJoinRow, unpack_renewals
+from topolog.events.membership import (
+    LeaseRow,
+    LeasesRenewed,
+    NodeJoined,
+    NodeRow,
+    Standing,
+    WaitingJoinRow,
+    unpack_renewals,
+)
 from topolog.events.metadata import MetadataRemoveProposed, MetadataUpdateRejected, ProposalRow, RemovalRow, TypeRow
 from topolog.events.object_types import ObjectType, type_id
-from topolog.events.requests import OutcomeRow, RequestId, Status, outcome_key
-from topolog.events.state import Row
+from topolog.events.requests import OutcomeRow, RequesterRow, RequestId, Status, outcome_key
+from topolog.events.state import State
 from topolog.events.terms import ClusterRow
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso, position_time
-from topolog.projections.resources import Change, Cluster, Decision, Lease, Node, Request, Type, Waiting
+from topolog.projections.resources import Cluster, Decision, Lease, Node, Request, Type, Waiting
 from topolog.projections.store import Reading
-
-T = TypeVar("T")
 
 
 def cluster_row(reading: Reading) -> ClusterRow:
@@ -106,8 +113,12 @@ def nodes(reading: Reading, age_ms: int) -> list[Node]:
 
 
 def node(reading: Reading, age_ms: int, name: str) -> Node:
-    everybody = {each.node: each for each in nodes(reading, age_ms)}
-    return _named(everybody, name, "node")
+    """One node; of the others only the places in the order are read."""
+    row = reading.row(NodeRow, name)
+    if row is None:
+        raise not_found(name, (key for key, _ in reading.rows(NodeRow)), "node")
+    order = sum(each.joined_at <= row.joined_at for _, each in reading.rows(NodeRow))
+    return _node(row, order, _lease(reading, row, age_ms) if row.holds_lease else None)
 
 
 def _node(row: NodeRow, order: int, lease: Lease | None) -> Node:
@@ -131,24 +142,35 @@ def _node(row: NodeRow, order: int, lease: Lease | None) -> Node:
 
 def leases(reading: Reading, age_ms: int) -> list[Lease]:
     """The leases of all server members, by slot. Clients hold none."""
-    holders = sorted((row for _, row in reading.rows(NodeRow) if row.holds_lease), key=lambda row: row.slot)
-    if not reading.is_current:
-        return [Lease(row.node, row.incarnation, row.slot, None, None, None, None, None) for row in holders]
-    fence_ms = cluster_row(reading).fence_ms
-    renewed = {row.slot: row for _, row in reading.rows(LeaseRow)}
-    return [_lease(reading, renewed[row.slot], fence_ms, age_ms) for row in holders]
+    return [_lease(reading, row, age_ms) for row in sorted(_holders(reading), key=lambda row: row.slot)]
 
 
 def lease(reading: Reading, age_ms: int, name: str) -> Lease:
-    held = {each.node: each for each in leases(reading, age_ms)}
-    return _named(held, name, "member with a lease")
+    row = reading.row(NodeRow, name)
+    if row is None or not row.holds_lease:
+        raise not_found(name, (each.node for each in _holders(reading)), "member with a lease")
+    return _lease(reading, row, age_ms)
 
 
-def _lease(reading: Reading, row: LeaseRow, fence_ms: int, age_ms: int) -> Lease:
+def lease_row(reading: Reading, holder: NodeRow) -> LeaseRow | None:
+    """The last renewal of a member; None as of the past, for renewals have no history."""
+    return reading.row(LeaseRow, str(holder.slot)) if reading.is_current else None
+
+
+def _holders(reading: Reading) -> Iterator[NodeRow]:
+    return (row for _, row in reading.rows(NodeRow) if row.holds_lease)
+
+
+def _lease(reading: Reading, holder: NodeRow, age_ms: int) -> Lease:
+    name, incarnation, slot = holder.node, holder.incarnation, holder.slot
+    row = lease_row(reading, holder)
+    if row is None:
+        return Lease(name, incarnation, slot, None, None, None, None, None)
     renewed_ms = reading.surely_decision(row.renewed_at).logged_at_ms
     since_ms = reading.meta.logged_at_ms - renewed_ms + age_ms
-    state = "NONE" if row.sequence == 0 else "OVERDUE" if since_ms >= fence_ms else "VALID"
-    return Lease(row.node, row.incarnation, row.slot, row.sequence, row.renewed_at, iso(renewed_ms), since_ms, state)
+    is_overdue = since_ms >= cluster_row(reading).fence_ms
+    state = "NONE" if row.sequence == 0 else "OVERDUE" if is_overdue else "VALID"
+    return Lease(name, incarnation, slot, row.sequence, row.renewed_at, iso(renewed_ms), since_ms, state)
 
 
 def types(reading: Reading) -> list[Type]:
@@ -160,11 +182,38 @@ def types(reading: Reading) -> list[Type]:
     return [_type(reading, row, waiting.get(row.type_id, [])) for row in rows]
 
 
+def type_ever(reading: Reading, name: str) -> TypeRow | None:
+    """The newest row of the type of this name or this id, also of one that was removed; None if there never was one.
+
+    Two names may have one id (M2), so a row that is found by the id of a name must have that name.
+    """
+    for key in (str(type_id(name)), name):
+        for _, row in reading.versions(TypeRow, key):
+            if row is not None and name in (row.name, key):
+                return row
+    return None
+
+
+def type_now(reading: Reading, name: str) -> TypeRow | None:
+    """The row of the type of this name or this id; None if it was removed or never was."""
+    known = type_ever(reading, name)
+    row = reading.row(TypeRow, str(known.type_id)) if known else None
+    return row if row and known and row.name == known.name else None
+
+
 def type_named(reading: Reading, name: str) -> Type:
     """The type of this name or this id."""
-    everything = types(reading)
-    by_id = {str(each.type_id): each for each in everything}
-    return by_id.get(name) or _named({each.name: each for each in everything}, name, "type")
+    row = type_now(reading, name)
+    if row is None:
+        raise no_type(reading, name)
+    versions = range(row.accepted_version + 1, row.pending_version + 1)
+    proposals = (reading.row(ProposalRow, f"{row.type_id}/{version}") for version in versions)
+    return _type(reading, row, [each for each in proposals if each is not None])
+
+
+def no_type(reading: Reading, name: str) -> NotFound:
+    """The error for a type that is not there."""
+    return not_found(name, (row.name for _, row in reading.rows(TypeRow)), "type")
 
 
 def _type(reading: Reading, row: TypeRow, proposals: Iterable[ProposalRow]) -> Type:
@@ -191,7 +240,7 @@ def _type(reading: Reading, row: TypeRow, proposals: Iterable[ProposalRow]) -> T
     )
 
 
-def requests(reading: Reading) -> list[Request]:
+def outcomes(reading: Reading) -> list[Request]:
     """The outcomes that are kept, newest first."""
     rows = sorted((row for _, row in reading.rows(OutcomeRow)), key=lambda row: (-row.position, row.requester))
     return [_request(reading, row) for row in rows]
@@ -203,14 +252,28 @@ def outcome(reading: Reading, request: RequestId) -> OutcomeRow | None:
     return next((row for _, row in versions if row is not None), None)
 
 
+def is_forgotten(reading: Reading, name: RequestId) -> bool:
+    """Whether coordinators no longer keep outcomes so old of this requester, so that they would not answer."""
+    state = State()
+    row = reading.row(RequesterRow, name.requester)
+    if row is not None:
+        state.put(name.requester, row)
+    return requests.is_forgotten(state, name)
+
+
 def request(reading: Reading, name: RequestId) -> Request:
     row = outcome(reading, name)
     if row is None:
-        raise NotFound(
-            f"Request {name} has no outcome at position {reading.position}.",
-            hint="It was never sent, is not decided yet, or was sent to another cluster.",
-        )
+        raise no_outcome(reading, name)
     return _request(reading, row)
+
+
+def no_outcome(reading: Reading, name: RequestId) -> NotFound:
+    """The error for a request that has not been decided."""
+    return NotFound(
+        f"Request {name} has no outcome at position {reading.position}.",
+        hint="It was never sent, is not decided yet, or was sent to another cluster.",
+    )
 
 
 def conflict(reading: Reading, row: OutcomeRow) -> tuple[ObjectType, ObjectType] | None:
@@ -225,14 +288,19 @@ def has_taken_effect(reading: Reading, row: OutcomeRow) -> bool:
     kind, _, name = row.subject.partition(" ")
     if row.status is Status.REFUSED:
         return False
-    if isinstance(event, LeaseStopped):
-        member = reading.row(NodeRow, name)
-        return member is None or member.incarnation != event.incarnation or not member.is_member
+    if kind == "node":
+        return isinstance(event, NodeJoined) or _is_out(reading, name, row.position)
     if isinstance(event, MetadataRemoveProposed):
         removal = reading.row(RemovalRow, str(type_id(name)))
         return removal is None or removal.position != row.position
     known = reading.row(TypeRow, str(type_id(name))) if kind == "type" else None
     return known is None or known.accepted_version >= (row.version or 0)
+
+
+def _is_out(reading: Reading, node: str, asked_at: Position) -> bool:
+    """Whether the incarnation that was a member at that position has left: a new one has joined later than that."""
+    row = reading.row(NodeRow, node)
+    return row is None or row.standing is Standing.LEFT or row.joined_at > asked_at
 
 
 def _request(reading: Reading, row: OutcomeRow) -> Request:
@@ -293,75 +361,11 @@ def shown(decided: Decided) -> Decision:
 def _content(event: Event) -> Mapping[str, Any]:
     if isinstance(event, LeasesRenewed):
         return {"renewals": [{"slot": slot, "growth": growth} for slot, growth in unpack_renewals(event.renewals)]}
-    content: Mapping[str, Any] = _plain(event)
+    content: Mapping[str, Any] = plain(event)
     return content
 
 
-def history_of_node(reading: Reading, name: str) -> Iterator[Change]:
-    """Every change of a node, newest first; also of one that is out."""
-    return _history(reading, NodeRow, name, f"node {name}")
-
-
-def history_of_type(reading: Reading, name: str) -> Iterator[Change]:
-    """Every change of a type by name or id, newest first; also of one that was removed."""
-    key = str(type_id(name))
-    if next(reading.versions(TypeRow, key), None) is None and next(reading.versions(TypeRow, name), None):
-        key = name
-    known = next((row.name for _, row in reading.versions(TypeRow, key) if row), name)
-    return _history(reading, TypeRow, key, f"type {known}")
-
-
-def history_of_request(reading: Reading, name: RequestId) -> Iterator[Change]:
-    key = outcome_key(name.requester, name.sequence)
-    row = outcome(reading, name)
-    return _history(reading, OutcomeRow, key, row.subject if row else f"request {name}")
-
-
-def history_of_cluster(reading: Reading) -> Iterator[Change]:
-    return _history(reading, ClusterRow, "", "cluster")
-
-
-def _history(reading: Reading, kind: type[Row], key: str, subject: str) -> Iterator[Change]:
-    after: tuple[Position, Row | None] | None = None
-    for position, row in reading.versions(kind, key):
-        if after is not None:
-            yield _change(reading, subject, after[0], row, after[1])
-        after = (position, row)
-    if after is None:
-        raise NotFound(f"There was never a {subject} up to position {reading.position}.")
-    yield _change(reading, subject, after[0], None, after[1])
-
-
-def _change(reading: Reading, subject: str, position: Position, before: Row | None, after: Row | None) -> Change:
-    together = reading.decisions_of_set(position)
-    about = [each for each in together if each.subject == subject] or together
-    was, now = _flat(_plain(before)), _flat(_plain(after))
-    return Change(
-        position=position,
-        time=iso(about[-1].logged_at_ms),
-        event=" + ".join(each.event_name for each in about),
-        actor=about[-1].actor,
-        reason=about[-1].reason,
-        cause=about[-1].cause,
-        changes={
-            field: (was.get(field), now.get(field))
-            for field in dict.fromkeys([*was, *now])
-            if (was.get(field) or None) != (now.get(field) or None)
-        },
-    )
-
-
-def _flat(value: Any, path: str = "") -> dict[str, Any]:
-    """{"a.b": leaf} of nested mappings."""
-    if not isinstance(value, Mapping):
-        return {path: value} if path else {}
-    found: dict[str, Any] = {}
-    for key, each in value.items():
-        found |= _flat(each, f"{path}.{key}" if path else str(key))
-    return found
-
-
-def _plain(value: object) -> Any:
+def plain(value: object) -> Any:
     """A row or an event as JSON's own kinds of values; bytes in hexadecimal."""
     return _hexed(msgspec.to_builtins(value, builtin_types=(bytes,)))
 
@@ -374,13 +378,6 @@ def _hexed(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_hexed(each) for each in value]
     return value
-
-
-def _named(known: Mapping[str, T], name: str, what: str) -> T:
-    """The one of this name; raises NotFound with the names that are most like it."""
-    if name in known:
-        return known[name]
-    raise not_found(name, known, what)
 
 
 def not_found(name: str, known: Iterable[str], what: str) -> NotFound:

@@ -1,52 +1,67 @@
 """Sends requests to the cluster: an id before the first send, the same bytes at every repeat (K7).
 
 The sender never learns the outcome from the broker, only that the request is in the log; the outcome is read from the
-projection like everything else.
+projection like everything else. So an error here says exactly what is known: `Unreachable` that nothing left this
+process, `OutcomeUnknown` that the request was handed to the producer, which may still deliver it.
 """
 
-import hashlib
-import itertools
+from collections.abc import Sequence
 from concurrent.futures import Future
 
-from topolog.events.codec import CODEC
-from topolog.events.errors import BadInput, Unreachable
+from topolog.events.asking import OpenRequests
+from topolog.events.errors import OutcomeUnknown, Unreachable
 from topolog.events.log import LogWriter
 from topolog.events.requests import AnyRequest, RequestId, subject_of
-from topolog.events.topics import RECORD_BYTES_MAX, Topic
-
-
-def digest_of(value: bytes) -> bytes:
-    """The digest by which decisions tell a repeat of a request from another one under its id."""
-    return hashlib.blake2b(value, digest_size=8).digest()
-
-
-def encoded(request: AnyRequest) -> bytes:
-    """The request's record; raises BadInput if it is too big to be sent."""
-    value = CODEC.encode(request)
-    if len(value) > RECORD_BYTES_MAX:
-        raise BadInput(
-            f"The request about {subject_of(request)} takes {len(value)} bytes, the limit is {RECORD_BYTES_MAX}."
-        )
-    return value
+from topolog.events.topics import Topic
 
 
 class Requester:
-    """One requester: `name` is unique to one process life. One thread sends and calls `serve`."""
+    """One sender: `name` is unique to one process life. Everything belongs to one thread.
+
+    An id that was given out is open until `close` says that its outcome is known, or until no copy of its request can
+    be in the log: what was never sent, or lost for good, must not stand in the way of others.
+    """
 
     def __init__(self, writer: LogWriter, name: str, address: str) -> None:
         self.name = name
-        self.issued = 0
+        self.in_flight = 0
         self._writer = writer
         self._address = address
-        self._sequences = itertools.count(1)
-        self.in_flight = 0
+        self._ids = OpenRequests(name)
+        self._copies: dict[RequestId, int] = {}
+        self._issued: dict[str, int] = {}
+
+    @property
+    def open(self) -> Sequence[RequestId]:
+        return tuple(self._copies)
 
     def next_id(self) -> RequestId:
-        self.issued = next(self._sequences)
-        return RequestId(self.name, self.issued)
+        """A new id, open from now on; raises Overloaded if too many are."""
+        request = self._ids.next_id()
+        self._copies[request] = 0
+        self._issued[request.requester] = request.sequence
+        return request
+
+    def close(self, request: RequestId) -> None:
+        """Nothing more is to be learned about this id; one that a caller has chosen is not ours to close."""
+        self._copies.pop(request, None)
+        self._ids.close(request)
+
+    def close_unsent(self, request: RequestId) -> None:
+        """Close the id if no copy of its request is in the log or on its way there."""
+        if self._copies.get(request) == 0:
+            self.close(request)
+
+    def may_issue(self, request: RequestId) -> bool:
+        """Whether `next_id` could still give out this id, so that nobody else may use it."""
+        is_own = request.requester == self.name or request.requester.startswith(f"{self.name}.")
+        return is_own and request.sequence > self._issued.get(request.requester, 0)
 
     def send(self, request: AnyRequest, value: bytes) -> Future[None]:
-        """Append the request; the future ends when the log has it, with Unreachable if it will never have it."""
+        """Append the request; the future ends when the log has it, with OutcomeUnknown if the producer gives it up.
+
+        Raises Unreachable if the producer does not take it, for then nothing has left this process.
+        """
         delivered: Future[None] = Future()
 
         def on_delivery(error: str | None) -> None:
@@ -54,19 +69,33 @@ class Requester:
             if error is None:
                 delivered.set_result(None)
             else:
-                delivered.set_exception(self.unreachable(request.id, error))
+                self._count(request.id, -1)
+                self.close_unsent(request.id)
+                delivered.set_exception(self.outcome_unknown(request.id, error))
 
-        self._writer.append(Topic.REQUESTS, subject_of(request), value, on_delivery=on_delivery)
+        try:
+            self._writer.append(Topic.REQUESTS, subject_of(request), value, on_delivery=on_delivery)
+        except Unreachable as error:
+            raise Unreachable(
+                f"Request {request.id} cannot be sent to the Kafka broker at {self._address}: {error.message}",
+                hint="Nothing was sent: try again.",
+            ) from error
         self.in_flight += 1
+        self._count(request.id, 1)
         return delivered
 
     def serve(self) -> None:
         """End the futures of what has been answered."""
         self._writer.serve()
 
-    def unreachable(self, request: RequestId, error: str) -> Unreachable:
-        """What to say when the broker has not taken a request; it may still take one that was sent."""
-        return Unreachable(
-            f"The Kafka broker at {self._address} did not take request {request}: {error}.",
+    def outcome_unknown(self, request: RequestId, error: str) -> OutcomeUnknown:
+        """What to say when the broker has not confirmed a request that was handed to the producer."""
+        return OutcomeUnknown(
+            f"The Kafka broker at {self._address} did not confirm request {request}: {error}.",
+            request_id=str(request),
             hint=f"It may still arrive. Repeat it as it is, with the header Idempotency-Key: {request}.",
         )
+
+    def _count(self, request: RequestId, copies: int) -> None:
+        if request in self._copies:
+            self._copies[request] += copies

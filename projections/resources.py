@@ -202,7 +202,8 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Awaited(msgspec.Struct, frozen=True):
-    """A node somebody waits for, since when, and for how long at most (None: until it acts or is removed)."""
+    """A node that is asked since position `since`, and for how many ms at most from now (None: until it acts or is
+    removed). It may have answered already: the log shows the verdict, not the answers it rests on."""
 
     node: str
     since: int

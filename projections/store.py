@@ -19,7 +19,7 @@ import re
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,6 +32,13 @@ from topolog.projections import layout
 from topolog.projections.layout import Decided, Meta, WholeSet
 
 R = TypeVar("R", bound=Row)
+
+
+class DiskFull(Retriable):
+    """Nothing more can be written until there is room again; a store that met this must be opened anew."""
+
+    code = "disk_full"
+
 
 _LOGGER = logging.getLogger(__name__)
 _DAMAGED = ".damaged"
@@ -67,6 +74,10 @@ class View:
                 else:
                     seeks = self._seek(key + b"\x00")
             self._iterator.status()
+
+    def close(self) -> None:
+        """Give up the iterator, whoever still holds this view: RocksDB keeps its lock until the last one is gone."""
+        del self._iterator
 
     def _seek(self, key: bytes) -> int:
         self._seeks += 1
@@ -146,9 +157,13 @@ class Reading:
 
     def decisions(self, before: int | None = None, subject: str = "") -> Iterator[Decided]:
         """Decisions about one subject, or all but lease renewals, newest first; those below `before` only."""
+        return (self.surely_decision(position) for position in self.positions(before, subject))
+
+    def positions(self, before: int | None = None, subject: str = "") -> Iterator[Position]:
+        """The positions of `decisions`, without reading what stands there."""
         stem = layout.subject_stem(subject)
         for key, _ in self._view.scan(stem + layout.inverted(self._newest(before)), stem):
-            yield self.surely_decision(layout.position_of(key))
+            yield layout.position_of(key)
 
     def all_decisions(self, before: int | None = None) -> Iterator[Decided]:
         """Every decision, lease renewals too, newest first; those below `before` only."""
@@ -250,7 +265,8 @@ class Store:
         with self._changed:
             self._open_readings += 1
         try:
-            yield self._reading()
+            with closing(self._view()) as view:
+                yield _newest(view)
         finally:
             with self._changed:
                 self._open_readings -= 1
@@ -262,14 +278,13 @@ class Store:
             self._changed.wait_for(lambda: self._open_readings == 0)
             if not self._is_closed:
                 self._is_closed = True
-                self._db.close()
+                with suppress(DiskFull, DamagedStore), _translated():  # an earlier write failed: it says so once more
+                    self._db.close()
 
-    def _reading(self) -> Reading:
-        view = View(self._db)
-        stored = view.get(layout.META_KEY)
-        assert stored is not None, "a store says where it stands from its first write on"
-        meta = layout.decode(stored, Meta)
-        return Reading(view, meta, meta.position)
+    def _view(self) -> View:
+        if self._is_closed:
+            raise Retriable("The store is being opened again.", hint="Try again in a moment.")
+        return View(self._db)
 
     def _stored_meta(self, cluster: str) -> Meta:
         with _translated():
@@ -317,6 +332,13 @@ def move_aside(path: Path) -> Path:
     return path.rename(path.with_name(f"{path.name}{_DAMAGED}"))
 
 
+def _newest(view: View) -> Reading:
+    stored = view.get(layout.META_KEY)
+    assert stored is not None, "a store says where it stands from its first write on"
+    meta = layout.decode(stored, Meta)
+    return Reading(view, meta, meta.position)
+
+
 def _open(path: Path) -> Rdict:
     options = Options(raw_mode=True)
     options.create_if_missing(True)
@@ -357,5 +379,5 @@ def _translated() -> Iterator[None]:
                 f"Another process uses the store: {text}.", hint="Stop it, or give this one a folder of its own."
             ) from error
         if "No space left" in text:
-            raise Retriable(f"The disk of the store is full: {text}.") from error
+            raise DiskFull(f"The disk of the store is full: {text}.") from error
         raise DamagedStore(f"RocksDB cannot read what it has written: {text}.") from error

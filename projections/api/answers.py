@@ -19,7 +19,8 @@ from topolog.projections.api.parameters import PageParameters, ReadParameters
 from topolog.projections.api.problems import parameter
 from topolog.projections.api.waiting import Commits
 from topolog.projections.cursors import Cursor, cut
-from topolog.projections.moments import Token, duration_ms, position_time, reading_as_of
+from topolog.projections.durations import duration_ms
+from topolog.projections.moments import Token, position_time, reading_as_of
 from topolog.projections.projector import Projector
 from topolog.projections.queries import cluster_row, not_found
 from topolog.projections.resources import AsOf

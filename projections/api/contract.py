@@ -9,23 +9,9 @@ from fastapi.openapi.utils import get_openapi
 
 from topolog.projections.api.examples import EXAMPLES
 from topolog.projections.api.forms import Propose, Remove
-from topolog.projections.resources import (
-    AsOf,
-    Cause,
-    Change,
-    Cluster,
-    ClusterRef,
-    Decision,
-    Explanation,
-    Lease,
-    Node,
-    Outcome,
-    Request,
-    Type,
-)
+from topolog.projections.resources import AsOf
 
 _REF = "#/components/schemas/{name}"
-_RESOURCES = (AsOf, ClusterRef, Cluster, Node, Lease, Type, Decision, Request, Outcome, Change, Cause, Explanation)
 
 PROBLEM_SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -55,7 +41,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"description": "The question cannot be understood: `invalid_params` says what.", **_PROBLEM},
     404: {"description": "There is no such thing; `hint` has the nearest names.", **_PROBLEM},
     410: {"description": "Before the beginning of what is kept.", **_PROBLEM},
-    503: {"description": "Not caught up, or the broker is away. Ask again.", **_PROBLEM},
+    503: {"description": "Not caught up, or the broker or the disk is away. Ask again.", **_PROBLEM},
 }
 
 REQUEST_BODY: dict[str, Any] = {
@@ -107,7 +93,7 @@ def install(app: FastAPI) -> None:
     def openapi() -> dict[str, Any]:
         if not app.openapi_schema:
             document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-            _, schemas = msgspec.json.schema_components([*_RESOURCES, Propose, Remove], ref_template=_REF)
+            _, schemas = msgspec.json.schema_components([*EXAMPLES, Propose, Remove], ref_template=_REF)
             document.setdefault("components", {}).setdefault("schemas", {}).update(
                 {**schemas, "Problem": PROBLEM_SCHEMA}
             )

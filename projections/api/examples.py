@@ -1,4 +1,4 @@
-"""One example of each resource, as /openapi.json shows it: Customer in a cluster of three."""
+"""One example of each resource, as /openapi.json shows it, which takes its schemas from here: Customer, three nodes."""
 
 from collections.abc import Mapping
 
@@ -146,8 +146,11 @@ _ALL: tuple[msgspec.Struct, ...] = (
     _CAUSE,
     Explanation(
         sentence="Type Customer: version 1 is accepted since position 12, version 2, proposed at position 40, is "
-        "pending; it waits for n3.",
-        facts={"version 1": "accepted at position 12: applied by n1, n2, n3"},
+        "pending; asked, not all have answered: n3.",
+        facts={
+            "waits at most": "25000 ms (proceed_ms) after position 40, of which 24150 ms are left",
+            "version 1": "accepted at position 12: applied by n1, n2, n3",
+        },
         causes=(_CAUSE,),
         waiting_for=(Awaited(node="n3", since=40, at_most_ms=24_150),),
     ),

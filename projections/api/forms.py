@@ -7,17 +7,21 @@ import msgspec
 from topolog.events.errors import BadInput
 from topolog.events.object_types import ObjectType, with_schema
 from topolog.events.requests import (
+    REQUEST_BYTES_MAX,
+    SUBJECT_CHARS_MAX,
     AnyRequest,
     NodeRemovalRequested,
     RequestId,
     TypeRemovalRequested,
     UpdateRequested,
+    is_valid,
 )
-from topolog.events.topics import RECORD_BYTES_MAX
 from topolog.projections.api.problems import InvalidParameter, parameter
+from topolog.projections.requester import Requester
 
 _NAME_LENGTH_MAX = 1_000
 _VERSION_MAX = 2**63 - 1
+_KEY_CHARS_MAX = SUBJECT_CHARS_MAX + len(f"/{_VERSION_MAX}")
 _HINT = 'See the examples of POST /requests in /openapi.json; `kind` is "propose" or "remove".'
 
 
@@ -66,23 +70,23 @@ def to_request(form: Form, name: RequestId, log_id: bytes, actor: str) -> AnyReq
             return NodeRemovalRequested(name, log_id, actor, form.reason, form.name)
 
 
-def request_id(text: str, own_name: str, issued: int) -> RequestId:
-    """The id a caller has chosen; raises BadInput unless it is one, and not one this process may still give out."""
+def request_id(text: str, requester: Requester) -> RequestId:
+    """The id a caller has chosen; raises BadInput unless it is one, and not one `requester` may still give out."""
     with parameter("Idempotency-Key"):
-        try:
-            name = RequestId.parse(text)
-        except ValueError as error:
-            raise BadInput(f"{text!r} is no request id.", hint="One looks like cli-4f2a/3.") from error
-        if not 1 <= name.sequence <= _VERSION_MAX or len(name.requester) > _NAME_LENGTH_MAX:
-            raise BadInput(f"{text!r} is no request id: sequences count from 1.", hint="One looks like cli-4f2a/3.")
-        if name.requester == own_name and name.sequence > issued:
-            raise BadInput(f"{own_name} is this API's own name.", hint="Choose a requester's name of your own.")
+        name = RequestId.parse(text) if len(text) <= _KEY_CHARS_MAX else None
+        if name is None or not is_valid(name) or name.sequence > _VERSION_MAX:
+            raise BadInput(
+                f"{text[:_KEY_CHARS_MAX]!r} cannot be a request's id.",
+                hint=f"A requester has 1 to {SUBJECT_CHARS_MAX} characters, sequences count from 1.",
+            )
+        if requester.may_issue(name):
+            raise BadInput(f"{requester.name} is this API's own name.", hint="Choose a requester's name of your own.")
         return name
 
 
 def too_big() -> InvalidParameter:
     return InvalidParameter(
-        "body", f"it has more than {RECORD_BYTES_MAX} bytes", hint="Propose fewer fields at a time: they are united."
+        "body", f"it has more than {REQUEST_BYTES_MAX} bytes", hint="Propose fewer fields at a time: they are united."
     )
 
 

@@ -9,9 +9,6 @@ from topolog.events.ids import NOWHERE
 from topolog.projections.api.answers import json_response
 from topolog.projections.projector import Projector
 
-AGE_MS_MAX = 20_000
-"""A reader that has not known the end of the log for longer than the default fence has lost its broker."""
-
 router = APIRouter(tags=["health"])
 
 
@@ -36,12 +33,15 @@ async def readyz(request: Request) -> Response:
 
 
 def why_not_ready(projector: Projector) -> list[str]:
-    """What keeps this reader's answers from being the present; empty if nothing does."""
+    """What keeps this reader's answers from being the present; empty if nothing does.
+
+    A reader whose knowledge is older than a lease may show a node as serving that has long been out.
+    """
     reasons = []
     if projector.stopped:
         reasons.append(f"It reads no further: {projector.stopped}")
     if projector.meta.position == NOWHERE:
         reasons.append("Nothing has been decided yet: no coordinator has written to this log.")
-    elif projector.age_ms > AGE_MS_MAX:
+    elif projector.age_ms > projector.fence_ms:
         reasons.append(f"It last knew the end of the log {projector.age_ms} ms ago: it is catching up, or cut off.")
     return reasons

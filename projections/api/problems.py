@@ -18,6 +18,7 @@ from topolog.events.errors import (
     Gone,
     LogDiverged,
     NotFound,
+    OutcomeUnknown,
     Poisoned,
     Refused,
     Retriable,
@@ -94,6 +95,8 @@ async def _on_topolog_error(_: Request, error: Exception) -> Response:
         more["invalid_params"] = [{"name": error.parameter, "reason": error.reason}]
     if isinstance(error, Refused):
         more |= {"rule": error.rule, "facts": error.facts}
+    if isinstance(error, OutcomeUnknown):
+        more["id"] = error.request_id
     return problem(status, error.code, error.message, hint=error.hint, **more)
 
 

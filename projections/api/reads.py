@@ -1,17 +1,19 @@
 """GET /v1/…: every address of the query API. What each finds is in `queries.py` and `explain.py`."""
 
-from collections.abc import Iterable
-from typing import Annotated
+from collections.abc import Callable, Iterable
+from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
 
 from topolog.events.requests import RequestId
-from topolog.projections import explain, queries, resources
+from topolog.projections import explain, history, queries, resources
 from topolog.projections.api import contract, parameters
 from topolog.projections.api.answers import API_VERSION, Answers, Asked, json_response
 from topolog.projections.resources import Decision, Type
 from topolog.projections.store import Reading
+
+T = TypeVar("T")
 
 Sequence = Annotated[int, Path(ge=1)]
 Position = Annotated[int, Path(ge=0)]
@@ -47,7 +49,7 @@ async def get_cluster(request: Request, here: Here, given: parameters.Read) -> R
 @router.get("/cluster/history", tags=["cluster"], responses=contract.many(resources.Change, "History"))
 async def get_cluster_history(request: Request, here: Here, given: parameters.History) -> Response:
     """Every change of leadership and topology version, newest first."""
-    return await here.page(request, given, "History", lambda r, _: queries.history_of_cluster(r), _position_key)
+    return await here.page(request, given, "History", lambda r, _: history.of_cluster(r), _position_key)
 
 
 @router.get("/cluster/explain", tags=["cluster"], responses=contract.one(resources.Explanation))
@@ -59,11 +61,9 @@ async def explain_cluster(request: Request, here: Here, given: parameters.Read) 
 @router.get("/nodes", tags=["nodes"], responses=contract.many(resources.Node))
 async def list_nodes(request: Request, here: Here, given: parameters.Nodes) -> Response:
     """Every node the cluster has known, in the order in which they joined."""
-
-    def ask(reading: Reading, asked: Asked) -> Iterable[resources.Node]:
-        return (each for each in queries.nodes(reading, asked.age_ms) if _fits(each, asked))
-
-    return await here.page(request, given, "NodeList", ask, lambda node: node.node)
+    return await here.page(
+        request, given, "NodeList", _fitting(lambda r, asked: queries.nodes(r, asked.age_ms)), lambda node: node.node
+    )
 
 
 @router.get("/nodes/{name}", tags=["nodes"], responses=contract.one(resources.Node))
@@ -75,7 +75,7 @@ async def get_node(request: Request, here: Here, name: str, given: parameters.Re
 @router.get("/nodes/{name}/history", tags=["nodes"], responses=contract.many(resources.Change, "History"))
 async def get_node_history(request: Request, here: Here, name: str, given: parameters.History) -> Response:
     """Every change of one node, newest first; lease renewals have no history."""
-    return await here.page(request, given, "History", lambda r, _: queries.history_of_node(r, name), _position_key)
+    return await here.page(request, given, "History", lambda r, _: history.of_node(r, name), _position_key)
 
 
 @router.get("/nodes/{name}/explain", tags=["nodes"], responses=contract.one(resources.Explanation))
@@ -87,11 +87,13 @@ async def explain_node(request: Request, here: Here, name: str, given: parameter
 @router.get("/leases", tags=["leases"], responses=contract.many(resources.Lease))
 async def list_leases(request: Request, here: Here, given: parameters.Leases) -> Response:
     """The leases of all server members, by slot."""
-
-    def ask(reading: Reading, asked: Asked) -> Iterable[resources.Lease]:
-        return (each for each in queries.leases(reading, asked.age_ms) if _fits(each, asked))
-
-    return await here.page(request, given, "LeaseList", ask, lambda lease: lease.node)
+    return await here.page(
+        request,
+        given,
+        "LeaseList",
+        _fitting(lambda r, asked: queries.leases(r, asked.age_ms)),
+        lambda lease: lease.node,
+    )
 
 
 @router.get("/leases/{name}", tags=["leases"], responses=contract.one(resources.Lease))
@@ -125,7 +127,7 @@ async def get_type(request: Request, here: Here, name: str, given: parameters.Re
 @router.get("/types/{name}/history", tags=["types"], responses=contract.many(resources.Change, "History"))
 async def get_type_history(request: Request, here: Here, name: str, given: parameters.History) -> Response:
     """Every change of one type, newest first; also of one that was removed."""
-    return await here.page(request, given, "History", lambda r, _: queries.history_of_type(r, name), _position_key)
+    return await here.page(request, given, "History", lambda r, _: history.of_type(r, name), _position_key)
 
 
 @router.get("/types/{name}/explain", tags=["types"], responses=contract.one(resources.Explanation))
@@ -154,11 +156,9 @@ async def get_decision(request: Request, here: Here, position: Position, given: 
 @router.get("/requests", tags=["requests"], responses=contract.many(resources.Request))
 async def list_requests(request: Request, here: Here, given: parameters.Requests) -> Response:
     """The outcomes that are kept (the last 64 of each requester), newest first."""
-
-    def ask(reading: Reading, asked: Asked) -> Iterable[resources.Request]:
-        return (each for each in queries.requests(reading) if _fits(each, asked))
-
-    return await here.page(request, given, "RequestList", ask, lambda each: each.id)
+    return await here.page(
+        request, given, "RequestList", _fitting(lambda r, _: queries.outcomes(r)), lambda each: each.id
+    )
 
 
 @router.get("/requests/{requester}/{sequence}", tags=["requests"], responses=contract.one(resources.Request))
@@ -180,7 +180,7 @@ async def get_request_history(
 ) -> Response:
     """When the request got its outcome, and when coordinators stopped keeping it."""
     name = RequestId(requester, sequence)
-    return await here.page(request, given, "History", lambda r, _: queries.history_of_request(r, name), _position_key)
+    return await here.page(request, given, "History", lambda r, _: history.of_request(r, name), _position_key)
 
 
 @router.get(
@@ -196,6 +196,11 @@ async def explain_request(
 
 def _position_key(item: Decision | resources.Change) -> str:
     return str(item.position)
+
+
+def _fitting(find: Callable[[Reading, Asked], Iterable[T]]) -> Callable[[Reading, Asked], Iterable[T]]:
+    """What `find` lists, cut down to the items whose fields are as the filters say."""
+    return lambda reading, asked: (each for each in find(reading, asked) if _fits(each, asked))
 
 
 def _fits(item: object, asked: Asked) -> bool:

@@ -5,29 +5,33 @@ it sends has an id, so that a caller who heard nothing can repeat it without har
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from topolog.events.errors import BadInput, NotCaughtUp, Refused, Retriable
+from topolog.events.asking import digest_of, encode_request
+from topolog.events.errors import BadInput, NotCaughtUp, Overloaded, Refused, Retriable
 from topolog.events.ids import NOWHERE
-from topolog.events.requests import AnyRequest, OutcomeRow, RequesterRow, RequestId, Status, is_forgotten, subject_of
-from topolog.events.topics import RECORD_BYTES_MAX
+from topolog.events.requests import REQUEST_BYTES_MAX, AnyRequest, OutcomeRow, RequestId, Status, subject_of
 from topolog.projections import queries
 from topolog.projections.api import contract, forms, parameters
 from topolog.projections.api.answers import API_VERSION, Answers, json_response
 from topolog.projections.api.problems import parameter, problem
 from topolog.projections.api.reads import Here
-from topolog.projections.moments import duration_ms
-from topolog.projections.requester import Requester, digest_of, encoded
+from topolog.projections.durations import duration_ms
+from topolog.projections.requester import Requester
 from topolog.projections.resources import Outcome
 from topolog.projections.store import Reading
 
 DELIVERY_TIMEOUT_S = 9.0
 """How long the broker may take to accept a request: the caller is told within 10 s that it cannot be reached."""
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 _SERVE_PAUSE_S = 0.001
 _RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -46,40 +50,85 @@ class Stopped(Retriable):
 
 
 class Desk:
-    """Takes requests in and follows them. Everything runs in the event loop's thread."""
+    """Takes requests in and follows them. Everything runs in the event loop's thread, but for what `_read` is given."""
 
     def __init__(self, answers: Answers, requester: Requester) -> None:
         self.requester = requester
         self._answers = answers
 
+    async def new_id(self) -> RequestId:
+        """An id of this process's own; raises Overloaded while too many of its requests are undecided.
+
+        Who asked for the others may be gone, so their outcomes are looked for when they stand in the way.
+        """
+        self.requester.serve()
+        try:
+            return self.requester.next_id()
+        except Overloaded:
+            for name in await self._read(self._decided, self.requester.open):
+                self.requester.close(name)
+        return self.requester.next_id()
+
+    async def known_outcome(self, name: RequestId) -> OutcomeRow | None:
+        """The outcome of an id that a caller has chosen; raises BadInput if coordinators would not answer it."""
+        return await self._read(self._known_outcome, name)
+
     async def send(self, request: AnyRequest, value: bytes, timeout_s: float) -> None:
-        """Append the request; raises Unreachable unless the broker takes it in time."""
+        """Append the request; raises Unreachable if nothing left, OutcomeUnknown unless the broker says it has it."""
         delivered = self.requester.send(request, value)
         patience_s = max(1.0, min(DELIVERY_TIMEOUT_S, timeout_s))
         deadline = asyncio.get_running_loop().time() + patience_s
         self.requester.serve()
         while not delivered.done():
             if asyncio.get_running_loop().time() > deadline:
-                raise self.requester.unreachable(request.id, f"no answer within {patience_s:g} s")
+                raise self.requester.outcome_unknown(request.id, f"no answer within {patience_s:g} s")
             await asyncio.sleep(_SERVE_PAUSE_S)
             self.requester.serve()
         delivered.result()
 
-    async def follow(self, name: RequestId, wait: str, timeout_s: float) -> OutcomeRow | None:
-        """The outcome as soon as it is what the caller waits for, or what is known after `timeout_s`."""
+    async def follow(self, name: RequestId, digest: bytes, wait: str, timeout_s: float) -> OutcomeRow | None:
+        """The outcome as soon as it is what the caller waits for, or what is known after `timeout_s`.
+
+        The outcome of another request under the same id is what nobody waits for, so it comes at once.
+        """
 
         def look() -> OutcomeRow | None:
-            return self._look(lambda reading, row: wait != "accepted" or _is_complete(reading, row), name)
+            def is_enough(reading: Reading, row: OutcomeRow) -> bool:
+                return row.digest != digest or wait != "accepted" or _is_complete(reading, row)
 
-        return await self._answers.commits.until(look, timeout_s) or self._look(lambda _, __: True, name)
+            return self._look(is_enough, name)
 
-    def outcome(self, name: RequestId) -> OutcomeRow | None:
-        return self._look(lambda _, __: True, name)
+        row = await self._answers.commits.until(look, timeout_s) or self._look(lambda _, __: True, name)
+        if row is not None:
+            self.requester.close(name)
+        return row
 
     def _look(self, is_enough: Callable[[Reading, OutcomeRow], bool], name: RequestId) -> OutcomeRow | None:
         with self._answers.projector.reading() as reading:
             row = queries.outcome(reading, name)
             return row if row is not None and is_enough(reading, row) else None
+
+    async def _read(self, ask: Callable[[Reading, T], R], asked: T) -> R:
+        """What `ask` finds in the store, in a thread of its own: a disk may be slow."""
+
+        def read() -> R:
+            with self._answers.projector.reading() as reading:
+                return ask(reading, asked)
+
+        return await run_in_threadpool(read)
+
+    @staticmethod
+    def _decided(reading: Reading, names: Sequence[RequestId]) -> list[RequestId]:
+        return [name for name in names if queries.outcome(reading, name) is not None]
+
+    @staticmethod
+    def _known_outcome(reading: Reading, name: RequestId) -> OutcomeRow | None:
+        row = queries.outcome(reading, name)
+        if row is None and queries.is_forgotten(reading, name):
+            raise BadInput(
+                f"Request {name} is older than what is kept of its requester.", hint="Use a higher sequence."
+            )
+        return row
 
     def log_id(self) -> bytes:
         """The log to which requests are addressed; raises Retriable while nothing can be asked of it."""
@@ -93,31 +142,22 @@ class Desk:
             raise NotCaughtUp("Nothing has been decided yet: there is no log to address a request to.")
         return projector.meta.header.log_id
 
-    def check_not_forgotten(self, name: RequestId) -> None:
-        """Raise BadInput for an id so old that coordinators would not answer it."""
-        with self._answers.projector.reading() as reading:
-            if is_forgotten(reading.state(RequesterRow), name):
-                raise BadInput(
-                    f"Request {name} is older than what is kept of its requester.", hint="Use a higher sequence."
-                )
-
-    def answer(self, name: RequestId, subject: str, row: OutcomeRow | None) -> Response:
+    async def answer(self, name: RequestId, subject: str, row: OutcomeRow | None) -> Response:
         """The outcome as HTTP: 200, 409 for a refusal, 202 while it is unknown."""
-        with self._answers.projector.reading() as reading:
+
+        def answer(reading: Reading, row: OutcomeRow | None) -> Response:
+            if row is not None and row.status is Status.REFUSED:
+                return _refusal(name, row, queries.conflict(reading, row))
             stands = self._answers.as_of(reading)
             if row is None:
                 outcome, status = Outcome(str(name), subject, "UNKNOWN"), HTTPStatus.ACCEPTED
-            elif row.status is Status.REFUSED:
-                return _refusal(name, row, queries.conflict(reading, row))
             else:
-                accepted = queries.has_taken_effect(reading, row)
-                outcome = Outcome(
-                    str(name), row.subject, row.status.value, accepted, row.version, row.position, stands.token
-                )
-                status = HTTPStatus.OK
-        address = f"/v1/clusters/{self._answers.projector.cluster}/requests/{name}"
-        envelope = {"kind": "Outcome", "apiVersion": API_VERSION, "asOf": stands, "item": outcome}
-        return json_response(envelope, status, {"Location": address, "X-Topolog-Token": stands.token})
+                outcome, status = _outcome(reading, name, row, stands.token), HTTPStatus.OK
+            address = f"/v1/clusters/{self._answers.projector.cluster}/requests/{name}"
+            envelope = {"kind": "Outcome", "apiVersion": API_VERSION, "asOf": stands, "item": outcome}
+            return json_response(envelope, status, {"Location": address, "X-Topolog-Token": stands.token})
+
+        return await self._read(answer, row)
 
 
 def desk_of(request: Request, here: Here) -> Desk:
@@ -144,26 +184,21 @@ async def post_request(
         timeout_s = duration_ms(given.timeout) / 1000
     form = forms.read_form(await _body(request))
     log_id = desk.log_id()
-    name = _name(idempotency_key, desk.requester)
-    asked = forms.to_request(form, name, log_id, x_topolog_actor)
-    value = encoded(asked)
-    row = desk.outcome(name) if idempotency_key else None
-    if row is None:
-        if idempotency_key:
-            desk.check_not_forgotten(name)
-        await desk.send(asked, value, timeout_s)
-    elif row.digest != digest_of(value):
+    name = forms.request_id(idempotency_key, desk.requester) if idempotency_key else await desk.new_id()
+    try:
+        asked = forms.to_request(form, name, log_id, x_topolog_actor)
+        value = encode_request(asked)
+        row = await desk.known_outcome(name) if idempotency_key else None
+        if row is None:
+            await desk.send(asked, value, timeout_s)
+    finally:
+        desk.requester.close_unsent(name)
+    row = row if given.wait == "none" else await desk.follow(name, digest_of(value), given.wait, timeout_s)
+    if row is not None and row.digest != digest_of(value):
         raise Refused(
             "REQUEST_ID_REUSED", "K7", f"Request {name} asked for something else.", hint="Use the next sequence."
         )
-    row = row if given.wait == "none" else await desk.follow(name, given.wait, timeout_s)
-    return desk.answer(name, subject_of(asked), row)
-
-
-def _name(idempotency_key: str | None, requester: Requester) -> RequestId:
-    if idempotency_key is None:
-        return requester.next_id()
-    return forms.request_id(idempotency_key, requester.name, requester.issued)
+    return await desk.answer(name, subject_of(asked), row)
 
 
 async def _body(request: Request) -> bytes:
@@ -171,13 +206,18 @@ async def _body(request: Request) -> bytes:
     body = bytearray()
     async for part in request.stream():
         body += part
-        if len(body) > RECORD_BYTES_MAX:
+        if len(body) > REQUEST_BYTES_MAX:
             raise forms.too_big()
     return bytes(body)
 
 
 def _is_complete(reading: Reading, row: OutcomeRow) -> bool:
     return row.status is Status.REFUSED or queries.has_taken_effect(reading, row)
+
+
+def _outcome(reading: Reading, name: RequestId, row: OutcomeRow, token: str) -> Outcome:
+    accepted = queries.has_taken_effect(reading, row)
+    return Outcome(str(name), row.subject, row.status.value, accepted, row.version, row.position, token)
 
 
 def _refusal(name: RequestId, row: OutcomeRow, sides: tuple[Any, Any] | None) -> Response:

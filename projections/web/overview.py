@@ -11,6 +11,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from topolog.events.errors import TopologError
 from topolog.projections import queries
+from topolog.projections.durations import ago
 from topolog.projections.resources import AsOf, Cluster, Decision, Lease, Node, Type
 from topolog.projections.store import Reading
 
@@ -89,14 +90,6 @@ def empty_page(cluster: str, error: TopologError) -> str:
 def words(event: str) -> str:
     """An event in plain words."""
     return _WORDS.get(event, event)
-
-
-def ago(milliseconds: int) -> str:
-    """A time span in its largest unit: `350 ms`, `12 s`, `3 h`."""
-    for length, unit in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")):
-        if milliseconds >= length:
-            return f"{milliseconds // length} {unit}"
-    return f"{max(0, milliseconds)} ms"
 
 
 def strip_width(lease: Lease, fence_ms: int) -> int:

@@ -8,6 +8,7 @@ from topolog.events.ids import Position, Term, TopologyVersion, Version
 from topolog.events.log import Entry, InMemoryLog
 from topolog.events.membership import (
     FENCING,
+    JoinWaiting,
     LeaseRow,
     LeasesRenewed,
     LeaveReason,
@@ -40,12 +41,15 @@ START_MS = 1_800_000_000_000
 class Chronicle:
     """One cluster's log being written. `now_ms` is LogAppendTime; each set is logged `pace_ms` after the one before."""
 
-    def __init__(self, cluster: str = "main", log_id: bytes = LOG_ID, pace_ms: int = 1_000) -> None:
+    def __init__(
+        self, cluster: str = "main", log_id: bytes = LOG_ID, pace_ms: int = 1_000, fence_ms: int = FENCE_MS
+    ) -> None:
         self.now_ms = START_MS
         self.pace_ms = pace_ms
         self.log = InMemoryLog(lambda: self.now_ms)
         self.cluster = cluster
         self.log_id = log_id
+        self._fence_ms = fence_ms
         self.fold = Fold()
         self._term = 0
         self._sequence = 0
@@ -63,7 +67,7 @@ class Chronicle:
     def start(self) -> "Chronicle":
         """Begin the log and its first term."""
         self._sequence = 0
-        self.decide(LogStarted(self.log_id, self.cluster, FENCE_MS, 5_000, 1_000))
+        self.decide(LogStarted(self.log_id, self.cluster, self._fence_ms, 5_000, 1_000))
         return self.lead("c1")
 
     def lead(self, instance: str) -> "Chronicle":
@@ -102,6 +106,12 @@ class Chronicle:
         joined = NodeJoined(self.ref(node), joiner, row.next_slot, TopologyVersion(version.major + is_server, 0))
         position = self.decide(joined, cause=f"requests@1 {node}/1", actor=node)
         return self.renew(node) if renewed and is_server else position
+
+    def wait_to_join(self, node: str) -> Position:
+        """A second process of a member asks to join."""
+        former = self._row(node)
+        joiner = Joiner(node, former.incarnation + 1, former.kind, former.endpoint, {}, (FENCING,))
+        return self.decide(JoinWaiting(self.ref(node), joiner, former.incarnation, self.now_ms), actor=node)
 
     def renew(self, *nodes: str) -> Position:
         slots = sorted(self._row(node).slot for node in nodes)

@@ -1,6 +1,7 @@
 """The query API's reads: envelope, lists, pages, the past, waiting, errors."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from tests.projections.chronicle import LOG_ID, Chronicle
 from tests.projections.serving import served
 from tests.projections.test_projector import eventful
 
+from topolog.events.ids import Incarnation, NodeId
+from topolog.events.membership import LeaseStopped, LeaveReason
 from topolog.events.object_types import type_id
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
@@ -196,8 +199,49 @@ def test_explain_a_pending_type(client: Client) -> None:
     item = get(client, "/types/Order/explain")["item"]
     assert item["sentence"].startswith("Type Order: no version is accepted yet, version 1")
     assert [awaited["node"] for awaited in item["waiting_for"]] == ["n1", "n3"]
-    assert all(0 < awaited["at_most_ms"] <= 25_000 for awaited in item["waiting_for"])
+    assert "asked, not all have answered: n1, n3." in item["sentence"]
+    since, left_ms = item["waiting_for"][0]["since"], item["waiting_for"][0]["at_most_ms"]
+    assert 0 < left_ms < 25_000
+    expected = f"25000 ms after position {since}, of which {left_ms} ms are left"
+    assert item["facts"]["waits at most"] == expected
     assert [(cause["event"], cause["actor"]) for cause in item["causes"]] == [("MetadataUpdateProposed", "ann")]
+
+
+def test_a_new_coordinator_begins_the_wait_again(client: Client, chronicle: Chronicle, projector: Projector) -> None:
+    """V3: a coordinator knows only of the time that it has waited itself."""
+    chronicle.now_ms += 10_000
+    chronicle.lead("c3")
+    led_since = chronicle.position
+    projector.step()
+    facts = get(client, "/types/Order/explain")["item"]["facts"]
+    assert facts["waits at most"] == f"25000 ms after position {led_since}, of which 25000 ms are left"
+
+
+def test_explain_a_node_that_is_being_removed(client: Client, chronicle: Chronicle, projector: Projector) -> None:
+    """DESIGN §4.1: it is out at its own word, or proceed_ms after its last renewal."""
+    renewed_at = get(client, "/leases/n1")["item"]["renewed_at"]
+    chronicle.now_ms += 3_000
+    stopped = LeaseStopped(chronicle.ref("cli-8"), NodeId("n1"), Incarnation(1), LeaveReason.REMOVED)
+    chronicle.decide(stopped)
+    projector.step()
+    item = get(client, "/nodes/n1/explain")["item"]
+    assert "when it says that it has stopped, or when its lease is over" in item["sentence"]
+    assert item["facts"]["waits for"] == "its word that it has stopped, or the end of its lease"
+    assert item["facts"]["waits at most"].startswith(f"25000 ms after position {renewed_at}, of which ")
+    assert [awaited["node"] for awaited in item["waiting_for"]] == ["n1"]
+    assert item["waiting_for"][0]["at_most_ms"] <= 22_000
+    request = get(client, f"/requests/cli-8/{stopped.request.sequence}/explain")["item"]
+    assert request["waiting_for"] == item["waiting_for"]
+
+
+def test_explain_a_join_that_waits(client: Client, chronicle: Chronicle, projector: Projector) -> None:
+    """DESIGN §4.1: a process without the lock on the folder waits for the lease of the one before."""
+    chronicle.wait_to_join("n1")
+    projector.step()
+    item = get(client, "/nodes/n1/explain")["item"]
+    assert "waits until the lease of its former incarnation 1 is over" in item["sentence"]
+    assert item["facts"]["waits for"] == "the end of incarnation 1's lease"
+    assert 0 < item["waiting_for"][0]["at_most_ms"] < 25_000
 
 
 def test_explain_a_removed_type_with_its_evidence(client: Client) -> None:
@@ -321,6 +365,18 @@ def test_ready_only_when_caught_up(chronicle: Chronicle, projector: Projector) -
         assert "Nothing has been decided" in client.get("/").text
         projector.step()
         assert client.get("/readyz").json()["ready"] is True
+
+
+def test_not_ready_when_older_than_a_lease(tmp_path: Path) -> None:
+    """What is known may be as old as a lease of this cluster, not of some other: then nodes may be out by now."""
+    chronicle, now = Chronicle(fence_ms=3_000).start(), [0.0]
+    projector = Projector(chronicle.log.reader(), tmp_path, "main", now_s=lambda: now[0])
+    projector.step()
+    with served(projector, requester(chronicle)) as client:
+        for seconds, is_ready in ((3.0, True), (3.1, False)):
+            now[0] = seconds
+            assert client.get("/readyz").json()["ready"] is is_ready
+    projector.close()
 
 
 def test_metrics_for_prometheus(client: Client, chronicle: Chronicle, projector: Projector) -> None:

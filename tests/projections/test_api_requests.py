@@ -10,10 +10,13 @@ from tests.projections.answering import AnsweringWriter
 from tests.projections.chronicle import LOG_ID, Chronicle
 from tests.projections.serving import served
 
+from topolog.events import asking
 from topolog.events.codec import CODEC
+from topolog.events.errors import Unreachable
+from topolog.events.log import Headers, OnDelivery
 from topolog.events.object_types import schema_id
-from topolog.events.requests import OUTCOMES_KEPT, UpdateRequested
-from topolog.events.topics import RECORD_BYTES_MAX, Topic
+from topolog.events.requests import OUTCOMES_KEPT, REQUEST_BYTES_MAX, UpdateRequested
+from topolog.events.topics import Topic
 from topolog.projections.api import writes
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
@@ -124,6 +127,23 @@ def test_a_node_is_out_only_when_its_lease_is_over(client: Client, chronicle: Ch
     assert [awaited["node"] for awaited in explained["waiting_for"]] == ["n1"]
 
 
+def test_removing_a_node_twice_is_accepted_when_it_is_out(
+    client: Client, chronicle: Chronicle, projector: Projector
+) -> None:
+    """K7: the second removal changes nothing, but what it asks for holds only when the node has left."""
+    removal = {"kind": "remove", "resource": "node", "name": "n1"}
+    post(client, removal, key="cli-7/1")
+    item = post(client, removal, key="cli-7/2", wait="accepted", timeout="50ms").json()["item"]
+    assert (item["status"], item["accepted"]) == ("UNCHANGED", False)
+    chronicle.leave("n1")
+    projector.step()
+    for key in ("cli-7/1", "cli-7/2"):
+        assert post(client, removal, key=key).json()["item"]["accepted"], key
+    chronicle.join("n1")
+    projector.step()
+    assert post(client, removal, key="cli-7/2").json()["item"]["accepted"], "another incarnation was not meant"
+
+
 def test_an_undecided_request_can_be_asked_about_later(client: Client, writer: AnsweringWriter) -> None:
     """K7: 202, UNKNOWN, and the place where the outcome will be; it is not sent again."""
     writer.mute = True
@@ -149,6 +169,20 @@ def test_a_repeat_under_its_key_has_one_effect(client: Client, chronicle: Chroni
     other = post(client, customer(id="long", email="String"), key="cli-7/1")
     assert (other.status_code, other.json()["code"]) == (409, "REQUEST_ID_REUSED")
     assert sent(chronicle) == 1
+
+
+@pytest.mark.parametrize("wait", ["decided", "accepted"])
+def test_nobody_is_told_the_outcome_of_another_request_under_the_same_key(
+    client: Client, writer: AnsweringWriter, monkeypatch: pytest.MonkeyPatch, wait: str
+) -> None:
+    """K7: two requests under one key, both sent before either was decided: the second learns that it is not the one."""
+    writer.mute, writer.accepts = True, False
+    assert post(client, customer(id="long"), key="cli-7/1", wait="none").status_code == 202
+    first, decide = writer._log.entries(Topic.REQUESTS)[0].value, writer.decide
+    monkeypatch.setattr(writer, "decide", lambda _: decide(first))
+    writer.mute = False
+    other = post(client, customer(id="String"), key="cli-7/1", wait=wait)
+    assert (other.status_code, other.json()["code"]) == (409, "REQUEST_ID_REUSED")
 
 
 def test_a_repeat_of_an_undecided_request_sends_the_same_bytes(client: Client, writer: AnsweringWriter) -> None:
@@ -201,7 +235,20 @@ def test_what_is_malformed_is_refused_here_and_never_sent(
     assert problem["hint"]
 
 
-@pytest.mark.parametrize("key", ["cli", "cli/x", "/1", "cli/0", "api-1/1", f"{'c' * 2000}/1"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "cli",
+        "cli/x",
+        "/1",
+        "cli/0",
+        "cli/9223372036854775808",
+        f"cli/{'9' * 5000}",
+        "api-1/1",
+        "api-1.1/1",
+        f"{'c' * 201}/1",
+    ],
+)
 def test_a_key_that_is_no_request_id_is_refused(client: Client, chronicle: Chronicle, key: str) -> None:
     answer = post(client, customer(id="long"), key=key)
     assert (answer.status_code, sent(chronicle)) == (400, 0)
@@ -216,7 +263,7 @@ def test_unknown_parameters_are_refused(client: Client, chronicle: Chronicle, pa
 
 def test_a_request_too_big_for_a_record_is_refused(client: Client, chronicle: Chronicle) -> None:
     """DESIGN §1: records stay below 900 kB."""
-    answer = post(client, {**customer(id="long"), "reason": "x" * (RECORD_BYTES_MAX + 1)})
+    answer = post(client, {**customer(id="long"), "reason": "x" * (REQUEST_BYTES_MAX + 1)})
     assert (answer.status_code, sent(chronicle)) == (400, 0)
     wide = {f"f{number:05}": "int" for number in range(50_000)}
     answer = post(client, customer(**wide))
@@ -232,10 +279,49 @@ def test_a_broker_that_is_away_is_named_in_time(
     writer.lost = True
     answer = post(client, customer(id="long"), timeout="1s")
     problem = answer.json()
-    assert (answer.status_code, problem["code"]) == (503, "unreachable")
+    assert (answer.status_code, problem["code"], problem["id"]) == (503, "outcome_unknown", "api-1/1")
+    assert answer.headers["Retry-After"]
     assert "broker:9092" in problem["detail"]
     assert "Idempotency-Key: api-1/1" in problem["hint"]
     assert client.get("/v1/clusters/main/types").status_code == 200, "reads ask nothing of the broker"
+
+
+def test_a_request_that_never_left_says_so(
+    client: Client, writer: AnsweringWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`unreachable` promises that nothing was sent, so it is kept for a producer that takes nothing."""
+
+    def append(
+        topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None
+    ) -> None:
+        raise Unreachable("requests takes no more records: queue full.")
+
+    monkeypatch.setattr(writer, "append", append)
+    answer = post(client, customer(id="long"))
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (503, "unreachable")
+    assert "broker:9092" in problem["detail"]
+    assert "Nothing was sent" in problem["hint"]
+
+
+def test_too_many_undecided_requests_are_told_to_wait(
+    projector: Projector, writer: AnsweringWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K7: no id falls out of the window; what was never sent takes no place in it, what is decided leaves it."""
+    monkeypatch.setattr(asking, "LANES", 1)
+    with served(projector, Requester(writer, "api-1", "broker:9092")) as client:
+        assert post(client, {"kind": "propose", "definition": {"name": ""}}).status_code == 400
+        writer.mute = True
+        for _ in range(OUTCOMES_KEPT):
+            assert post(client, customer(id="long"), wait="none").status_code == 202
+        answer = post(client, customer(id="long"))
+        assert (answer.status_code, answer.json()["code"]) == (503, "overloaded")
+        assert answer.headers["Retry-After"]
+        assert post(client, customer(id="long"), key="cli-7/1", wait="none").status_code == 202, "not one of ours"
+        for entry in writer._log.entries(Topic.REQUESTS):
+            writer.decide(entry.value)
+        writer.mute = False
+        assert post(client, customer(id="long")).json()["item"]["status"] == "UNCHANGED"
 
 
 def test_a_stopped_reader_takes_no_requests(client: Client, chronicle: Chronicle, projector: Projector) -> None:

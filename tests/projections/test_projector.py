@@ -17,12 +17,18 @@ from topolog.events.metadata import RemovalRow
 from topolog.events.requests import NodeKind
 from topolog.events.stamp import NO_CHAIN, Stamp, encode_stamp
 from topolog.events.topics import Topic
+from topolog.projections import projector as projector_module
 from topolog.projections.projector import Freshness, Projector
+from topolog.projections.store import DiskFull, Store
 
 
 def hash_of(projector: Projector) -> bytes:
     with projector.reading() as reading:
         return reading.state().hash()
+
+
+def why_stopped(projector: Projector) -> str | None:
+    return projector.stopped
 
 
 def eventful(chronicle: Chronicle) -> Chronicle:
@@ -201,12 +207,12 @@ def test_age_is_zero_only_at_the_end_of_a_living_log() -> None:
     fresh = Freshness()
     fresh.fence_ms = FENCE_MS
     assert fresh.age_ms(5.0) is None
-    fresh.note(10.0, has_read=True, at_end=False)
+    fresh.note(10.0, counted=True, at_end=False)
     assert fresh.age_ms(11.0) is None
-    fresh.note(12.0, has_read=True, at_end=True)
+    fresh.note(12.0, counted=True, at_end=True)
     assert fresh.age_ms(21.9) == 0
-    fresh.note(21.9, has_read=False, at_end=True)
-    fresh.note(22.1, has_read=False, at_end=True)
+    fresh.note(21.9, counted=False, at_end=True)
+    fresh.note(22.1, counted=False, at_end=True)
     assert fresh.age_ms(22.1) == 10_100, "an end that nobody could have told us of"
 
 
@@ -214,14 +220,66 @@ def test_a_record_that_just_came_makes_nothing_old() -> None:
     """Between a record and the sign that it is the last one, the end was known a moment ago."""
     fresh = Freshness()
     fresh.fence_ms = FENCE_MS
-    fresh.note(10.0, has_read=True, at_end=True)
-    fresh.note(14.9, has_read=False, at_end=True)
-    fresh.note(15.0, has_read=True, at_end=False)
+    fresh.note(10.0, counted=True, at_end=True)
+    fresh.note(14.9, counted=False, at_end=True)
+    fresh.note(15.0, counted=True, at_end=False)
     assert fresh.age_ms(15.0) == 100
-    fresh.note(15.1, has_read=False, at_end=True)
+    fresh.note(15.1, counted=False, at_end=True)
     assert fresh.age_ms(15.1) == 0
     fresh.lose()
     assert fresh.age_ms(16.1) == 1_000
+
+
+def test_records_that_do_not_count_are_no_sign_of_life(chronicle: Chronicle, tmp_path: Path) -> None:
+    """A deposed coordinator that goes on writing keeps no reader young."""
+    now = [100.0]
+    projector = Projector(chronicle.log.reader(), tmp_path, "main", now_s=lambda: now[0])
+    projector.step()
+    assert projector.age_ms == 0
+    for _ in range(12):
+        now[0] += 1
+        chronicle.append_raw(None, b"no stamp")
+        projector.step()
+    assert projector.age_ms == 12_000
+    chronicle.renew()
+    projector.step()
+    assert projector.age_ms == 0
+    projector.close()
+
+
+def test_an_empty_log_has_no_end_that_is_known(tmp_path: Path) -> None:
+    """Nothing was ever written, so nobody is known to be at its end."""
+    projector = Projector(Chronicle().log.reader(), tmp_path, "main", wall_ms=lambda: 5_000)
+    projector.step()
+    assert projector.age_ms == 0
+    projector.close()
+
+
+def test_a_full_disk_stops_it_until_there_is_room(
+    chronicle: Chronicle, projector: Projector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What could not be written is read again; meanwhile reads go on and say why they see nothing new."""
+    projector.step()
+    before = projector.meta.position
+
+    def write(self: Store, sets: object) -> None:
+        raise DiskFull("The disk of the store is full: No space left on device.")
+
+    chronicle.join("n1")
+    with monkeypatch.context() as full:
+        full.setattr(Store, "write", write)
+        full.setattr(projector_module, "ROOM_BYTES", 1 << 62)
+        projector.step()
+        projector.step()
+        assert "disk of the store is full" in (why_stopped(projector) or "")
+        with projector.reading() as reading:
+            assert reading.position == before
+    monkeypatch.setattr(projector_module, "ROOM_BYTES", 0)
+    projector.step()
+    projector.step()
+    assert why_stopped(projector) is None
+    assert projector.meta.position == chronicle.position
+    assert hash_of(projector) == chronicle.fold.state.hash()
 
 
 def test_a_new_process_over_an_old_store_says_how_old_it_is(

@@ -1,0 +1,81 @@
+"""The history of one thing: every set of decisions that changed it, with what it was before and after."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from topolog.events.errors import NotFound
+from topolog.events.ids import Position
+from topolog.events.membership import NodeRow
+from topolog.events.metadata import TypeRow
+from topolog.events.requests import OutcomeRow, RequestId, outcome_key
+from topolog.events.state import Row
+from topolog.events.terms import ClusterRow
+from topolog.projections import queries
+from topolog.projections.moments import iso
+from topolog.projections.resources import Change
+from topolog.projections.store import Reading
+
+_NOT_SHOWN = frozenset({"folder"})
+"""Fields by which the coordinator tells data folders apart; they say nothing to people."""
+
+
+def of_node(reading: Reading, name: str) -> Iterator[Change]:
+    """Every change of a node, newest first; also of one that is out."""
+    return _history(reading, NodeRow, name, f"node {name}")
+
+
+def of_type(reading: Reading, name: str) -> Iterator[Change]:
+    """Every change of a type by name or id, newest first; also of one that was removed."""
+    known = queries.type_ever(reading, name)
+    key, subject = (str(known.type_id), known.name) if known else (name, name)
+    return _history(reading, TypeRow, key, f"type {subject}")
+
+
+def of_request(reading: Reading, name: RequestId) -> Iterator[Change]:
+    key = outcome_key(name.requester, name.sequence)
+    row = queries.outcome(reading, name)
+    return _history(reading, OutcomeRow, key, row.subject if row else f"request {name}")
+
+
+def of_cluster(reading: Reading) -> Iterator[Change]:
+    return _history(reading, ClusterRow, "", "cluster")
+
+
+def _history(reading: Reading, kind: type[Row], key: str, subject: str) -> Iterator[Change]:
+    after: tuple[Position, Row | None] | None = None
+    for position, row in reading.versions(kind, key):
+        if after is not None:
+            yield _change(reading, subject, after[0], row, after[1])
+        after = (position, row)
+    if after is None:
+        raise NotFound(f"There was never a {subject} up to position {reading.position}.")
+    yield _change(reading, subject, after[0], None, after[1])
+
+
+def _change(reading: Reading, subject: str, position: Position, before: Row | None, after: Row | None) -> Change:
+    together = reading.decisions_of_set(position)
+    about = [each for each in together if each.subject == subject] or together
+    was, now = _flat(queries.plain(before)), _flat(queries.plain(after))
+    return Change(
+        position=position,
+        time=iso(about[-1].logged_at_ms),
+        event=" + ".join(each.event_name for each in about),
+        actor=about[-1].actor,
+        reason=about[-1].reason,
+        cause=about[-1].cause,
+        changes={
+            field: (was.get(field), now.get(field))
+            for field in dict.fromkeys([*was, *now])
+            if field not in _NOT_SHOWN and (was.get(field) or None) != (now.get(field) or None)
+        },
+    )
+
+
+def _flat(value: Any, path: str = "") -> dict[str, Any]:
+    """{"a.b": leaf} of nested mappings."""
+    if not isinstance(value, Mapping):
+        return {path: value} if path else {}
+    found: dict[str, Any] = {}
+    for key, each in value.items():
+        found |= _flat(each, f"{path}.{key}" if path else str(key))
+    return found

@@ -1,0 +1,107 @@
+"""Who is waited for, and for how long at most: what `explain` says of things that are not settled.
+
+Who is asked comes from the rules the coordinator decides by (`streams/rules/verdict.py`). Acknowledgements are not in
+the log, so all who were asked are named, whether they have answered or not. How long at most is counted by the time of
+the log from the decision that began the wait; a new coordinator begins it again.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from topolog.events.ids import Position
+from topolog.events.membership import FENCING, NodeRow, Standing, WaitingJoinRow
+from topolog.events.metadata import RemovalRow, TypeRow
+from topolog.events.object_types import type_id
+from topolog.events.requests import NodeKind, OutcomeRow, Status
+from topolog.projections import queries
+from topolog.projections.resources import Awaited
+from topolog.projections.store import Reading
+from topolog.streams.rules.verdict import holders
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Who was asked, and in `facts` what for and how long at most; empty if nothing is waited for."""
+
+    asked: tuple[Awaited, ...] = ()
+    facts: Mapping[str, str] = {}
+
+
+NOTHING = Wait()
+
+
+class _Span(msgspec.Struct, frozen=True):
+    """`after_ms` from the decision at `begun` on; `left_ms` of it are left."""
+
+    begun: Position
+    after_ms: int
+    left_ms: int
+
+    def __str__(self) -> str:
+        return f"{self.after_ms} ms after position {self.begun}, of which {self.left_ms} ms are left"
+
+
+def for_type(reading: Reading, row: TypeRow) -> Wait:
+    """For the verdict on the version or the removal that is pending."""
+    removal = reading.row(RemovalRow, str(row.type_id))
+    if removal is not None:
+        return _for_verdict(reading, removal.position)
+    return _for_verdict(reading, row.proposed_at) if row.pending_version > row.accepted_version else NOTHING
+
+
+def for_node(reading: Reading, name: str) -> Wait:
+    """For a node that is being removed to be out."""
+    row = reading.row(NodeRow, name)
+    if row is None or row.standing is not Standing.STOPPING or row.stopped_at is None:
+        return NOTHING
+    span = _lease_span(reading, row)
+    facts = {"waits for": "its word that it has stopped, or the end of its lease", "waits at most": str(span)}
+    return Wait((Awaited(row.node, row.stopped_at, span.left_ms),), facts)
+
+
+def for_join(reading: Reading, waiting: WaitingJoinRow) -> Wait:
+    """For the lease of the node's former incarnation."""
+    former = reading.row(NodeRow, waiting.joiner.node)
+    assert former is not None, "a join waits for a node that was never there"
+    span = _lease_span(reading, former)
+    asked = Awaited(former.node, waiting.position, span.left_ms)
+    return Wait((asked,), {"waits for": f"the end of incarnation {waiting.former}'s lease", "waits at most": str(span)})
+
+
+def for_request(reading: Reading, row: OutcomeRow) -> Wait:
+    """For what was granted to hold everywhere."""
+    if row.status is Status.REFUSED or queries.has_taken_effect(reading, row):
+        return NOTHING
+    kind, _, name = row.subject.partition(" ")
+    if kind == "node":
+        return for_node(reading, name)
+    about = reading.row(TypeRow, str(type_id(name)))
+    return for_type(reading, about) if about else NOTHING
+
+
+def _for_verdict(reading: Reading, position: Position) -> Wait:
+    """Servers whose answer the verdict at this position asks for; one that does not fence itself must give it."""
+    span = _span(reading, position, queries.cluster_row(reading).proceed_ms)
+    asked = tuple(
+        Awaited(row.node, position, span.left_ms if FENCING in row.capabilities else None)
+        for row in holders(reading.state(NodeRow), position)
+    )
+    facts = {"waits at most": str(span)} if any(each.at_most_ms is not None for each in asked) else {}
+    endless = ", ".join(each.node for each in asked if each.at_most_ms is None)
+    return Wait(asked, facts | ({"waits without end": f"until {endless} answers or is removed"} if endless else {}))
+
+
+def _lease_span(reading: Reading, row: NodeRow) -> _Span:
+    """Until the lease of a member is over if nothing renews it.
+
+    As of the past the last renewal is not kept; of a node that is stopped it is known that none came later.
+    """
+    terms, lease = queries.cluster_row(reading), queries.lease_row(reading, row)
+    since = lease.renewed_at if lease else row.stopped_at or row.joined_at
+    return _span(reading, since, terms.proceed_ms if row.kind is NodeKind.SERVER else terms.fence_ms)
+
+
+def _span(reading: Reading, since: Position, after_ms: int) -> _Span:
+    begun = max(since, queries.cluster_row(reading).led_since)
+    now_ms, begun_ms = (reading.surely_decision(each).logged_at_ms for each in (reading.position, begun))
+    return _Span(begun, after_ms, max(0, after_ms - (now_ms - begun_ms)))
