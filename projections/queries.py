@@ -118,7 +118,7 @@ def node(reading: Reading, age_ms: int, name: str) -> Node:
     if row is None:
         raise not_found(name, (key for key, _ in reading.rows(NodeRow)), "node")
     order = sum(each.joined_at <= row.joined_at for _, each in reading.rows(NodeRow))
-    return _node(row, order, _lease(reading, row, age_ms) if row.holds_lease else None)
+    return _node(row, order, lease(reading, age_ms, name) if row.holds_lease else None)
 
 
 def _node(row: NodeRow, order: int, lease: Lease | None) -> Node:
@@ -142,14 +142,15 @@ def _node(row: NodeRow, order: int, lease: Lease | None) -> Node:
 
 def leases(reading: Reading, age_ms: int) -> list[Lease]:
     """The leases of all server members, by slot. Clients hold none."""
-    return [_lease(reading, row, age_ms) for row in sorted(_holders(reading), key=lambda row: row.slot)]
+    fence_ms = cluster_row(reading).fence_ms
+    return [_lease(reading, row, fence_ms, age_ms) for row in sorted(_holders(reading), key=lambda row: row.slot)]
 
 
 def lease(reading: Reading, age_ms: int, name: str) -> Lease:
     row = reading.row(NodeRow, name)
     if row is None or not row.holds_lease:
         raise not_found(name, (each.node for each in _holders(reading)), "member with a lease")
-    return _lease(reading, row, age_ms)
+    return _lease(reading, row, cluster_row(reading).fence_ms, age_ms)
 
 
 def lease_row(reading: Reading, holder: NodeRow) -> LeaseRow | None:
@@ -161,15 +162,14 @@ def _holders(reading: Reading) -> Iterator[NodeRow]:
     return (row for _, row in reading.rows(NodeRow) if row.holds_lease)
 
 
-def _lease(reading: Reading, holder: NodeRow, age_ms: int) -> Lease:
+def _lease(reading: Reading, holder: NodeRow, fence_ms: int, age_ms: int) -> Lease:
     name, incarnation, slot = holder.node, holder.incarnation, holder.slot
     row = lease_row(reading, holder)
     if row is None:
         return Lease(name, incarnation, slot, None, None, None, None, None)
     renewed_ms = reading.surely_decision(row.renewed_at).logged_at_ms
     since_ms = reading.meta.logged_at_ms - renewed_ms + age_ms
-    is_overdue = since_ms >= cluster_row(reading).fence_ms
-    state = "NONE" if row.sequence == 0 else "OVERDUE" if is_overdue else "VALID"
+    state = "NONE" if row.sequence == 0 else "OVERDUE" if since_ms >= fence_ms else "VALID"
     return Lease(name, incarnation, slot, row.sequence, row.renewed_at, iso(renewed_ms), since_ms, state)
 
 

@@ -1,9 +1,8 @@
 """A coordinator for tests of the API: it decides each request by the real rules as soon as it is appended."""
 
-import hashlib
-
 from tests.projections.chronicle import Chronicle
 
+from topolog.events.asking import digest_of
 from topolog.events.codec import CODEC, Decision
 from topolog.events.errors import Refused
 from topolog.events.log import Headers, InMemoryWriter, OnDelivery
@@ -48,7 +47,7 @@ class AnsweringWriter(InMemoryWriter):
     def decide(self, value: bytes) -> None:
         request = CODEC.decode(value)
         assert isinstance(request, AnyRequest)
-        ref = RequestRef(request.id.requester, request.id.sequence, hashlib.blake2b(value, digest_size=8).digest())
+        ref = RequestRef(request.id.requester, request.id.sequence, digest_of(value))
         if outcome_of(self._chronicle.fold.state, ref) is None:
             cause = f"requests@{len(self._chronicle.log.entries(Topic.REQUESTS)) - 1} {ref}"
             self._chronicle.decide(
