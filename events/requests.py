@@ -27,6 +27,7 @@ SUBJECT_CHARS_MAX = 200
 MESSAGE_CHARS_MAX = 2_000
 """What a request contains comes back in its refusal, quoted more than once, and that must fit a record too."""
 
+SEQUENCE_MAX = (1 << 63) - 1
 OUTCOMES_KEPT = 64
 IDLE_REQUESTER_MS = 24 * 3_600_000
 
@@ -52,7 +53,7 @@ class RequestId(msgspec.Struct, frozen=True):
     def parse(cls, text: str) -> "RequestId":
         """The id written as `requester/sequence`; raises BadInput for anything else."""
         requester, slash, sequence = text.rpartition("/")
-        if not slash or not requester or not sequence.isdecimal():
+        if not slash or not requester or not sequence.isdecimal() or len(sequence) > len(str(SEQUENCE_MAX)):
             raise BadInput(f"{text!r} is no request id.", hint="One looks like cli-4f2a/3.")
         return cls(requester, int(sequence))
 
@@ -185,7 +186,7 @@ class RequesterRow(Row, frozen=True):
 
 def is_valid(request: RequestId) -> bool:
     """Whether outcomes can be kept under this id."""
-    return 0 < len(request.requester) <= SUBJECT_CHARS_MAX and request.sequence >= 1
+    return 0 < len(request.requester) <= SUBJECT_CHARS_MAX and 1 <= request.sequence <= SEQUENCE_MAX
 
 
 def subject_of(request: AnyRequest) -> str:
