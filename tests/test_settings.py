@@ -35,7 +35,7 @@ def test_the_defaults_hold_where_nobody_says_otherwise(write: Write) -> None:
     settings = load(environ={}).settings
     assert (settings.lease.fence_ms, settings.lease.margin_ms, settings.lease.heartbeat_ms) == (20_000, 5_000, 1_000)
     assert settings.lease.proceed_ms == 25_000
-    assert settings.coordinator.takeover_ms == 8_000
+    assert settings.coordinator.takeover_ms is None, "the fence in the log decides"
     assert settings.kafka == {"bootstrap.servers": "127.0.0.1:19092"}
     assert settings.api.url == "http://127.0.0.1:8642"
 
@@ -54,10 +54,9 @@ def test_flag_goes_before_environment_before_file_before_default(write: Write) -
 
 
 def test_what_follows_from_another_setting_follows_it(write: Write) -> None:
-    """A shorter fence brings a shorter take-over; another port is found by the clients. A value given stays."""
+    """Another port is found by the clients. A value given stays."""
     given = {"lease.fence": "10s", "broker.port": 20001, "api.port": 9000, "api.host": "localhost"}
     settings = load(given, environ={}).settings
-    assert settings.coordinator.takeover_ms == 4_000
     assert settings.kafka["bootstrap.servers"] == "127.0.0.1:20001"
     assert settings.api.url == "http://localhost:9000"
     explicit = load({**given, "coordinator.takeover": "3s", "kafka.bootstrap.servers": "k:9092"}, environ={}).settings

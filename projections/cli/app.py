@@ -6,7 +6,7 @@ The composition root builds the app, adds the commands that run roles, and ends 
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Annotated
 
@@ -16,7 +16,7 @@ from typer.exceptions import TyperException
 
 from topolog.events.errors import Refused, TopologError
 from topolog.projections.cli.exit_codes import MEANINGS, ExitCode, exit_code
-from topolog.projections.cli.options import DEFAULT_URL, spread
+from topolog.projections.cli.options import Target, spread
 from topolog.projections.cli.reading import describe, explain, get, history
 from topolog.projections.cli.terminal import Screen
 from topolog.projections.cli.writing import propose, remove
@@ -24,12 +24,16 @@ from topolog.projections.cli.writing import propose, remove
 EXIT_CODES = "exit-codes"
 
 
-def build(default_url: str = DEFAULT_URL, default_cluster: str | None = None) -> typer.Typer:
-    """The app with the commands that read and ask; the defaults are what holds without flag and environment."""
+def build(url: Callable[[], str] = lambda: Target.api, cluster: Callable[[], str | None] = lambda: None) -> typer.Typer:
+    """The app with the commands that read and ask.
+
+    `url` and `cluster` are asked for what holds without flag and environment, by the command that needs it: whoever
+    asks for help is not to be told that his settings are wrong.
+    """
     app = typer.Typer(name="topolog", no_args_is_help=True, pretty_exceptions_enable=False)
     app.callback()(_root)
     for command in (get, describe, history, explain, propose, remove):
-        app.command()(spread(command, api=default_url, cluster=default_cluster))
+        app.command()(spread(command, api=url, cluster=cluster))
     app.command(name="help")(_help)
     return app
 
@@ -48,7 +52,7 @@ def run(app: typer.Typer, args: Sequence[str] | None = None) -> int:
     except TyperException as error:
         return _report_usage(error, no_color=no_color)
     except typer.Abort:
-        Screen(no_color=no_color).note("\nInterrupted: nothing was sent.")
+        Screen(no_color=no_color).note("\nInterrupted.")
         return ExitCode.INTERRUPTED
     return result if isinstance(result, int) else ExitCode.OK
 

@@ -14,13 +14,18 @@ from urllib.parse import quote
 import httpx
 
 from topolog.events.errors import BadInput, NotFound, OutcomeUnknown, TopologError, Unreachable
-from topolog.projections.cli.problems import Json, is_problem, problem_error
+from topolog.projections.cli.problems import Json, how_to_ask_again, is_problem, problem_error
 
 CONNECT_S = 2.0  # someone watches: a port that is not answered by then is not going to be
 ANSWER_S = 30.0  # a read at a position of the past may have to replay
 PAGE_ROWS = 1000  # the most the API gives at once
 
 Param = str | int
+
+_UNNAMED = (
+    "`topolog get requests` shows what was decided. With --request-id NAME/1, a name of your own, a request can be "
+    "repeated without harm."
+)
 
 
 @dataclass(frozen=True)
@@ -110,13 +115,14 @@ class Api:
             items, cursor = items + page.items, page.next
         return Answer(first.status, {**first.body, "items": items, "next": cursor})
 
-    def submit(self, request: Json, wait: str, timeout: str, timeout_s: float) -> Answer:
-        """Make a request and follow it for as long as `wait` and `timeout` say.
+    def submit(self, request: Json, params: dict[str, Param], timeout_s: float, request_id: str | None) -> Answer:
+        """Make a request and follow it for as long as `params` say, which may take `timeout_s`.
 
-        A refusal is an answer too (`is_refusal`). OutcomeUnknown if the connection broke after the request went out.
+        A request that was sent under its `request_id` before is not made again: the answer is about the first one. A
+        refusal is an answer too (`is_refusal`). OutcomeUnknown if the connection broke after the request went out.
         """
-        address = self._address(("requests",))
-        response = self._send("POST", address, {"wait": wait, "timeout": timeout}, request, ANSWER_S + timeout_s)
+        address, patience_s = self._address(("requests",)), ANSWER_S + timeout_s
+        response = self._send("POST", address, params, patience_s, body=request, request_id=request_id)
         if response.status_code == HTTPStatus.CONFLICT:
             return Answer(response.status_code, self._body(response))
         return self._answer(response)
@@ -125,14 +131,22 @@ class Api:
         return "/".join(["/v1/clusters", *(quote(segment, safe="") for segment in (self.cluster, *path))])
 
     def _get(self, address: str, params: dict[str, Param]) -> Answer:
-        return self._answer(self._send("GET", address, params, None, ANSWER_S))
+        return self._answer(self._send("GET", address, params, ANSWER_S))
 
     def _send(
-        self, method: str, address: str, params: dict[str, Param], body: Json | None, answer_s: float
+        self,
+        method: str,
+        address: str,
+        params: dict[str, Param],
+        answer_s: float,
+        *,
+        body: Json | None = None,
+        request_id: str | None = None,
     ) -> httpx.Response:
         timeout = httpx.Timeout(answer_s, connect=CONNECT_S)
+        headers = {} if request_id is None else {"Idempotency-Key": request_id}
         try:
-            return self._http.request(method, address, params=params, json=body, timeout=timeout)
+            return self._http.request(method, address, params=params, json=body, headers=headers, timeout=timeout)
         except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.LocalProtocolError) as error:
             raise _bad_url(self.url) from error
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
@@ -141,16 +155,16 @@ class Api:
                 hint="Is it running? `topolog up` starts everything here; --api or TOPOLOG_API__URL names another.",
             ) from error
         except httpx.TransportError as error:
-            raise self._cut_off(method, error) from error
+            raise self._cut_off(method, error, request_id or "") from error
 
-    def _cut_off(self, method: str, error: httpx.TransportError) -> TopologError:
+    def _cut_off(self, method: str, error: httpx.TransportError, request_id: str) -> TopologError:
         what = type(error).__name__
         if method == "GET":
             return Unreachable(f"The API at {self.url} took the question and gave no answer ({what}).")
         return OutcomeUnknown(
             f"The API at {self.url} took the request and gave no answer ({what}): nobody knows if it was made.",
-            request_id="",
-            hint="`topolog get requests` shows what was decided; the same proposal again does no harm.",
+            request_id=request_id,
+            hint=how_to_ask_again(request_id) if request_id else _UNNAMED,
         )
 
     def _answer(self, response: httpx.Response) -> Answer:

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from topolog.events.errors import BadInput, NotFound
+from topolog.events.errors import BadInput
 from topolog.events.object_types import ObjectType
 
 _KEYS = ("name", "type_id", "fields", "affinity_key", "is_enum", "enum", "schemas")
@@ -22,7 +22,7 @@ _KEYS = ("name", "type_id", "fields", "affinity_key", "is_enum", "enum", "schema
 def read_definition(path: str) -> ObjectType:
     """The definition in the file, `-` for stdin.
 
-    NotFound without such a file; BadInput, with the file's name and if possible the line, for what is no definition.
+    BadInput, with the file's name and if possible the line, for what is no definition and where no file is.
     """
     source = "stdin" if path == "-" else path
     text = _text(path, source)
@@ -44,7 +44,7 @@ def _text(path: str, source: str) -> str:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
         return data.decode()
     except FileNotFoundError as error:
-        raise NotFound(f"There is no file {path}.", hint="--file - reads from stdin.") from error
+        raise BadInput(f"There is no file {path}.", hint="--file - reads from stdin.") from error
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:

@@ -10,8 +10,6 @@ import typer
 
 from topolog.projections.cli.resources import RESOURCES
 
-DEFAULT_URL = "http://127.0.0.1:8642"
-
 
 class Format(StrEnum):
     TABLE = "table"
@@ -45,8 +43,15 @@ class Target:
     """Which cluster is meant, and which API to ask about it."""
 
     api: Annotated[
-        str, typer.Option("--api", metavar="URL", envvar="TOPOLOG_API__URL", help="Where the query API answers.")
-    ] = DEFAULT_URL
+        str,
+        typer.Option(
+            "--api",
+            metavar="URL",
+            envvar="TOPOLOG_API__URL",
+            help="Where the query API answers.",
+            show_default="api.url of the settings",
+        ),
+    ] = "http://127.0.0.1:8642"
     cluster: Annotated[
         str | None,
         typer.Option(
@@ -54,6 +59,7 @@ class Target:
             metavar="NAME",
             envvar="TOPOLOG_CLUSTER__NAME",
             help="Which cluster; needed if the API serves several.",
+            show_default="cluster.name, if it is set",
         ),
     ] = None
 
@@ -96,13 +102,21 @@ class Extent:
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a request is followed, and why it is made."""
+    """How long a request is followed, why it is made, and under which id."""
 
     wait: Annotated[
         Wait, typer.Option("--wait", help="Return when sent, when decided, or when every member has accepted it.")
     ] = Wait.DECIDED
     timeout: Annotated[str, typer.Option("--timeout", metavar="10s", help="How long to wait for that.")] = "10s"
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the decision.")] = ""
+    request_id: Annotated[
+        str | None,
+        typer.Option(
+            "--request-id",
+            metavar="REQUESTER/SEQUENCE",
+            help="The request's id, such as ada-42/1: the same request under the same id is made once.",
+        ),
+    ] = None
 
 
 def _complete_resource(incomplete: str) -> list[str]:
@@ -116,10 +130,10 @@ ResourceArgument = Annotated[
 NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="One of them; RESOURCE/NAME works too.")]
 
 
-def spread(command: Callable[..., None], **defaults: object) -> Callable[..., None]:
+def spread(command: Callable[..., None], **defaults: Callable[[], object]) -> Callable[..., None]:
     """The command with each parameter that is a group replaced by the group's options, as Typer wants them.
 
-    `defaults` replace the defaults of options by name: a default that comes from the settings is shown in --help too.
+    `defaults` replace the defaults of options by name; click calls them where neither flag nor environment has a value.
     """
     given = signature(command, eval_str=True).parameters.values()
     groups: dict[str, Any] = {p.name: p.annotation for p in given if is_dataclass(p.annotation)}

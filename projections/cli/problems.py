@@ -11,6 +11,8 @@ from topolog.events.errors import (
     MergeConflict,
     NotCaughtUp,
     NotFound,
+    OutcomeUnknown,
+    Overloaded,
     Permanent,
     Refused,
     TopologError,
@@ -50,6 +52,14 @@ def problem_error(status: int, body: Json) -> TopologError:
             return TopologError(message, hint=hint)
 
 
+def how_to_ask_again(request_id: str) -> str:
+    """What to do about a request whose outcome is unknown: the question, and the repeat that makes nothing twice."""
+    return (
+        f"Ask again with `topolog get request {request_id}`, or repeat the same command with "
+        f"--request-id {request_id}: it is applied once or not at all."
+    )
+
+
 def is_problem(body: object) -> bool:
     """Whether a decoded JSON body reads like one of our problem documents, and not like another server's answer."""
     return isinstance(body, Mapping) and ("detail" in body or "title" in body)
@@ -76,6 +86,12 @@ def _unavailable(message: str, body: Json, hint: str) -> TopologError:
     match body.get("code"):
         case "not_caught_up":
             return NotCaughtUp(message, hint=hint or "Try again, or read without --at-least.")
+        case OutcomeUnknown.code:
+            request_id = str(body.get("id") or "")
+            again = how_to_ask_again(request_id) if request_id else hint
+            return OutcomeUnknown(message, request_id=request_id, hint=again)
+        case Overloaded.code:
+            return Overloaded(message, hint=hint or "Nothing was sent: wait a moment, then try again.")
         case "fenced":
             return Fenced(message, retry_after_ms=int(body.get("retry_after_ms") or 0), hint=hint)
         case _:

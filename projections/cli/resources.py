@@ -81,6 +81,19 @@ def find_item(text: str, name: str | None, among: Iterable[Resource] = RESOURCES
     return resource, name
 
 
+def check_request_id(text: str | None) -> None:
+    """BadInput for an id that no request can have; that it is ASCII is what the header it travels in needs."""
+    if text is None:
+        return
+    requester, _, sequence = text.rpartition("/")
+    is_name = bool(requester.strip()) and requester.isascii() and requester.isprintable()
+    if not (is_name and sequence.isascii() and sequence.isdecimal() and int(sequence) > 0):
+        raise BadInput(
+            f"--request-id {text!r} is no request id.",
+            hint="One looks like cli-4f2a/3: a requester's name in ASCII, and a number that counts from 1.",
+        )
+
+
 def find_named(text: str, name: str | None, among: Iterable[Resource] = RESOURCES) -> tuple[Resource, str]:
     """Like `find_item` for commands that need one item; the cluster needs no name. BadInput without one."""
     resource, given = find_item(text, name, among)

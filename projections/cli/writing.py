@@ -7,13 +7,13 @@ import typer
 
 from topolog.events.errors import BadInput, MergeConflict, OutcomeUnknown, TopologError
 from topolog.projections.cli import columns, moments
-from topolog.projections.cli.client import Answer, Api
+from topolog.projections.cli.client import Answer, Api, Param
 from topolog.projections.cli.conflict import advice, sides_table
 from topolog.projections.cli.definition_file import read_definition
 from topolog.projections.cli.options import NameArgument, Patience, ResourceArgument, Shape, Target, Wait
 from topolog.projections.cli.output import View, print_answer
-from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import REMOVABLE, TYPES, find_named
+from topolog.projections.cli.problems import Json, how_to_ask_again
+from topolog.projections.cli.resources import REMOVABLE, TYPES, check_request_id, find_named
 from topolog.projections.cli.terminal import Screen
 
 
@@ -29,6 +29,7 @@ def propose(
     shape: Shape,
 ) -> None:
     """Propose a definition of a type: its fields are added to what stands, a contradiction is refused (exit code 5)."""
+    check_request_id(patience.request_id)
     definition = read_definition(file).to_dict()
     request = {"kind": "propose", "definition": definition, "based_on": based_on, "reason": patience.reason}
     timeout_s = moments.seconds(patience.timeout, "--timeout")
@@ -46,6 +47,7 @@ def remove(
     shape: Shape,
 ) -> None:
     """Remove a type from the cluster, or a node from its members."""
+    check_request_id(patience.request_id)
     kind, name = find_named(resource, name, among=REMOVABLE)
     timeout_s = moments.seconds(patience.timeout, "--timeout")
     effect = (
@@ -72,10 +74,12 @@ def _confirm(question: str) -> None:
 def _follow(api: Api, request: Json, patience: Patience, timeout_s: float, shape: Shape) -> None:
     """Make the request and show its outcome; raises what the outcome means if it is not the one that was wanted."""
     screen = Screen(no_color=shape.no_color)
+    params: dict[str, Param] = {"wait": patience.wait.value, "timeout": patience.timeout}
     try:
-        answer = api.submit(request, patience.wait.value, patience.timeout, timeout_s)
+        answer = api.submit(request, params, timeout_s, patience.request_id)
     except KeyboardInterrupt:
-        screen.note("The request may have been made: `topolog get requests` shows what was decided.", style="")
+        asking = f"request {patience.request_id}" if patience.request_id else "requests"
+        screen.note(f"The request may have been made: `topolog get {asking}` shows what was decided.", style="")
         raise
     if answer.is_refusal:
         raise _shown_refusal(screen, shape, answer)
@@ -94,7 +98,7 @@ def _check(outcome: Json, patience: Patience) -> None:
         raise OutcomeUnknown(
             f"Request {request_id} was not decided within {patience.timeout}: its outcome is unknown.",
             request_id=request_id,
-            hint=f"Ask again with `topolog get request {request_id}`; do not send it as a new one.",
+            hint=how_to_ask_again(request_id),
         )
     if patience.wait is Wait.ACCEPTED and not outcome.get("accepted"):
         raise OutcomeUnknown(

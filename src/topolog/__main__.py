@@ -4,50 +4,74 @@ It alone may import everything of ours. Heavy libraries load only inside the com
 client and the query commands start quickly and work without the extras of a server.
 """
 
+import signal
+import sys
+from pathlib import Path
+
+if (__name__ == "__main__" or Path(sys.argv[0]).name == "topolog") and (
+    signal.getsignal(signal.SIGINT) is signal.default_int_handler
+):
+    # Ctrl-C while the libraries load: there is nothing to end in order, and a trace would tell nobody anything.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import contextlib
 import functools
 import logging
 import os
-import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
-from topolog.events.errors import BadInput, MissingExtra, TopologError
+from topolog.events.errors import BadInput, MissingExtra
 from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter, topic_config
-from topolog.events.topics import PLANS, topic_name
+from topolog.events.topics import ACLS, PLANS, topic_name, topic_prefix
 from topolog.projections.cli import app as cli
 from topolog.projections.cli.exit_codes import ExitCode
+from topolog.projections.cli.terminal import Screen
 from topolog.settings import Loaded, Settings, cluster_folder, load
 from topolog.streams.local.stopping import end_with_supervisor, stopping_when_told
 
+T = TypeVar("T")
 Config = Annotated[Path | None, typer.Option("--config", help="Settings file instead of ./topolog.toml.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="One setting as KEY=VALUE, such as lease.fence=5s.")]
 
 broker_app = typer.Typer(no_args_is_help=True, help="Apache Kafka on this machine.")
 cluster_app = typer.Typer(no_args_is_help=True, help="A managed cluster's topics.")
+_STEPS = 3_000
+
 run_app = typer.Typer(no_args_is_help=True, help="One role, in the foreground.")
 config_app = typer.Typer(no_args_is_help=True, help="The settings in force.")
 
 
 def main() -> None:
     """The `topolog` command."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        loaded = load()
-    except TopologError as error:
-        sys.exit(cli.report(error))
-    named = loaded.settings.cluster.name if "cluster.name" in loaded.origins else None
-    app = cli.build(loaded.settings.api.url, named)
+        sys.exit(cli.run(_app()))
+    except KeyboardInterrupt:
+        sys.exit(ExitCode.INTERRUPTED)
+
+
+def _app() -> typer.Typer:
+    loaded = functools.cache(load)
+    app = cli.build(lambda: loaded().settings.api.url, lambda: _named_cluster(loaded()))
     app.command(name="up")(up)
+    app.command(name="simulate")(simulate)
     app.add_typer(broker_app, name="broker")
     app.add_typer(cluster_app, name="cluster")
     app.add_typer(run_app, name="run")
     app.add_typer(config_app, name="config")
-    sys.exit(cli.run(app))
+    return app
+
+
+def _named_cluster(loaded: Loaded) -> str | None:
+    """The cluster that somebody has named; without a name the API is asked for its only one."""
+    return loaded.settings.cluster.name if "cluster.name" in loaded.origins else None
 
 
 def _loaded(config: Path | None, pairs: list[str] | None) -> Loaded:
@@ -147,7 +171,10 @@ def cluster_init(
     settings = _settings(config, pairs)
     name = settings.cluster.name
     if plan:
-        Console().print(_topic_table(name, replicas))
+        screen = Screen()
+        screen.view(_topic_table(name, replicas))
+        screen.aside("\nThe access that each role needs, no more:")
+        screen.view(_access_table(name))
         return
     made = KafkaAdmin(settings.kafka).create_topics(name, PLANS, replicas=replicas)
     _say(f"Made {', '.join(made)}." if made else f"Cluster {name!r} has all its topics.")
@@ -160,6 +187,17 @@ def _topic_table(name: str, replicas: int) -> Table:
     for plan in PLANS:
         config = " ".join(f"{key}={value}" for key, value in topic_config(plan, replicas).items())
         table.add_row(topic_name(name, plan.topic), str(plan.partitions), str(replicas), config)
+    return table
+
+
+def _access_table(name: str) -> Table:
+    """The ACLs of a cluster. Topics of one's own are named in full, so that no role has more than it uses."""
+    table = Table("ROLE", "RESOURCE", "PATTERN", "NAME", "OPERATIONS", box=None)
+    for access in sorted(ACLS, key=lambda each: each.role):
+        resource = "Group" if access.is_group else "Topic"
+        pattern = "prefixed" if access.topic is None else "literal"
+        what = topic_prefix(name) if access.topic is None else topic_name(name, access.topic)
+        table.add_row(access.role, resource, pattern, what, ", ".join(access.operations))
     return table
 
 
@@ -268,6 +306,47 @@ def _settings_of_up(demo: bool, config: Path | None, pairs: list[str] | None) ->
     return loaded.settings
 
 
+# The simulation.
+
+
+def simulate(
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="How many seeds.")] = 1000,
+    first: Annotated[int, typer.Option(min=0, metavar="S", help="The first of them.")] = 0,
+    steps: Annotated[int, typer.Option(min=1, metavar="N", help="Steps with faults, in each.")] = _STEPS,
+) -> int:
+    """Run the real cores through seeded faults on a log in memory; exit code 8 with the story of a rule that broke."""
+    from topolog.streams.simulation.seeds import outcomes
+
+    positions = terms = left = 0
+    with contextlib.closing(outcomes(range(first, first + seeds), steps)) as ended:
+        for outcome in _with_progress(ended, seeds):
+            if outcome.violation:
+                typer.echo(f"{outcome.violation}\n\nTo see it again: {_replay(outcome.seed, steps)}")
+                return ExitCode.FOUND
+            positions, terms, left = positions + outcome.positions, terms + outcome.terms, left + outcome.nodes_left
+    _say(f"{seeds} seeds from {first}, {steps} steps each: {positions} positions, {terms} terms, {left} nodes left.")
+    typer.echo("No rule is broken.")
+    return ExitCode.OK
+
+
+def _with_progress(ended: Iterable[T], total: int) -> Iterator[T]:
+    """What has ended, one by one: with a bar on a terminal, with ten lines in all elsewhere."""
+    console = Console(stderr=True)
+    if console.is_terminal:
+        columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console, transient=True) as bar:
+            yield from bar.track(ended, total=total)
+        return
+    for count, one in enumerate(ended, 1):
+        yield one
+        if count * 10 // total > (count - 1) * 10 // total:
+            _say(f"{count} of {total} seeds")
+
+
+def _replay(seed: int, steps: int) -> str:
+    return f"topolog simulate --seeds 1 --first {seed}{'' if steps == _STEPS else f' --steps {steps}'}"
+
+
 # Settings.
 
 
@@ -277,7 +356,7 @@ def config_show(config: Config = None, pairs: Set = None) -> None:
     table = Table("KEY", "VALUE", "ORIGIN", box=None)
     for shown in _loaded(config, pairs).shown():
         table.add_row(shown.key, shown.value, shown.origin)
-    Console().print(table)
+    Screen().view(table)
 
 
 if __name__ == "__main__":

@@ -94,8 +94,9 @@ class Lease(Section):
 
 
 class Coordinator(Section):
-    takeover_ms: Duration = Field(8_000, alias="takeover")
-    """A stand-by acts after this much silence; 0.4 of the fence unless it is set."""
+    takeover_ms: Duration | None = Field(None, alias="takeover")
+    """A stand-by acts after this much silence; unless it is set 0.4 of the fence that is in the log, whose terms hold
+    whatever fence is set here."""
 
 
 def cluster_folder(name: str) -> Path:
@@ -144,12 +145,6 @@ class Settings(Section):
     broker: Broker
     kafka: dict[str, str] = Field(repr=False)
     """librdkafka's own keys, passed on to every client."""
-
-    @field_validator("coordinator", mode="before")
-    @classmethod
-    def _take_over_within_the_fence(cls, table: Mapping[str, object], given: ValidationInfo) -> Mapping[str, object]:
-        lease = given.data.get("lease")  # absent if it was wrong, which is then what is reported
-        return {"takeover": f"{lease.fence_ms * 2 // 5}ms", **table} if lease else table
 
     @field_validator("projector", mode="before")
     @classmethod
@@ -286,7 +281,9 @@ def _known(key: str, given: Given, *, written: str = "") -> Given:
     near = difflib.get_close_matches(key, _known_keys(), n=1, cutoff=0.5)
     hint = f"Did you mean {_variable_of(near[0]) if written else near[0]}?" if near else ""
     place = "" if written else f" ({given.origin})"
-    raise BadInput(f"{written or key} is not a setting{place}.", hint=hint or "`topolog config show` lists them all.")
+    raise BadInput(
+        f"{written or key} is not a setting{place}.", hint=hint or "Without it `topolog config show` lists them all."
+    )
 
 
 def _librdkafka_text(value: object) -> object:
@@ -318,10 +315,10 @@ def _check_relations(loaded: Loaded) -> None:
             lease.margin_ms * 100 >= lease.fence_ms * MIN_MARGIN_PERCENT
         ),
         "coordinator.takeover must be more than a quarter of lease.fence: so often a leader writes": (
-            takeover_ms * LEADER_WRITES_PER_FENCE > lease.fence_ms
+            takeover_ms is None or takeover_ms * LEADER_WRITES_PER_FENCE > lease.fence_ms
         ),
         "coordinator.takeover must be less than lease.fence: leases would lapse in between": (
-            takeover_ms < lease.fence_ms
+            takeover_ms is None or takeover_ms < lease.fence_ms
         ),
         "api.port must be neither broker.port nor the port after it": settings.api.port not in broker_ports,
     }
@@ -333,6 +330,8 @@ def _check_relations(loaded: Loaded) -> None:
 def _shown_value(key: str, value: object) -> str:
     if key.startswith("kafka.") and SECRET.search(key):
         return MASK
+    if value is None:
+        return ""
     if isinstance(value, int) and _known_keys()[key][1].endswith("_ms"):
         return duration_text(value)
-    return "" if value is None else str(value)
+    return str(value)

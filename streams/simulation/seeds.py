@@ -6,9 +6,10 @@ Ctrl-C is the caller's: its processes never see it, so that none of them complai
 import logging
 import multiprocessing
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from multiprocessing import resource_tracker
 
 import msgspec
 
@@ -37,7 +38,7 @@ def outcome_of(seed: int, steps: int) -> Outcome:
     return Outcome(seed, "", report.positions, report.terms, report.nodes_left)
 
 
-def outcomes(seeds: Sequence[int], steps: int, *, processes: int = PROCESSES) -> Iterator[Outcome]:
+def outcomes(seeds: Sequence[int], steps: int, *, processes: int = PROCESSES) -> Generator[Outcome, None, None]:
     """The outcome of each seed, in their order. To close the iterator ends the processes."""
     context = multiprocessing.get_context("spawn")  # a fork would copy locks that other threads hold
     with _deaf_children():
@@ -49,6 +50,7 @@ def outcomes(seeds: Sequence[int], steps: int, *, processes: int = PROCESSES) ->
 @contextmanager
 def _deaf_children() -> Iterator[None]:
     """Processes that start inside inherit that SIGINT is blocked; one that comes meanwhile is kept for after."""
+    resource_tracker.ensure_running()  # before: its start unblocks SIGINT
     former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -26,6 +26,7 @@ class Asked:
     path: str
     params: dict[str, str]
     body: Json | None
+    request_id: str | None = None
 
 
 @dataclass
@@ -78,7 +79,9 @@ def api() -> Iterator[FakeApi]:
 
         def _answer(self, body: Json | None) -> None:
             split = urlsplit(self.path)
-            asked = Asked(self.command, unquote(split.path), dict(parse_qsl(split.query)), body)
+            asked = Asked(
+                self.command, unquote(split.path), dict(parse_qsl(split.query)), body, self.headers["Idempotency-Key"]
+            )
             status, answer = fake.answer(asked)
             data = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
             self.send_response(status)
@@ -111,7 +114,7 @@ def cli(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> Cli:
     """Runs `topolog ARGS` against the API of the test."""
 
     def call(*args: str) -> Ended:
-        code = run(build(default_url=api.url), args)
+        code = run(build(url=lambda: api.url), args)
         written = capsys.readouterr()
         return Ended(int(code), written.out, written.err.replace(api.url, "http://api"))
 

@@ -63,7 +63,7 @@ def test_a_bad_file_is_named_with_its_line_and_nothing_is_sent(
 
 def test_a_file_that_is_not_there_or_no_text_is_said_to_be_so(tmp_path: Path, cli: Cli) -> None:
     missing = cli("propose", "--file", str(tmp_path / "missing.json"))
-    assert missing.code == 1
+    assert missing.code == 2
     assert "There is no file" in missing.err
     folder = cli("propose", "--file", str(tmp_path))
     assert folder.code == 2

@@ -32,6 +32,7 @@ NODES = "/v1/clusters/demo/nodes"
         (errors.Fenced("x", retry_after_ms=1), 6),
         (errors.OutcomeUnknown("x", request_id="r/1"), 7),
         (errors.NotCaughtUp("x"), 7),
+        (errors.Overloaded("x"), 1),
     ],
 )
 def test_each_error_has_its_exit_code(error: errors.TopologError, code: int) -> None:
@@ -56,6 +57,8 @@ def test_each_error_has_its_exit_code(error: errors.TopologError, code: int) -> 
         (500, "Internal Server Error", 1, "failed (500)"),
         (503, {"detail": "Behind.", "code": "not_caught_up"}, 7, "Try again"),
         (503, {"detail": "No broker.", "code": "unreachable"}, 4, "No broker."),
+        (503, {"detail": "Too many.", "code": "overloaded"}, 1, "try again"),
+        (503, {"detail": "No word of r/1.", "code": "outcome_unknown", "id": "r/1"}, 7, "topolog get request r/1"),
         (503, {"detail": "Fenced.", "code": "fenced", "retry_after_ms": 20}, 6, "Fenced."),
         (200, "<html>Welcome</html>", 4, "no topolog API"),
         (404, "<html>Not here</html>", 4, "no topolog API"),
@@ -100,6 +103,43 @@ def test_a_request_that_was_cut_off_may_have_been_made(cli: Cli, api: FakeApi) -
     assert ended.code == 7
     assert "topolog get requests" in ended.err
     assert cli("get", "nodes").code == 4
+
+
+@pytest.mark.parametrize("asking", ["propose --file {file}", "remove type Customer --yes"])
+def test_a_request_keeps_the_id_it_is_given_so_that_a_repeat_makes_it_once(
+    asking: str, cli: Cli, api: FakeApi, customer: Path
+) -> None:
+    """The header is what tells a repeat from a new request; without the option there is none."""
+    api.decide("granted")
+    command = asking.format(file=customer).split()
+    assert cli(*command, "--request-id", "ada-42/1").code == 0
+    assert cli(*command).code == 0
+    assert [asked.request_id for asked in api.asked if asked.method == "POST"] == ["ada-42/1", None]
+
+
+@pytest.mark.parametrize("given", ["ada", "ada/0", "ada/x", "/1", "ada/-1", "ad\u00e4/1"])
+def test_what_is_no_request_id_is_wrong_usage_before_anything_is_sent(given: str, cli: Cli, api: FakeApi) -> None:
+    ended = cli("remove", "type", "Customer", "--yes", "--request-id", given)
+    assert ended.code == 2
+    assert "is no request id" in ended.err
+    assert not api.asked
+
+
+def test_an_unknown_outcome_names_the_id_and_both_ways_on(cli: Cli, api: FakeApi) -> None:
+    """Whether the API says so, or nobody does because the connection broke."""
+    body = {"detail": "The broker did not confirm it.", "code": "outcome_unknown", "id": "ada-42/1"}
+    api.reply("/v1/clusters/demo/requests", 503, body)
+    said = cli("remove", "node", "n1", "--yes")
+
+    def hang_up(_: object) -> tuple[int, object]:
+        raise ConnectionAbortedError
+
+    api.replies["/v1/clusters/demo/requests"] = hang_up
+    cut_off = cli("remove", "node", "n1", "--yes", "--request-id", "ada-42/1")
+    for ended in (said, cut_off):
+        assert ended.code == 7
+        assert "topolog get request ada-42/1" in ended.err
+        assert "--request-id ada-42/1" in ended.err
 
 
 @pytest.mark.parametrize("command", ["", "gte nodes", "get", "get nodes --foo", "get nodes -o xml", "get --limit 0"])

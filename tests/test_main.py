@@ -1,0 +1,138 @@
+"""The program as it is started: what it needs settings for, what it prints of a cluster, how its roles end early."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from topolog.events.errors import BadInput
+from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter
+from topolog.events.topics import ACLS, Topic
+
+NOWHERE = "127.0.0.1:1"
+LIMIT_S = 10.0
+
+
+def program(*args: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """`topolog ARGS` in a process of its own."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("TOPOLOG_")}
+    return subprocess.run(
+        [sys.executable, "-m", "topolog", *args],
+        env={**environment, "NO_COLOR": "1", **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("command", ["--version", "--help", "help exit-codes", "get --help"])
+def test_help_needs_no_settings(command: str) -> None:
+    assert program(*command.split(), TOPOLOG_FOO="1").returncode == 0
+
+
+def test_a_command_that_needs_settings_says_what_is_wrong_with_them(tmp_path: Path) -> None:
+    """Also one that only wants to know where the API is; flags for all it needs make it independent of them."""
+    stray = program("get", "nodes", TOPOLOG_FOO="1")
+    assert stray.returncode == 2
+    assert "TOPOLOG_FOO is not a setting" in stray.stderr
+    (tmp_path / "bad.toml").write_text("[lease")
+    assert program("config", "show", "--config", str(tmp_path / "bad.toml")).returncode == 2
+    named = program("get", "nodes", "--api", f"http://{NOWHERE}", "--cluster", "demo", TOPOLOG_FOO="1")
+    assert named.returncode == 4
+
+
+def test_the_plan_of_a_cluster_has_its_topics_and_the_access_of_each_role() -> None:
+    shown = program("cluster", "init", "--plan", "--set", "cluster.name=east").stdout
+    rows = [line.split() for line in shown.splitlines()]
+    assert ["node", "Topic", "literal", "topolog.east.decisions", "Read"] in rows
+    assert ["operator", "Topic", "prefixed", "topolog.east.", "Create,", "Describe"] in rows
+    assert sum(f"topolog.east.{topic.short_name}" in shown for topic in Topic) == len(Topic)
+
+
+def test_only_the_coordinator_may_write_decisions() -> None:
+    """Whoever else could, could decide."""
+    writers = {each.role for each in ACLS if "Write" in each.operations and each.topic in (None, Topic.DECISIONS)}
+    assert writers == {"coordinator"}
+
+
+@pytest.mark.parametrize("role", ["coordinator", "projector"])
+def test_a_role_without_a_broker_says_so_in_time(role: str) -> None:
+    start = time.monotonic()
+    ended = program("run", role, "--set", f"kafka.bootstrap.servers={NOWHERE}")
+    assert time.monotonic() - start < LIMIT_S
+    assert ended.returncode == 4
+    assert NOWHERE in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("role", ["coordinator", "projector"])
+def test_a_role_of_a_cluster_without_topics_says_so_in_time(role: str, kafka: str, cluster: str) -> None:
+    sets = ("--set", f"kafka.bootstrap.servers={kafka}", "--set", f"cluster.name={cluster}")
+    start = time.monotonic()
+    ended = program("run", role, *sets)
+    assert time.monotonic() - start < LIMIT_S
+    assert ended.returncode == 1
+    assert kafka in ended.stderr
+    assert "topolog cluster init" in ended.stderr
+
+
+@pytest.mark.parametrize("make", [KafkaAdmin, lambda s: KafkaReader(s, "east"), lambda s: KafkaWriter(s, "east")])
+@pytest.mark.parametrize(("key", "value"), [("foo.bar", "1"), ("socket.timeout.ms", "soon"), ("stats_cb", "x")])
+def test_what_librdkafka_does_not_take_is_named_in_its_own_words(make: type[KafkaAdmin], key: str, value: str) -> None:
+    with pytest.raises(BadInput, match=key) as caught:
+        make({"bootstrap.servers": NOWHERE, key: value})
+    assert "librdkafka" in caught.value.hint
+
+
+def test_an_outage_is_said_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    """librdkafka says it again with every attempt."""
+    reader = KafkaReader({"bootstrap.servers": NOWHERE}, "east")
+    reader.assign({(Topic.DECISIONS, 0): None})
+    deadline = time.monotonic() + 3
+    while time.monotonic() < deadline:
+        assert reader.poll(0.1) == []
+    reader.close()
+    assert caplog.messages == [f"No Kafka broker answers at {NOWHERE}; trying again until one does."]
+
+
+SEEDS = ("simulate", "--seeds", "3", "--steps", "200")
+
+
+def test_the_simulation_runs_over_seeds() -> None:
+    ended = program(*SEEDS)
+    assert (ended.returncode, ended.stdout) == (0, "No rule is broken.\n")
+    assert "3 seeds from 0, 200 steps each" in ended.stderr
+
+
+@pytest.fixture
+def starting() -> Iterator[subprocess.Popen[str]]:
+    """A simulation that would take long, in a process group of its own as on a terminal."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "topolog", "simulate", "--seeds", "100000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        process_group=0,
+    )
+    yield process
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+@pytest.mark.parametrize("after_s", [0.3, 0.9, 1.5, 3.0])
+def test_ctrl_c_ends_the_program_without_a_trace_however_far_it_is(
+    after_s: float, starting: subprocess.Popen[str]
+) -> None:
+    """130, or the signal itself where Python has not even begun to load what it needs."""
+    time.sleep(after_s)
+    os.killpg(starting.pid, signal.SIGINT)
+    said, _ = starting.communicate(timeout=20)
+    assert "Traceback" not in said
+    assert starting.returncode in (130, -signal.SIGINT)
