@@ -1,7 +1,8 @@
 """The README's tour, run as it stands: each command of its console blocks, its output compared line by line.
 
-What differs from run to run (positions, times, ids, which of the five nodes) is masked on both sides, and a line `…`
-stands for any number of lines. TOPOLOG_WRITE_README=1 puts the real output into the README instead, for review.
+What differs from run to run (positions, times, ids, which of the five nodes) is masked on both sides; what does not,
+such as exit codes and versions, is compared. A line `…` stands for any number of lines. TOPOLOG_WRITE_README=1 puts the
+real output into the README instead, for review.
 """
 
 import os
@@ -31,15 +32,26 @@ MASKS = (
     (re.compile(r"evidence\.applied [^;]*; "), ""),  # changes only if a node has joined between two acceptances
     (re.compile(r"heartbeats/\d"), "heartbeats/N"),
     (re.compile(r"\d+ (ms|s) old"), "AGE old"),
-    (re.compile(r"-?\b\d+\b"), "N"),
     (re.compile(r"\s+"), " "),
+)
+NUMBER = re.compile(r"-?\b\d+\b")
+SAME_IN_EACH_RUN = re.compile(
+    r"exit \d+|version \d+( → \d+)?|GRANTED \d+|REQUESTER/\d+|fields\.\w+ = \w+; \w+\.schemas\.\d+|position 2,"
 )
 
 
 def masked(line: str) -> str:
     for pattern, mask in MASKS:
         line = pattern.sub(mask, line)
-    return line.strip()
+    return mask_numbers(line).strip()
+
+
+def mask_numbers(line: str) -> str:
+    """Every number but those of which each run has the same."""
+    kept = [*SAME_IN_EACH_RUN.finditer(line)]
+    starts, ends = [0, *(each.end() for each in kept)], [*(each.start() for each in kept), len(line)]
+    between = [NUMBER.sub("N", line[start:end]) for start, end in zip(starts, ends, strict=True)]
+    return "".join(part + same for part, same in zip(between, [*(each[0] for each in kept), ""], strict=True))
 
 
 class Shell:
@@ -153,6 +165,12 @@ def test_a_command_that_prints_something_else_would_be_noticed() -> None:
     assert not _is_shown(["a 1", "b"], ["a 1", "c"])
     assert not _is_shown(["a 1", "b"], ["a 1"])
     assert not _is_shown(["a 1"], ["a 1", "b"])
+    assert not _is_shown(["exit 5"], ["exit 1"])
+    assert not _is_shown(["r GRANTED  3  yes  46"], ["r GRANTED  2  yes  46"])
+    assert not _is_shown(["r GRANTED  3  yes  46"], ["r GRANTED  3  no  46"])
+    assert _is_shown(["r GRANTED  3  yes  46"], ["r GRANTED  3  yes  47"])
+    assert not _is_shown(["accepted_version 2 → 3; at 4 → 5"], ["accepted_version 2 → 4; at 4 → 5"])
+    assert not _is_shown(["version 3 since position 47"], ["version 4 since position 47"])
     assert _is_shown(["a 1", "…"], ["a 1", "b", "c"])
     assert not _is_shown(["x", "…"], ["a 1", "b", "c"])
 
