@@ -10,9 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from topolog.__main__ import _app
 from topolog.events.errors import BadInput
 from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter
 from topolog.events.topics import ACLS, Topic
+from topolog.projections.cli import app as cli
+from topolog.projections.cli.exit_codes import ExitCode
+from topolog.streams.simulation import seeds as seeds_of
 
 NOWHERE = "127.0.0.1:1"
 LIMIT_S = 10.0
@@ -108,6 +112,22 @@ def test_the_simulation_runs_over_seeds() -> None:
     ended = program(*SEEDS)
     assert (ended.returncode, ended.stdout) == (0, "No rule is broken.\n")
     assert "3 seeds from 0, 200 steps each" in ended.stderr
+
+
+def test_a_broken_rule_is_told_whole_with_the_command_that_shows_it_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first one ends the run: exit code 8."""
+
+    def broken(seeds: range, _steps: int) -> Iterator[seeds_of.Outcome]:
+        yield seeds_of.Outcome(seeds[0])
+        yield seeds_of.Outcome(seeds[1], "seed 6, step 9: the whole story")
+
+    monkeypatch.setattr(seeds_of, "outcomes", broken)
+    assert cli.run(_app(), ["simulate", "--seeds", "3", "--first", "5", "--steps", "40"]) == ExitCode.FOUND
+    out = capsys.readouterr().out
+    assert out.startswith("seed 6, step 9: the whole story\n")
+    assert out.endswith("topolog simulate --seeds 1 --first 6 --steps 40\n")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from topolog.events.errors import BadInput
 from topolog.settings import Loaded, duration_ms, duration_text, load
+from topolog.streams.local.roles import environment_of
 
 Write = Callable[[str], Path]
 
@@ -36,6 +37,7 @@ def test_the_defaults_hold_where_nobody_says_otherwise(write: Write) -> None:
     assert (settings.lease.fence_ms, settings.lease.margin_ms, settings.lease.heartbeat_ms) == (20_000, 5_000, 1_000)
     assert settings.lease.proceed_ms == 25_000
     assert settings.coordinator.takeover_ms is None, "the fence in the log decides"
+    assert "TOPOLOG_COORDINATOR__TAKEOVER" not in environment_of(settings, {}), "for the roles of `up` too"
     assert settings.kafka == {"bootstrap.servers": "127.0.0.1:19092"}
     assert settings.api.url == "http://127.0.0.1:8642"
 
