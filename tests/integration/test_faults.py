@@ -7,6 +7,7 @@ from typing import Any
 from tests.integration.conftest import FENCE_MS, MARGIN_MS, Process, Site, decode_requests, event_name, eventually
 
 from topolog.events.errors import OutcomeUnknown
+from topolog.events.fold import Folded
 from topolog.events.membership import LeaveReason, NodeLeft
 from topolog.events.metadata import MetadataUpdateAccepted, MetadataUpdateProposed, ObjectType
 from topolog.events.requests import UpdateRequested
@@ -76,15 +77,20 @@ def test_a_killed_node_is_out_when_its_lease_is_over_and_proposals_say_so(site: 
         site.member("n3").kill()
         outcome = node.propose(ObjectType("Customer", {"id": "long"}), timeout_s=30)
         assert outcome.accepted
+        left = eventually(lambda: _leaving_of("n3", site), "n3 to be out")
         told = site.told()
     accepted = next(each.event for each in told.decisions if isinstance(each.event, MetadataUpdateAccepted))
     assert set(accepted.evidence.applied) == {"n1", "n2"}
     assert set(accepted.evidence.left) | set(accepted.evidence.presumed_fenced) == {"n3"}
-    left = next(each for each in told.decisions if isinstance(each.event, NodeLeft) and each.event.node == "n3")
     assert isinstance(left.event, NodeLeft)
     assert left.event.reason is LeaveReason.FENCED
     renewed = next(each for each in told.decisions if each.place.position == left.event.renewed_at)
     assert left.stamp.recorded_at_ms - renewed.stamp.recorded_at_ms >= FENCE_MS + MARGIN_MS - 100
+
+
+def _leaving_of(node: str, site: Site) -> Folded | None:
+    leavings = (each for each in site.told().decisions if isinstance(each.event, NodeLeft) and each.event.node == node)
+    return next(leavings, None)
 
 
 def test_a_paused_node_refuses_after_it_wakes_until_it_has_caught_up(site: Site) -> None:
