@@ -15,7 +15,9 @@ import yaml
 
 from topolog.events.errors import BadInput
 from topolog.events.object_types import ObjectType
+from topolog.events.requests import REQUEST_BYTES_MAX
 
+_FILE_BYTES_MAX = 4 * REQUEST_BYTES_MAX  # a request packs the names tighter than JSON does
 _KEYS = ("name", "type_id", "fields", "affinity_key", "is_enum", "enum", "schemas")
 
 
@@ -41,7 +43,10 @@ _EXAMPLE = 'One looks like {"name": "Customer", "fields": {"id": "long", "name":
 
 def _text(path: str, source: str) -> str:
     try:
-        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        with sys.stdin.buffer if path == "-" else Path(path).open("rb") as file:
+            data = file.read(_FILE_BYTES_MAX + 1)
+        if len(data) > _FILE_BYTES_MAX:
+            raise BadInput(f"{source} has more than {_FILE_BYTES_MAX} bytes: no definition of one type is that big.")
         return data.decode()
     except FileNotFoundError as error:
         raise BadInput(f"There is no file {path}.", hint="--file - reads from stdin.") from error
@@ -103,7 +108,12 @@ def _check_keys(content: dict[Any, Any], text: str, source: str) -> None:
 
 
 def _repeated(keys: Sequence[str]) -> str | None:
-    return next((key for place, key in enumerate(keys) if key in keys[:place]), None)
+    seen: set[str] = set()
+    for key in keys:
+        if key in seen:
+            return key
+        seen.add(key)
+    return None
 
 
 def _line_of(text: str, key: str, *, last: bool = False) -> str:

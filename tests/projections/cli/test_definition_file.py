@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.projections.cli.conftest import Cli, FakeApi
 
+from topolog.events.errors import BadInput
 from topolog.events.object_types import ObjectType
 from topolog.projections.cli.definition_file import read_definition
 
@@ -70,3 +71,20 @@ def test_a_file_that_is_not_there_or_no_text_is_said_to_be_so(tmp_path: Path, cl
     assert "cannot be read" in folder.err
     (tmp_path / "c.json").write_bytes(b'{"name": "\xff"}')
     assert "no UTF-8 text: byte 10" in cli("propose", "--file", str(tmp_path / "c.json")).err
+
+
+def test_a_huge_file_is_refused_before_it_is_read_whole(tmp_path: Path) -> None:
+    """Bad input: nobody waits for a file that no request could hold."""
+    file = tmp_path / "c.json"
+    with file.open("wb") as made:
+        made.truncate(10_000_000_000)
+    with pytest.raises(BadInput, match="no definition of one type is that big"):
+        read_definition(str(file))
+
+
+def test_many_fields_are_looked_through_once(tmp_path: Path) -> None:
+    """A definition of a hundred thousand fields is told apart from one with a repeated key at once."""
+    fields = ", ".join(f'"f{number}": "int"' for number in range(100_000))
+    file = tmp_path / "c.json"
+    file.write_text(f'{{"name": "T", "fields": {{{fields}}}}}')
+    assert len(read_definition(str(file)).fields) == 100_000
