@@ -202,7 +202,12 @@ async def post_request(
 
 
 async def _body(request: Request) -> bytes:
-    """The request's body; raises BadInput once it has more bytes than a record may have."""
+    """The request's body; raises BadInput once it has more bytes than a record may have, or if it is not called JSON.
+
+    A browser sends what another site's page makes it send without asking only if it is no JSON.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise BadInput("A request is JSON.", hint="Send it with the header Content-Type: application/json.")
     body = bytearray()
     async for part in request.stream():
         body += part

@@ -228,7 +228,7 @@ def test_what_is_malformed_is_refused_here_and_never_sent(
 ) -> None:
     """K7: 400 with the member that is wrong and what to do; nothing is appended, no id is used."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    answer = client.post(REQUESTS, content=content)
+    answer = client.post(REQUESTS, content=content, headers={"Content-Type": "application/json"})
     problem = answer.json()
     assert (answer.status_code, sent(chronicle)) == (400, 0)
     assert [invalid["name"] for invalid in problem["invalid_params"]] == [parameter]
@@ -330,3 +330,14 @@ def test_a_stopped_reader_takes_no_requests(client: Client, chronicle: Chronicle
     projector.step()
     answer = post(client, customer(id="long"))
     assert (answer.status_code, answer.json()["code"], sent(chronicle)) == (503, "stopped", 0)
+
+
+@pytest.mark.parametrize("kind", ["text/plain;charset=UTF-8", "application/x-www-form-urlencoded", ""])
+def test_what_another_sites_page_can_make_a_browser_send_is_no_request(
+    client: Client, chronicle: Chronicle, kind: str
+) -> None:
+    """Without a question of the browser's own only such types are sent; nothing of them reaches the log."""
+    body = b'{"kind": "remove", "resource": "node", "name": "n1"}'
+    answer = client.post(REQUESTS, content=body, headers={"Content-Type": kind, "Origin": "https://elsewhere.example"})
+    assert (answer.status_code, sent(chronicle)) == (400, 0)
+    assert "Content-Type" in answer.json()["hint"]
