@@ -49,8 +49,13 @@ def _camel_case(text: str) -> str:
 
 
 def document_of(row: Mapping[str, Any], fields: Mapping[str, str], key: str) -> Document:
-    """The row without what is empty or zero, under the names of `fields`; the field `key` is always there."""
-    return {field: row[column] for column, field in fields.items() if row[column] or field == key}
+    """The row without what is empty or zero, under the names of `fields`; the field `key` is always there.
+
+    So rows of one table differ in their fields, as documents do. False is a value like True and stays.
+    """
+    return {
+        field: row[column] for column, field in fields.items() if row[column] or row[column] is False or field == key
+    }
 
 
 def conversion(given: str, agreed: str) -> Convert:

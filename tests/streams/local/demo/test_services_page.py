@@ -19,7 +19,7 @@ def page(coordinated: tuple[str, dict[str, str]]) -> dict[str, Any]:
     cluster, kafka = coordinated
     names: dict[str, Any] = {}
     for snippet in SNIPPETS:
-        here = snippet.replace('"main"', f'"{cluster}"').replace("127.0.0.1:19092", kafka["bootstrap.servers"])
+        here = snippet.replace('"demo"', f'"{cluster}"').replace("127.0.0.1:19092", kafka["bootstrap.servers"])
         exec(compile(here, str(PAGE), "exec"), names)
     return names
 
@@ -32,9 +32,9 @@ def test_the_page_does_what_it_says(page: dict[str, Any]) -> None:
         page["write"](18, "Grace")
         assert (page["read"](17), page["read"](18)) == ("Ada", "Grace")
         page["write_to"](receiver, 17, "Ada")
-        assert receiver.highest == {"n1": page["own_token"]()}
-        assert page["agree"](node, ObjectType("Customer", {"email": "String"}, affinity_key="id")) == "version 2"
-        conflict = page["agree"](node, ObjectType("Customer", {"id": "int"}, affinity_key="id"))
+        assert receiver.highest == {"accounts-1": page["own_token"]()}
+        assert page["agree"](node, ObjectType("Account", {"email": "String"}, affinity_key="id")) == "version 2"
+        conflict = page["agree"](node, ObjectType("Account", {"id": "int"}, affinity_key="id"))
         assert conflict == "field id: long, not int"
     with pytest.raises(Fenced):
         page["write"](19, "x")
@@ -43,7 +43,7 @@ def test_the_page_does_what_it_says(page: dict[str, Any]) -> None:
     with pytest.raises(Fenced):
         page["write_to"](receiver, 17, "x")
     seen = [page["changes"].get_nowait() for _ in range(2)]
-    assert [(name, metadata.version) for name, metadata in seen] == [("Customer", 1), ("Customer", 2)]
+    assert [(name, metadata.version) for name, metadata in seen] == [("Account", 1), ("Account", 2)]
 
 
 def test_a_write_of_a_former_life_is_refused(page: dict[str, Any], coordinated: tuple[str, dict[str, str]]) -> None:
