@@ -1,6 +1,6 @@
 """The options that commands share, in four groups, and how a command takes a whole group as one argument."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from inspect import Parameter, Signature, signature
@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from topolog.projections.cli.resources import RESOURCES
+from topolog.projections.cli.resources import EXPLAINED, REMOVABLE, RESOURCES, WITH_HISTORY, Resource
 
 
 class Format(StrEnum):
@@ -119,14 +119,20 @@ class Patience:
     ] = None
 
 
-def _complete_resource(incomplete: str) -> list[str]:
-    return [resource.usual for resource in RESOURCES if resource.usual.startswith(incomplete)]
+def _one_of(among: Sequence[Resource]) -> Any:
+    """The argument that names one of these resources: its help and its completion list no others."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [resource.usual for resource in among if resource.usual.startswith(incomplete)]
+
+    listed = ", ".join(f"{resource.usual} ({resource.short})" for resource in among)
+    return typer.Argument(metavar="RESOURCE", help=f"One of: {listed}.", autocompletion=complete)
 
 
-_KINDS = ", ".join(f"{r.usual} ({r.short})" for r in RESOURCES)
-ResourceArgument = Annotated[
-    str, typer.Argument(metavar="RESOURCE", help=f"One of: {_KINDS}.", autocompletion=_complete_resource)
-]
+ResourceArgument = Annotated[str, _one_of(RESOURCES)]
+HistoryArgument = Annotated[str, _one_of(WITH_HISTORY)]
+ExplainArgument = Annotated[str, _one_of(EXPLAINED)]
+RemoveArgument = Annotated[str, _one_of(REMOVABLE)]
 NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="One of them; RESOURCE/NAME works too.")]
 
 

@@ -8,11 +8,29 @@ from rich.console import RenderableType
 from topolog.events.errors import NotFound
 from topolog.projections.cli import columns, moments
 from topolog.projections.cli.client import PAGE_ROWS, Answer, Api, Param
-from topolog.projections.cli.options import Extent, Moment, NameArgument, ResourceArgument, Shape, Target
+from topolog.projections.cli.options import (
+    ExplainArgument,
+    Extent,
+    HistoryArgument,
+    Moment,
+    NameArgument,
+    ResourceArgument,
+    Shape,
+    Target,
+)
 from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.pages import describe_page, explain_page
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import CLUSTER, DECISIONS, Resource, find_item, find_named, nearest
+from topolog.projections.cli.resources import (
+    CLUSTER,
+    DECISIONS,
+    EXPLAINED,
+    WITH_HISTORY,
+    Resource,
+    find_item,
+    find_named,
+    nearest,
+)
 from topolog.projections.cli.terminal import Screen
 
 RECENT = 5
@@ -59,7 +77,7 @@ def describe(
 
 
 def history(
-    resource: ResourceArgument,
+    resource: HistoryArgument,
     name: NameArgument = None,
     *,
     target: Target,
@@ -68,7 +86,7 @@ def history(
     extent: Extent,
 ) -> None:
     """List every decision that changed one thing, and what it changed."""
-    kind, name = find_named(resource, name)
+    kind, name = find_named(resource, name, among=WITH_HISTORY)
     params = _params(moment)
     with Api(target.api, target.cluster) as api:
         try:
@@ -79,10 +97,10 @@ def history(
 
 
 def explain(
-    resource: ResourceArgument, name: NameArgument = None, *, target: Target, shape: Shape, moment: Moment
+    resource: ExplainArgument, name: NameArgument = None, *, target: Target, shape: Shape, moment: Moment
 ) -> None:
     """Say why one thing is as it is, and what it waits for."""
-    kind, name = find_named(resource, name)
+    kind, name = find_named(resource, name, among=EXPLAINED)
     params = _params(moment)
     with Api(target.api, target.cluster) as api:
         answer = _get_one(api, kind, name, params, "explain")

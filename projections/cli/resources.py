@@ -52,6 +52,8 @@ DECISIONS = Resource("decision", "decisions", "de", "position")
 REQUESTS = Resource("request", "requests", "re", "id")
 RESOURCES = (CLUSTER, NODES, LEASES, TYPES, DECISIONS, REQUESTS)
 REMOVABLE = (TYPES, NODES)
+WITH_HISTORY = (CLUSTER, NODES, TYPES, REQUESTS)
+EXPLAINED = (CLUSTER, NODES, LEASES, TYPES, REQUESTS)
 
 
 def find(text: str, among: Iterable[Resource] = RESOURCES) -> Resource:

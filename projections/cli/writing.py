@@ -10,7 +10,7 @@ from topolog.projections.cli import columns, moments
 from topolog.projections.cli.client import Answer, Api, Param
 from topolog.projections.cli.conflict import advice, sides_table
 from topolog.projections.cli.definition_file import read_definition
-from topolog.projections.cli.options import NameArgument, Patience, ResourceArgument, Shape, Target, Wait
+from topolog.projections.cli.options import NameArgument, Patience, RemoveArgument, Shape, Target, Wait
 from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.problems import Json, how_to_ask_again
 from topolog.projections.cli.resources import REMOVABLE, TYPES, check_request_id, find_named
@@ -38,7 +38,7 @@ def propose(
 
 
 def remove(
-    resource: ResourceArgument,
+    resource: RemoveArgument,
     name: NameArgument = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     *,

@@ -157,12 +157,29 @@ def test_a_mistyped_command_gets_a_proposal(cli: Cli) -> None:
         ("get nods", "Did you mean nodes?"),
         ("get typ Customer", "Did you mean type?"),
         ("remove lease n1", "types (ty)"),
+        ("explain decision 47", "There are: cluster (cl), nodes (no), leases (le), types (ty), requests (re)."),
+        ("history lease n1", "There are: cluster (cl), nodes (no), types (ty), requests (re)."),
+        ("history decision/47", "There are: cluster (cl), nodes (no), types (ty), requests (re)."),
     ],
 )
 def test_an_unknown_resource_gets_a_proposal(command: str, guess: str, cli: Cli) -> None:
     ended = cli(*command.split())
     assert ended.code == 2
     assert guess in ended.err
+
+
+@pytest.mark.parametrize(
+    ("command", "without"),
+    [
+        ("history", ("leases", "decisions")),
+        ("explain", ("decisions",)),
+        ("remove", ("cluster (", "leases", "requests")),
+    ],
+)
+def test_help_lists_only_the_resources_that_the_command_takes(command: str, without: tuple[str, ...], cli: Cli) -> None:
+    out = cli(command, "--help").out
+    assert "(no)" in out
+    assert not [resource for resource in without if f"{resource} (" in out or resource in out.partition("One of:")[2]]
 
 
 @pytest.mark.parametrize("command", ["get", "describe", "history", "explain"])
