@@ -1,7 +1,7 @@
-"""Why something is as it is, in plain words: one sentence, the facts, the chain of causes, who is waited for.
+"""Why something is as it is, in plain words: one sentence, the facts, the chain of causes, who was asked.
 
 The chain comes from stamps: each decision names what it answers (`cause`), who asked (`actor`) and why (`reason`). Who
-is waited for is in `patience.py`.
+was asked is in `patience.py`.
 """
 
 from collections import deque
@@ -45,7 +45,7 @@ def explain_cluster(reading: Reading, age_ms: int) -> Explanation:
 
 
 def explain_type(reading: Reading, name: str) -> Explanation:
-    """What is accepted and why it could be, what is pending and whom it waits for, what was refused."""
+    """What is accepted and why it could be, what is pending and who was asked about it, what was refused."""
     row = queries.type_now(reading, name)
     if row is None:
         return _removed_type(reading, name)

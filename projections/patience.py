@@ -1,10 +1,12 @@
 """Who is waited for, and for how long at most: what `explain` says of things that are not settled.
 
 Who is asked comes from the rules the coordinator decides by (`streams/rules/verdict.py`). Acknowledgements are not in
-the log, so all who were asked are named, whether they have answered or not. How long at most is counted by the time of
-the log from the decision that began the wait; a new coordinator begins it again.
+the log, so all who were asked are named, whether they have answered or not. How long at most is counted from the time
+the log took the decision that began the wait to this process's time of day, of a past position to its own time; a new
+coordinator begins it again.
 """
 
+import time
 from collections.abc import Mapping
 
 import msgspec
@@ -28,6 +30,11 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 NOTHING = Wait()
+
+
+def wall_ms() -> int:
+    """The time of day of the process that answers; decisions carry that of the broker, which may be a little off."""
+    return time.time_ns() // 1_000_000
 
 
 class _Span(msgspec.Struct, frozen=True):
@@ -103,5 +110,6 @@ def _lease_span(reading: Reading, row: NodeRow) -> _Span:
 
 def _span(reading: Reading, since: Position, after_ms: int) -> _Span:
     begun = max(since, queries.cluster_row(reading).led_since)
-    now_ms, begun_ms = (reading.surely_decision(each).logged_at_ms for each in (reading.position, begun))
+    newest_ms, begun_ms = (reading.surely_decision(each).logged_at_ms for each in (reading.position, begun))
+    now_ms = max(newest_ms, wall_ms()) if reading.is_current else newest_ms
     return _Span(begun, after_ms, max(0, after_ms - (now_ms - begun_ms)))

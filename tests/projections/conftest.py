@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.projections.chronicle import Chronicle
 
+from topolog.projections import patience
 from topolog.projections.projector import Projector
 
 MakeProjector = Callable[[], Projector]
@@ -18,8 +19,12 @@ def chronicle() -> Chronicle:
 
 
 @pytest.fixture
-def make_projector(chronicle: Chronicle, tmp_path: Path) -> Iterator[MakeProjector]:
-    """A projector of the chronicle in this test's folder, as after a restart; the one before is closed."""
+def make_projector(chronicle: Chronicle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeProjector]:
+    """A projector of the chronicle in this test's folder, as after a restart; the one before is closed.
+
+    The time of day is the chronicle's.
+    """
+    monkeypatch.setattr(patience, "wall_ms", lambda: chronicle.now_ms)
     made: list[Projector] = []
 
     def make() -> Projector:

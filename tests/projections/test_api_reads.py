@@ -207,6 +207,21 @@ def test_explain_a_pending_type(client: Client) -> None:
     assert [(cause["event"], cause["actor"]) for cause in item["causes"]] == [("MetadataUpdateProposed", "ann")]
 
 
+def test_a_wait_goes_on_while_nothing_is_decided(client: Client, chronicle: Chronicle) -> None:
+    """The time that is left runs by the time of day; as of a past position it is what was left then."""
+    then = get(client, "/types/Order/explain")
+    left_ms = then["item"]["waiting_for"][0]["at_most_ms"]
+    chronicle.now_ms += 3_400
+    item = get(client, "/types/Order/explain")["item"]
+    assert item["waiting_for"][0]["at_most_ms"] == left_ms - 3_400
+    assert f"of which {left_ms - 3_400} ms are left" in item["facts"]["waits at most"]
+    since = item["waiting_for"][0]["since"]
+    past = get(client, "/types/Order/explain", as_of=since)["item"]
+    assert past["facts"]["waits at most"] == f"25000 ms after position {since}, of which 25000 ms are left"
+    chronicle.now_ms += 60_000
+    assert get(client, "/types/Order/explain")["item"]["waiting_for"][0]["at_most_ms"] == 0
+
+
 def test_a_new_coordinator_begins_the_wait_again(client: Client, chronicle: Chronicle, projector: Projector) -> None:
     """V3: a coordinator knows only of the time that it has waited itself."""
     chronicle.now_ms += 10_000
@@ -214,7 +229,7 @@ def test_a_new_coordinator_begins_the_wait_again(client: Client, chronicle: Chro
     led_since = chronicle.position
     projector.step()
     facts = get(client, "/types/Order/explain")["item"]["facts"]
-    assert facts["waits at most"] == f"25000 ms after position {led_since}, of which 25000 ms are left"
+    assert facts["waits at most"] == f"25000 ms after position {led_since}, of which {25_000 - chronicle.pace_ms} ms are left"
 
 
 def test_explain_a_node_that_is_being_removed(client: Client, chronicle: Chronicle, projector: Projector) -> None:
