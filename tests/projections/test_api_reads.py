@@ -229,7 +229,10 @@ def test_a_new_coordinator_begins_the_wait_again(client: Client, chronicle: Chro
     led_since = chronicle.position
     projector.step()
     facts = get(client, "/types/Order/explain")["item"]["facts"]
-    assert facts["waits at most"] == f"25000 ms after position {led_since}, of which {25_000 - chronicle.pace_ms} ms are left"
+    assert (
+        facts["waits at most"]
+        == f"25000 ms after position {led_since}, of which {25_000 - chronicle.pace_ms} ms are left"
+    )
 
 
 def test_explain_a_node_that_is_being_removed(client: Client, chronicle: Chronicle, projector: Projector) -> None:
