@@ -25,7 +25,7 @@ class Column:
     brief: Callable[[object], object] = lambda value: value
 
 
-def _to_the_second(time: object) -> object:
+def to_the_second(time: object) -> object:
     return re.sub(r"(\d)T(\d{2}:\d{2}:\d{2})(\.\d+)?", r"\1 \2", str(time or ""))
 
 
@@ -82,7 +82,7 @@ def _change(field: str, before: object, after: object) -> list[str]:
     return [f"{field} {plain(before)} → {plain(after)}"]
 
 
-_TIME = Column("TIME", lambda item: item.get("time"), brief=_to_the_second)
+_TIME = Column("TIME", lambda item: item.get("time"), brief=to_the_second)
 
 BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
     resources.CLUSTER: (

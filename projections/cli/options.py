@@ -91,6 +91,10 @@ class Moment:
         typer.Option("--at-least", metavar="TOKEN", help="Wait until the answer holds the write that gave TOKEN."),
     ] = None
 
+    @property
+    def is_past(self) -> bool:
+        return self.as_of is not None
+
 
 @dataclass(frozen=True)
 class Extent:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from topolog.projections.cli.client import Answer
-from topolog.projections.cli.columns import Column
+from topolog.projections.cli.columns import Column, to_the_second
 from topolog.projections.cli.moments import age
 from topolog.projections.cli.options import Format, Shape
 from topolog.projections.cli.problems import Json
@@ -33,8 +33,11 @@ class View:
     page: Callable[[Answer, bool], RenderableType] | None = None
 
 
-def print_answer(screen: Screen, shape: Shape, answer: Answer, view: View) -> None:
-    """The answer on stdout; on stderr the position it reflects and what else its reader should know."""
+def print_answer(screen: Screen, shape: Shape, answer: Answer, view: View, *, is_past: bool = False) -> None:
+    """The answer on stdout; on stderr the position it reflects and what else its reader should know.
+
+    Of an answer about the past the age of what the reader knows says nothing: the position's time does.
+    """
     match shape.output:
         case Format.TABLE | Format.WIDE:
             _print_page(screen, answer, view, wide=shape.output is Format.WIDE)
@@ -48,7 +51,7 @@ def print_answer(screen: Screen, shape: Shape, answer: Answer, view: View) -> No
             screen.data("".join(f"{view.name_of(item)}\n" for item in answer.items))
         case Format.CSV:
             screen.data(_csv(answer.items, view.columns))
-    _print_footer(screen, answer)
+    _print_footer(screen, answer, is_past=is_past)
 
 
 FOLDED_WIDTH = 12
@@ -126,11 +129,13 @@ def _csv(items: Sequence[Json], columns: Sequence[Column]) -> str:
     return written.getvalue()
 
 
-def _print_footer(screen: Screen, answer: Answer) -> None:
+def _print_footer(screen: Screen, answer: Answer, *, is_past: bool) -> None:
     as_of = answer.as_of
     if answer.next:
         screen.note(f"The first {len(answer.items)}; there are more: --limit N or --all.", style="")
     if "position" in as_of:
-        screen.note(f"as of position {as_of['position']}, {age(int(as_of.get('age_ms') or 0))} old")
+        known_ms = int(as_of.get("age_ms") or 0)
+        when = f"{to_the_second(as_of.get('time'))} (the past)".lstrip() if is_past else f"{age(known_ms)} old"
+        screen.note(f"as of position {as_of['position']}, {when}")
     if as_of.get("stopped"):
         screen.note(f"Warning: the reader behind this answer has stopped: {as_of['stopped']}", style="yellow")

@@ -13,22 +13,22 @@ from topolog.projections.cli.problems import Json
 from topolog.projections.cli.terminal import cell, clean
 
 
-def describe_page(item: Json, recent: Sequence[Json], *, wide: bool) -> RenderableType:
-    """Every field of the item, then its newest decisions if it has a history."""
+def describe_page(item: Json, recent: Sequence[Json], more: str, *, wide: bool) -> RenderableType:
+    """Every field of the item, then its newest decisions if it has a history; `more` says where the others are."""
     parts: list[RenderableType] = [_properties(item)]
     if recent:
-        parts += [_heading("Last decisions"), Rows(recent, HISTORY, wide=wide)]
+        parts += [_heading(f"Last decisions ({more})" if more else "Last decisions"), Rows(recent, HISTORY, wide=wide)]
     return Group(*parts)
 
 
 def explain_page(answer: Answer, wide: bool) -> RenderableType:
-    """The sentence, what it rests on, who is awaited, and the chain of decisions that led here."""
+    """The sentence, what it rests on, who was asked, and the chain of decisions that led here."""
     item = answer.item
     parts: list[RenderableType] = [Text(clean(str(item.get("sentence") or "")), style="bold")]
     if item.get("facts"):
         parts += [_heading("Facts"), _properties(item["facts"])]
     if item.get("waiting_for"):
-        parts += [_heading("Waiting for"), Rows(item["waiting_for"], WAITING, wide=wide)]
+        parts += [_heading("Asked or waited for"), Rows(item["waiting_for"], WAITING, wide=wide)]
     if item.get("causes"):
         parts += [_heading("Because of"), Rows(item["causes"], CAUSES, wide=wide)]
     return Group(*parts)

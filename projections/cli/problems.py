@@ -1,5 +1,6 @@
 """From an HTTP error answer (problem+json, RFC 9457) to the one error tree of topolog."""
 
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -21,6 +22,9 @@ from topolog.events.errors import (
 
 Json = dict[str, Any]
 
+_OPTIONS = {"at_least": "--at-least", "as_of": "--as-of"}
+"""The API's parameters that are options here."""
+
 
 class NotAllowed(Permanent):
     """The API wants credentials, or these may not do this."""
@@ -31,10 +35,11 @@ class NotAllowed(Permanent):
 def problem_error(status: int, body: Json) -> TopologError:
     """The error that a problem document of this HTTP status stands for.
 
-    The text is the server's `detail`, the hint its `hint`; rejected parameters are named one by one.
+    The text is the server's `detail`, the hint its `hint`, in which parameters are called as
+    the options of the command line; rejected ones are named one by one.
     """
     message = str(body.get("detail") or body.get("title") or f"The API answered {status}.")
-    hint = str(body.get("hint") or "")
+    hint = _in_options(str(body.get("hint") or ""))
     match status:
         case HTTPStatus.BAD_REQUEST | HTTPStatus.UNPROCESSABLE_ENTITY:
             return BadInput(" ".join([message, *_reasons(body)]), hint=hint)
@@ -65,9 +70,16 @@ def is_problem(body: object) -> bool:
     return isinstance(body, Mapping) and ("detail" in body or "title" in body)
 
 
+def _in_options(hint: str) -> str:
+    """The hint for who types options; names of things that are proposed stay as they are."""
+    if hint.startswith("Did you mean"):
+        return hint
+    return re.sub(rf"\b({'|'.join(_OPTIONS)})\b", lambda found: _OPTIONS[found[0]], hint)
+
+
 def _reasons(body: Json) -> list[str]:
     return [
-        f"{rejected.get('name', '?')}: {rejected.get('reason', 'not valid')}."
+        f"{_OPTIONS.get(str(rejected.get('name')), rejected.get('name', '?'))}: {rejected.get('reason', 'not valid')}."
         for rejected in body.get("invalid_params") or []
         if isinstance(rejected, Mapping)
     ]

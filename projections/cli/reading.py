@@ -57,7 +57,7 @@ def get(
             answer = api.get_rows(kind.path(), params, _at_most(extent))
         else:
             answer = _get_one(api, kind, name or "", params)
-    print_answer(Screen(no_color=shape.no_color), shape, answer, view)
+    print_answer(Screen(no_color=shape.no_color), shape, answer, view, is_past=moment.is_past)
 
 
 def describe(
@@ -68,12 +68,19 @@ def describe(
     params = _params(moment)
     with Api(target.api, target.cluster) as api:
         answer = _get_one(api, kind, name, params)
-        recent = _recent(api, kind, name, answer) if shape.output.is_for_people else []
+        recent, are_all = _recent(api, kind, name, answer) if shape.output.is_for_people else ([], True)
+    more = "" if are_all else f"the last {len(recent)}; `topolog history {kind.singular} {name}` shows all"
 
     def page(answer: Answer, wide: bool) -> RenderableType:
-        return describe_page(answer.item, recent, wide=wide)
+        return describe_page(answer.item, recent, more, wide=wide)
 
-    print_answer(Screen(no_color=shape.no_color), shape, answer, View(columns.BY_RESOURCE[kind], kind.label, page))
+    print_answer(
+        Screen(no_color=shape.no_color),
+        shape,
+        answer,
+        View(columns.BY_RESOURCE[kind], kind.label, page),
+        is_past=moment.is_past,
+    )
 
 
 def history(
@@ -93,7 +100,9 @@ def history(
             answer = api.get_rows((*kind.path(name), "history"), params, _at_most(extent))
         except NotFound as error:
             raise _with_guess(error, api, kind, name, params) from error
-    print_answer(Screen(no_color=shape.no_color), shape, answer, View(columns.HISTORY, DECISIONS.label))
+    print_answer(
+        Screen(no_color=shape.no_color), shape, answer, View(columns.HISTORY, DECISIONS.label), is_past=moment.is_past
+    )
 
 
 def explain(
@@ -106,7 +115,7 @@ def explain(
         answer = _get_one(api, kind, name, params, "explain")
         label = f"{kind.singular}/{name or api.cluster}"
     view = View(columns.EXPLANATION, lambda _: label, explain_page)
-    print_answer(Screen(no_color=shape.no_color), shape, answer, view)
+    print_answer(Screen(no_color=shape.no_color), shape, answer, view, is_past=moment.is_past)
 
 
 def _params(moment: Moment) -> dict[str, Param]:
@@ -139,9 +148,10 @@ def _with_guess(error: NotFound, api: Api, kind: Resource, name: str, params: di
     return NotFound(error.message, hint=guess or f"`topolog get {kind.plural}` lists them.")
 
 
-def _recent(api: Api, kind: Resource, name: str, answer: Answer) -> list[Json]:
-    """The last decisions about the item, as of the very position at which it was read."""
+def _recent(api: Api, kind: Resource, name: str, answer: Answer) -> tuple[list[Json], bool]:
+    """The last decisions about the item, as of the very position at which it was read, and whether they are all."""
     if not kind.has_past:
-        return []
+        return [], True
     same_position = {"as_of": int(answer.as_of["position"])} if "position" in answer.as_of else {}
-    return api.get((*kind.path(name), "history"), {**same_position, "limit": RECENT}).items
+    found = api.get((*kind.path(name), "history"), {**same_position, "limit": RECENT})
+    return found.items, not found.next

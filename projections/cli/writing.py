@@ -13,7 +13,7 @@ from topolog.projections.cli.definition_file import read_definition
 from topolog.projections.cli.options import NameArgument, Patience, RemoveArgument, Shape, Target, Wait
 from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.problems import Json, how_to_ask_again
-from topolog.projections.cli.resources import REMOVABLE, TYPES, check_request_id, find_named
+from topolog.projections.cli.resources import NODES, REMOVABLE, TYPES, check_request_id, find_named
 from topolog.projections.cli.terminal import Screen
 
 
@@ -86,7 +86,20 @@ def _follow(api: Api, request: Json, patience: Patience, timeout_s: float, shape
     print_answer(screen, shape, answer, View(columns.OUTCOME, _label))
     if shape.output.is_for_people and answer.item.get("token"):
         screen.note(f"A read with --at-least {answer.item['token']} holds this.")
+    _note_stopping(screen, answer.item, patience)
     _check(answer.item, patience)
+
+
+def _note_stopping(screen: Screen, outcome: Json, patience: Patience) -> None:
+    """Say of a node that is to be removed that it is not out yet, unless that was waited for."""
+    kind, _, name = str(outcome.get("subject") or "").partition(" ")
+    is_stopping = (
+        kind == NODES.singular and outcome.get("status") in ("GRANTED", "UNCHANGED") and not outcome.get("accepted")
+    )
+    if is_stopping and patience.wait is not Wait.ACCEPTED:
+        screen.note(
+            f"{name} is asked to stop; it is out when its lease is over at the latest (--wait accepted waits for that)"
+        )
 
 
 def _check(outcome: Json, patience: Patience) -> None:
@@ -104,7 +117,7 @@ def _check(outcome: Json, patience: Patience) -> None:
         raise OutcomeUnknown(
             f"Request {request_id} is granted, but not every member accepted {subject} within {patience.timeout}.",
             request_id=request_id,
-            hint=f"`topolog explain {subject}` says who is awaited.",
+            hint=f"`topolog explain {subject}` says who was asked.",
         )
 
 

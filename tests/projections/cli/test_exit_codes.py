@@ -212,7 +212,37 @@ def test_a_version_that_was_not_accepted_in_time_ends_with_7_only_for_who_waited
     assert cli(*propose).code == 0
     ended = cli(*propose, "--wait", "accepted")
     assert ended.code == 7
-    assert "topolog explain type Customer" in ended.err
+    assert "`topolog explain type Customer` says who was asked." in ended.err
+
+
+def test_a_node_whose_removal_is_granted_is_said_to_be_still_there(cli: Cli, api: FakeApi) -> None:
+    """Unless its being out was waited for: that ends with 7 and says so itself."""
+    item = {**ANSWERS["pending"]["item"], "subject": "node n4"}
+    api.reply("/v1/clusters/demo/requests", 200, {**ANSWERS["pending"], "item": item})
+    note = "n4 is asked to stop; it is out when its lease is over at the latest (--wait accepted waits for that)\n"
+    remove = ("remove", "node", "n4", "--yes")
+    for output in ("table", "json"):
+        ended = cli(*remove, "-o", output)
+        assert ended.code == 0
+        assert note.strip() in ended.err
+    waited = cli(*remove, "--wait", "accepted")
+    assert waited.code == 7
+    assert "is asked to stop" not in waited.err
+    api.decide("granted")
+    assert "is asked to stop" not in cli("remove", "type", "Customer", "--yes").err
+
+
+@pytest.mark.parametrize(
+    ("hint", "shown"),
+    [
+        ("To wait for it, ask with at_least instead of as_of.", "ask with --at-least instead of --as-of."),
+        ("Did you mean as_of?", "Did you mean as_of?"),
+    ],
+)
+def test_a_hint_names_the_options_of_the_command_line(hint: str, shown: str, cli: Cli, api: FakeApi) -> None:
+    """The API's names of parameters are of no use here; a type's name is left as it is."""
+    api.reply(NODES, 404, {"detail": "Not here.", "hint": hint})
+    assert shown in cli("get", "nodes", "--as-of", "999").err
 
 
 def test_who_does_not_wait_is_not_told_that_time_ran_out(cli: Cli, api: FakeApi, customer: Path) -> None:

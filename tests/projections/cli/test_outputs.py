@@ -95,6 +95,23 @@ def test_every_answer_names_its_position_on_stderr(output: str, cli: Cli) -> Non
     assert "as of position 412, 350 ms old" in cli("get", "types", "-o", output).err
 
 
+@pytest.mark.parametrize(
+    "command", ["get types", "get type Customer", "describe node n1", "history type Customer", "explain node n1"]
+)
+def test_an_answer_about_the_past_names_its_time_and_no_age(command: str, cli: Cli) -> None:
+    err = cli(*command.split(), "--as-of", "412").err
+    assert "as of position 412, 2026-11-21 02:00:00Z (the past)\n" in err
+    assert " old" not in err
+
+
+def test_describe_says_when_there_are_more_decisions_than_it_shows(cli: Cli, api: FakeApi) -> None:
+    path = "/v1/clusters/demo/types/Customer/history"
+    assert "shows all" not in cli("describe", "type", "Customer").out
+    api.reply(path, 200, {**ANSWERS[path], "items": ANSWERS[path]["items"][:1] * 5, "next": "more"})
+    out = cli("describe", "type", "Customer").out
+    assert "Last decisions (the last 5; `topolog history type Customer` shows all)\n" in out
+
+
 def test_names_can_be_given_to_get_again(cli: Cli) -> None:
     """What `-o name` prints is what `get` takes."""
     for resource in ("types", "nodes", "leases", "decisions", "requests"):
