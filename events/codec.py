@@ -19,6 +19,7 @@ from topolog.events.errors import BadInput, Undecodable
 
 MARKER = b"\xc3\x01"
 _PREFIX_BYTES = 10
+_REASON_CHARS_MAX = 200  # some errors repeat all the bytes that they complain about
 
 Decision = terms.TermEvent | requests.RequestEvent | membership.MembershipEvent | metadata.MetadataEvent
 Record = Decision | requests.AnyRequest | membership.Heartbeat
@@ -71,7 +72,10 @@ class Codec:
             found = fastavro.schemaless_reader(body, writer.parsed, self._newest[writer.type].parsed)
             record: Record = msgspec.convert(found, writer.type)
         except Exception as error:  # fastavro raises almost anything on damaged bytes
-            raise Undecodable(f"A {writer.type.__name__} ({describe_prefix(data)}) is damaged: {error!r}.") from error
+            raise Undecodable(
+                f"A {writer.type.__name__} ({describe_prefix(data)}) is damaged: "
+                f"{type(error).__name__}: {str(error)[:_REASON_CHARS_MAX]}."
+            ) from error
         if body.tell() != len(data):
             raise Undecodable(f"A {writer.type.__name__} ({describe_prefix(data)}) has bytes after its end.")
         return record

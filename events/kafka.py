@@ -199,7 +199,9 @@ class KafkaReader:
                 f"{message.topic()} no longer holds the offset this reader stands at: {error.str()}.",
                 hint="The topic was truncated or made again; this reader must not go on.",
             )
-        self._consumer.seek(TopicPartition(_text(message.topic()), _number(message.partition()), OFFSET_BEGINNING))
+        oldest = TopicPartition(_text(message.topic()), _number(message.partition()), OFFSET_BEGINNING)
+        self._consumer.incremental_unassign([oldest])  # a partition in this state cannot be sought
+        self._consumer.incremental_assign([oldest])
 
 
 class KafkaWriter:
@@ -303,11 +305,22 @@ class KafkaAdmin:
                 f"Cluster {cluster!r} has no topic {missing[0]} on {self._address}.",
                 hint="Make its topics with `topolog cluster init`.",
             )
+        for plan in plans:
+            self._check_partitions(topic_name(cluster, plan.topic), plan.partitions)
         self._wait(
             lambda known: all(name in known and _has_leaders(known[name]) for name in names),
             timeout_s,
             f"The topics of cluster {cluster!r}",
         )
+
+    def _check_partitions(self, name: str, planned: int) -> None:
+        """A topic that somebody made with another number of partitions would be read in part, or never to its end."""
+        found = len(self._metadata()[name].partitions)
+        if found != planned:
+            raise BadInput(
+                f"Topic {name} has {found} partitions, topolog needs {planned}.",
+                hint="Delete it and make it again with `topolog cluster init`.",
+            )
 
     def _wait(self, is_met: Callable[[Mapping[str, TopicMetadata]], bool], timeout_s: float, what: str) -> None:
         deadline = time.monotonic() + timeout_s

@@ -58,11 +58,11 @@ _LOGGER = logging.getLogger(__name__)
 class Freshness:
     """When a reader last knew that it had read to the end; all times are one monotonic clock's, in seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, fence_ms: int = 0) -> None:
         self._last_record_s: float | None = None
         self._knew_end_s: float | None = None
         self._is_at_end = False
-        self.fence_ms = 0
+        self.fence_ms = fence_ms
 
     def note(self, now_s: float, *, counted: bool, at_end: bool) -> None:
         """What one look at the log has shown. `counted`: a record that counts, as only a leader of now can write."""
@@ -221,6 +221,8 @@ class Projector:
             self._store.close()
             _set_aside(self._store.path, damage)
             self._damage = None
+            self._freshness = Freshness(self._freshness.fence_ms)  # what the store before knew, this one does not
+            self._is_first_end = True
             self._open()
 
     def _resume(self) -> None:

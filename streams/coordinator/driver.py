@@ -19,7 +19,7 @@ from topolog.events.ids import Offset, Position
 from topolog.events.log import Entry, LogReader, LogWriter, Partition
 from topolog.events.stamp import HEADER_NAME
 from topolog.events.terms import LogStarted, TermEnded, cluster
-from topolog.events.topics import Topic
+from topolog.events.topics import RECORD_BYTES_MAX, Topic
 from topolog.streams.clock import Clock
 from topolog.streams.coordinator.core import Core, Dead, Role
 from topolog.streams.coordinator.timers import Timers
@@ -31,10 +31,14 @@ _DECISIONS: Partition = (Topic.DECISIONS, 0)
 UNREAD_MAX = 4096
 """Own records that may be unread before requests wait: deciding further ahead of the broker gains nothing (K6)."""
 
+ANSWER_MS_MAX = 50
+"""How long one step decides requests: a batch of big ones must not silence the leader."""
+
 PROMPT_UNREAD_MAX = 2
 """With at most so many own records unread the loop waits a millisecond for the send: lower latency, same load."""
 
 
+_STUB_BYTES = 10_000
 _RETIRE_MS = 5_000
 _PROBES_MISSED_MAX = 3
 _READ_BACKS_KEPT = 100
@@ -99,7 +103,7 @@ class Driver:
 
     def step(self, timeout_s: float) -> None:
         """Read what is there, waiting up to `timeout_s` for the first record; decide; append."""
-        entries = self._reader.poll(timeout_s)
+        entries = self._reader.poll(0 if self._parked else timeout_s)
         now_ns = self._clock.monotonic_ns()
         self.core.at_ms = self._clock.wall_ms()
         self._read_decisions([entry for entry in entries if entry.topic is Topic.DECISIONS], now_ns)
@@ -117,7 +121,7 @@ class Driver:
         self._timers = Timers()
         self._next = Offset(0)
         self._read_back: deque[tuple[int, Position]] = deque()
-        self._parked: list[Entry] = []
+        self._parked: deque[Entry] = deque()
         self._founding = False
         self._next_beat_ns = 0
         self._restart_silence(self._clock.monotonic_ns())
@@ -204,10 +208,14 @@ class Driver:
             self._next_beat_ns = now_ns + self._lease_terms().fence_ms * _NS_PER_MS // 4
 
     def _answer(self, requests: list[Entry]) -> None:
-        """Decide requests in order; while too much of our own is unread they wait, heartbeats do not (K7)."""
+        """Decide requests in order; heartbeats and the leader's beat never wait for more than a few of them (K7).
+
+        Those that are left over, because the time is up or too much of our own is unread, come first next time.
+        """
         self._parked.extend(requests)
-        while self._parked and self.core.unread < UNREAD_MAX:
-            self.core.ask(self._parked.pop(0))
+        until_ns = self._clock.monotonic_ns() + ANSWER_MS_MAX * _NS_PER_MS
+        while self._parked and self.core.unread < UNREAD_MAX and self._clock.monotonic_ns() <= until_ns:
+            self.core.ask(self._parked.popleft())
 
     def _pass_time(self, now_ns: int) -> None:
         hearing = self._is_hearing(now_ns)
@@ -267,14 +275,29 @@ class Driver:
         for each in dead:
             self.dead_count += 1
             _LOGGER.warning("%s@%d is dead: %s", each.entry.topic.short_name, each.entry.offset, each.reason)
-            entry = each.entry
-            self._writer.append(Topic.DEAD, entry.key or "", entry.value, (*entry.headers, *_error_headers(each)))
+            letter = _letter(each)
+            self._writer.append(Topic.DEAD, letter.key or "", letter.value, letter.headers, self._on_buried)
+
+    def _on_buried(self, error: str | None) -> None:
+        if error is not None:
+            _LOGGER.error("a dead letter was lost: %s", error)
 
     def _lease_terms(self) -> LeaseTerms:
         if self.core.confirmed.log_id is None:
             return self._terms
         row = cluster(self.core.state)
         return LeaseTerms(row.fence_ms, row.margin_ms, row.heartbeat_ms)
+
+
+def _letter(dead: Dead) -> Entry:
+    """The dead record with the reasons; one that is too big to be appended keeps its beginning and its size."""
+    entry = dead.entry
+    whole = msgspec.structs.replace(entry, headers=(*entry.headers, *_error_headers(dead)))
+    size = len(entry.value) + sum(len(name) + len(content) for name, content in whole.headers)
+    if size <= RECORD_BYTES_MAX:
+        return whole
+    cut = ("__dlq.errors.truncated.from.bytes", str(size).encode())
+    return msgspec.structs.replace(entry, value=entry.value[:_STUB_BYTES], headers=(*_error_headers(dead), cut))
 
 
 def _error_headers(dead: Dead) -> tuple[tuple[str, bytes], ...]:

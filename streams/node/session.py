@@ -14,9 +14,9 @@ from contextlib import AbstractContextManager, nullcontext
 
 import msgspec
 
-from topolog.events.asking import OpenRequests, encode_request, refusal_of
+from topolog.events.asking import OpenRequests, digest_of, encode_request, refusal_of
 from topolog.events.codec import CODEC
-from topolog.events.errors import BadInput, HookFailed, LeftCluster, TopologError
+from topolog.events.errors import BadInput, HookFailed, LeftCluster, TopologError, Unreachable
 from topolog.events.fold import Folded, Ignored
 from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.log import LogReader, LogWriter
@@ -105,14 +105,21 @@ class Session:
                 with folding:
                     found = self.core.read(entry)
                 self._apply(found)
-            self._advance()
-            if self.core.wants_acknowledgement:
-                self.beat()
-            self._writer.serve()
+            self._speak()
         except TopologError as error:
             self.fail(error)
             raise
         return bool(entries)
+
+    def _speak(self) -> None:
+        """Say what is to be said by now; what the producer does not take is said at a later step."""
+        try:
+            self._advance()
+            if self.core.wants_acknowledgement:
+                self.beat()
+            self._writer.serve()
+        except Unreachable as error:
+            _LOGGER.warning("%s goes on trying: %s", self.core.node, error)
 
     def beat_if_due(self) -> None:
         """The regular heartbeat."""
@@ -204,12 +211,13 @@ class Session:
     def _note_outcome(self, ref: RequestRef | None) -> None:
         """Keep the outcome of an own request: the log's rows keep only the last few, however many were under way."""
         request = RequestId(ref.requester, ref.sequence) if ref else None
-        if request is None or self._unanswered.pop(request, None) is None:
+        value = self._unanswered.pop(request, None) if request else None
+        if ref is None or request is None or value is None:
             return
         self._close(request)
         row = outcome_of(self.core.state, request)
         if row is not None:
-            self._outcomes[request] = row
+            self._outcomes[request] = row if ref.digest == digest_of(value) else _of_another(row)
         if len(self._outcomes) > OWN_OUTCOMES_KEPT:
             del self._outcomes[next(iter(self._outcomes))]
 
@@ -239,7 +247,7 @@ class Session:
     def _ask_to_join(self) -> None:
         incarnation = Incarnation(self._chance())
         self.core.incarnate(incarnation)
-        self._join = self.next_id()
+        self._join = RequestId(f"{self.core.node[-150:]}-{incarnation:016x}.join", 1)  # however many others are open
         row = self.core.state.get(NodeRow, self.core.node)
         replaces = row.incarnation if row and row.is_member and self._joiner.folder else None
         joiner = msgspec.structs.replace(self._joiner, incarnation=incarnation, replaces=replaces)
@@ -250,3 +258,9 @@ class Session:
         outcome = self.outcome(self._join) if self._join else None
         if outcome is not None and outcome.status is Status.REFUSED:
             raise refusal_of(outcome)
+
+
+def _of_another(row: OutcomeRow) -> OutcomeRow:
+    """Somebody else has used the id of our request: the outcome is that of theirs, ours was never decided."""
+    message = f"The id {row.requester}/{row.sequence} was used for another request; this one was not decided."
+    return msgspec.structs.replace(row, status=Status.REFUSED, code="REQUEST_ID_REUSED", rule="K7", message=message)

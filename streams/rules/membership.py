@@ -234,9 +234,9 @@ def _admit(state: State, waiting: WaitingJoinRow) -> list[Decision]:
 
 
 def _is_alive(state: State, node: NodeRow, waiting: WaitingJoinRow, hearing: Hearing) -> bool:
-    """Renewed since the join began to wait, by a heartbeat that the broker took after the join request."""
+    """Renewed since the join began to wait, by a process that has applied the very decision to wait."""
     heard = hearing.get(node.node)
-    if heard is None or heard.incarnation != node.incarnation or heard.appended_at_ms <= waiting.requested_at_ms:
+    if heard is None or heard.incarnation != node.incarnation or heard.applied < waiting.position:
         return False
     return lease_of(state, node).renewed_at > waiting.position
 

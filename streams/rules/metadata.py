@@ -24,6 +24,9 @@ from topolog.events.terms import cluster
 from topolog.streams.rules.deadlines import Deadline
 from topolog.streams.rules.verdict import Reports, verdict
 
+ACCEPTED_MAX = 1_000
+"""Acceptances in one set; the rest follow in the next."""
+
 
 def decide(state: State, request: UpdateRequested | TypeRemovalRequested, ref: RequestRef) -> list[Decision]:
     """The decisions that answer the request; raises Refused and changes nothing."""
@@ -69,7 +72,7 @@ def settle(state: State, reports: Reports, waited_through: Position) -> list[Dec
             accepted[row.name] = MetadataUpdateAccepted(row.name, row.version, found.evidence)
         else:
             accepted[row.name] = MetadataRemoveAccepted(row.name, _last_version(state, row.name), found.evidence)
-    return list(accepted.values())
+    return list(accepted.values())[:ACCEPTED_MAX]
 
 
 def deadlines(state: State, row: ProposalRow | RemovalRow) -> list[Deadline]:

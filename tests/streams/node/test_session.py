@@ -10,6 +10,7 @@ from tests.scenarios.world import PROCEED_MS, TERMS, Member, World
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
+from topolog.events.asking import LANES
 from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput, HookFailed, LeftCluster, LogDiverged, Refused
 from topolog.events.fold import Folded
@@ -346,3 +347,34 @@ def test_when_no_condition_can_hold_any_more_every_wait_ends() -> None:
     for future in (before, after):
         with pytest.raises(LeftCluster):
             future.result(0)
+
+
+def test_a_node_with_all_its_requests_under_way_still_joins_again() -> None:
+    """A join has an id of its own kind: however many requests are open, a removed node comes back."""
+    world = World(["c1"], ["n1"])
+    node = world.nodes["n1"]
+    node.writer.prompt = False
+    for number in range(LANES * q.OUTCOMES_KEPT):
+        world.propose("n1", md.ObjectType(f"T{number}", {"id": "long"}))
+    world.run(4_000)
+    node.writer.prompt = True
+    node.writer.serve()
+    world.run(3_000)
+    assert node.session.failure is None
+    assert not node.is_fenced
+
+
+def test_an_outcome_under_our_id_that_answers_another_request_is_none_of_ours() -> None:
+    """K7: whoever uses somebody else's id does not speak for him; the sender sees it by the digest."""
+    world = World(["c1"], ["n1"])
+    node = world.nodes["n1"]
+    node.writer.prompt = False
+    ours = world.propose("n1", CUSTOMER)
+    log_id = node.session.core.log_id
+    assert log_id is not None
+    world.ask(q.UpdateRequested(ours, log_id, "somebody", "", md.ObjectType("Other", {"id": "int"}), 0))
+    node.writer.prompt = True
+    world.settle()
+    outcome = node.session.outcome(ours)
+    assert outcome is not None
+    assert (outcome.status, outcome.code) == (q.Status.REFUSED, "REQUEST_ID_REUSED")

@@ -14,7 +14,7 @@ from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, TopologyV
 from topolog.streams.rules import membership, requesters
 
 N1 = NodeId("n1")
-ALIVE = {N1: heard(9)}
+ALIVE = {N1: heard(9, applied=99)}
 
 
 def view(cluster: Cluster) -> TopologyVersion:
@@ -135,7 +135,7 @@ def test_when_the_former_lease_is_over_the_waiting_process_joins(
 
 
 def test_a_second_process_is_refused_when_the_first_proves_alive() -> None:
-    """DUPLICATE_ID: renewed while the second waited, by a heartbeat the broker took after the second's request."""
+    """DUPLICATE_ID: renewed while the second waited, by a process that has applied the decision to wait."""
     cluster, request = waiting_cluster()
     cluster.renew(n1=9)
     withdrawn, refused = cluster.settle_membership(ALIVE)
