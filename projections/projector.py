@@ -174,7 +174,7 @@ class Projector:
                 self.step(_POLL_S)
                 if self.stopped:
                     stop.wait(_POLL_S)
-        except Exception as error:
+        except Exception as error:  # a defect of ours: answers go on, and say that they grow old
             self._stop(f"The projector failed: {error!r}.")
             raise
         finally:

@@ -225,7 +225,7 @@ class Store:
         self._db = _open(self.path)
         try:
             self.meta = self._stored_meta(cluster)
-        except Exception:
+        except Exception:  # whatever it is, RocksDB's lock must not outlive it
             self._db.close()
             raise
 

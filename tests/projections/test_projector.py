@@ -247,6 +247,21 @@ def test_records_that_do_not_count_are_no_sign_of_life(chronicle: Chronicle, tmp
     projector.close()
 
 
+def test_while_a_store_is_built_anew_nothing_is_called_fresh(chronicle: Chronicle, tmp_path: Path) -> None:
+    """What the damaged store had known of the end, the new one has yet to read: its answers are old until then."""
+    now, reader = [100.0], chronicle.log.reader()
+    eventful(chronicle)
+    projector = Projector(reader, tmp_path, "main", now_s=lambda: now[0], wall_ms=lambda: chronicle.now_ms + 3_600_000)
+    projector.step()
+    assert projector.age_ms == 0
+    projector._damage = "told by a reader"
+    reader.batch_max = 1
+    now[0] += 0.1
+    projector.step()
+    assert projector.age_ms >= 3_600_000
+    projector.close()
+
+
 def test_an_empty_log_has_no_end_that_is_known(tmp_path: Path) -> None:
     """Nothing was ever written, so nobody is known to be at its end."""
     projector = Projector(Chronicle().log.reader(), tmp_path, "main", wall_ms=lambda: 5_000)

@@ -94,13 +94,13 @@ def read_table(path: Path) -> Table:
 
 def _arrow() -> ModuleType:
     try:
-        import pyarrow  # type: ignore[import-untyped]
+        import pyarrow  # type: ignore[import-untyped]  # it ships no types
     except ImportError as error:
         raise MissingExtra(
             "Reading rows needs the extra 'local', which is not installed.",
             hint="Install it: pip install 'topolog[local]'",
         ) from error
-    return pyarrow  # type: ignore[no-any-return]
+    return pyarrow  # type: ignore[no-any-return]  # for the same reason
 
 
 def _content(path: Path) -> Any:

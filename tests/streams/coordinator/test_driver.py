@@ -14,7 +14,7 @@ from topolog.events.log import Entry
 from topolog.events.stamp import HEADER_NAME, decode_stamp, encode_stamp
 from topolog.events.topics import Topic
 from topolog.streams.coordinator import driver
-from topolog.streams.coordinator.core import Role
+from topolog.streams.coordinator.core import Core, Role
 
 TAKEOVER_MS = TERMS.fence_ms * 2 // 5
 LATEST_TAKEOVER_MS = TAKEOVER_MS * 5 // 4 + TAKEOVER_MS // 8 + 2 * STEP_MS
@@ -369,6 +369,25 @@ def test_heartbeats_do_not_wait_behind_requests(monkeypatch: pytest.MonkeyPatch)
     positions = [row.position for row in outcomes if row]
     assert len(positions) == 5
     assert positions == sorted(positions)
+
+
+def test_a_batch_of_requests_that_take_long_is_answered_in_several_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """K7: big proposals must not silence the leader; what is left over comes first at the next step."""
+    world = World(["c1"], ["n1"])
+    ask = Core.ask
+
+    def slowly(core: Core, entry: Entry) -> None:
+        world.clock.advance(driver.ANSWER_MS_MAX * 0.6)
+        ask(core, entry)
+
+    monkeypatch.setattr(Core, "ask", slowly)
+    requests = [world.propose("n1", md.ObjectType(f"T{number}", {"id": "long"})) for number in range(5)]
+    leader = world.coordinators["c1"]
+    answered = []
+    for _ in range(3):
+        leader.step()
+        answered.append([status(world, each) for each in requests].count(q.Status.GRANTED))
+    assert answered == [2, 4, 5]
 
 
 # A log that cannot be followed (K8, K9).

@@ -197,6 +197,14 @@ def test_the_lock_replaces_only_the_life_it_was_held_against() -> None:
     assert isinstance(waiting, m.JoinWaiting)
 
 
+def test_no_lock_on_either_side_proves_nothing() -> None:
+    """Two processes without a folder have nothing in common that could prove one of them gone."""
+    cluster = Cluster()
+    cluster.ask(join_request(joiner("n1", 1, folder="")))
+    (waiting,) = cluster.ask(join_request(joiner("n1", 2, folder="", replaces=1)))
+    assert isinstance(waiting, m.JoinWaiting)
+
+
 @pytest.mark.parametrize("folder", ["", "another disk"])
 def test_a_lock_on_another_folder_proves_nothing(folder: str) -> None:
     """Two machines may each hold a lock of their own: the new process waits for the lease like any other."""
