@@ -216,7 +216,7 @@ class Fold:
             raise Poisoned(
                 f"The decision at position {place.position} ({describe_prefix(accepted.value)}) cannot be folded: "
                 f"{error}",
-                hint="This reader stops here. A newer version may know the record; see the runbook on poisoned logs.",
+                hint="This reader stops here and skips nothing. A newer version of topolog may know the record.",
             ) from error
         if isinstance(event, terms.TermEnded):
             self._judge.end_term()
