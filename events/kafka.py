@@ -161,6 +161,15 @@ class KafkaReader:
         newest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the library's gap
         return self._admin.list_offsets(dict.fromkeys(partitions, newest), request_timeout=_HEARS_TIMEOUT_S)
 
+    def bounds(self, partition: Partition) -> tuple[Offset, Offset] | None:
+        place = TopicPartition(topic_name(self._cluster, partition[0]), partition[1])
+        try:
+            oldest, end = self._consumer.get_watermark_offsets(place, timeout=REACH_TIMEOUT_S)
+        except KafkaException as error:
+            is_missing = error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION)
+            return (Offset(0), Offset(0)) if is_missing else None
+        return Offset(oldest), Offset(end)
+
     def close(self) -> None:
         self._consumer.close()
 
@@ -356,7 +365,13 @@ def topic_config(plan: TopicPlan, replicas: int) -> dict[str, str]:
 
 
 def _delivery(on_delivery: OnDelivery) -> Any:
-    return lambda error, _: on_delivery(None if error is None else error.str())
+    def on_report(error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            on_delivery(None, Offset(_number(message.offset())))
+        else:
+            on_delivery(error.str(), None)
+
+    return on_report
 
 
 def _headers(message: Message) -> Iterable[tuple[str, bytes | str | None]]:

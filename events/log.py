@@ -21,8 +21,8 @@ from topolog.events.topics import PARTITIONS, Topic
 
 Partition = tuple[Topic, int]
 Headers = Sequence[tuple[str, bytes]]
-OnDelivery = Callable[[str | None], None]
-"""Called once per append with None when the log has the record, with the error when it will never have it."""
+OnDelivery = Callable[[str | None, Offset | None], None]
+"""Called once per append: (None, its offset) when the log has the record, (the error, None) when it never will."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -59,6 +59,12 @@ class LogReader(Protocol):
 
         Never waits: the first call asks, a later one has the answer, and False means not yet, no, or no answer within a
         second. Silence counts only while it could have been broken.
+        """
+
+    def bounds(self, partition: Partition) -> tuple[Offset, Offset] | None:
+        """The offset of the oldest record kept and the one after the newest; both 0 for a topic that is not there.
+
+        None while the log does not answer: ask again. May take a second, so it is for starts, not for a running loop.
         """
 
     def close(self) -> None: ...
@@ -136,7 +142,7 @@ class InMemoryWriter:
         self._log = log
         self.prompt = prompt
         self._in_flight: deque[_Append] = deque()
-        self._answers: deque[tuple[OnDelivery, str | None]] = deque()
+        self._answers: deque[tuple[OnDelivery, str | None, Offset | None]] = deque()
 
     @property
     def in_flight(self) -> int:
@@ -154,21 +160,21 @@ class InMemoryWriter:
         """The oldest `count` sends in flight (all if None) reach the log."""
         with self._log.changed:
             for send in self._take(count):
-                self._log.put(send.topic, send.key, send.value, send.headers)
-                self._answer(send, None)
+                entry = self._log.put(send.topic, send.key, send.value, send.headers)
+                self._answer(send, None, entry.offset)
 
     def fail(self, count: int | None = None) -> None:
         """The oldest `count` sends in flight (all if None) are lost for good."""
         with self._log.changed:
             for send in self._take(count):
-                self._answer(send, "lost")
+                self._answer(send, "lost", None)
 
     def serve(self) -> None:
         if self.prompt and self._log.reachable:
             self.land()
         while self._answers:
-            on_delivery, error = self._answers.popleft()
-            on_delivery(error)
+            on_delivery, error, offset = self._answers.popleft()
+            on_delivery(error, offset)
 
     def flush(self, timeout_s: float) -> int:
         self.serve()
@@ -180,9 +186,9 @@ class InMemoryWriter:
     def _take(self, count: int | None) -> Iterable[_Append]:
         return [self._in_flight.popleft() for _ in range(len(self._in_flight) if count is None else count)]
 
-    def _answer(self, send: _Append, error: str | None) -> None:
+    def _answer(self, send: _Append, error: str | None, offset: Offset | None) -> None:
         if send.on_delivery:
-            self._answers.append((send.on_delivery, error))
+            self._answers.append((send.on_delivery, error, offset))
 
 
 class InMemoryReader:
@@ -224,6 +230,9 @@ class InMemoryReader:
 
     def hears(self, topic: Topic) -> bool:
         return self._log.reachable and self.at_end(topic)
+
+    def bounds(self, partition: Partition) -> tuple[Offset, Offset] | None:
+        return (Offset(0), Offset(len(self._log.entries(*partition)))) if self._log.reachable else None
 
     def close(self) -> None:
         self._next = {}

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 
 from topolog.events.asking import OpenRequests
 from topolog.events.errors import OutcomeUnknown, Unreachable
+from topolog.events.ids import Offset
 from topolog.events.log import LogWriter
 from topolog.events.requests import AnyRequest, RequestId, subject_of
 from topolog.events.topics import Topic
@@ -64,7 +65,7 @@ class Requester:
         """
         delivered: Future[None] = Future()
 
-        def on_delivery(error: str | None) -> None:
+        def on_delivery(error: str | None, _: Offset | None) -> None:
             self.in_flight -= 1
             if error is None:
                 delivered.set_result(None)

@@ -263,7 +263,7 @@ class Driver:
             self._writer.flush(0.001)
         self._writer.serve()
 
-    def _on_delivery(self, sender: Core, error: str | None) -> None:
+    def _on_delivery(self, sender: Core, error: str | None, _: Offset | None) -> None:
         """`sender` may be a core that was deposed long ago: its late failures say nothing of the present one."""
         if error is not None and sender.role is not Role.DEPOSED:
             _LOGGER.error("an append failed for good: %s", error)
@@ -278,7 +278,7 @@ class Driver:
             letter = _letter(each)
             self._writer.append(Topic.DEAD, letter.key or "", letter.value, letter.headers, self._on_buried)
 
-    def _on_buried(self, error: str | None) -> None:
+    def _on_buried(self, error: str | None, _: Offset | None) -> None:
         if error is not None:
             _LOGGER.error("a dead letter was lost: %s", error)
 

@@ -164,7 +164,7 @@ class Session:
                 Topic.REQUESTS,
                 request.requester,
                 value,
-                on_delivery=lambda error: None if error is None else self.send_again(request),
+                on_delivery=lambda error, _: None if error is None else self.send_again(request),
             )
 
     def outcome(self, request: RequestId) -> OutcomeRow | None:

@@ -54,8 +54,10 @@ class Broker:
         self.log = InMemoryLog(timeline.wall_ms)
         self.landed: list[tuple[Entry, str]] = []
 
-    def put(self, send: Send) -> None:
-        self.landed.append((self.log.put(send.topic, send.key, send.value, send.headers), send.author))
+    def put(self, send: Send) -> Offset:
+        entry = self.log.put(send.topic, send.key, send.value, send.headers)
+        self.landed.append((entry, send.author))
+        return entry.offset
 
 
 class Link:
@@ -117,6 +119,11 @@ class Reader:
             and all(at == len(self._log.entries(*each)) for each, at in self._next.items() if each[0] is topic)
         )
 
+    def bounds(self, partition: Partition) -> tuple[Offset, Offset] | None:
+        if partition[0] in self._link.unreadable:
+            return None
+        return Offset(0), Offset(len(self._log.entries(*partition)))
+
     def close(self) -> None:
         self._next = {}
 
@@ -141,7 +148,7 @@ class Writer:
         self._link = link
         self._under_way: dict[Topic, deque[Send]] = {topic: deque() for topic in Topic}
         self._held: list[Topic] = []
-        self._answers: deque[tuple[OnDelivery, str | None]] = deque()
+        self._answers: deque[tuple[OnDelivery, str | None, Offset | None]] = deque()
 
     def append(
         self, topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None
@@ -152,8 +159,8 @@ class Writer:
 
     def serve(self) -> None:
         while self._answers:
-            on_delivery, error = self._answers.popleft()
-            on_delivery(error)
+            on_delivery, error, offset = self._answers.popleft()
+            on_delivery(error, offset)
 
     def flush(self, timeout_s: float) -> int:
         self.serve()
@@ -173,7 +180,7 @@ class Writer:
         """Some of the oldest sends have been under way for too long: they fail for good."""
         for under_way in self._under_way.values():
             for _ in range(self._timeline.chance.randint(0, len(under_way))):
-                self._answer(under_way.popleft(), "timed out")
+                self._answer(under_way.popleft(), "timed out", None)
 
     def die(self) -> None:
         """The process has died: the kernel still sends the first of what it had, the rest never was."""
@@ -189,21 +196,18 @@ class Writer:
             self._land(self._under_way[topic].popleft())
 
     def _land(self, send: Send) -> None:
-        later = partial(self._broker.put, send)
-        match send.fate:
-            case Fate.LANDS:
-                self._broker.put(send)
-            case Fate.TWICE:
-                self._broker.put(send)
-                self._timeline.after(self._timeline.between(0, LATE_MS), later)
-            case Fate.DOUBTED:
-                self._broker.put(send)
-            case Fate.LATE:
-                self._timeline.after(self._timeline.between(0, LATE_MS), later)
-            case Fate.LOST:
-                pass
-        self._answer(send, None if send.fate in (Fate.LANDS, Fate.TWICE) else "lost")
+        arrives = send.fate in (Fate.LANDS, Fate.TWICE, Fate.DOUBTED)
+        offset = self._broker.put(send) if arrives else None
+        if send.fate in (Fate.TWICE, Fate.LATE):
+            self._timeline.after(self._timeline.between(0, LATE_MS), partial(self._put_late, send))
+        if send.fate in (Fate.LANDS, Fate.TWICE):
+            self._answer(send, None, offset)
+        else:
+            self._answer(send, "lost", None)
 
-    def _answer(self, send: Send, error: str | None) -> None:
+    def _put_late(self, send: Send) -> None:
+        self._broker.put(send)
+
+    def _answer(self, send: Send, error: str | None, offset: Offset | None) -> None:
         if send.on_delivery:
-            self._answers.append((send.on_delivery, error))
+            self._answers.append((send.on_delivery, error, offset))

@@ -90,27 +90,27 @@ def test_late_sends_of_a_writer_land_behind_those_of_its_successor() -> None:
 
 
 def test_an_append_is_answered_later_than_it_is_made() -> None:
-    """Callbacks run in `serve` and nowhere else; a failed send is answered with its error and never lands."""
-    log, answers = InMemoryLog(), list[str | None]()
+    """Callbacks run in `serve` alone, with the offset; a failed send is answered with its error and never lands."""
+    log, answers = InMemoryLog(), list[tuple[str | None, int | None]]()
     writer = log.writer(prompt=False)
     for value in (b"a", b"b"):
-        writer.append(Topic.DECISIONS, "demo", value, on_delivery=answers.append)
+        writer.append(Topic.DECISIONS, "demo", value, on_delivery=lambda *answer: answers.append(answer))
     writer.land(1)
     writer.fail()
     assert answers == []
     writer.serve()
-    assert answers == [None, "lost"]
+    assert answers == [(None, 0), ("lost", None)]
     assert values(follower(log).poll(0)) == [b"a"]
 
 
 def test_a_flush_says_how_many_sends_are_not_answered() -> None:
     """It runs the callbacks of those that are; it cannot make a broker answer."""
-    log, answers = InMemoryLog(), list[str | None]()
+    log, answers = InMemoryLog(), list[tuple[str | None, int | None]]()
     prompt, slow = log.writer(), log.writer(prompt=False)
     for writer in (prompt, slow):
-        writer.append(Topic.DEAD, "k", b"v", on_delivery=answers.append)
+        writer.append(Topic.DEAD, "k", b"v", on_delivery=lambda *answer: answers.append(answer))
     assert (prompt.flush(1), slow.flush(1)) == (0, 1)
-    assert answers == [None]
+    assert answers == [(None, 0)]
 
 
 def test_while_the_broker_is_down_nothing_moves() -> None:
