@@ -34,10 +34,26 @@ def _is_free(port: int) -> bool:
 
 
 @pytest.fixture(scope="session")
-def unused_port() -> Callable[[], int]:
-    """A port that is free together with the next one, as a broker needs them; another one at each call."""
+def unused_ports() -> Callable[[int], int]:
+    """The first of so many ports in a row that are free, other ones at each call."""
     candidates = iter(random.sample(BELOW_EPHEMERAL[::2], k=len(BELOW_EPHEMERAL) // 2))
-    return lambda: next(port for port in candidates if _is_free(port) and _is_free(port + 1))
+    taken: set[int] = set()
+
+    def find(count: int) -> int:
+        for first in candidates:
+            row = range(first, first + count)
+            if taken.isdisjoint(row) and all(map(_is_free, row)):
+                taken.update(row)
+                return first
+        raise AssertionError("no ports are left")
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def unused_port(unused_ports: Callable[[int], int]) -> Callable[[], int]:
+    """A port that is free together with the next one, as a broker needs them; another one at each call."""
+    return lambda: unused_ports(2)
 
 
 @pytest.fixture(scope="session")

@@ -118,13 +118,22 @@ def _log_to_stderr() -> None:
 # The broker on this machine.
 
 
+Nodes = Annotated[int | None, typer.Option(help="1, or 3 that survive the loss of one; as the folder has it.")]
+
+
 @broker_app.command("start")
 @needs_extra("local")
-def broker_start(config: Config = None, pairs: Set = None) -> None:
+def broker_start(nodes: Nodes = None, config: Config = None, pairs: Set = None) -> None:
     """Start Kafka on this machine, or find it running; it goes on when this command has ended."""
     settings = _settings(config, pairs)
-    status = _local_broker(settings).start(ready=_wait_for_broker)
-    _say(f"Kafka answers at {status.bootstrap} (pid {status.pid}, data in {status.folder}).")
+    found = _local_broker(settings, nodes).start(ready=_wait_for_broker)
+    statuses = found if isinstance(found, tuple) else (found,)
+    for status in statuses:
+        _say(f"Kafka answers at {status.bootstrap} (pid {status.pid}, data in {status.folder}).")
+    if len(statuses) > 1:
+        servers = ",".join(status.bootstrap for status in statuses)
+        _say(f"Name all of them to clients: --set kafka.bootstrap.servers={servers}")
+        _say("Make topics with three copies: topolog cluster init --replicas 3")
 
 
 @broker_app.command("stop")
@@ -137,19 +146,27 @@ def broker_stop(config: Config = None, pairs: Set = None) -> None:
 @broker_app.command("status")
 @needs_extra("local")
 def broker_status(config: Config = None, pairs: Set = None) -> int:
-    """Say whether the broker runs; exit code 8 if it does not."""
-    status = _local_broker(_settings(config, pairs)).status()
-    if status.is_running:
-        typer.echo(f"running at {status.bootstrap}, pid {status.pid}, data in {status.folder}")
-        return ExitCode.OK
-    typer.echo(f"not running; data in {status.folder}. {status.ended or ''}".strip())
-    return ExitCode.FOUND
+    """Say whether the broker runs; exit code 8 if it does not, or not with all its nodes."""
+    found = _local_broker(_settings(config, pairs)).status()
+    statuses = found if isinstance(found, tuple) else (found,)
+    for status in statuses:
+        if status.is_running:
+            typer.echo(f"running at {status.bootstrap}, pid {status.pid}, data in {status.folder}")
+        else:
+            typer.echo(f"not running; data in {status.folder}. {status.ended or ''}".strip())
+    return ExitCode.OK if all(status.is_running for status in statuses) else ExitCode.FOUND
 
 
-def _local_broker(settings: Settings) -> Any:
+def _local_broker(settings: Settings, nodes: int | None = None) -> Any:
+    """The one node or the three of the data folder; `nodes` decides for a new folder and must fit another."""
     from topolog.streams.local.broker import LocalBroker
+    from topolog.streams.local.quorum import NODES, LocalQuorum, is_quorum
 
     broker = settings.broker
+    if nodes not in (None, 1, NODES):
+        raise BadInput(f"--nodes takes 1 or {NODES}, not {nodes}.", hint="Two nodes survive no more than one does.")
+    if nodes == NODES or (nodes is None and is_quorum(broker.data)):
+        return LocalQuorum(broker.data, port=broker.port, java_home=broker.java, say=_say)
     return LocalBroker(broker.data, port=broker.port, java_home=broker.java, say=_say)
 
 

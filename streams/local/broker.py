@@ -1,4 +1,4 @@
-"""A real Apache Kafka on this machine: one node, one data folder, loopback only.
+"""A real Apache Kafka on this machine: one node, one data folder, loopback only; `quorum.py` makes three of them one.
 
 A broker belongs to its data folder. What the folder says is enough for any process to find it, stop it or take it
 over, so `topolog broker stop` works from another terminal, and a killed `topolog up` leaves nothing that the next
@@ -16,8 +16,6 @@ import errno
 import fcntl
 import os
 import shutil
-import socket
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,21 +24,21 @@ from pathlib import Path
 import msgspec
 
 from topolog.events.errors import LocalBrokerError
-from topolog.streams.local.data_folder import Owner, check_room, claim, is_formatted, write_atomically
-from topolog.streams.local.jars import KAFKA_VERSION, Say, default_cache, fetch_jars
-from topolog.streams.local.kafka_config import (
-    decisive_line,
-    known_complaint,
-    log4j_properties,
-    server_properties,
+from topolog.streams.local.data_folder import check_room, claim, write_atomically
+from topolog.streams.local.jars import Say, default_cache
+from topolog.streams.local.kafka_config import Seat
+from topolog.streams.local.launch import (
+    LOOK_AGAIN_S,
+    START_LIMIT_S,
+    KafkaFolder,
+    check_port_is_free,
+    port_answers,
+    prepare_launch,
 )
-from topolog.streams.local.process import Process, is_alive, spawn, terminate, this_process, wait_for_exit
-from topolog.streams.local.runtime import QUICK_TO_START, Archives, Java, find_java, keep_archive, prepare_archives
+from topolog.streams.local.process import Process, is_alive, terminate, this_process, wait_for_exit
+from topolog.streams.local.runtime import QUICK_TO_START, keep_archive
 
-START_LIMIT_S = 60.0  # a start takes 1 to 4 s; the recovery of a large log after a kill -9 takes longer
 STOP_LIMIT_S = 20.0  # 0.3 s as a rule, 2 s when the class data archive is written
-LOOK_AGAIN_S = 0.02
-STARTED = "Kafka Server started"
 
 Ready = Callable[[str], None]
 
@@ -65,26 +63,15 @@ class BrokerStatus(msgspec.Struct, frozen=True):
     ended: str = ""
 
 
-class Launch(msgspec.Struct, frozen=True):
-    """Everything a JVM of Kafka's is started with."""
-
-    java: Java
-    jars: list[Path]
-    archives: Archives
-    flags: tuple[str, ...]
-
-    def command(self, main: str, *arguments: str, jvm: tuple[str, ...] = ()) -> list[str]:
-        class_path = os.pathsep.join(map(os.fspath, self.jars))
-        flags = [*self.flags, *self.archives.to_read(), *jvm]
-        return [os.fspath(self.java.executable), *flags, "-cp", class_path, main, *arguments]
-
-
 def _nothing(_: str) -> None:
     """For callers that show no progress, or have nothing more to wait for."""
 
 
 class LocalBroker:
     """The broker of one data folder; its controller listens on the port after its own.
+
+    `seat` says more than `port` where the broker is one of several or has doors of its own; `cluster_id` is then the
+    Kafka cluster's, which a new folder otherwise makes up.
 
     Every method raises LocalBrokerError, one sentence and what to do about it, or MissingExtra. After an error in a
     start no broker is left running that was not running before.
@@ -95,18 +82,21 @@ class LocalBroker:
         folder: Path,
         *,
         port: int = 19092,
+        seat: Seat | None = None,
         java_home: Path | None = None,
         cache: Path | None = None,
         flags: tuple[str, ...] = QUICK_TO_START,
+        cluster_id: str | None = None,
         say: Say = _nothing,
     ) -> None:
         self.folder = folder.expanduser().absolute()
-        self.port = port
-        self.bootstrap = f"127.0.0.1:{port}"
-        self.log = self.folder / "broker.log"
-        self._console = self.folder / "console.log"
+        self.seat = seat or Seat(port)
+        self.port = self.seat.port
+        self.bootstrap = self.seat.address
+        self._files = KafkaFolder(self.folder, self.seat, say)
+        self.log = self._files.log
+        self._cluster_id = cluster_id
         self._running_file = self.folder / "running.json"
-        self._new_archive = self.folder / "classes.jsa.new"
         self._java_home = java_home
         self._cache = cache or default_cache()
         self._flags = flags
@@ -146,9 +136,14 @@ class LocalBroker:
             if running is not None:
                 self._say(f"stopping Kafka at 127.0.0.1:{running.port}")
                 if terminate(running.process, limit_s):
-                    keep_archive(self._new_archive, Path(running.archive))
+                    keep_archive(self._files.new_archive, Path(running.archive))
             self._running_file.unlink(missing_ok=True)
         return running is not None
+
+    def kill(self) -> bool:
+        """End the process by force, also while another thread waits for its start; False if none was running."""
+        running = self._running()
+        return running is not None and not terminate(running.process, 0)
 
     def status(self) -> BrokerStatus:
         recorded = self._recorded()
@@ -157,8 +152,7 @@ class LocalBroker:
         bootstrap = f"127.0.0.1:{recorded.port}"
         if is_alive(recorded.process):
             return BrokerStatus(True, bootstrap, self.folder, self.log, pid=recorded.process.pid)
-        complaint = known_complaint(decisive_line(_lines_from(self.log, 0)))
-        ended = complaint.means if complaint else "It was killed, or the machine was restarted."
+        ended = self._files.why_it_ended() or "It was killed, or the machine was restarted."
         return BrokerStatus(False, bootstrap, self.folder, self.log, ended=ended)
 
     def _start(self, *, parent: Process | None, ready: Ready) -> bool:
@@ -195,77 +189,23 @@ class LocalBroker:
             )
 
     def _launch(self, parent: Process | None, ready: Ready) -> None:
-        owner = claim(self.folder)
+        owner = claim(self.folder, self._cluster_id)
         check_room(shutil.disk_usage(self.folder).free, self.folder)
-        check_port_is_free(self.port)
-        check_port_is_free(self.port + 1)
-        java = find_java(self._java_home)
-        jars = fetch_jars(self._cache, self._say)
-        launch = Launch(java, jars, prepare_archives(java, jars, self._cache, self._flags), self._flags)
-        server = self._write_config()
-        if not is_formatted(self.folder):
-            self._format(launch, owner, server)
-        self._say(f"starting Kafka {KAFKA_VERSION} at {self.bootstrap} (Java {java.version}, data in {self.folder})")
-        log_from = self.log.stat().st_size if self.log.exists() else 0
-        process = self._spawn(launch, server)
+        for port in self.seat.ports:
+            check_port_is_free(port)
+        launch = prepare_launch(self._java_home, self._cache, self._flags, self._say)
+        self._files.prepare(launch, owner)
+        log_from = self._files.log_size()
+        process = self._files.spawn(launch)
         try:
             archive = os.fspath(launch.archives.kafka)
             write_atomically(self._running_file, Running(process, self.port, archive, parent))
-            self._await_started(process, log_from)
+            self._files.await_started(process, log_from)
             ready(self.bootstrap)
         except BaseException:
             terminate(process, STOP_LIMIT_S)
             self._running_file.unlink(missing_ok=True)
             raise
-
-    def _write_config(self) -> Path:
-        server = self.folder / "server.properties"
-        server.write_text(server_properties(self.folder / "kafka", self.port, self.port + 1), encoding="ascii")
-        self._log4j.write_text(log4j_properties(self.log), encoding="ascii")
-        return server
-
-    @property
-    def _log4j(self) -> Path:
-        return self.folder / "log4j2.properties"
-
-    def _format(self, launch: Launch, owner: Owner, server: Path) -> None:
-        self._say(f"preparing an empty Kafka in {self.folder}")
-        arguments = ("format", "--standalone", "-t", owner.kafka_cluster_id, "-c", os.fspath(server))
-        command = launch.command("kafka.tools.StorageTool", *arguments)
-        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-        if done.returncode != 0:
-            raise self._did_not_start([*done.stdout.splitlines(), *done.stderr.splitlines()])
-
-    def _spawn(self, launch: Launch, server: Path) -> Process:
-        self._new_archive.unlink(missing_ok=True)
-        self._console.unlink(missing_ok=True)
-        jvm = (
-            *launch.archives.to_write(self._new_archive),
-            f"-Dkafka.logs.dir={self.folder}",
-            f"-Dlog4j2.configurationFile={self._log4j}",
-        )
-        return spawn(launch.command("kafka.Kafka", os.fspath(server), jvm=jvm), self._console)
-
-    def _await_started(self, process: Process, log_from: int) -> None:
-        deadline = time.monotonic() + START_LIMIT_S
-        while not any(STARTED in line for line in _lines_from(self.log, log_from)):
-            self._check_goes_on(process, deadline, log_from)
-        while not port_answers(self.port):
-            self._check_goes_on(process, deadline, log_from)
-
-    def _check_goes_on(self, process: Process, deadline: float, log_from: int) -> None:
-        """Pass a moment of waiting; an end of the process or of our patience is told by the log's decisive line."""
-        if wait_for_exit(process, LOOK_AGAIN_S):
-            raise self._did_not_start([*_lines_from(self.log, log_from), *_lines_from(self._console, 0)])
-        if time.monotonic() > deadline:
-            raise LocalBrokerError(f"Kafka did not start within {START_LIMIT_S:.0f} s.", hint=f"Its log is {self.log}.")
-
-    def _did_not_start(self, lines: list[str]) -> LocalBrokerError:
-        line = decisive_line(lines)
-        complaint = known_complaint(line)
-        if complaint is None:
-            return LocalBrokerError(f"Kafka did not start; it says: {line}", hint=f"Its log is {self.log}.")
-        return LocalBrokerError(f"Kafka did not start. {complaint.means} It says: {line}", hint=complaint.hint)
 
     def _running(self) -> Running | None:
         recorded = self._recorded()
@@ -294,34 +234,6 @@ class LocalBroker:
                 os.close(lock)
         except OSError as error:
             raise _said_clearly(error, self.folder) from error
-
-
-def check_port_is_free(port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what is merely closing does not count
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used: {error.strerror}"
-            raise LocalBrokerError(
-                f"Port {port} of this machine {why}.",
-                hint="Stop what listens there, or set broker.port (Kafka takes that port and the next).",
-            ) from error
-
-
-def port_answers(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _lines_from(path: Path, offset: int) -> list[str]:
-    """The lines behind an offset; all of them if the file has been rolled since and is shorter now."""
-    try:
-        text = path.read_bytes()
-    except FileNotFoundError:
-        return []
-    return text[offset if offset <= len(text) else 0 :].decode(errors="replace").splitlines()
 
 
 def _said_clearly(error: OSError, folder: Path) -> LocalBrokerError:

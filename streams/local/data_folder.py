@@ -11,6 +11,7 @@ from topolog.events.errors import LocalBrokerError
 from topolog.streams.local.kafka_config import parse_properties
 
 OWNER_FILE = "topolog-broker.json"
+QUORUM_FILE = "topolog-brokers.json"  # of a folder whose subfolders are the nodes of one Kafka
 ROOM_BYTES = 100 << 20  # with less, Kafka starts and ends at the first segment that it cannot write
 ANOTHER_FOLDER = "Set broker.data to another folder."
 
@@ -21,22 +22,28 @@ class Owner(msgspec.Struct, frozen=True):
     kafka_cluster_id: str
 
 
-def claim(folder: Path) -> Owner:
-    """The owner of an existing folder; an empty one gets a new owner.
+def claim(folder: Path, cluster_id: str | None = None) -> Owner:
+    """The owner of an existing folder; an empty one gets a new owner, of the Kafka cluster named if one is.
 
     Raises LocalBrokerError for a folder of something else, of another Kafka cluster, or with topics that lack Kafka's
     own description of the folder.
     """
     if "," in os.fspath(folder):
         raise LocalBrokerError(f"Kafka reads a comma as a list, and {folder} has one.", hint=ANOTHER_FOLDER)
+    if (folder / QUORUM_FILE).exists():
+        raise LocalBrokerError(
+            f"{folder} holds a Kafka of several nodes.",
+            hint="Start it with `topolog broker start`, or set broker.data to another folder.",
+        )
     owner = _recorded_owner(folder)
     if owner is None:
         if any(entry.name != f"{OWNER_FILE}.new" for entry in folder.iterdir()):
             raise LocalBrokerError(f"{folder} is not empty and not a data folder of topolog's.", hint=ANOTHER_FOLDER)
-        owner = Owner(new_cluster_id())
+        owner = Owner(cluster_id or new_uuid())
         write_atomically(folder / OWNER_FILE, owner)
-    _check_kafka_folder(folder / "kafka", owner)
-    return owner
+    expected = owner if cluster_id is None else Owner(cluster_id)
+    _check_kafka_folder(folder / "kafka", expected)
+    return expected
 
 
 def is_formatted(folder: Path) -> bool:
@@ -51,7 +58,7 @@ def check_room(free_bytes: int, folder: Path) -> None:
         )
 
 
-def new_cluster_id() -> str:
+def new_uuid() -> str:
     """Kafka's form of a UUID: 22 characters of url-safe base64; its tools take a leading dash for an option."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

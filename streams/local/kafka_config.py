@@ -7,16 +7,12 @@ from typing import Final
 
 import msgspec
 
-NODE_ID = 1
-
 # One node that serves one machine: internal topics of one partition and one copy, few threads, quick to notice that
 # it is back itself (3 s; below that a loaded machine fences its own broker).
 SERVER: Final[Mapping[str, object]] = {
     "process.roles": "broker,controller",
-    "node.id": NODE_ID,
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "offsets.topic.num.partitions": 1,
     "offsets.topic.replication.factor": 1,
     "transaction.state.log.num.partitions": 1,
@@ -40,6 +36,20 @@ SERVER: Final[Mapping[str, object]] = {
     "broker.heartbeat.interval.ms": 500,
 }
 
+# One of three: every record on two nodes before it is acknowledged, and a dead leader replaced in about three seconds.
+ONE_OF_SEVERAL: Final[Mapping[str, object]] = {
+    "default.replication.factor": 3,
+    "min.insync.replicas": 2,
+    "offsets.topic.replication.factor": 3,
+    "transaction.state.log.replication.factor": 3,
+    "transaction.state.log.min.isr": 2,
+    "share.coordinator.state.topic.replication.factor": 3,
+    "share.coordinator.state.topic.min.isr": 2,
+    "broker.session.timeout.ms": 2000,
+    "controller.quorum.election.timeout.ms": 500,
+    "controller.quorum.fetch.timeout.ms": 1000,
+}
+
 LOG4J: Final[Mapping[str, object]] = {
     "rootLogger.level": "info",
     "rootLogger.appenderRef.file.ref": "file",
@@ -53,6 +63,47 @@ LOG4J: Final[Mapping[str, object]] = {
     "appender.file.strategy.type": "DefaultRolloverStrategy",
     "appender.file.strategy.max": 3,
 }
+
+
+class Voter(msgspec.Struct, frozen=True):
+    """One controller of several, as all of them must know it before the first start."""
+
+    node_id: int
+    controller_port: int
+    directory_id: str
+
+
+class Door(msgspec.Struct, frozen=True):
+    """One more listener: Kafka listens at `port` and sends its clients to `advertised`, where a proxy may stand.
+
+    With a door for each client one of them can be cut off while the others are not.
+    """
+
+    name: str
+    port: int
+    advertised: int
+
+
+class Seat(msgspec.Struct, frozen=True):
+    """Where one node stands: its controller listens at the port after its own; without `voters` it is alone."""
+
+    port: int
+    node_id: int = 1
+    voters: tuple[Voter, ...] = ()
+    doors: tuple[Door, ...] = ()
+
+    @property
+    def controller_port(self) -> int:
+        return self.port + 1
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """All that it listens at."""
+        return (self.port, self.controller_port, *(door.port for door in self.doors))
 
 
 class Complaint(msgspec.Struct, frozen=True):
@@ -85,18 +136,36 @@ COMPLAINTS: Final = (
 )
 
 
-def server_properties(folder: Path, port: int, controller_port: int) -> str:
+def server_properties(folder: Path, seat: Seat) -> str:
     """Every listener is on the loopback address: what runs here has no password."""
-    broker, controller = f"127.0.0.1:{port}", f"127.0.0.1:{controller_port}"
+    names = ["PLAINTEXT", *(door.name for door in seat.doors)]
+    listens = zip(names, (seat.port, *(door.port for door in seat.doors)), strict=True)
+    advertises = zip(names, (seat.port, *(door.advertised for door in seat.doors)), strict=True)
+    controllers = [voter.controller_port for voter in seat.voters] or [seat.controller_port]
     return properties(
         {
             **SERVER,
-            "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
-            "advertised.listeners": f"PLAINTEXT://{broker}",
-            "controller.quorum.bootstrap.servers": controller,
+            **(ONE_OF_SEVERAL if seat.voters else {}),
+            "node.id": seat.node_id,
+            "listeners": _listeners([*listens, ("CONTROLLER", seat.controller_port)]),
+            "advertised.listeners": _listeners(advertises),
+            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in [*names, "CONTROLLER"]),
+            "controller.quorum.bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in controllers),
             "log.dirs": folder,
         }
     )
+
+
+def initial_controllers(seat: Seat) -> tuple[str, ...]:
+    """The options of Kafka's `format` that say who votes."""
+    if not seat.voters:
+        return ("--standalone",)
+    voters = (f"{each.node_id}@127.0.0.1:{each.controller_port}:{each.directory_id}" for each in seat.voters)
+    return ("--initial-controllers", ",".join(voters))
+
+
+def _listeners(places: Iterable[tuple[str, int]]) -> str:
+    return ",".join(f"{name}://127.0.0.1:{port}" for name, port in places)
 
 
 def log4j_properties(log: Path) -> str:

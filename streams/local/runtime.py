@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -112,6 +113,6 @@ def archive_key(java: Java, jars: Sequence[Path], flags: Sequence[str]) -> str:
 def keep_archive(new: Path, archive: Path) -> None:
     """Move a finished archive into the cache, which may be on another file system, in one step."""
     if new.exists():
-        beside = archive.with_suffix(f".{os.getpid()}.new")
+        beside = archive.with_suffix(f".{os.getpid()}.{threading.get_ident()}.new")
         shutil.move(new, beside)
         beside.replace(archive)

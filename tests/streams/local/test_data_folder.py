@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from topolog.events.errors import LocalBrokerError
-from topolog.streams.local.data_folder import check_room, claim, is_formatted, new_cluster_id
+from topolog.streams.local.data_folder import check_room, claim, is_formatted, new_uuid
 
 
 def format_as(folder: Path, cluster_id: str) -> None:
@@ -77,5 +77,5 @@ def test_a_full_disk_is_refused_before_anything_starts(tmp_path: Path) -> None:
 
 def test_a_cluster_id_is_never_read_as_an_option() -> None:
     """22 characters as Kafka wants them, and no leading dash."""
-    ids = [new_cluster_id() for _ in range(500)]
+    ids = [new_uuid() for _ in range(500)]
     assert all(len(text) == 22 and not text.startswith("-") for text in ids)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from topolog.streams.local.kafka_config import (
+    Seat,
     decisive_line,
     known_complaint,
     parse_properties,
@@ -15,7 +16,7 @@ from topolog.streams.local.kafka_config import (
 
 def test_every_listener_is_on_the_loopback_address() -> None:
     """What runs here has no password, so nobody else on the network may reach it."""
-    told = parse_properties(server_properties(Path("/data/kafka"), 19092, 19093))
+    told = parse_properties(server_properties(Path("/data/kafka"), Seat(19092)))
     assert told["listeners"] == "PLAINTEXT://127.0.0.1:19092,CONTROLLER://127.0.0.1:19093"
     assert told["advertised.listeners"] == "PLAINTEXT://127.0.0.1:19092"
     assert told["log.dirs"] == "/data/kafka"
@@ -23,7 +24,7 @@ def test_every_listener_is_on_the_loopback_address() -> None:
 
 def test_topics_are_never_made_by_accident() -> None:
     """A misspelt topic must be an error, not an empty topic."""
-    assert parse_properties(server_properties(Path("/data"), 1, 2))["auto.create.topics.enable"] == "false"
+    assert parse_properties(server_properties(Path("/data"), Seat(1)))["auto.create.topics.enable"] == "false"
 
 
 def test_a_path_of_any_letters_survives_javas_format() -> None:
