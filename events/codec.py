@@ -14,14 +14,21 @@ import msgspec
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from topolog import schemas
-from topolog.events import membership, metadata, requests, terms
+from topolog.events import levels, membership, metadata, requests, terms
 from topolog.events.errors import BadInput, Undecodable
+from topolog.events.levels import NEWEST_LEVEL
 
 MARKER = b"\xc3\x01"
 _PREFIX_BYTES = 10
 _REASON_CHARS_MAX = 200  # some errors repeat all the bytes that they complain about
 
-Decision = terms.TermEvent | requests.RequestEvent | membership.MembershipEvent | metadata.MetadataEvent
+Decision = (
+    terms.TermEvent
+    | levels.FeatureLevelRaised
+    | requests.RequestEvent
+    | membership.MembershipEvent
+    | metadata.MetadataEvent
+)
 Record = Decision | requests.AnyRequest | membership.Heartbeat
 
 DECISIONS: tuple[type, ...] = Decision.__args__
@@ -30,36 +37,53 @@ RECORDS: tuple[type, ...] = (*DECISIONS, *REQUESTS, membership.Heartbeat)
 
 
 class Writer(msgspec.Struct, frozen=True):
-    """One released schema version: what to parse its bodies with and which type they become."""
+    """One released schema version: what to parse its bodies with, which type they become, and from which feature
+    level on it may be written."""
 
     prefix: bytes
     parsed: Any
     type: type
+    level: int
 
 
 class Codec:
     """Encodes and decodes the records of `types` by the schema versions in `contract`."""
 
     def __init__(self, types: Iterable[type], contract: Mapping[str, tuple[schemas.Schema, ...]]) -> None:
-        self._newest: dict[type, Writer] = {}
+        self._versions: dict[type, list[Writer]] = {}
         self._by_prefix: dict[bytes, Writer] = {}
         for type_ in types:
             for schema in contract[full_name(type_)]:
-                writer = Writer(_prefix(schema), fastavro.parse_schema(schema, named_schemas={}), type_)
-                self._by_prefix[writer.prefix] = self._newest[type_] = writer
+                parsed = fastavro.parse_schema(schema, named_schemas={})
+                writer = Writer(_prefix(schema), parsed, type_, schemas.feature_level(schema))
+                self._by_prefix[writer.prefix] = writer
+                self._versions.setdefault(type_, []).append(writer)
 
-    def encode(self, record: Record) -> bytes:
-        """The record's bytes in the newest schema; raises BadInput if a value does not fit its field."""
-        writer = self._newest[type(record)]
+    def encode(self, record: Record, level: int = NEWEST_LEVEL) -> bytes:
+        """The record's bytes in the newest schema that `level` allows.
+
+        Raises BadInput if a value does not fit its field, or if it says what no schema of that level can say.
+        """
+        writer = self._writer_at(type(record), level)
+        is_newest = writer is self._versions[type(record)][-1]
         body = io.BytesIO()
         body.write(writer.prefix)
         try:
             fastavro.schemaless_writer(
-                body, writer.parsed, msgspec.to_builtins(record, builtin_types=(bytes,)), strict=True
+                body, writer.parsed, msgspec.to_builtins(record, builtin_types=(bytes,)), strict=is_newest
             )
         except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise BadInput(f"A {type(record).__name__} cannot be written: {error}.") from error
-        return body.getvalue()
+        value = body.getvalue()
+        if not is_newest and self.decode(value) != record:
+            raise BadInput(f"A {type(record).__name__} says what cannot be said at feature level {level}.")
+        return value
+
+    def _writer_at(self, type_: type, level: int) -> Writer:
+        allowed = [writer for writer in self._versions[type_] if writer.level <= level]
+        if not allowed:
+            raise BadInput(f"A {type_.__name__} cannot be written at feature level {level}.")
+        return allowed[-1]
 
     def decode(self, data: bytes) -> Record:
         """The record in these bytes; raises Undecodable with the fingerprint and the reason."""
@@ -69,7 +93,7 @@ class Codec:
         body = io.BytesIO(data)
         body.seek(_PREFIX_BYTES)
         try:
-            found = fastavro.schemaless_reader(body, writer.parsed, self._newest[writer.type].parsed)
+            found = fastavro.schemaless_reader(body, writer.parsed, self._versions[writer.type][-1].parsed)
             record: Record = msgspec.convert(found, writer.type)
         except Exception as error:  # fastavro raises almost anything on damaged bytes
             raise Undecodable(
@@ -88,6 +112,7 @@ def full_name(type_: type) -> str:
 
 _NAMESPACES = {
     terms.__name__: "log",
+    levels.__name__: "log",
     requests.__name__: "requests",
     membership.__name__: "membership",
     metadata.__name__: "metadata",

@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from topolog.events import membership, metadata, requests, terms
+from topolog.events import levels, membership, metadata, requests, terms
 from topolog.events.codec import CODEC, Codec, Decision, describe_prefix
 from topolog.events.errors import LogDiverged, Poisoned, Undecodable
 from topolog.events.ids import NOWHERE, Place, Position, Term
@@ -170,12 +170,13 @@ def _opens_term(stamp: Stamp) -> bool:
 _EVOLVE: dict[type, Callable[[State, Any, Place], None]] = {
     event: protocol.evolve
     for protocol, events in (
-        (terms, terms.TermEvent),
-        (requests, requests.RequestEvent),
-        (membership, membership.MembershipEvent),
-        (metadata, metadata.MetadataEvent),
+        (terms, terms.TermEvent.__args__),
+        (levels, (levels.FeatureLevelRaised,)),
+        (requests, requests.RequestEvent.__args__),
+        (membership, membership.MembershipEvent.__args__),
+        (metadata, metadata.MetadataEvent.__args__),
     )
-    for event in events.__args__
+    for event in events
 }
 
 

@@ -124,7 +124,11 @@ class TypeRemovalRequested(Request, frozen=True):
     type_name: str
 
 
-AnyRequest = JoinRequested | NodeRemovalRequested | UpdateRequested | TypeRemovalRequested
+class LevelRaiseRequested(Request, frozen=True):
+    level: int
+
+
+AnyRequest = JoinRequested | NodeRemovalRequested | UpdateRequested | TypeRemovalRequested | LevelRaiseRequested
 
 
 class RequestRefused(msgspec.Struct, frozen=True):
@@ -200,6 +204,8 @@ def subject_of(request: AnyRequest) -> str:
             return f"type {request.definition.name}"
         case TypeRemovalRequested():
             return f"type {request.type_name}"
+        case LevelRaiseRequested():
+            return f"feature-level {request.level}"
 
 
 def outcome_key(requester: str, sequence: int) -> str:

@@ -14,7 +14,8 @@ from topolog.events.state import Row, State
 
 
 class ClusterRow(Row, frozen=True):
-    """The one row about the cluster itself. `fence_ms`, `margin_ms`, `heartbeat_ms` are the lease's terms."""
+    """The one row about the cluster itself. `fence_ms`, `margin_ms`, `heartbeat_ms` are the lease's terms,
+    `feature_level` says which schemas may be written (`levels.py`)."""
 
     KIND: ClassVar[str] = "cluster"
 
@@ -28,6 +29,7 @@ class ClusterRow(Row, frozen=True):
     led_since: Position
     topology_version: TopologyVersion
     next_slot: Slot
+    feature_level: int = 1
 
     @property
     def proceed_ms(self) -> int:
@@ -41,6 +43,7 @@ class LogStarted(msgspec.Struct, frozen=True):
     fence_ms: int
     margin_ms: int
     heartbeat_ms: int
+    feature_level: int = 1
 
 
 class TermStarted(msgspec.Struct, frozen=True):
@@ -91,4 +94,5 @@ def _first_row(event: LogStarted) -> ClusterRow:
         led_since=Position(0),
         topology_version=TopologyVersion(0, 0),
         next_slot=Slot(0),
+        feature_level=event.feature_level,
     )

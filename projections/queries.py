@@ -13,6 +13,7 @@ from topolog.events import requests
 from topolog.events.codec import Decision as Event
 from topolog.events.errors import NotCaughtUp, NotFound
 from topolog.events.ids import Position
+from topolog.events.levels import NEWEST_LEVEL, level_of
 from topolog.events.membership import (
     LeaseRow,
     LeasesRenewed,
@@ -74,6 +75,8 @@ def cluster(reading: Reading, age_ms: int) -> Cluster:
         state_hash=head.state_hash.hex(),
         chain=head.chain.hex(),
         ignored_records=reading.meta.ignored,
+        feature_level=row.feature_level,
+        feature_level_possible=min((level_of(each.capabilities) for each in members), default=NEWEST_LEVEL),
     )
 
 

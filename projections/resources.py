@@ -30,7 +30,8 @@ class ClusterRef(msgspec.Struct, frozen=True):
 
 class Cluster(msgspec.Struct, frozen=True):
     """The cluster as a whole. `state_hash` is equal wherever this position has been folded; `ignored_records` counts,
-    by reason, the records of the log up to the newest position that do not count; `sentence` says it in plain words."""
+    by reason, the records of the log up to the newest position that do not count; `sentence` says it in plain words.
+    `feature_level_possible`: the highest that every member announces; above `feature_level` it may be raised."""
 
     name: str
     log_id: str
@@ -53,6 +54,8 @@ class Cluster(msgspec.Struct, frozen=True):
     state_hash: str
     chain: str
     ignored_records: Mapping[str, int]
+    feature_level: int
+    feature_level_possible: int
 
 
 class Lease(msgspec.Struct, frozen=True):

@@ -1,6 +1,7 @@
 """What a decision is about, in the words of the CLI: `node n3`, `type Customer`, `cluster`, `leases`."""
 
 from topolog.events.codec import Decision
+from topolog.events.levels import FeatureLevelRaised
 from topolog.events.membership import JoinWaiting, JoinWithdrawn, LeasesRenewed, LeaseStopped, NodeJoined, NodeLeft
 from topolog.events.metadata import (
     MetadataRemoveAccepted,
@@ -17,6 +18,8 @@ def subject_of(event: Decision) -> str:
     match event:
         case LogStarted() | TermStarted() | TermEnded():
             return "cluster"
+        case FeatureLevelRaised():
+            return f"feature-level {event.level}"
         case LeasesRenewed():
             return "leases"
         case NodeJoined() | JoinWaiting():

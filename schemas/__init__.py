@@ -2,7 +2,8 @@
 
 A file names other records by their full name; `load` puts the named definition in place of its first mention, so that
 every schema stands alone, as single-object encoding needs it. A later version of a record is a new file
-`<Record>.v2.avsc` beside the first; both stay readable for ever.
+`<Record>.v2.avsc` beside the first; both stay readable for ever. Its attribute `feature_level` is the lowest level at
+which it may be written (K8, `events/levels.py`); without one it may always be.
 """
 
 import json
@@ -23,6 +24,22 @@ def load(folder: Traversable | None = None) -> Mapping[str, tuple[Schema, ...]]:
         schema = json.loads(path.read_text(encoding="utf-8"))
         sources.setdefault(f"{schema['namespace']}.{schema['name']}", []).append(schema)
     return {name: _generations(name, sources) for name in sources}
+
+
+def feature_level(schema: Schema) -> int:
+    """The lowest level at which bytes of this schema, with all it embeds, may be written."""
+    return max(_levels(schema), default=1)
+
+
+def _levels(part: Any) -> Iterator[int]:
+    if isinstance(part, dict):
+        if "feature_level" in part:
+            yield int(part["feature_level"])
+        for each in part.values():
+            yield from _levels(each)
+    elif isinstance(part, list):
+        for each in part:
+            yield from _levels(each)
 
 
 def _generations(name: str, sources: Mapping[str, list[Schema]]) -> tuple[Schema, ...]:

@@ -60,6 +60,8 @@ _ALL: tuple[msgspec.Struct, ...] = (
         state_hash="9b1f0f5f1f0e4a55a5c1f6f1d2c3b4a5",
         chain="1f0e4a55a5c1f6f1d2c3b4a59b1f0f5f",
         ignored_records={"OLD_TERM": 2},
+        feature_level=1,
+        feature_level_possible=2,
     ),
     _LEASE,
     Node(

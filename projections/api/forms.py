@@ -10,6 +10,7 @@ from topolog.events.requests import (
     REQUEST_BYTES_MAX,
     SUBJECT_CHARS_MAX,
     AnyRequest,
+    LevelRaiseRequested,
     NodeRemovalRequested,
     RequestId,
     TypeRemovalRequested,
@@ -22,7 +23,7 @@ from topolog.projections.requester import Requester
 _NAME_LENGTH_MAX = 1_000
 _VERSION_MAX = 2**63 - 1
 _KEY_CHARS_MAX = SUBJECT_CHARS_MAX + len(f"/{_VERSION_MAX}")
-_HINT = 'See the examples of POST /requests in /openapi.json; `kind` is "propose" or "remove".'
+_HINT = 'See the examples of POST /requests in /openapi.json; `kind` is "propose", "remove" or "raise-level".'
 
 
 class Propose(msgspec.Struct, frozen=True, tag_field="kind", tag="propose", forbid_unknown_fields=True):
@@ -41,7 +42,14 @@ class Remove(msgspec.Struct, frozen=True, tag_field="kind", tag="remove", forbid
     reason: str = ""
 
 
-Form = Propose | Remove
+class RaiseLevel(msgspec.Struct, frozen=True, tag_field="kind", tag="raise-level", forbid_unknown_fields=True):
+    """Let newer schemas be written, once every member can read them."""
+
+    level: int
+    reason: str = ""
+
+
+Form = Propose | Remove | RaiseLevel
 
 
 def read_form(body: bytes) -> Form:
@@ -68,6 +76,8 @@ def to_request(form: Form, name: RequestId, log_id: bytes, actor: str) -> AnyReq
             return TypeRemovalRequested(name, log_id, actor, form.reason, form.name)
         case Remove():
             return NodeRemovalRequested(name, log_id, actor, form.reason, form.name)
+        case RaiseLevel():
+            return LevelRaiseRequested(name, log_id, actor, form.reason, form.level)
 
 
 def request_id(text: str, requester: Requester) -> RequestId:
@@ -95,3 +105,5 @@ def _check_texts(form: Form) -> None:
         raise InvalidParameter("name", f"it must have 1 to {_NAME_LENGTH_MAX} characters", hint="Name what to remove.")
     if isinstance(form, Propose) and not 0 <= (form.based_on or 0) <= _VERSION_MAX:
         raise InvalidParameter("based_on", "a version is 0 or more", hint="Use null for a definition made anew.")
+    if isinstance(form, RaiseLevel) and not 1 <= form.level <= _VERSION_MAX:
+        raise InvalidParameter("level", "a feature level is 1 or more", hint="`topolog get cluster -o json` has both.")

@@ -19,7 +19,7 @@ from topolog.projections.cli.exit_codes import MEANINGS, ExitCode, exit_code
 from topolog.projections.cli.options import Target, spread
 from topolog.projections.cli.reading import describe, explain, get, history
 from topolog.projections.cli.terminal import Screen
-from topolog.projections.cli.writing import propose, remove
+from topolog.projections.cli.writing import propose, raise_level, remove
 
 EXIT_CODES = "exit-codes"
 
@@ -34,6 +34,7 @@ def build(url: Callable[[], str] = lambda: Target.api, cluster: Callable[[], str
     app.callback()(_root)
     for command in (get, describe, history, explain, propose, remove):
         app.command()(spread(command, api=url, cluster=cluster))
+    app.command(name="raise-level")(spread(raise_level, api=url, cluster=cluster))
     app.command(name="help")(_help)
     return app
 

@@ -1,4 +1,4 @@
-"""The commands that ask for a change: propose, remove. The API appends the request, the coordinator decides."""
+"""The commands that ask for a change. The API appends the request, the coordinator decides."""
 
 import sys
 from typing import Annotated
@@ -60,6 +60,20 @@ def remove(
             _confirm(f"Remove {kind.singular} {name} from cluster {api.cluster}? {effect}")
         request = {"kind": "remove", "resource": kind.singular, "name": name, "reason": patience.reason}
         _follow(api, request, patience, timeout_s, shape)
+
+
+def raise_level(
+    level: Annotated[int, typer.Argument(metavar="LEVEL", min=1, help="The feature level that shall be in force.")],
+    *,
+    patience: Patience,
+    target: Target,
+    shape: Shape,
+) -> None:
+    """Let newer schemas be written, once every member is of a version that reads them; a level never falls again."""
+    check_request_id(patience.request_id)
+    timeout_s = moments.seconds(patience.timeout, "--timeout")
+    with Api(target.api, target.cluster) as api:
+        _follow(api, {"kind": "raise-level", "level": level, "reason": patience.reason}, patience, timeout_s, shape)
 
 
 def _confirm(question: str) -> None:

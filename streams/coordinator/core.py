@@ -26,15 +26,16 @@ from topolog.events.codec import CODEC, Decision, Record
 from topolog.events.errors import Refused, Undecodable
 from topolog.events.fold import Accepted, Fold, Folded, Header, Ignored, Judge, evolve
 from topolog.events.ids import Offset, Place, Position, Term
+from topolog.events.levels import FeatureLevelRaised
 from topolog.events.log import Entry
 from topolog.events.stamp import NO_CHAIN, InputOffset, Stamp, chain_after, encode_stamp
 from topolog.events.state import State
-from topolog.events.terms import LogStarted, TermEnded, TermStarted
+from topolog.events.terms import LogStarted, TermEnded, TermStarted, cluster
 from topolog.events.topics import PARTITIONS, RECORD_BYTES_MAX, Topic
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.causes import cause_of
 from topolog.streams.coordinator.reports import Reports
-from topolog.streams.rules import membership, metadata, requesters
+from topolog.streams.rules import levels, membership, metadata, requesters
 
 
 class Role(Enum):
@@ -112,7 +113,7 @@ class Core:
         """Begin an empty log. If another coordinator was quicker, its log id wins and this record is ignored."""
         assert self.confirmed.log_id is None
         stamp = Stamp(started.log_id, Term(0), 0, 0, 1, NO_CHAIN, self.at_ms, cause=f"founded by {self.instance}")
-        self.outbox.append(Outgoing(encode_stamp(stamp), CODEC.encode(started)))
+        self.outbox.append(Outgoing(encode_stamp(stamp), CODEC.encode(started, started.feature_level)))
 
     def claim(self) -> None:
         """Ask for the next term; the answer is read from the log."""
@@ -256,6 +257,8 @@ class Core:
                     return membership.decide(self.state, request, ref, entry.appended_at_ms)
                 case q.UpdateRequested() | q.TypeRemovalRequested():
                     return metadata.decide(self.state, request, ref)
+                case q.LevelRaiseRequested():
+                    return levels.decide(self.state, request, ref)
         except Refused as refusal:
             facts = {name: _cut(fact) for name, fact in refusal.facts.items()}
             subject, message = _cut(q.subject_of(request)), _cut(str(refusal))
@@ -275,7 +278,8 @@ class Core:
 
     def _log(self, decided: list[Decision], cause: str, actor: str = "", reason: str = "") -> None:
         """Stamp one set, fold it ahead, and queue it for the log."""
-        values = [CODEC.encode(event) for event in decided]
+        level = self._level_of(decided)
+        values = [CODEC.encode(event, level) for event in decided]
         assert all(len(value) <= RECORD_BYTES_MAX for value in values), "the rules keep decisions below the limit"
         inputs = tuple(InputOffset(*partition, offset) for partition, offset in sorted(self._inputs.items()))
         for index, (event, value) in enumerate(zip(decided, values, strict=True)):
@@ -306,6 +310,11 @@ class Core:
             self.outbox.append(self._unread[-1])
         for key in self.state.drain():
             self.agenda.revise(self.state, key)
+
+    def _level_of(self, decided: list[Decision]) -> int:
+        """The feature level to write this set at: a decision that raises it is itself of the new one."""
+        raised = [event.level for event in decided if isinstance(event, FeatureLevelRaised)]
+        return max(raised, default=cluster(self.state).feature_level)
 
 
 def _cut(text: str) -> str:

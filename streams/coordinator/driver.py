@@ -16,6 +16,7 @@ import msgspec
 
 from topolog.events.fold import Ignored
 from topolog.events.ids import Offset, Position
+from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.log import Entry, LogReader, LogWriter, Partition
 from topolog.events.stamp import HEADER_NAME
 from topolog.events.terms import LogStarted, TermEnded, cluster
@@ -187,7 +188,8 @@ class Driver:
             self._founding = True
             terms = self._terms
             log_id = self._chance.randbytes(16)
-            self.core.found(LogStarted(log_id, self._cluster, terms.fence_ms, terms.margin_ms, terms.heartbeat_ms))
+            leases = (terms.fence_ms, terms.margin_ms, terms.heartbeat_ms)
+            self.core.found(LogStarted(log_id, self._cluster, *leases, NEWEST_LEVEL))
 
     # A leader.
 

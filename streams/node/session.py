@@ -19,6 +19,7 @@ from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput, HookFailed, LeftCluster, TopologError, Unreachable
 from topolog.events.fold import Folded, Ignored
 from topolog.events.ids import Incarnation, NodeId, Offset
+from topolog.events.levels import NEWEST_LEVEL, announced
 from topolog.events.log import LogReader, LogWriter
 from topolog.events.membership import LeaveReason, NodeRow
 from topolog.events.requests import (
@@ -63,7 +64,9 @@ class Session:
         hook: Hook = lambda _: None,
         chance: Callable[[], int] = lambda: secrets.randbits(63),
     ) -> None:
-        self.core = NodeCore(NodeId(joiner.node), joiner.capabilities)
+        capabilities = (*joiner.capabilities, announced(NEWEST_LEVEL))
+        joiner = msgspec.structs.replace(joiner, capabilities=capabilities)
+        self.core = NodeCore(NodeId(joiner.node), capabilities)
         self._ids = OpenRequests(f"{joiner.node}-{chance() & 0xFFFFFFFF:08x}")
         self._asking = threading.Lock()
         self.failure: TopologError | None = None

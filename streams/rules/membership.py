@@ -36,7 +36,7 @@ from topolog.events.requests import (
 )
 from topolog.events.state import State
 from topolog.events.terms import cluster
-from topolog.streams.rules import metadata
+from topolog.streams.rules import levels, metadata
 from topolog.streams.rules.deadlines import Deadline
 
 DECLARED_TYPES_MAX = 10_000
@@ -168,6 +168,7 @@ def _check_joiner(state: State, joiner: Joiner) -> None:
         raise Refused("TOO_LARGE", "DESIGN 1", message)
     if joiner.kind is NodeKind.UNKNOWN:
         raise Refused("BAD_NODE", "K7", f"Node {joiner.node!r} is neither SERVER nor CLIENT.")
+    levels.check_joiner(state, joiner)
     row = state.get(NodeRow, joiner.node)
     if row and not row.is_member and row.incarnation == joiner.incarnation:
         message = f"Incarnation {joiner.incarnation} of node {joiner.node!r} has left; it must join as a new one."

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
+from topolog.events import levels, terms
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
-from topolog.events import terms
 from topolog.events.codec import CODEC, Decision, Record
 from topolog.events.ids import Incarnation, NodeId, Position, Slot, Term, TopologyVersion, Version
 from topolog.events.stamp import NO_CHAIN, InputOffset, Stamp, chain_after, encode_stamp
@@ -49,6 +49,7 @@ EXAMPLES: tuple[Record, ...] = (
     STARTED,
     terms.TermStarted(4, "c1", life=7),
     terms.TermEnded(4),
+    levels.FeatureLevelRaised(REF, 2, ("n1", "n2")),
     q.RequestRefused(REF, "type Customer", "TYPE_BUSY", "X2", "It is being updated.", FACTS),
     q.RequestUnchanged(REF, "type Customer", 3),
     q.RequestersForgotten(("n1-0badcafe", "cli-1")),
@@ -67,6 +68,7 @@ EXAMPLES: tuple[Record, ...] = (
     q.NodeRemovalRequested(ID, LOG_ID, "ada", "disk broken", "n1"),
     q.UpdateRequested(ID, LOG_ID, "n1", "new field", CUSTOMER, 2, "n1", -42),
     q.TypeRemovalRequested(ID, LOG_ID, "ada", "", "Customer"),
+    q.LevelRaiseRequested(ID, LOG_ID, "ada", "all are upgraded", 2),
     HEARTBEAT,
 )
 

@@ -21,6 +21,7 @@ from topolog.events import terms
 from topolog.events.codec import CODEC, MARKER, RECORDS, Codec, Record, describe_prefix, full_name
 from topolog.events.errors import BadInput, Undecodable
 from topolog.events.ids import Incarnation, Position, Version
+from topolog.events.levels import FeatureLevelRaised
 
 CONTRACT = schemas.load()
 named = pytest.mark.parametrize("record", EXAMPLES, ids=lambda record: type(record).__name__)
@@ -186,3 +187,46 @@ def test_an_older_reader_without_the_newer_schema_stops(record: Record) -> None:
     )
     with pytest.raises(Undecodable, match="no record this version knows"):
         CODEC.decode(data)
+
+
+# Feature levels: which of several versions is written (K8).
+
+
+def of_two_levels(record: Record) -> tuple[Codec, type[Any]]:
+    """A codec whose newest version of the record has a field more and may be written from level 3 on."""
+    made, schema = newer(type(record))
+    contract = {full_name(made): (CONTRACT[full_name(made)][-1], {**schema, "feature_level": 3})}
+    return Codec([made], contract), made
+
+
+@named
+def test_at_an_older_level_the_older_version_is_written(record: Record) -> None:
+    """K8: members of the older build read every byte, as the same record."""
+    codec, made = of_two_levels(record)
+    values = [getattr(record, name) for name in record.__struct_fields__]
+    assert codec.encode(made(*values), 2) == CODEC.encode(record)
+    assert codec.encode(made(*values, "v3"), 3)[:10] != CODEC.encode(record)[:10]
+
+
+@named
+def test_what_an_older_version_cannot_say_is_not_written_in_it(record: Record) -> None:
+    """K8: a value that would be lost without a word is an error of the writer."""
+    codec, made = of_two_levels(record)
+    with pytest.raises(BadInput, match="feature level 2"):
+        codec.encode(made(*(getattr(record, name) for name in record.__struct_fields__), "v3"), 2)
+
+
+def test_a_record_of_a_newer_level_is_not_written_at_all() -> None:
+    """K8: a type that the level does not know has no version to be written in."""
+    raised = next(each for each in EXAMPLES if isinstance(each, FeatureLevelRaised))
+    with pytest.raises(BadInput, match="feature level 1"):
+        CODEC.encode(raised, 1)
+
+
+def test_a_log_that_began_at_the_first_level_is_written_as_the_first_release_wrote_it() -> None:
+    """K8: LogStarted of level 1 has the bytes that the first release reads."""
+    started = terms.LogStarted(bytes(16), "demo", 20_000, 5_000, 1_000)
+    first = Codec([terms.LogStarted], {"topolog.log.LogStarted": CONTRACT["topolog.log.LogStarted"][:1]})
+    value = CODEC.encode(started, 1)
+    assert first.decode(value) == started
+    assert CODEC.encode(started, 2)[:10] != value[:10]

@@ -31,11 +31,20 @@ def commands(group: Any) -> Iterator[Any]:
 def test_no_command_is_a_coroutine() -> None:
     """Typer runs no `async def` command and still exits 0, so that nothing would happen and all would look well."""
     found = list(commands(typer.main.get_command(build())))
-    assert [command.name for command in found] == ["get", "describe", "history", "explain", "propose", "remove", "help"]
+    assert [command.name for command in found] == [
+        "get",
+        "describe",
+        "history",
+        "explain",
+        "propose",
+        "remove",
+        "raise-level",
+        "help",
+    ]
     assert not [c.name for c in found if inspect.iscoroutinefunction(inspect.unwrap(c.callback))]
 
 
-@pytest.mark.parametrize("command", ["get", "describe", "history", "explain", "propose", "remove"])
+@pytest.mark.parametrize("command", ["get", "describe", "history", "explain", "propose", "remove", "raise-level"])
 def test_every_command_takes_the_shared_options_and_explains_them(command: str, cli: Cli) -> None:
     ended = cli(command, "--help")
     assert ended.code == 0

@@ -12,7 +12,7 @@ from topolog.events.fold import evolve
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term
 from topolog.events.state import State
 from topolog.events.topics import RECORD_BYTES_MAX
-from topolog.streams.rules import membership, metadata
+from topolog.streams.rules import levels, membership, metadata
 from topolog.streams.rules.membership import Heard
 
 LOG_ID = bytes(16)
@@ -88,6 +88,8 @@ class Cluster:
                 return membership.decide(self.state, request, ref, ASKED_AT_MS)
             case q.UpdateRequested() | q.TypeRemovalRequested():
                 return metadata.decide(self.state, request, ref)
+            case q.LevelRaiseRequested():
+                return levels.decide(self.state, request, ref)
 
     def ask(self, request: q.AnyRequest) -> list[Decision]:
         decided = self.decide(request)

@@ -1,0 +1,56 @@
+"""Feature levels: which schema versions may be written while members of several builds are in the cluster (K8).
+
+Threat. During a rolling upgrade some members are of a build that has never seen the newest schemas. One decision they
+cannot decode stops them all, for a record that counts is never skipped.
+
+Invariant. At level n every record of `decisions` is in a schema that every member of that time can read.
+
+Argument. Each schema states the lowest level at which it may be written; writers choose, for every record, the newest
+version that the level in force allows. Each process announces the newest level it knows as a capability when it joins.
+The level rises only by a decision taken while every member, and every process that waits to be one, announces it; from
+then on a process that does not is refused. So the level never passes what a member can read. Levels never fall: what
+was written at a level stays in the log.
+
+Level 1 is what the first release wrote. Level 2 adds LeaveReason DIED, SnapshotTaken and this file's own decision.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from topolog.events.ids import Place
+from topolog.events.requests import RequestRef, grant
+from topolog.events.state import State
+from topolog.events.terms import cluster
+
+NEWEST_LEVEL = 2
+"""The newest level this build can write, and hence the level of a log it founds."""
+
+FIRST_LEVEL = 1
+_CAPABILITY = "level-"
+
+
+class FeatureLevelRaised(msgspec.Struct, frozen=True):
+    """From here on `level` is in force; `members` had all announced it."""
+
+    request: RequestRef
+    level: int
+    members: tuple[str, ...]
+
+
+def announced(level: int) -> str:
+    """The capability by which a process says that it can read everything up to `level`."""
+    return f"{_CAPABILITY}{level}"
+
+
+def level_of(capabilities: Iterable[str]) -> int:
+    """The newest level these capabilities announce; the first release announced none."""
+    levels = [text.removeprefix(_CAPABILITY) for text in capabilities if text.startswith(_CAPABILITY)]
+    return max((int(text) for text in levels if text.isdecimal()), default=FIRST_LEVEL)
+
+
+def evolve(state: State, event: FeatureLevelRaised, place: Place) -> None:
+    row = cluster(state)
+    assert event.level > row.feature_level, "a level is raised that is in force"
+    state.put("", msgspec.structs.replace(row, feature_level=event.level))
+    grant(state, event.request, place, f"feature-level {event.level}")
