@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -55,10 +55,9 @@ class Told(msgspec.Struct, frozen=True):
 class Process:
     """A child process that is killed at the end of the test if it still lives."""
 
-    def __init__(self, command: list[str]) -> None:
-        self._popen = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
-        )
+    def __init__(self, command: list[str], env: Mapping[str, str] | None = None) -> None:
+        pipe = subprocess.PIPE
+        self._popen = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, bufsize=1, env=env)
         self._lines: queue.Queue[str] = queue.Queue()
         self.complaints: list[str] = []
         self._readers = [
@@ -72,6 +71,11 @@ class Process:
     def pid(self) -> int:
         return self._popen.pid
 
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; -9 if it was killed by signal 9."""
+        return self._popen.poll()
+
     def send(self, number: signal.Signals) -> None:
         self._popen.send_signal(number)
 
@@ -83,6 +87,12 @@ class Process:
         """Ask it to stop and wait; its exit code."""
         self._popen.send_signal(signal.SIGCONT)
         self._popen.terminate()
+        return self._popen.wait(PATIENCE_S)
+
+    def leave(self) -> int:
+        """End its input, upon which a member leaves in order, and wait; its exit code."""
+        assert self._popen.stdin is not None
+        self._popen.stdin.close()
         return self._popen.wait(PATIENCE_S)
 
     def close(self) -> None:
@@ -131,7 +141,8 @@ class Site:
         self._processes: list[Process] = []
         KafkaAdmin(self.kafka).create_topics(cluster, PLANS)
 
-    def coordinator(self, instance: str) -> Process:
+    def coordinator(self, instance: str, env: Mapping[str, str] | None = None) -> Process:
+        """A coordinator in a process of its own; `env` replaces this process's environment."""
         flags = {
             "cluster.name": self.cluster,
             "kafka.bootstrap.servers": self.bootstrap,
@@ -140,11 +151,12 @@ class Site:
             "lease.heartbeat": f"{HEARTBEAT_MS}ms",
         }
         sets = [part for key, value in flags.items() for part in ("--set", f"{key}={value}")]
-        return self._started([sys.executable, "-m", "topolog", "run", "coordinator", "--instance", instance, *sets])
+        command = [sys.executable, "-m", "topolog", "run", "coordinator", "--instance", instance, *sets]
+        return self.started(command, env)
 
     def member(self, name: str) -> Process:
         """A node in a process of its own, when it has joined."""
-        process = self._started([sys.executable, str(MEMBER), self.cluster, name, self.bootstrap])
+        process = self.started([sys.executable, str(MEMBER), self.cluster, name, self.bootstrap])
         process.hear("member")
         return process
 
@@ -194,8 +206,8 @@ class Site:
         for process in self._processes:
             process.close()
 
-    def _started(self, command: list[str]) -> Process:
-        process = Process(command)
+    def started(self, command: list[str], env: Mapping[str, str] | None = None) -> Process:
+        process = Process(command, env)
         self._processes.append(process)
         return process
 
