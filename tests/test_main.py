@@ -1,6 +1,7 @@
 """The program as it is started: what it needs settings for, what it prints of a cluster, how its roles end early."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from topolog.events.topics import ACLS, Topic
 from topolog.projections.cli import app as cli
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.streams.simulation import seeds as seeds_of
+from topolog.streams.simulation.seeds import outcome_of
 
 NOWHERE = "127.0.0.1:1"
 LIMIT_S = 10.0
@@ -105,29 +107,45 @@ def test_an_outage_is_said_once_and_so_is_its_end(caplog: pytest.LogCaptureFixtu
     assert caplog.messages == [f"No Kafka broker answers at {NOWHERE}; trying again until one does."]
 
 
-SEEDS = ("simulate", "--seeds", "3", "--steps", "200")
+SEEDS = ("simulate", "--seeds", "3", "--span", "1s")
 
 
 def test_the_simulation_runs_over_seeds() -> None:
     ended = program(*SEEDS)
     assert (ended.returncode, ended.stdout) == (0, "No rule is broken.\n")
-    assert "3 seeds from 0, 200 steps each" in ended.stderr
+    assert "3 seeds from 0, 1s with faults each" in ended.stderr
 
 
-def test_a_broken_rule_is_told_whole_with_the_command_that_shows_it_again(
+def test_a_broken_rule_is_told_in_short_with_the_commands_that_show_it_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first one ends the run: exit code 8."""
+    """The first one ends the run: exit code 8. What it prints for the part that is enough breaks the same rule."""
+    monkeypatch.setattr(seeds_of, "outcomes", lambda seeds, span_ms: (outcome_of(seed, span_ms) for seed in seeds))
+    monkeypatch.setattr("topolog.streams.rules.metadata.settle", lambda *_: [])
+    assert cli.run(_app(), ["simulate", "--seeds", "3", "--first", "5", "--span", "4s"]) == ExitCode.FOUND
+    *story, whole, part = capsys.readouterr().out.splitlines()
+    assert "CONVERGES" in story[0]
+    assert whole.endswith("topolog simulate --seeds 1 --first 5 --span 4s")
+    _, _, command = part.partition(": topolog ")
+    assert cli.run(_app(), shlex.split(command)) == ExitCode.FOUND
+    assert capsys.readouterr().out.splitlines() == story[:-1]
+    monkeypatch.undo()
+    assert cli.run(_app(), shlex.split(command)) == ExitCode.OK
 
-    def broken(seeds: range, _steps: int) -> Iterator[seeds_of.Outcome]:
-        yield seeds_of.Outcome(seeds[0])
-        yield seeds_of.Outcome(seeds[1], "seed 6, step 9: the whole story")
 
-    monkeypatch.setattr(seeds_of, "outcomes", broken)
-    assert cli.run(_app(), ["simulate", "--seeds", "3", "--first", "5", "--steps", "40"]) == ExitCode.FOUND
-    out = capsys.readouterr().out
-    assert out.startswith("seed 6, step 9: the whole story\n")
-    assert out.endswith("topolog simulate --seeds 1 --first 6 --steps 40\n")
+def test_a_seed_that_fails_only_once_is_told_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its story is all there is."""
+    told = [seeds_of.Outcome(6, "seed 6, after 9 ms: the whole story")]
+    monkeypatch.setattr(seeds_of, "outcomes", lambda *_: (each for each in told))
+    assert cli.run(_app(), ["simulate", "--seeds", "1", "--first", "6", "--span", "100ms"]) == ExitCode.FOUND
+    assert capsys.readouterr().out.startswith("seed 6, after 9 ms: the whole story\n")
+
+
+@pytest.mark.parametrize("wrong", [("--span", "fast"), ("--span", "0s"), ("--replay", "{}"), ("--replay", "/nowhere")])
+def test_a_simulation_that_cannot_be_says_why(wrong: tuple[str, str]) -> None:
+    assert cli.run(_app(), ["simulate", *wrong]) == ExitCode.USAGE
 
 
 @pytest.fixture

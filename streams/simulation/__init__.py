@@ -1,7 +1,8 @@
-"""A seeded simulation of the real cores: `simulate(seed, steps, budget)` runs one cluster through one plan."""
+"""A seeded simulation of the real cores: `simulate(seed, span_ms, budget)` runs one cluster through one plan."""
 
 from topolog.streams.simulation.checks import Rule
 from topolog.streams.simulation.faults import Act, Faults
-from topolog.streams.simulation.run import Report, Violation, simulate
+from topolog.streams.simulation.run import Case, Report, Violation, drawn, replay, simulate
+from topolog.streams.simulation.shrinking import shrink
 
-__all__ = ["Act", "Faults", "Report", "Rule", "Violation", "simulate"]
+__all__ = ["Act", "Case", "Faults", "Report", "Rule", "Violation", "drawn", "replay", "shrink", "simulate"]

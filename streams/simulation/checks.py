@@ -16,6 +16,7 @@ from topolog.events import requests as q
 from topolog.events.codec import CODEC
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
 from topolog.events.log import Entry
+from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
 from topolog.streams.node.core import Phase
@@ -24,6 +25,7 @@ from topolog.streams.simulation.processes import TERMS, NodeProcess, Process
 from topolog.streams.simulation.timeline import DRIFT_PPM_MAX, NS_PER_MS
 from topolog.streams.simulation.world import World
 
+_BRIEF_CHARS = 140
 _SLOWEST = 1_000_000 - DRIFT_PPM_MAX
 _FASTEST = 1_000_000 + DRIFT_PPM_MAX
 FENCE_NS = TERMS.fence_ms * NS_PER_MS * 1_000_000 // _SLOWEST + 1
@@ -82,6 +84,8 @@ class Checks:
         self._replaced: set[int | None] = set()
         self._types: dict[str, _Type] = {}
         self._accepted_through = NOWHERE
+        self._needed = NOWHERE
+        self._members: dict[NodeId, Incarnation] = {}
         self._deadlines: dict[NodeProcess, int] = {}
 
     def look(self) -> None:
@@ -92,14 +96,13 @@ class Checks:
                 self._replaced = {each.event.joiner.replaces for each in whole if isinstance(each.event, m.NodeJoined)}
                 for standing in whole:
                     self._judge(standing)
+                if any(isinstance(each.event, m.NodeJoined | m.NodeLeft) for each in whole):
+                    self._members = {row.node: row.incarnation for row in m.members(self.ledger.state)}
             elif entry.topic is Topic.REQUESTS:
                 self._note_request(entry)
         if self._world.turned is not None:
             self._compare(self._world.turned)
-        stale = self.ledger.position_before(self._world.timeline.now_ns - FENCE_NS)
-        for node in self._world.nodes:
-            if node.is_server and node.holds_lease:
-                self._check_lease(node, stale)
+        self._check_leases()
 
     def unrest(self) -> str:
         """Why the cluster is not at rest yet; nothing if it is."""
@@ -156,11 +159,29 @@ class Checks:
         if not anchors or core.lease.deadline_ns > anchors[0] + TERMS.fence_ms * NS_PER_MS:
             raise Broken(Rule.ANCHORED_LEASE, f"{node.describe()}, which has read the echoes of {read[-3:]}")
 
+    def _check_leases(self) -> None:
+        """Of those nodes whose own doing, or whose cluster's, can have changed something since the last look.
+
+        A lease begins only in a turn of its holder. A node that is up to date needs no look at its clock.
+        """
+        world, turned = self._world, self._world.turned
+        stale = self.ledger.position_before(world.timeline.now_ns - FENCE_NS)
+        needed = max(stale, self._accepted_through)
+        if world.broker.landed or needed != self._needed:
+            self._needed = needed
+            concerned = world.nodes
+        else:
+            concerned = [turned] if isinstance(turned, NodeProcess) else []
+        for node in concerned:
+            core = node.session.core
+            behind = core.applied.position < needed or self._members.get(core.node) != core.incarnation
+            if behind and node.is_server and node.holds_lease:
+                self._check_lease(node, stale)
+
     def _check_lease(self, node: NodeProcess, stale: Position) -> None:
         """A server that may answer now."""
         core = node.session.core
-        row = self.ledger.state.get(m.NodeRow, core.node)
-        if row is None or not row.is_member or row.incarnation != core.incarnation:
+        if self._members.get(core.node) != core.incarnation:
             raise Broken(Rule.MEMBER_LEASE, node.describe())
         if core.applied.position < stale:
             raise Broken(Rule.FRESH_LEASE, f"{node.describe()}; the log had {stale} a fence ago")
@@ -170,7 +191,8 @@ class Checks:
     def _judge(self, standing: Standing) -> None:
         """One decision that has come to stand in the log."""
         event = standing.event
-        self._world.note(f"position {standing.place.position}: {standing.author} {_brief(event)}")
+        told = f"position {standing.place.position}: {standing.author} {_brief(event)}"
+        self._world.note(told, dull=isinstance(event, m.LeasesRenewed))
         if standing.stamp.sequence == 0:
             self._author = standing.author
         if standing.author != self._author:
@@ -240,9 +262,25 @@ def _require(holds: bool, event: md.MetadataEvent) -> None:
         raise Broken(Rule.VERSIONS, _brief(event))
 
 
-def _brief(event: object) -> str:
-    """A decision in one line of history."""
-    text = str(event)
+def _brief(event: msgspec.Struct) -> str:
+    """A decision in one line of history: who and what, without the digests."""
     if isinstance(event, m.LeasesRenewed):
-        text = f"LeasesRenewed({dict(m.unpack_renewals(event.renewals))})"
-    return text if len(text) < 180 else f"{text[:177]}..."
+        return f"LeasesRenewed {dict(m.unpack_renewals(event.renewals))}"
+    told = [f"{name}={_told(getattr(event, name))}" for name in event.__struct_fields__]
+    text = f"{type(event).__name__} {', '.join(told)}"
+    return text if len(text) < _BRIEF_CHARS else f"{text[:_BRIEF_CHARS]}..."
+
+
+def _told(value: object) -> str:
+    match value:
+        case q.RequestRef():
+            return str(value)
+        case q.Joiner():
+            return f"{value.node}/{value.incarnation}"
+        case ObjectType():
+            return str(dict(value.fields))
+        case bytes():
+            return value.hex()
+        case Enum():
+            return value.name
+    return str(value)

@@ -16,7 +16,7 @@ from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
 from topolog.streams.node.core import Phase
 from topolog.streams.simulation.network import Fate
-from topolog.streams.simulation.processes import TERMS, NodeProcess, Process
+from topolog.streams.simulation.processes import TERMS, CoordinatorProcess, NodeProcess, Process
 from topolog.streams.simulation.world import World
 
 _DURATION_MS = (20.0, 3.0 * TERMS.fence_ms)
@@ -76,24 +76,25 @@ _WORK = (Kind.REPEAT, Kind.PROPOSE)
 
 
 class Act(msgspec.Struct, frozen=True):
-    """One thing that happens before the step `at_step`; `draw` decides whom it meets and how."""
+    """One thing that happens at `at_ms` of true time; `draw` decides whom it meets and how."""
 
-    at_step: int
+    at_ms: int
     kind: Kind
     duration_ms: float
     draw: int
 
 
-def plan(chance: random.Random, budget: Faults, steps: int) -> list[Act]:
+def plan(seed: int, budget: Faults, span_ms: int) -> list[Act]:
     """The acts of one run, in order."""
+    chance = random.Random(f"{seed} plan")
     acts = []
     for kind in Kind:
         most = getattr(budget, kind.value)
         if kind in _WORK or chance.random() < _KEPT_SHARE:
             for _ in range(chance.randint(0, most)):
                 duration_ms = _DURATION_MS[0] + chance.random() ** 2 * (_DURATION_MS[1] - _DURATION_MS[0])
-                acts.append(Act(chance.randrange(steps), kind, duration_ms, chance.getrandbits(32)))
-    return sorted(acts, key=lambda act: act.at_step)
+                acts.append(Act(chance.randrange(span_ms), kind, duration_ms, chance.getrandbits(32)))
+    return sorted(acts, key=lambda act: act.at_ms)
 
 
 def perform(world: World, act: Act) -> None:
@@ -101,16 +102,18 @@ def perform(world: World, act: Act) -> None:
     draw = random.Random(act.draw)
     match act.kind:
         case Kind.CRASH | Kind.PAUSE | Kind.SUSPEND | Kind.CUT | Kind.LOSE | Kind.SLOW:
-            if world.processes:
-                process = draw.choice(world.processes)
+            process = world.on(draw.choice(world.machines))
+            if process:
                 process.disturbed = True
-                world.note(f"{act.kind.name} {process.describe()}, {act.duration_ms:.0f} ms")
+                world.note_deed(f"{act.kind.name} {process.describe()}, {act.duration_ms:.0f} ms")
                 _strike(world, process, act, draw)
         case Kind.USURP | Kind.RETIRE:
             _depose(world, act, draw)
         case Kind.LEAVE:
-            if world.nodes:
-                draw.choice(world.nodes).leave()
+            node = world.on(draw.choice(world.node_names))
+            if isinstance(node, NodeProcess):
+                world.note_deed(f"LEAVE {node.describe()}")
+                node.leave()
         case Kind.TWIN:
             _double(world, act, draw)
         case Kind.REMOVE_NODE | Kind.REMOVE_TYPE | Kind.REPEAT | Kind.PROPOSE:
@@ -137,10 +140,10 @@ def _strike(world: World, process: Process, act: Act, draw: random.Random) -> No
 
 def _depose(world: World, act: Act, draw: random.Random) -> None:
     """Two leaders at once, or none for a moment."""
-    if not world.coordinators:
+    coordinator = world.on(draw.choice([each for each in world.machines if each.startswith("c")]))
+    if not isinstance(coordinator, CoordinatorProcess):
         return
-    coordinator = draw.choice(world.coordinators)
-    world.note(f"{act.kind.name} {coordinator.describe()}")
+    world.note_deed(f"{act.kind.name} {coordinator.describe()}")
     if act.kind is Kind.USURP:
         world.usurp(coordinator)
     else:
@@ -150,10 +153,10 @@ def _depose(world: World, act: Act, draw: random.Random) -> None:
 
 def _double(world: World, act: Act, draw: random.Random) -> None:
     """A node's process is stopped and another one of the same node started elsewhere; then the first goes on."""
-    if not world.nodes:
+    node = world.on(draw.choice(world.node_names))
+    if node is None:
         return
-    node = draw.choice(world.nodes)
-    world.note(f"TWIN of {node.describe()}")
+    world.note_deed(f"TWIN of {node.describe()}")
     world.pause(node, act.duration_ms)
     world.start_node(node.name, elsewhere=True)
     for each in world.nodes:

@@ -5,8 +5,9 @@ order per partition, the order of one writer per topic while nothing is lost) an
 a send may fail for good, or seem to, or land twice, or land long after its writer has been deposed or has died.
 """
 
+import random
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import partial
 
@@ -15,7 +16,7 @@ import msgspec
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, Headers, InMemoryLog, OnDelivery, Partition
 from topolog.events.topics import Topic
-from topolog.streams.simulation.timeline import Timeline
+from topolog.streams.simulation.timeline import Timeline, between
 
 LATE_MS = 2_000
 """A late send lands within this time: two fences of the simulated cluster."""
@@ -82,41 +83,61 @@ class Link:
         self.fates.clear()
 
 
+class _Cursor:
+    """How far one partition is read, and where its end was when it was last looked at."""
+
+    def __init__(self, topic: Topic, entries: Sequence[Entry], start: int) -> None:
+        self.topic = topic
+        self.entries = entries
+        self.next = start
+        self.seen_end: int | None = None
+
+    def take(self, visible_ms: int, room: int) -> Sequence[Entry]:
+        """At most `room` entries of those appended by then."""
+        entries, start = self.entries, self.next
+        end = len(entries)
+        while end > start and entries[end - 1].appended_at_ms > visible_ms:
+            end -= 1
+        self.seen_end = end
+        taken = entries[start : min(end, start + room)]
+        self.next = start + len(taken)
+        return taken
+
+
 class Reader:
     """Reads with a lag, in batches, partitions in any order. Cut off, it reads nothing and trusts what it saw last."""
 
-    def __init__(self, timeline: Timeline, broker: Broker, link: Link) -> None:
+    def __init__(self, timeline: Timeline, chance: random.Random, broker: Broker, link: Link) -> None:
         self._timeline = timeline
+        self._chance = chance
         self._log = broker.log
         self._link = link
-        self._next: dict[Partition, int] = {}
-        self._seen_end: dict[Partition, int] = {}
+        self._cursors: list[_Cursor] = []
 
     def assign(self, starts: Mapping[Partition, Offset | None]) -> None:
-        self._next = {partition: offset or 0 for partition, offset in starts.items()}
-        self._seen_end = {}
+        self._cursors = [_Cursor(each[0], self._log.entries(*each), offset or 0) for each, offset in starts.items()]
 
     def poll(self, timeout_s: float) -> list[Entry]:
-        chance = self._timeline.chance
-        visible_ms = self._timeline.wall_ms() - chance.randrange(self._link.lag_ms)
-        partitions = [each for each in self._next if each[0] not in self._link.unreadable]
-        if len(partitions) > 1:
-            turn = chance.randrange(len(partitions))
-            partitions = partitions[turn:] + partitions[:turn]
+        link, cursors = self._link, self._cursors
+        visible_ms = self._timeline.wall_ms() - self._chance.randrange(link.lag_ms)
+        if len(cursors) > 1:
+            turn = self._chance.randrange(len(cursors))
+            cursors = cursors[turn:] + cursors[:turn]
         found: list[Entry] = []
-        for partition in partitions:
-            found += self._take(partition, visible_ms, self._link.batch_max - len(found))
+        for cursor in cursors:
+            if cursor.topic not in link.unreadable:
+                found += cursor.take(visible_ms, link.batch_max - len(found))
         return found
 
     def at_end(self, topic: Topic) -> bool:
-        assigned = [partition for partition in self._next if partition[0] is topic]
-        return bool(assigned) and all(self._next[each] >= self._seen_end.get(each, 1 << 62) for each in assigned)
+        assigned = [each for each in self._cursors if each.topic is topic]
+        return bool(assigned) and all(each.seen_end is not None and each.next >= each.seen_end for each in assigned)
 
     def hears(self, topic: Topic) -> bool:
         return (
             topic not in self._link.unreadable
             and self.at_end(topic)
-            and all(at == len(self._log.entries(*each)) for each, at in self._next.items() if each[0] is topic)
+            and all(each.next == len(each.entries) for each in self._cursors if each.topic is topic)
         )
 
     def bounds(self, partition: Partition) -> tuple[Offset, Offset] | None:
@@ -125,25 +146,16 @@ class Reader:
         return Offset(0), Offset(len(self._log.entries(*partition)))
 
     def close(self) -> None:
-        self._next = {}
-
-    def _take(self, partition: Partition, visible_ms: int, room: int) -> list[Entry]:
-        entries, start = self._log.entries(*partition), self._next[partition]
-        end = len(entries)
-        while end > start and entries[end - 1].appended_at_ms > visible_ms:
-            end -= 1
-        self._seen_end[partition] = end
-        taken = list(entries[start : min(end, start + room)])
-        self._next[partition] = start + len(taken)
-        return taken
+        self._cursors = []
 
 
 class Writer:
     """Sends that are under way for a while, or held while the link is cut. `author` names this process life."""
 
-    def __init__(self, author: str, timeline: Timeline, broker: Broker, link: Link) -> None:
+    def __init__(self, author: str, timeline: Timeline, chance: random.Random, broker: Broker, link: Link) -> None:
         self._author = author
         self._timeline = timeline
+        self._chance = chance
         self._broker = broker
         self._link = link
         self._under_way: dict[Topic, deque[Send]] = {topic: deque() for topic in Topic}
@@ -155,7 +167,7 @@ class Writer:
     ) -> None:
         fate = self._link.fates.popleft() if self._link.fates else Fate.LANDS
         self._under_way[topic].append(Send(self._author, topic, key, value, headers, on_delivery, fate))
-        self._timeline.after(self._timeline.between(*_SEND_MS), partial(self._arrive, topic))
+        self._timeline.after(between(self._chance, *_SEND_MS), partial(self._arrive, topic))
 
     def serve(self) -> None:
         while self._answers:
@@ -174,18 +186,18 @@ class Writer:
         self._link.sends_cut = False
         held, self._held = self._held, []
         for topic in held:
-            self._timeline.after(self._timeline.between(*_SEND_MS), partial(self._arrive, topic))
+            self._timeline.after(between(self._chance, *_SEND_MS), partial(self._arrive, topic))
 
     def give_up(self) -> None:
         """Some of the oldest sends have been under way for too long: they fail for good."""
         for under_way in self._under_way.values():
-            for _ in range(self._timeline.chance.randint(0, len(under_way))):
+            for _ in range(self._chance.randint(0, len(under_way))):
                 self._answer(under_way.popleft(), "timed out", None)
 
     def die(self) -> None:
         """The process has died: the kernel still sends the first of what it had, the rest never was."""
         for under_way in self._under_way.values():
-            for _ in range(self._timeline.chance.randint(0, len(under_way))):
+            for _ in range(self._chance.randint(0, len(under_way))):
                 under_way.pop()
 
     def _arrive(self, topic: Topic) -> None:
@@ -199,7 +211,7 @@ class Writer:
         arrives = send.fate in (Fate.LANDS, Fate.TWICE, Fate.DOUBTED)
         offset = self._broker.put(send) if arrives else None
         if send.fate in (Fate.TWICE, Fate.LATE):
-            self._timeline.after(self._timeline.between(0, LATE_MS), partial(self._put_late, send))
+            self._timeline.after(between(self._chance, 0, LATE_MS), partial(self._put_late, send))
         if send.fate in (Fate.LANDS, Fate.TWICE):
             self._answer(send, None, offset)
         else:

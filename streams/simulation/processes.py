@@ -4,7 +4,10 @@ A process is one life. It is given turns; in between it can be paused, suspended
 word to the code inside it.
 """
 
+import random
 from collections.abc import Callable
+
+import msgspec
 
 from topolog.events.codec import CODEC
 from topolog.events.errors import LeftCluster, Refused
@@ -31,18 +34,31 @@ Mark = tuple[Position, bytes, State | None]
 """A reader's position, its chain hash there, and its state if that stands at this very position."""
 
 
+class Life(msgspec.Struct, frozen=True):
+    """What a process life is given: its machine, a name of its own, its source of chance, and the world around it."""
+
+    machine: str
+    name: str
+    chance: random.Random
+    timeline: Timeline
+    broker: Broker
+    clock: DriftingClock
+
+
 class Process:
     """One life of one process on one machine. `disturbed`: a fault has touched it."""
 
-    def __init__(self, name: str, timeline: Timeline, broker: Broker, clock: DriftingClock | None = None) -> None:
-        self.name = name
+    def __init__(self, life: Life) -> None:
+        self.machine = life.machine
+        self.name = life.name
+        self.chance = life.chance
         self.alive = True
         self.disturbed = False
         self.paused_until_ns = 0
-        self.clock = clock or DriftingClock(timeline)
+        self.clock = life.clock
         self.link = Link()
-        self.reader = Reader(timeline, broker, self.link)
-        self.writer = Writer(name, timeline, broker, self.link)
+        self.reader = Reader(life.timeline, life.chance, life.broker, self.link)
+        self.writer = Writer(life.name, life.timeline, life.chance, life.broker, self.link)
 
     def turn(self) -> bool:
         """Do what is to be done now; False if the process has ended by itself."""
@@ -58,9 +74,9 @@ class Process:
 class CoordinatorProcess(Process):
     """A real coordinator. One that has retired has ended."""
 
-    def __init__(self, name: str, timeline: Timeline, broker: Broker, clock: DriftingClock | None = None) -> None:
-        super().__init__(name, timeline, broker, clock)
-        self.driver = Driver(self.reader, self.writer, self.clock, CLUSTER, name, terms=TERMS, chance=timeline.chance)
+    def __init__(self, life: Life) -> None:
+        super().__init__(life)
+        self.driver = Driver(self.reader, self.writer, self.clock, CLUSTER, self.name, terms=TERMS, chance=self.chance)
 
     def turn(self) -> bool:
         self.driver.step(0.0)
@@ -80,16 +96,14 @@ class NodeProcess(Process):
     `handed` is when, on the node's own clock, each heartbeat was handed over: seen from outside, not from its lease.
     """
 
-    def __init__(
-        self, name: str, joiner: Joiner, timeline: Timeline, broker: Broker, clock: DriftingClock | None = None
-    ) -> None:
-        super().__init__(name, timeline, broker, clock)
+    def __init__(self, life: Life, joiner: Joiner) -> None:
+        super().__init__(life)
         self.joiner = joiner
         self.handed: dict[tuple[Incarnation, int], int] = {}
         self.released: set[Incarnation] = set()
         self._leaving = False
         writer = _Overheard(self.writer, self._note_heartbeat)
-        self.session = Session(self.reader, writer, self.clock, joiner, chance=lambda: timeline.chance.getrandbits(63))
+        self.session = Session(self.reader, writer, self.clock, joiner, chance=lambda: self.chance.getrandbits(63))
 
     @property
     def is_server(self) -> bool:
@@ -131,8 +145,8 @@ class NodeProcess(Process):
 class ProjectorProcess(Process):
     """Reads the log and folds it, as every projection does."""
 
-    def __init__(self, name: str, timeline: Timeline, broker: Broker, clock: DriftingClock | None = None) -> None:
-        super().__init__(name, timeline, broker, clock)
+    def __init__(self, life: Life) -> None:
+        super().__init__(life)
         self._fold = Fold()
         self.reader.assign({(Topic.DECISIONS, 0): Offset(0)})
 

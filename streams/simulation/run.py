@@ -1,8 +1,6 @@
 """One seeded run: the world lives through its plan, every step of it is checked, and then it must come to rest."""
 
 import hashlib
-import random
-from collections.abc import Sequence
 
 import msgspec
 
@@ -22,13 +20,19 @@ REST_MS_MAX = LATE_MS + 10 * (TERMS.fence_ms + TERMS.margin_ms)
 _STEPS_BETWEEN_LOOKS = 25
 
 
-class Report(msgspec.Struct, frozen=True):
-    """What one run has been through. `digest` is over every byte of the log: the same for the same seed."""
+class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All that a run depends on: the seed makes the world, the acts befall it within `span_ms` of its time."""
 
     seed: int
-    steps: int
+    span_ms: int
     acts: tuple[Act, ...]
-    lived_ms: int
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What one run has been through. `digest` is over every byte of the log: the same for the same case."""
+
+    case: Case
+    steps: int
     rest_ms: int
     positions: int
     terms: int
@@ -38,44 +42,51 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Violation(AssertionError):
-    """A rule is broken. The seed repeats the run; `acts` is the plan, of which a part may do."""
+    """A rule is broken, `at_ms` after the case's beginning. The case repeats it; a part of its acts may do."""
 
-    def __init__(self, seed: int, step: int, rule: Rule, detail: str, acts: Sequence[Act], history: str) -> None:
+    def __init__(self, case: Case, at_ms: int, rule: Rule, detail: str, history: str) -> None:
         super().__init__(
-            f"seed {seed}, step {step}: {rule.name}, «{rule.value}»\n  {detail}\n  ({describe(acts)})\n{history}"
+            f"seed {case.seed}, after {at_ms} ms: {rule.name}, «{rule.value}»\n"
+            f"  {detail}\n  ({describe(case.acts)})\n{history}"
         )
-        self.seed = seed
-        self.step = step
+        self.case = case
+        self.at_ms = at_ms
         self.rule = rule
         self.detail = detail
-        self.acts = tuple(acts)
+
+    @property
+    def seed(self) -> int:
+        return self.case.seed
 
 
-def simulate(seed: int, steps: int, budget: Faults, acts: Sequence[Act] | None = None) -> Report:
-    """Run one seed for `steps` steps with faults and then until it is at rest; raises Violation.
+def drawn(seed: int, span_ms: int, budget: Faults) -> Case:
+    """The case of a seed: what befalls its world is drawn within the budget."""
+    return Case(seed, span_ms, tuple(plan(seed, budget, span_ms)))
 
-    `acts` stands in for the plan that the seed draws, so that a failing plan can be shortened.
-    """
-    chance = random.Random(seed)
-    drawn = plan(chance, budget, steps)
-    return _Run(seed, World(chance), drawn if acts is None else list(acts)).through(steps)
+
+def simulate(seed: int, span_ms: int, budget: Faults) -> Report:
+    """Run one seed for `span_ms` with faults and then until it is at rest; raises Violation."""
+    return replay(drawn(seed, span_ms, budget))
+
+
+def replay(case: Case) -> Report:
+    """Run exactly this case; raises Violation."""
+    return _Run(case).through()
 
 
 class _Run:
-    def __init__(self, seed: int, world: World, acts: Sequence[Act]) -> None:
-        self._seed = seed
-        self._world = world
-        self._acts = acts
-        self._checks = Checks(world)
-        self._step = 0
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._world = World(case.seed)
+        self._checks = Checks(self._world)
+        self._steps = 0
 
-    def through(self, steps: int) -> Report:
+    def through(self) -> Report:
         try:
-            for act in [*self._acts, None]:
-                while self._step < (steps if act is None else act.at_step):
-                    self._advance()
-                if act is not None:
-                    perform(self._world, act)
+            for act in self._case.acts:
+                self._live_until(act.at_ms)
+                perform(self._world, act)
+            self._live_until(self._case.span_ms)
             healed_ms = self._world.timeline.now_ms
             self._come_to_rest()
         except Broken as broken:
@@ -84,8 +95,12 @@ class _Run:
             raise self._violation(Rule.RUNS_ON, repr(error)) from error
         return self._report(self._world.timeline.now_ms - healed_ms)
 
+    def _live_until(self, at_ms: int) -> None:
+        while self._world.timeline.next_ns <= at_ms * NS_PER_MS:
+            self._advance()
+
     def _advance(self) -> None:
-        self._step += 1
+        self._steps += 1
         self._world.step()
         self._checks.look()
 
@@ -100,16 +115,13 @@ class _Run:
                 self._advance()
 
     def _violation(self, rule: Rule, detail: str) -> Violation:
-        history = "\n".join(self._world.notes)
-        return Violation(self._seed, self._step, rule, detail, self._acts, history)
+        return Violation(self._case, self._world.timeline.now_ms, rule, detail, self._world.history())
 
     def _report(self, rest_ms: int) -> Report:
         ledger = self._checks.ledger
         return Report(
-            seed=self._seed,
-            steps=self._step,
-            acts=tuple(self._acts),
-            lived_ms=self._world.timeline.now_ms,
+            case=self._case,
+            steps=self._steps,
             rest_ms=rest_ms,
             positions=ledger.position + 1,
             terms=cluster(ledger.state).term,

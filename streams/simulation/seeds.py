@@ -1,20 +1,26 @@
 """Many seeds on several cores: each outcome as plain data, in the order of the seeds whichever process is faster.
 
+A case is written as one line of JSON, so that a failing one, shortened, can be run again from a shell, a report or a
+test.
+
 Ctrl-C is the caller's: its processes never see it, so that none of them complains while it is being ended.
 """
 
 import logging
 import multiprocessing
 import signal
+import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing import resource_tracker
 
 import msgspec
 
+from topolog.events.errors import BadInput
 from topolog.streams.simulation.faults import Faults
-from topolog.streams.simulation.run import Violation, simulate
+from topolog.streams.simulation.run import Case, Violation, drawn, simulate
+from topolog.streams.simulation.shrinking import shrink, violation_of
 
 PROCESSES = 2
 
@@ -29,22 +35,37 @@ class Outcome(msgspec.Struct, frozen=True):
     nodes_left: int = 0
 
 
-def outcome_of(seed: int, steps: int) -> Outcome:
+def outcome_of(seed: int, span_ms: int) -> Outcome:
     """Run one seed under every fault at once."""
     try:
-        report = simulate(seed, steps, Faults())
+        report = simulate(seed, span_ms, Faults())
     except Violation as violation:
         return Outcome(seed, str(violation))
     return Outcome(seed, "", report.positions, report.terms, report.nodes_left)
 
 
-def outcomes(seeds: Sequence[int], steps: int, *, processes: int = PROCESSES) -> Generator[Outcome, None, None]:
+def case_text(case: Case) -> str:
+    """The case as one line of JSON."""
+    return msgspec.json.encode(case).decode()
+
+
+def case_from(text: str) -> Case:
+    """The case in such a line; raises BadInput."""
+    try:
+        return msgspec.json.decode(text, type=Case)
+    except msgspec.MsgspecError as error:
+        raise BadInput(
+            f"This is no case of the simulation: {error}.", hint="Use the line that it has printed."
+        ) from error
+
+
+def outcomes(seeds: Sequence[int], span_ms: int, *, processes: int = PROCESSES) -> Generator[Outcome, None, None]:
     """The outcome of each seed, in their order. To close the iterator ends the processes."""
     context = multiprocessing.get_context("spawn")  # a fork would copy locks that other threads hold
     with _deaf_children():
         pool = context.Pool(min(processes, len(seeds)), initializer=logging.disable)
     with pool:
-        yield from pool.imap(partial(outcome_of, steps=steps), seeds)
+        yield from pool.imap(partial(outcome_of, span_ms=span_ms), seeds)
 
 
 @contextmanager
@@ -56,3 +77,34 @@ def _deaf_children() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, former)
+
+
+def shortest(seed: int, span_ms: int, *, until_s: float) -> Violation | None:
+    """The shortest failing case of a seed that is found until then, on the monotonic clock; None if it does not fail.
+
+    Ctrl-C ends the search like its time.
+    """
+    best = replayed(drawn(seed, span_ms, Faults()))
+    with _quiet(), suppress(KeyboardInterrupt):
+        for progress in shrink(best) if best else ():
+            best = progress.best
+            if time.monotonic() > until_s:
+                break
+    return best
+
+
+def replayed(case: Case) -> Violation | None:
+    """How this case breaks a rule, if it does."""
+    with _quiet():
+        return violation_of(case)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Simulated processes warn of every fault they meet: that is no news."""
+    former = logging.root.manager.disable
+    logging.disable()
+    try:
+        yield
+    finally:
+        logging.disable(former)

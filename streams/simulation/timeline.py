@@ -1,8 +1,11 @@
 """The one true time of a simulation, and what is to happen in it.
 
-Everything that happens is an action at a moment; nothing waits and nothing runs beside anything else, so one source of
-chance decides the whole history and a seed repeats it. The true time is the simulation's secret: a process knows only
-its own machine's clocks.
+Everything that happens is an action at a moment; nothing waits and nothing runs beside anything else, so chance decides
+the whole history and a seed repeats it. The true time is the simulation's secret: a process knows only its own
+machine's clocks.
+
+Each process life draws from a source of its own. What befalls one of them then leaves the draws of all others as they
+were, and a plan with one act less meets nearly the same world: without that no failing plan could be shortened.
 """
 
 import heapq
@@ -21,8 +24,7 @@ _WALL_MS = 1_700_000_000_000
 class Timeline:
     """Actions in the order of their moments, those of one moment in the order in which they were planned."""
 
-    def __init__(self, chance: random.Random) -> None:
-        self.chance = chance
+    def __init__(self) -> None:
         self.now_ns = 0
         self._planned: list[tuple[int, int, Action]] = []
         self._count = 0
@@ -44,15 +46,20 @@ class Timeline:
         self.now_ns, _, action = heapq.heappop(self._planned)
         action()
 
-    def between(self, least_ms: float, most_ms: float) -> float:
-        return least_ms + self.chance.random() * (most_ms - least_ms)
+    @property
+    def next_ns(self) -> int:
+        """The moment to which `advance` goes."""
+        return self._planned[0][0]
+
+
+def between(chance: random.Random, least_ms: float, most_ms: float) -> float:
+    return least_ms + chance.random() * (most_ms - least_ms)
 
 
 class DriftingClock:
     """The clocks of one machine: off by a rate and an offset, and stopped or not while it is suspended."""
 
-    def __init__(self, timeline: Timeline) -> None:
-        chance = timeline.chance
+    def __init__(self, timeline: Timeline, chance: random.Random) -> None:
         self._timeline = timeline
         self.rate_ppm = chance.choice((-DRIFT_PPM_MAX, DRIFT_PPM_MAX, chance.randint(-DRIFT_PPM_MAX, DRIFT_PPM_MAX)))
         self._offset_ns = chance.randrange(10**15)

@@ -5,7 +5,7 @@ hold (`checks.py`). After each step `turned` is the process that had a turn and 
 """
 
 import random
-from collections import deque
+from collections import Counter, deque
 from functools import partial
 
 import msgspec
@@ -17,46 +17,50 @@ from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
 from topolog.streams.simulation.network import LATE_MS, Broker, Link, Writer
-from topolog.streams.simulation.processes import CoordinatorProcess, NodeProcess, Process, ProjectorProcess
-from topolog.streams.simulation.timeline import NS_PER_MS, DriftingClock, Timeline
+from topolog.streams.simulation.processes import CoordinatorProcess, Life, NodeProcess, Process, ProjectorProcess
+from topolog.streams.simulation.timeline import NS_PER_MS, DriftingClock, Timeline, between
 
 _TURN_MS = (5.0, 60.0)
 _REVIVAL_MS = (50.0, 800.0)
 _NOTES_KEPT = 40
+_DULL_KEPT = 2
 
 
 class World:
     """The cluster at one moment of true time."""
 
-    def __init__(self, chance: random.Random) -> None:
-        self.chance = chance
-        self.timeline = Timeline(chance)
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        chance = random.Random(f"{seed} world")
+        self.timeline = Timeline()
         self.broker = Broker(self.timeline)
         self.processes: list[Process] = []
+        self.coordinators: list[CoordinatorProcess] = []
+        self.nodes: list[NodeProcess] = []
         self.turned: Process | None = None
         self.notes: deque[str] = deque(maxlen=_NOTES_KEPT)
-        self._lives = 0
+        self.deeds: list[str] = []
+        self._dull = 0
+        self.machines: list[str] = []
+        self._lives: Counter[str] = Counter()
         self._node_lives: list[NodeProcess] = []
         self._joiners: dict[str, q.Joiner] = {}
-        self.operator = Operator(self.timeline, self.broker)
-        for _ in range(chance.randint(2, 3)):
-            self.start_coordinator()
+        self.operator = Operator(self.timeline, random.Random(f"{seed} op"), self.broker)
+        for number in range(chance.randint(2, 3)):
+            self.start_coordinator(f"c{number + 1}")
         for number in range(chance.randint(3, 6)):
-            self._joiners[f"n{number}"] = self._draw_joiner(number)
+            self._joiners[f"n{number}"] = _draw_joiner(chance, number)
             self.start_node(f"n{number}")
         self.start_projector()
-
-    @property
-    def coordinators(self) -> list[CoordinatorProcess]:
-        return [each for each in self.processes if isinstance(each, CoordinatorProcess)]
-
-    @property
-    def nodes(self) -> list[NodeProcess]:
-        return [each for each in self.processes if isinstance(each, NodeProcess)]
+        self.machines = [each.machine for each in self.processes]
 
     @property
     def node_names(self) -> list[str]:
         return list(self._joiners)
+
+    def on(self, machine: str) -> Process | None:
+        """The process that runs on this machine now: of two that claim to be one node, the older."""
+        return next((each for each in self.processes if each.machine == machine), None)
 
     def has_released(self, incarnation: Incarnation) -> bool:
         """Whether a process, alive or not, has handed over the release of this incarnation."""
@@ -68,30 +72,43 @@ class World:
         self.broker.landed.clear()
         self.timeline.advance()
 
-    def note(self, text: str) -> None:
-        """One line of history, for whoever reads a violation."""
+    def note(self, text: str, *, dull: bool = False) -> None:
+        """One line of history, for whoever reads a violation; of a run of `dull` ones the first and last are kept."""
+        self._dull = self._dull + 1 if dull else 0
+        if self._dull > _DULL_KEPT:
+            self.notes.pop()
         self.notes.append(f"{self.timeline.now_ns / 1e9:8.4f} s  {text}")
 
-    def start_coordinator(self, clock: DriftingClock | None = None) -> None:
-        self._start(CoordinatorProcess(self._name("c"), self.timeline, self.broker, clock))
+    def note_deed(self, text: str) -> None:
+        """A line of history that is kept however much follows it: what befell whom."""
+        self.note(text)
+        self.deeds.append(self.notes[-1])
+
+    def history(self) -> str:
+        """All deeds, and the last of what else has happened."""
+        before = [deed for deed in self.deeds if deed not in self.notes]
+        return "\n".join([*before, *(["     ..."] if before else []), *self.notes])
+
+    def start_coordinator(self, machine: str, clock: DriftingClock | None = None) -> None:
+        self._start(CoordinatorProcess(self._new_life(machine, clock)))
 
     def start_node(self, name: str, clock: DriftingClock | None = None, *, elsewhere: bool = False) -> None:
         """A process of the node comes up; `elsewhere` has another disk, so that its lock proves nothing."""
         joiner = self._joiners[name]
         if elsewhere and joiner.folder:
             joiner = msgspec.structs.replace(joiner, folder=f"another {joiner.folder}")
-        process = NodeProcess(name, joiner, self.timeline, self.broker, clock)
+        process = NodeProcess(self._new_life(name, clock), joiner)
         self._node_lives.append(process)
         self._start(process)
 
     def start_projector(self) -> None:
-        self._start(ProjectorProcess(self._name("p"), self.timeline, self.broker))
+        self._start(ProjectorProcess(self._new_life("p1")))
 
     def kill(self, process: Process, revive_after_ms: float, *, late: bool = False) -> None:
         """The process is gone, its machine is up; of what it had sent a part still lands, if `late` much later."""
         if late:
             process.link.sends_cut = True
-            self.timeline.after(self.timeline.between(0, LATE_MS), process.writer.release)
+            self.timeline.after(between(process.chance, 0, LATE_MS), process.writer.release)
         process.clock.wake()
         process.writer.die()
         self._end(process, revive_after_ms)
@@ -137,26 +154,23 @@ class World:
             process.clock.wake()
             process.paused_until_ns = 0
 
-    def _name(self, letter: str) -> str:
-        self._lives += 1
-        return f"{letter}{self._lives}"
-
-    def _draw_joiner(self, number: int) -> q.Joiner:
-        """A server or, rarely, a client; some own their data folder alone; some bring types of their own."""
-        chance = self.chance
-        kind = q.NodeKind.CLIENT if number > 2 and chance.random() < 0.3 else q.NodeKind.SERVER
-        types = tuple(
-            q.DeclaredType(ObjectType(f"D{index}", {"id": "long", f"n{number}": "int"}), 0)
-            for index in range(2)
-            if chance.random() < 0.3
-        )
-        folder = f"disk of n{number}" if chance.random() < 0.3 else ""
-        return q.Joiner(f"n{number}", 0, kind, "", {}, ("fencing",), folder, types=types)
+    def _new_life(self, machine: str, clock: DriftingClock | None = None) -> Life:
+        """The next life on this machine, whose clock goes on; a machine that is new has a clock of its own."""
+        self._lives[machine] += 1
+        number = self._lives[machine]
+        chance = random.Random(f"{self._seed} {machine} {number}")
+        name = machine if number == 1 or machine in self._joiners else f"{machine}.{number}"
+        return Life(machine, name, chance, self.timeline, self.broker, clock or DriftingClock(self.timeline, chance))
 
     def _start(self, process: Process) -> None:
         self.processes.append(process)
+        self._list()
         self.note(f"{process.name} starts")
-        self.timeline.after(self.timeline.between(*_TURN_MS), partial(self._turn, process))
+        self.timeline.after(between(process.chance, *_TURN_MS), partial(self._turn, process))
+
+    def _list(self) -> None:
+        self.coordinators = [each for each in self.processes if isinstance(each, CoordinatorProcess)]
+        self.nodes = [each for each in self.processes if isinstance(each, NodeProcess)]
 
     def _turn(self, process: Process) -> None:
         """Let the process run for a moment, unless it is stopped; then it waits for its next turn."""
@@ -165,21 +179,22 @@ class World:
         if not self.is_paused(process):
             self.turned = process
             if not process.turn():
-                self._end(process, self.timeline.between(*_REVIVAL_MS))
+                self._end(process, between(process.chance, *_REVIVAL_MS))
                 return
-        self.timeline.after(self.timeline.between(*_TURN_MS), partial(self._turn, process))
+        self.timeline.after(between(process.chance, *_TURN_MS), partial(self._turn, process))
 
     def _end(self, process: Process, revive_after_ms: float) -> None:
         self.note(f"{process.describe()} has ended")
         process.alive = False
         self.processes.remove(process)
+        self._list()
         self.timeline.after(revive_after_ms, partial(self._revive, process))
 
     def _revive(self, process: Process) -> None:
         """Start a new life of the process on its machine, unless another process has taken its node's place."""
         match process:
             case CoordinatorProcess():
-                self.start_coordinator(process.clock)
+                self.start_coordinator(process.machine, process.clock)
             case NodeProcess() if all(node.name != process.name for node in self.nodes):
                 self.start_node(process.name, process.clock)
             case ProjectorProcess():
@@ -192,11 +207,23 @@ class World:
         process.writer.release()
 
 
+def _draw_joiner(chance: random.Random, number: int) -> q.Joiner:
+    """A server or, rarely, a client; some own their data folder alone; some bring types of their own."""
+    kind = q.NodeKind.CLIENT if number > 2 and chance.random() < 0.3 else q.NodeKind.SERVER
+    types = tuple(
+        q.DeclaredType(ObjectType(f"D{index}", {"id": "long", f"n{number}": "int"}), 0)
+        for index in range(2)
+        if chance.random() < 0.3
+    )
+    folder = f"disk of n{number}" if chance.random() < 0.3 else ""
+    return q.Joiner(f"n{number}", 0, kind, "", {}, ("fencing",), folder, types=types)
+
+
 class Operator:
     """Asks for things from outside the cluster."""
 
-    def __init__(self, timeline: Timeline, broker: Broker) -> None:
-        self.writer = Writer("op", timeline, broker, Link())
+    def __init__(self, timeline: Timeline, chance: random.Random, broker: Broker) -> None:
+        self.writer = Writer("op", timeline, chance, broker, Link())
         self._sequence = 0
 
     def next_id(self) -> q.RequestId:

@@ -76,7 +76,7 @@ def test_a_restart_that_holds_the_lock_replaces_its_former_life_at_once() -> Non
 
 def test_a_leader_that_cannot_read_heartbeats_removes_nobody() -> None:
     """Reading its own decisions back is no proof of having heard the nodes: their silence does not count."""
-    world = World(random.Random(2))
+    world = World(2)
     checks = Checks(world)
     live(world, checks, 1_000)
     leader = next(each for each in world.coordinators if each.driver.role is Role.LEADING)

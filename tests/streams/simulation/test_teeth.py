@@ -32,7 +32,7 @@ from topolog.streams.rules.verdict import Verdict, verdict
 from topolog.streams.simulation import Faults, Rule, Violation, simulate
 from topolog.streams.simulation.timeline import DriftingClock
 
-STEPS = 3_000
+SPAN_MS = 10_000
 SEEDS_MORE = 150
 
 Defect = Callable[[pytest.MonkeyPatch], None]
@@ -306,7 +306,7 @@ def caught(seeds: Iterable[int], budget: Faults) -> Violation | None:
     """What the first of these seeds that notices anything reports."""
     for seed in seeds:
         try:
-            simulate(seed, STEPS, budget)
+            simulate(seed, SPAN_MS, budget)
         except Violation as violation:
             return violation
     return None
