@@ -1,19 +1,19 @@
 """What is due if nothing changes: the deadlines of all rows, kept up to date from the state's journal."""
 
-from topolog.events.ids import NOWHERE, Position
+from topolog.events.ids import NOWHERE
 from topolog.events.membership import LeaseRow
-from topolog.events.metadata import ProposalRow, RemovalRow
 from topolog.events.requests import RequesterRow
 from topolog.events.state import Key, State
-from topolog.streams.rules import membership, metadata, requesters
+from topolog.streams.rules import membership, requesters
 from topolog.streams.rules.deadlines import Deadline
 
 
 class Agenda:
     """Deadlines by key, and which of them have passed.
 
-    `gaps` counts how often the coordinator was not hearing (DESIGN §4.1); `waited_through`: every decision up to this
-    position was read back proceed_ms ago; `lapsed`, `idle`: passed deadlines of leases and requesters still due.
+    `gaps` counts how often the coordinator was not hearing (DESIGN §4.1); `lapsed`, `idle`: passed deadlines of leases
+    and requesters still due. `waited_through`: every decision up to this position was read back proceed_ms ago. Many
+    decisions wait that long and none shorter, so that wait is one position for all of them, no deadline of each.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Agenda:
 
     def begin(self, state: State) -> None:
         """A new leader: every wait starts now."""
-        for kind in (LeaseRow, ProposalRow, RemovalRow, RequesterRow):
+        for kind in (LeaseRow, RequesterRow):
             for key, _ in state.rows(kind):
                 self.revise(state, (kind.KIND, key))
 
@@ -51,24 +51,15 @@ class Agenda:
 
     def pass_deadline(self, key: str) -> bool:
         """Note that a deadline has passed; False if it is no longer due."""
-        deadline = self._due.get(key)
-        if deadline is None:
+        if key not in self._due:
             return False
-        match key.partition("/")[0]:
-            case "lease":
-                self.lapsed.add(key)
-            case "idle":
-                self.idle.add(key)
-            case _:
-                self.waited_through = Position(max(self.waited_through, deadline.position))
+        (self.lapsed if key.startswith("lease/") else self.idle).add(key)
         return True
 
     def _deadlines(self, state: State, key: Key) -> list[Deadline]:
         match state.lookup(key):
             case LeaseRow() as row:
                 return membership.deadlines(state, row, self.gaps)
-            case ProposalRow() | RemovalRow() as row:
-                return metadata.deadlines(state, row)
             case RequesterRow() as row:
                 return requesters.deadlines(key[1], row)
         return []

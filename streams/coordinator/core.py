@@ -184,7 +184,7 @@ class Core:
         """Log all that follows from what was heard and from deadlines that passed, until nothing more does."""
         self.reports.check(self.confirmed)
         reports = self.reports
-        if membership.is_urgent(self.state, reports.hearing, reports.lagging_below, self.agenda.lapsed):
+        if membership.is_urgent(self.state, reports.hearing, self.agenda.waited_through, self.agenda.lapsed):
             self._renew_grown()
         while decided := self._due():
             self._log(decided, cause_of(decided[-1], self.state, reports, self.agenda))
@@ -192,7 +192,7 @@ class Core:
 
     def renew(self) -> None:
         """The regular echo, written even if it is empty: it is also the leader's sign of life."""
-        echo = membership.renew(self.state, self.reports.hearing, self.reports.lagging_below)
+        echo = membership.renew(self.state, self.reports.hearing, self.agenda.waited_through)
         self._log([echo], "the beat of the leader")
 
     def pass_deadline(self, key: str) -> None:
@@ -272,7 +272,7 @@ class Core:
         )
 
     def _renew_grown(self) -> None:
-        echo = membership.renew(self.state, self.reports.hearing, self.reports.lagging_below)
+        echo = membership.renew(self.state, self.reports.hearing, self.agenda.waited_through)
         if echo.renewals:
             self._log([echo], self.reports.newest)
 

@@ -15,7 +15,7 @@ from functools import partial
 import msgspec
 
 from topolog.events.fold import Ignored
-from topolog.events.ids import Offset, Position
+from topolog.events.ids import NOWHERE, Offset, Position
 from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.log import Entry, LogReader, LogWriter, Partition
 from topolog.events.stamp import HEADER_NAME
@@ -42,7 +42,8 @@ PROMPT_UNREAD_MAX = 2
 _STUB_BYTES = 10_000
 _RETIRE_MS = 5_000
 _PROBES_MISSED_MAX = 3
-_READ_BACKS_KEPT = 100
+_READ_BACKS_KEPT = 1_000
+"""So a wait of proceed_ms may last a thousandth longer."""
 
 
 class LeaseTerms(msgspec.Struct, frozen=True):
@@ -225,18 +226,19 @@ class Driver:
         if hearing:
             for key in self._timers.pass_time(now_ns, self.core.confirmed.position):
                 self.core.pass_deadline(key)
-        self._note_read_back(now_ns)
+        read_back = self._read_back_before(now_ns)
+        if hearing:
+            self.core.agenda.waited_through = read_back
 
-    def _note_read_back(self, now_ns: int) -> None:
-        """Keep what was read back when, and tell the core what was read back proceed_ms ago."""
+    def _read_back_before(self, now_ns: int) -> Position:
+        """Keep what was read back when; what was read back proceed_ms ago, or a little earlier."""
         proceed_ns = cluster(self.core.state).proceed_ms * _NS_PER_MS
         noted = self._read_back
         if not noted or now_ns - noted[-1][0] >= proceed_ns // _READ_BACKS_KEPT:
             noted.append((now_ns, self.core.confirmed.position))
         while len(noted) > 1 and noted[1][0] <= now_ns - proceed_ns:
             noted.popleft()
-        if noted[0][0] <= now_ns - proceed_ns:
-            self.core.reports.lagging_below = noted[0][1]
+        return noted[0][1] if noted[0][0] <= now_ns - proceed_ns else NOWHERE
 
     def _is_hearing(self, now_ns: int) -> bool:
         """Whether silence counts now: the log itself has said, not long ago, that we have read heartbeats to the end.

@@ -21,7 +21,6 @@ class Reports:
 
     def __init__(self) -> None:
         self.hearing: dict[NodeId, Heard] = {}
-        self.lagging_below = NOWHERE
         self.diverged = 0
         self.newest = ""
         self._sources: dict[NodeId, str] = {}

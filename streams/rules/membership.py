@@ -71,17 +71,19 @@ def decide(
             return [_stop(state, request.node, ref)]
 
 
-def renew(state: State, hearing: Hearing, lagging_below: Position) -> LeasesRenewed:
-    """The echo of every member whose sequence grew, except those that have applied less than `lagging_below`."""
-    growths = [(lease.slot, heard.sequence - lease.sequence) for lease, heard in _grown(state, hearing, lagging_below)]
+def renew(state: State, hearing: Hearing, waited_through: Position) -> LeasesRenewed:
+    """The echo of every member whose sequence grew, except those that lag: whoever has not applied what was read back
+    proceed_ms ago, `waited_through`, must stop.
+    """
+    growths = [(lease.slot, heard.sequence - lease.sequence) for lease, heard in _grown(state, hearing, waited_through)]
     return LeasesRenewed(pack_renewals(sorted(growths)))
 
 
-def is_urgent(state: State, hearing: Hearing, lagging_below: Position, lapsed: Iterable[str]) -> bool:
+def is_urgent(state: State, hearing: Hearing, waited_through: Position, lapsed: Iterable[str]) -> bool:
     """Whether a member without a valid echo, or one whose lease would end now, waits for its renewal."""
     return any(
         heard.fenced or not lease.sequence or _is_due(lease, lapsed)
-        for lease, heard in _grown(state, hearing, lagging_below)
+        for lease, heard in _grown(state, hearing, waited_through)
     )
 
 
@@ -125,13 +127,13 @@ def _lease_key(lease: LeaseRow) -> str:
     return f"lease/{lease.node}/{lease.incarnation}/{lease.renewed_at}/"
 
 
-def _grown(state: State, hearing: Hearing, lagging_below: Position) -> list[tuple[LeaseRow, Heard]]:
+def _grown(state: State, hearing: Hearing, waited_through: Position) -> list[tuple[LeaseRow, Heard]]:
     grown = []
     for node in members(state):
         heard, lease = hearing.get(node.node), lease_of(state, node)
         if heard is None or node.standing is not Standing.MEMBER or heard.incarnation != node.incarnation:
             continue
-        if heard.sequence > lease.sequence and not heard.release and heard.applied >= lagging_below:
+        if heard.sequence > lease.sequence and not heard.release and heard.applied >= waited_through:
             grown.append((lease, heard))
     return grown
 

@@ -20,8 +20,6 @@ from topolog.events.metadata import (
 from topolog.events.object_types import DEFINITION_BYTES_MAX, ObjectType, merge, size_bytes, validate
 from topolog.events.requests import DeclaredType, RequestRef, RequestUnchanged, TypeRemovalRequested, UpdateRequested
 from topolog.events.state import State
-from topolog.events.terms import cluster
-from topolog.streams.rules.deadlines import Deadline
 from topolog.streams.rules.verdict import Reports, verdict
 
 ACCEPTED_MAX = 1_000
@@ -73,11 +71,6 @@ def settle(state: State, reports: Reports, waited_through: Position) -> list[Dec
         else:
             accepted[row.name] = MetadataRemoveAccepted(row.name, _last_version(state, row.name), found.evidence)
     return list(accepted.values())[:ACCEPTED_MAX]
-
-
-def deadlines(state: State, row: ProposalRow | RemovalRow) -> list[Deadline]:
-    """After proceed_ms a silent holder is presumed fenced."""
-    return [Deadline(f"proceed/{row.position}", row.position, cluster(state).proceed_ms)]
 
 
 def _propose(state: State, request: UpdateRequested, ref: RequestRef) -> Decision:

@@ -514,7 +514,8 @@ def test_a_new_leader_has_every_wait_before_it() -> None:
     successor.core.claim()
     successor.land()
     kinds = {key.partition("/")[0] for key in successor.core.agenda.drain()}
-    assert kinds == {"lease", "proceed", "idle"}
+    assert kinds == {"lease", "idle"}
+    assert successor.core.agenda.waited_through == NOWHERE
 
 
 def test_idle_requesters_are_forgotten_when_their_day_has_passed() -> None:

@@ -225,15 +225,6 @@ def test_settling_twice_gives_nothing_the_second_time() -> None:
     assert settle(cluster, applied(cluster)) == []
 
 
-def test_a_proposal_is_looked_at_after_proceed_ms() -> None:
-    """The deadline counts from the read-back of the proposal's own position."""
-    cluster = Cluster("n1")
-    at = cluster.propose("T", "a")
-    ((_, row),) = cluster.state.rows(md.ProposalRow)
-    (deadline,) = metadata.deadlines(cluster.state, row)
-    assert (deadline.position, deadline.after_ms) == (at, 2_500)
-
-
 @given(st.lists(st.tuples(st.sampled_from("TS"), st.sampled_from("abcd")), max_size=12), st.data())
 def test_p_and_a_only_grow_and_each_version_belongs_to_one_proposal(
     proposals: list[tuple[str, str]], data: st.DataObject
