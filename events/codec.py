@@ -14,7 +14,7 @@ import msgspec
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from topolog import schemas
-from topolog.events import levels, membership, metadata, requests, terms
+from topolog.events import levels, membership, metadata, requests, snapshots, terms
 from topolog.events.errors import BadInput, Undecodable
 from topolog.events.levels import NEWEST_LEVEL
 
@@ -28,12 +28,13 @@ Decision = (
     | requests.RequestEvent
     | membership.MembershipEvent
     | metadata.MetadataEvent
+    | snapshots.SnapshotTaken
 )
-Record = Decision | requests.AnyRequest | membership.Heartbeat
+Record = Decision | requests.AnyRequest | membership.Heartbeat | snapshots.SnapshotChunk
 
 DECISIONS: tuple[type, ...] = Decision.__args__
 REQUESTS: tuple[type, ...] = requests.AnyRequest.__args__
-RECORDS: tuple[type, ...] = (*DECISIONS, *REQUESTS, membership.Heartbeat)
+RECORDS: tuple[type, ...] = (*DECISIONS, *REQUESTS, membership.Heartbeat, snapshots.SnapshotChunk)
 
 
 class Writer(msgspec.Struct, frozen=True):
@@ -116,6 +117,7 @@ _NAMESPACES = {
     requests.__name__: "requests",
     membership.__name__: "membership",
     metadata.__name__: "metadata",
+    snapshots.__name__: "log",
 }
 
 

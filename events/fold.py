@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from topolog.events import levels, membership, metadata, requests, terms
+from topolog.events import levels, membership, metadata, requests, snapshots, terms
 from topolog.events.codec import CODEC, Codec, Decision, describe_prefix
 from topolog.events.errors import LogDiverged, Poisoned, Undecodable
 from topolog.events.ids import NOWHERE, Place, Position, Term
@@ -175,6 +175,7 @@ _EVOLVE: dict[type, Callable[[State, Any, Place], None]] = {
         (requests, requests.RequestEvent.__args__),
         (membership, membership.MembershipEvent.__args__),
         (metadata, metadata.MetadataEvent.__args__),
+        (snapshots, (snapshots.SnapshotTaken,)),
     )
     for event in events
 }

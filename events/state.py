@@ -26,7 +26,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 R = TypeVar("R", bound=Row)
-_MODULUS = 1 << 128
+HASH_MODULUS = 1 << 128
 
 
 class State:
@@ -53,6 +53,10 @@ class State:
     def count(self, kind: type[Row]) -> int:
         return len(self._rows.get(kind.KIND, {}))
 
+    def copies(self) -> dict[str, dict[str, Row]]:
+        """The rows as they are now, by kind and key: rows are frozen, so copies of the maps are enough."""
+        return {kind: rows.copy() for kind, rows in self._rows.items()}
+
     def put(self, key: str, row: Row) -> None:
         self._rows.setdefault(row.KIND, {})[key] = row
         self._touch((row.KIND, key), row.VOLATILE)
@@ -76,8 +80,8 @@ class State:
         """16 bytes over all rows that are not volatile; cost is that of the rows touched since the last call."""
         for key in self._unhashed:
             row = self.lookup(key)
-            after = 0 if row is None else _row_hash(key, row)
-            self._hash = (self._hash - self._row_hashes.pop(key, 0) + after) % _MODULUS
+            after = 0 if row is None else row_hash(key, row)
+            self._hash = (self._hash - self._row_hashes.pop(key, 0) + after) % HASH_MODULUS
             if after:
                 self._row_hashes[key] = after
         self._unhashed.clear()
@@ -89,6 +93,7 @@ class State:
             self._unhashed[key] = None
 
 
-def _row_hash(key: Key, row: Row) -> int:
+def row_hash(key: Key, row: Row) -> int:
+    """What one row that is not volatile adds to the hash of the state."""
     encoded = msgspec.msgpack.encode((key, row), order="deterministic")
     return int.from_bytes(hashlib.blake2b(encoded, digest_size=16).digest(), "big")

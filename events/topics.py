@@ -26,6 +26,7 @@ class Topic(Enum):
     REQUESTS = ("requests", 1)
     HEARTBEATS = ("heartbeats", 2)
     DEAD = ("dead", 3)
+    SNAPSHOTS = ("snapshots", 4)
 
     def __init__(self, short_name: str, code: int) -> None:
         self.short_name = short_name
@@ -33,11 +34,16 @@ class Topic(Enum):
 
 
 class TopicPlan(msgspec.Struct, frozen=True):
-    """How a topic must be: `retention_ms` -1 keeps for ever."""
+    """How a topic must be: `retention_ms` -1 keeps for ever.
+
+    `is_needed`: no process of the cluster starts without it. A topic that came with a later release is not: a cluster
+    goes on without it until `topolog cluster init` is run again.
+    """
 
     topic: Topic
     partitions: int
     retention_ms: int
+    is_needed: bool = True
 
 
 PLANS = (
@@ -45,7 +51,9 @@ PLANS = (
     TopicPlan(Topic.REQUESTS, 1, 7 * _DAY_MS),
     TopicPlan(Topic.HEARTBEATS, 4, _HOUR_MS),
     TopicPlan(Topic.DEAD, 1, 30 * _DAY_MS),
+    TopicPlan(Topic.SNAPSHOTS, 1, 30 * _DAY_MS, is_needed=False),
 )
+NEEDED = tuple(plan for plan in PLANS if plan.is_needed)
 
 
 class Access(msgspec.Struct, frozen=True):
@@ -67,12 +75,14 @@ ACLS = (
     *(Access(role, ("Describe",)) for role in _RUNNING),  # each role looks for all topics before it starts
     *(Access(role, ("Describe",), is_group=True) for role in _RUNNING),
     Access("node", ("Read",), Topic.DECISIONS),
+    Access("node", ("Read",), Topic.SNAPSHOTS),
     Access("node", ("Write",), Topic.REQUESTS),
     Access("node", ("Write",), Topic.HEARTBEATS),
     Access("coordinator", ("Read", "Write"), Topic.DECISIONS),
     Access("coordinator", ("Read",), Topic.REQUESTS),
     Access("coordinator", ("Read",), Topic.HEARTBEATS),
     Access("coordinator", ("Write",), Topic.DEAD),
+    Access("coordinator", ("Read", "Write"), Topic.SNAPSHOTS),
     Access("projector", ("Read",), Topic.DECISIONS),
     Access("projector", ("Write",), Topic.REQUESTS),
     Access("operator", ("Create", "Describe")),  # whoever runs `topolog cluster init`

@@ -13,7 +13,6 @@ Values are msgpack. Which fields they have is digested into the name of the stor
 other fields makes a store of its own beside the old one, and nobody has to remember to raise a number.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,26 +22,10 @@ from topolog.events.codec import DECISIONS, Decision
 from topolog.events.errors import DamagedStore
 from topolog.events.fold import Folded, Header
 from topolog.events.ids import Offset, Position, Term
-from topolog.events.membership import LeaseRow, LeasesRenewed, NodeRow, WaitingJoinRow
-from topolog.events.metadata import FloorRow, ProposalRow, RemovalRow, TypeRow
-from topolog.events.requests import OutcomeRow, RequesterRow
+from topolog.events.membership import LeasesRenewed
+from topolog.events.rows import ROWS, shape_of
 from topolog.events.state import Key, Row
-from topolog.events.terms import ClusterRow
 from topolog.projections.subjects import subject_of
-
-ROWS: tuple[type[Row], ...] = (
-    ClusterRow,
-    NodeRow,
-    LeaseRow,
-    WaitingJoinRow,
-    TypeRow,
-    ProposalRow,
-    RemovalRow,
-    FloorRow,
-    OutcomeRow,
-    RequesterRow,
-)
-"""Every kind of row a store keeps; a test compares it with what the events define."""
 
 META_KEY = b"m"
 PAST_ALL_POSITIONS = b"\xff" * 9
@@ -203,13 +186,4 @@ def decode(data: bytes, type_: type[Any]) -> Any:
 
 def shape() -> str:
     """A digest (12 hex digits) of every field that is stored, texts for people left out."""
-    schemas = msgspec.json.schema_components([*ROWS, *DECISIONS, Decided, Meta])
-    return hashlib.blake2b(repr(_without_texts(schemas)).encode(), digest_size=6).hexdigest()
-
-
-def _without_texts(schema: Any) -> Any:
-    if isinstance(schema, Mapping):
-        return {key: _without_texts(value) for key, value in schema.items() if key != "description"}
-    if isinstance(schema, list | tuple):
-        return [_without_texts(each) for each in schema]
-    return schema
+    return shape_of([*ROWS, *DECISIONS, Decided, Meta])

@@ -27,6 +27,7 @@ from rocksdict import Options, Rdict, WriteBatch
 
 from topolog.events.errors import BadInput, DamagedStore, Gone, NotFound, Retriable
 from topolog.events.ids import NOWHERE, Position
+from topolog.events.rows import ROWS
 from topolog.events.state import Key, Row, State
 from topolog.projections import layout
 from topolog.projections.layout import Decided, Meta, WholeSet
@@ -135,7 +136,7 @@ class Reading:
     def state(self, *kinds: type[Row]) -> State:
         """The rows of these kinds (all if none is named) as the State that rules and folds work on."""
         state = State()
-        for kind in kinds or layout.ROWS:
+        for kind in kinds or ROWS:
             for key, row in self.rows(kind):
                 state.put(key, row)
         state.drain()

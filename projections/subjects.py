@@ -11,12 +11,13 @@ from topolog.events.metadata import (
     MetadataUpdateRejected,
 )
 from topolog.events.requests import RequestersForgotten, RequestRefused, RequestUnchanged
+from topolog.events.snapshots import SnapshotTaken
 from topolog.events.terms import LogStarted, TermEnded, TermStarted
 
 
 def subject_of(event: Decision) -> str:
     match event:
-        case LogStarted() | TermStarted() | TermEnded():
+        case LogStarted() | TermStarted() | TermEnded() | SnapshotTaken():
             return "cluster"
         case FeatureLevelRaised():
             return f"feature-level {event.level}"

@@ -29,7 +29,7 @@ from rich.table import Table
 
 from topolog.events.errors import BadInput, MissingExtra
 from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter, topic_config
-from topolog.events.topics import ACLS, PLANS, topic_name, topic_prefix
+from topolog.events.topics import ACLS, NEEDED, PLANS, topic_name, topic_prefix
 from topolog.projections.cli import app as cli
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.terminal import Screen
@@ -236,7 +236,7 @@ def run_coordinator(
     settings = _settings(config, pairs)
     name, lease = settings.cluster.name, settings.lease
     with stopping_when_told(os.environ) as stopping:
-        KafkaAdmin(settings.kafka).wait_for_leaders(name, PLANS)
+        KafkaAdmin(settings.kafka).wait_for_leaders(name, NEEDED)
         with (
             contextlib.closing(KafkaReader(settings.kafka, name)) as reader,
             contextlib.closing(KafkaWriter(settings.kafka, name, linger_ms=2)) as writer,
@@ -257,7 +257,7 @@ def run_projector(config: Config = None, pairs: Set = None) -> None:
     end_with_supervisor(os.environ)
     settings = _settings(config, pairs)
     name, api = settings.cluster.name, settings.api
-    KafkaAdmin(settings.kafka).wait_for_leaders(name, PLANS)
+    KafkaAdmin(settings.kafka).wait_for_leaders(name, NEEDED)
     reader, writer = KafkaReader(settings.kafka, name), KafkaWriter(settings.kafka, name)
     address = settings.kafka["bootstrap.servers"]
     serve(reader, writer, name, settings.projector.data, api.host, api.port, address=address)

@@ -28,6 +28,8 @@ from topolog.events.fold import Accepted, Fold, Folded, Header, Ignored, Judge, 
 from topolog.events.ids import Offset, Place, Position, Term
 from topolog.events.levels import FeatureLevelRaised
 from topolog.events.log import Entry
+from topolog.events.snapshot_content import Cut
+from topolog.events.snapshots import SnapshotTaken
 from topolog.events.stamp import NO_CHAIN, InputOffset, Stamp, chain_after, encode_stamp
 from topolog.events.state import State
 from topolog.events.terms import LogStarted, TermEnded, TermStarted, cluster
@@ -66,10 +68,11 @@ class Dead(msgspec.Struct, frozen=True):
 class Core:
     """One coordinator. `instance` is its name, `life` a random number that tells it from every other of that name.
 
-    `at_ms` is wall time for stamps, set by the driver.
+    `at_ms` is wall time for stamps, set by the driver; `fold` is what a snapshot gave, if the log is not read from its
+    beginning.
     """
 
-    def __init__(self, instance: str, life: int) -> None:
+    def __init__(self, instance: str, life: int, fold: Fold | None = None) -> None:
         self.instance = instance
         self._life = life
         self.role = Role.FOLLOWING
@@ -78,13 +81,15 @@ class Core:
         self.dead: list[Dead] = []
         self.agenda = Agenda()
         self.reports = Reports()
-        self._fold = Fold()
+        self._fold = fold or Fold()
         self._confirmed: Judge | None = None
         self._ahead = Header()
         self._unread: deque[Outgoing] = deque()
         self._inputs: dict[tuple[int, int], Offset] = {}
         self._heard: dict[tuple[int, int], Offset] = {}
         self._claimed = Term(0)
+        if fold:
+            self.reports.extend(Place(fold.header.position, fold.header.chain, fold.header.term))
 
     @property
     def state(self) -> State:
@@ -94,6 +99,11 @@ class Core:
     def confirmed(self) -> Header:
         """The header of what has been read back."""
         return self._confirmed.header if self._confirmed else self._fold.header
+
+    @property
+    def ahead(self) -> Header:
+        """The header of what a leader has decided."""
+        return self._ahead
 
     @property
     def unread(self) -> int:
@@ -194,6 +204,17 @@ class Core:
         """The regular echo, written even if it is empty: it is also the leader's sign of life."""
         echo = membership.renew(self.state, self.reports.hearing, self.agenda.waited_through)
         self._log([echo], "the beat of the leader")
+
+    def cut(self) -> Cut:
+        """The state as it is now, at the end of the last set that was decided."""
+        assert self.role is Role.LEADING
+        return Cut(self._ahead, self.state.copies())
+
+    def announce(self, taken: SnapshotTaken) -> None:
+        """Say that a snapshot stands in its topic, in the very term that took it (`events/snapshots.py`)."""
+        assert self.role is Role.LEADING
+        assert taken.term == self._ahead.term
+        self._log([taken], f"snapshot of position {taken.position}")
 
     def pass_deadline(self, key: str) -> None:
         """A deadline has passed; it counts only while it is still due."""
@@ -304,7 +325,11 @@ class Core:
             evolve(self.state, event, place)
             self.reports.extend(place)
             self._ahead = msgspec.structs.replace(
-                ahead, next_sequence=ahead.next_sequence + 1, position=place.position, chain=place.chain
+                ahead,
+                next_sequence=ahead.next_sequence + 1,
+                position=place.position,
+                chain=place.chain,
+                inputs=inputs or ahead.inputs,
             )
             self._unread.append(Outgoing(stamp, value))
             self.outbox.append(self._unread[-1])

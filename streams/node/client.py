@@ -48,7 +48,7 @@ from topolog.events.requests import (
     is_forgotten,
 )
 from topolog.events.state import State
-from topolog.events.topics import PLANS
+from topolog.events.topics import NEEDED
 from topolog.streams.clock import CAN_FENCE, Clock, SystemClock
 from topolog.streams.node.core import Phase
 from topolog.streams.node.folder import FolderLock
@@ -435,5 +435,5 @@ class Node:
 
 def _connect_to_kafka(kafka: Mapping[str, str], cluster_name: str) -> tuple[LogReader, LogWriter]:
     """Reader and writer of a cluster whose topics are there; Unreachable or NotFound at once if they are not."""
-    KafkaAdmin(kafka).wait_for_leaders(cluster_name, PLANS)
+    KafkaAdmin(kafka).wait_for_leaders(cluster_name, NEEDED)
     return KafkaReader(kafka, cluster_name), KafkaWriter(kafka, cluster_name)

@@ -12,6 +12,7 @@ from topolog.events.errors import BadInput, DamagedStore, Gone, NotFound
 from topolog.events.fold import Fold, Ignored
 from topolog.events.membership import LeaseRow
 from topolog.events.state import Row, State
+from topolog.events.rows import ROWS
 from topolog.projections import layout
 from topolog.projections.projector import Projector
 from topolog.projections.store import Store, generation_path
@@ -37,7 +38,7 @@ def states_by_position(chronicle: Chronicle) -> dict[int, State]:
 
 def test_every_kind_of_row_is_stored() -> None:
     """DESIGN §5: everything people may ask for is a row, and every row is stored."""
-    assert {kind for kind in all_kinds() if kind.__module__.startswith("topolog.")} == set(layout.ROWS)
+    assert {kind for kind in all_kinds() if kind.__module__.startswith("topolog.")} == set(ROWS)
 
 
 @pytest.mark.parametrize("seed", range(3))

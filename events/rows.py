@@ -1,0 +1,50 @@
+"""Every kind of row there is, and their bytes: what stores and snapshots keep of a state."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from topolog.events.membership import LeaseRow, NodeRow, WaitingJoinRow
+from topolog.events.metadata import FloorRow, ProposalRow, RemovalRow, TypeRow
+from topolog.events.requests import OutcomeRow, RequesterRow
+from topolog.events.snapshots import SnapshotRow
+from topolog.events.state import Row
+from topolog.events.terms import ClusterRow
+
+ROWS: tuple[type[Row], ...] = (
+    ClusterRow,
+    NodeRow,
+    LeaseRow,
+    WaitingJoinRow,
+    TypeRow,
+    ProposalRow,
+    RemovalRow,
+    FloorRow,
+    OutcomeRow,
+    RequesterRow,
+    SnapshotRow,
+)
+"""A test compares it with what the events define."""
+
+
+def shape_of(types: Iterable[type]) -> str:
+    """A digest (12 hex digits) of every field of these types, texts for people left out."""
+    schemas = msgspec.json.schema_components(list(types))
+    return hashlib.blake2b(repr(_without_texts(schemas)).encode(), digest_size=6).hexdigest()
+
+
+@cache
+def row_format() -> str:
+    """The shape of all rows: bytes of rows are read only by a version that has the same."""
+    return shape_of(ROWS)
+
+
+def _without_texts(schema: Any) -> Any:
+    if isinstance(schema, Mapping):
+        return {key: _without_texts(value) for key, value in schema.items() if key != "description"}
+    if isinstance(schema, list | tuple):
+        return [_without_texts(each) for each in schema]
+    return schema
