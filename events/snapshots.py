@@ -81,7 +81,6 @@ class SnapshotChunk(msgspec.Struct, frozen=True):
     content: bytes
 
 
-
 def last_snapshot(state: State) -> SnapshotRow | None:
     return state.get(SnapshotRow, "")
 

@@ -84,7 +84,7 @@ class Proof:
             raise Unproven(f"the log goes on otherwise: {error.message}") from None
         if found is Ignored.GAP or self._judge.header.term != self._announced.taken.term:
             raise Unproven("its term ended before the log took note of it")
-        return not isinstance(found, Ignored) and any([self._follows(each, entry.offset) for each in found])
+        return not isinstance(found, Ignored) and any(self._follows(each, entry.offset) for each in found)
 
     def _look_for_anchor(self, entry: Entry) -> None:
         taken, stamp = self._announced.taken, _stamp(entry)

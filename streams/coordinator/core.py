@@ -68,11 +68,10 @@ class Dead(msgspec.Struct, frozen=True):
 class Core:
     """One coordinator. `instance` is its name, `life` a random number that tells it from every other of that name.
 
-    `at_ms` is wall time for stamps, set by the driver; `fold` is what a snapshot gave, if the log is not read from its
-    beginning.
+    `at_ms` is wall time for stamps, set by the driver.
     """
 
-    def __init__(self, instance: str, life: int, fold: Fold | None = None) -> None:
+    def __init__(self, instance: str, life: int) -> None:
         self.instance = instance
         self._life = life
         self.role = Role.FOLLOWING
@@ -81,15 +80,13 @@ class Core:
         self.dead: list[Dead] = []
         self.agenda = Agenda()
         self.reports = Reports()
-        self._fold = fold or Fold()
+        self._fold = Fold()
         self._confirmed: Judge | None = None
         self._ahead = Header()
         self._unread: deque[Outgoing] = deque()
         self._inputs: dict[tuple[int, int], Offset] = {}
         self._heard: dict[tuple[int, int], Offset] = {}
         self._claimed = Term(0)
-        if fold:
-            self.reports.extend(Place(fold.header.position, fold.header.chain, fold.header.term))
 
     @property
     def state(self) -> State:
@@ -109,6 +106,12 @@ class Core:
     def unread(self) -> int:
         """Own records appended and not yet read back."""
         return len(self._unread)
+
+    def begin_from(self, fold: Fold) -> None:
+        """Start from what a snapshot gave, instead of from the beginning of the log."""
+        assert self.role is Role.FOLLOWING and self.confirmed.log_id is None, "the log is read already"
+        self._fold = fold
+        self.reports.extend(Place(fold.header.position, fold.header.chain, fold.header.term))
 
     def resume_at(self) -> dict[tuple[Topic, int], Offset | None]:
         """Where a leader starts to read each input: what the accepted sets have read through (K4)."""

@@ -6,10 +6,11 @@ timers of deadlines. Every decision about time has the same form: it may be late
 """
 
 import logging
+import math
 import random
 import secrets
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
@@ -23,7 +24,9 @@ from topolog.events.terms import LogStarted, TermEnded, cluster
 from topolog.events.topics import RECORD_BYTES_MAX, Topic
 from topolog.streams.clock import Clock
 from topolog.streams.coordinator.core import Core, Dead, Role
+from topolog.streams.coordinator.snapshots import PAUSE_S, Cadence, Snapshots
 from topolog.streams.coordinator.timers import Timers
+from topolog.streams.restoring import Restorer
 
 _LOGGER = logging.getLogger("topolog.coordinator")
 _NS_PER_MS = 1_000_000
@@ -57,10 +60,11 @@ class LeaseTerms(msgspec.Struct, frozen=True):
 class Driver:
     """One coordinator process: leads, or stands by until the leader is silent for `takeover_ms` or retires.
 
-    `takeover_ms` None means fence_ms x 0.4, plus up to a quarter of that so that stand-bys do not claim at once (K5).
+    `terms` are for a log that it founds, `cadence` says when it takes snapshots. `takeover_ms` None means
+    fence_ms x 0.4, plus up to a quarter of that so that stand-bys do not claim at once (K5).
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (keyword settings of one object, each explained above)
         self,
         reader: LogReader,
         writer: LogWriter,
@@ -70,6 +74,7 @@ class Driver:
         *,
         terms: LeaseTerms = LeaseTerms(),  # noqa: B008 (frozen value)
         takeover_ms: int | None = None,
+        cadence: Cadence = Cadence(),  # noqa: B008 (frozen value)
         chance: random.Random | None = None,
     ) -> None:
         self._reader = reader
@@ -79,6 +84,7 @@ class Driver:
         self._instance = instance
         self._terms = terms
         self._takeover_ms = takeover_ms
+        self._cadence = cadence
         self._chance = chance or random.Random(secrets.randbits(64))
         self.ignored: Counter[Ignored] = Counter()
         self.dead_count = 0
@@ -105,8 +111,11 @@ class Driver:
 
     def step(self, timeout_s: float) -> None:
         """Read what is there, waiting up to `timeout_s` for the first record; decide; append."""
-        entries = self._reader.poll(0 if self._parked else timeout_s)
+        entries = self._reader.poll(0 if self._parked else min(timeout_s, self._pause_s()))
         now_ns = self._clock.monotonic_ns()
+        if self._restorer:
+            self._restore(self._restorer, entries, now_ns)
+            return
         self.core.at_ms = self._clock.wall_ms()
         self._read_decisions([entry for entry in entries if entry.topic is Topic.DECISIONS], now_ns)
         if self.core.role is Role.LEADING:
@@ -126,8 +135,20 @@ class Driver:
         self._parked: deque[Entry] = deque()
         self._founding = False
         self._next_beat_ns = 0
-        self._restart_silence(self._clock.monotonic_ns())
-        self._reader.assign({_DECISIONS: Offset(0)})
+        self._snapshots: Snapshots | None = None
+        now_ns = self._clock.monotonic_ns()
+        self._restorer: Restorer | None = Restorer(self._reader, now_ns)
+        self._restore(self._restorer, (), now_ns)
+
+    def _restore(self, restorer: Restorer, entries: Sequence[Entry], now_ns: int) -> None:
+        """Go on towards the place in the log from which to read; until it is found there is nobody to decide."""
+        restored = restorer.step(entries, now_ns)
+        self._restart_silence(now_ns)
+        if restored:
+            self._restorer = None
+            self._next = restored.next_offset
+            if restored.position is not None:
+                self.core.begin_from(restored.fold)
 
     def _term(self) -> int:
         return self.core.confirmed.term
@@ -142,6 +163,8 @@ class Driver:
                 self.ignored[found] += 1
                 _LOGGER.info("decisions@%d does not count: %s", entry.offset, found.value)
                 continue
+            if self._snapshots:
+                self._snapshots.note_read_back(entry.offset, len(entry.value))
             self._restart_silence(now_ns)
             if found and isinstance(found[-1].event, TermEnded):
                 self._silent_until_ns = now_ns
@@ -197,6 +220,7 @@ class Driver:
     def _begin_to_lead(self, now_ns: int) -> None:
         self._next_beat_ns = now_ns
         self._heard_ns = now_ns
+        self._snapshots = Snapshots(self.core, self._writer, self._clock, self._cluster, self._cadence)
         self._reader.assign({_DECISIONS: self._next, **self.core.resume_at()})
 
     def _lead(self, entries: list[Entry], now_ns: int) -> None:
@@ -209,6 +233,12 @@ class Driver:
         if now_ns >= self._next_beat_ns:
             self.core.renew()
             self._next_beat_ns = now_ns + self._lease_terms().fence_ms * _NS_PER_MS // 4
+        if self._snapshots:
+            self._snapshots.step()
+
+    def _pause_s(self) -> float:
+        """How long a step may wait for records."""
+        return PAUSE_S if self._snapshots and self._snapshots.is_under_way else math.inf
 
     def _answer(self, requests: list[Entry]) -> None:
         """Decide requests in order; heartbeats and the leader's beat never wait for more than a few of them (K7).

@@ -32,7 +32,7 @@ from topolog.events.errors import (
     Unreachable,
 )
 from topolog.events.fold import Folded
-from topolog.events.ids import Incarnation, NodeId, Position
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
 from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter
 from topolog.events.log import LogReader, LogWriter
 from topolog.events.membership import FENCING, LeaveReason, NodeLeft, NodeRow, members
@@ -142,7 +142,8 @@ class Node:
     def on_type(self, hook: TypeHook) -> None:
         """Call `hook(name, metadata)` for each accepted version, with None for a removal; register before entering.
 
-        Called in the order of the log, from its beginning on, before the decision counts as applied here.
+        Called in the order of the log, before the decision counts as applied here. The log is read from its beginning
+        or from a snapshot: of what stands there it calls once per type, with the version that is accepted.
         """
         self._on_type.append(hook)
 
@@ -159,7 +160,7 @@ class Node:
                 joiner = msgspec.structs.replace(joiner, folder=self._folder.acquire())
                 undo.callback(self._folder.let_go)
             self._reader, self._writer = self._connect()
-            self._session = Session(self._reader, self._writer, self._clock, joiner, self._run_hooks)
+            self._session = Session(self._reader, self._writer, self._clock, joiner, self._run_hooks, self._begin_hooks)
             self.lease = LeaseGuard(self._clock, self._session)
             os.register_at_fork(after_in_child=self.lease.fence_child)
             self._start(self._follow, "log")
@@ -282,6 +283,14 @@ class Node:
         while not self._stopping.wait(self._session.heartbeat_ms / 4000) and self.failure is None:
             with contextlib.suppress(Unreachable):  # the producer is full: the next beat comes soon, or the lease ends
                 self._session.beat_if_due()
+
+    def _begin_hooks(self) -> None:
+        """The state comes from a snapshot: say each type that is accepted there, in the order of acceptance."""
+        accepted = [row for _, row in self._state.rows(TypeRow) if row.accepted]
+        for row in sorted(accepted, key=lambda row: row.accepted_at or NOWHERE):
+            assert row.accepted is not None
+            for hook in self._on_type:
+                hook(row.name, Metadata(row.accepted, row.accepted_version))
 
     def _run_hooks(self, folded: Folded) -> None:
         match folded.event:

@@ -71,6 +71,11 @@ class NodeCore:
         self.phase, self.left_reason = Phase.JOINING, None
         self._slot, self._echoed, self._sequence = None, 0, 0
 
+    def begin_from(self, fold: Fold) -> None:
+        """Start from what a snapshot gave, instead of from the beginning of the log; nothing of it is a lease."""
+        assert self.phase is Phase.OUTSIDE and self.log_id is None, "the log is read already"
+        self._fold = fold
+
     def read(self, entry: Entry) -> list[Folded] | Ignored:
         """Fold one record of `decisions`; raises Poisoned or LogDiverged, after which this node must not serve."""
         return self._fold.read(entry.stamp, entry.value)

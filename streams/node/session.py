@@ -9,8 +9,9 @@ import contextlib
 import logging
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import msgspec
 
@@ -18,9 +19,9 @@ from topolog.events.asking import OpenRequests, digest_of, encode_request, refus
 from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput, HookFailed, LeftCluster, TopologError, Unreachable
 from topolog.events.fold import Folded, Ignored
-from topolog.events.ids import Incarnation, NodeId, Offset
+from topolog.events.ids import Incarnation, NodeId
 from topolog.events.levels import NEWEST_LEVEL, announced
-from topolog.events.log import LogReader, LogWriter
+from topolog.events.log import Entry, LogReader, LogWriter
 from topolog.events.membership import LeaveReason, NodeRow
 from topolog.events.requests import (
     AnyRequest,
@@ -37,6 +38,7 @@ from topolog.events.topics import Topic
 from topolog.streams.clock import Clock
 from topolog.streams.node.core import NodeCore, Phase
 from topolog.streams.node.lease import Lease
+from topolog.streams.restoring import Restorer
 
 _LOGGER = logging.getLogger("topolog.node")
 _NS_PER_MS = 1_000_000
@@ -53,7 +55,10 @@ Hook = Callable[[Folded], None]
 
 
 class Session:
-    """`joiner` says who joins; its incarnation is replaced by a fresh one at each join. `chance` draws 63 bits."""
+    """`joiner` says who joins; its incarnation is replaced by a fresh one at each join. `chance` draws 63 bits.
+
+    `begin` is called once if the state comes from a snapshot, `hook` for each decision behind it.
+    """
 
     def __init__(
         self,
@@ -62,6 +67,7 @@ class Session:
         clock: Clock,
         joiner: Joiner,
         hook: Hook = lambda _: None,
+        begin: Callable[[], None] = lambda: None,
         chance: Callable[[], int] = lambda: secrets.randbits(63),
     ) -> None:
         capabilities = (*joiner.capabilities, announced(NEWEST_LEVEL))
@@ -84,7 +90,10 @@ class Session:
         self._next_beat_ns = 0
         self._released = False
         self._closing = False
-        reader.assign({(Topic.DECISIONS, 0): Offset(0)})
+        self._begin = begin
+        now_ns = clock.monotonic_ns()
+        self._restorer: Restorer | None = Restorer(reader, now_ns)
+        self._restore(self._restorer, (), now_ns)
 
     @property
     def lease(self) -> Lease:
@@ -104,6 +113,9 @@ class Session:
         """
         try:
             entries = self._reader.poll(timeout_s)
+            if self._restorer:
+                self._restore(self._restorer, entries, self._clock.monotonic_ns())
+                return bool(entries)
             for entry in entries:
                 with folding:
                     found = self.core.read(entry)
@@ -113,6 +125,17 @@ class Session:
             self.fail(error)
             raise
         return bool(entries)
+
+    def _restore(self, restorer: Restorer, entries: Sequence[Entry], now_ns: int) -> None:
+        """Go on towards the place in the log from which to read; until it is found this node knows nothing."""
+        restored = restorer.step(entries, now_ns)
+        if not restored:
+            return
+        self._restorer = None
+        if restored.position is not None:
+            self.core.begin_from(restored.fold)
+            self._run_hook(self._begin, f"at the snapshot of position {restored.position}")
+            self.core.finish()
 
     def _speak(self) -> None:
         """Say what is to be said by now; what the producer does not take is said at a later step."""
@@ -195,19 +218,20 @@ class Session:
             self.ignored[found] = self.ignored.get(found, 0) + 1
             return
         for folded in found:
-            self._run_hook(folded)
+            where = f"at position {folded.place.position} ({type(folded.event).__name__})"
+            self._run_hook(partial(self._hook, folded), where)
             with self._beating:
                 self.core.apply(folded, self._clock.boottime_ns())
             self._note_outcome(getattr(folded.event, "request", None))
         if found:
             self.core.finish()
 
-    def _run_hook(self, folded: Folded) -> None:
+    def _run_hook(self, hook: Callable[[], None], where: str) -> None:
         try:
-            self._hook(folded)
+            hook()
         except Exception as error:  # whatever the service raises: going on would count as applied what it has not done
             raise HookFailed(
-                f"A hook failed at position {folded.place.position} ({type(folded.event).__name__}): {error!r}.",
+                f"A hook failed {where}: {error!r}.",
                 hint="The node is fenced. Repair the hook and start the process again.",
             ) from error
 

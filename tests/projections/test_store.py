@@ -11,8 +11,8 @@ from tests.projections.test_projector import eventful, hash_of
 from topolog.events.errors import BadInput, DamagedStore, Gone, NotFound
 from topolog.events.fold import Fold, Ignored
 from topolog.events.membership import LeaseRow
-from topolog.events.state import Row, State
 from topolog.events.rows import ROWS
+from topolog.events.state import Row, State
 from topolog.projections import layout
 from topolog.projections.projector import Projector
 from topolog.projections.store import Store, generation_path

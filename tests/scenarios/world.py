@@ -20,6 +20,7 @@ from topolog.events.topics import PARTITIONS, Topic
 from topolog.streams.clock import ManualClock
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.driver import Driver, LeaseTerms
+from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.node.session import Hook, Session
 
 TERMS = LeaseTerms(fence_ms=2_000, margin_ms=500, heartbeat_ms=200)
@@ -46,9 +47,16 @@ class Process:
 class Coordinator(Process):
     def __init__(self, world: "World", name: str, takeover_ms: int | None) -> None:
         super().__init__(world, name)
-        chance = random.Random(name)
         self.driver = Driver(
-            self.reader, self.writer, world.clock, "demo", name, terms=TERMS, takeover_ms=takeover_ms, chance=chance
+            self.reader,
+            self.writer,
+            world.clock,
+            "demo",
+            name,
+            terms=TERMS,
+            takeover_ms=takeover_ms,
+            cadence=world.cadence,
+            chance=random.Random(name),
         )
 
     def step(self) -> None:
@@ -87,7 +95,13 @@ class Member(Process):
 class World:
     """The processes by name, in the order in which they take turns, the log and the clock."""
 
-    def __init__(self, coordinators: Iterable[str] = (), nodes: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        coordinators: Iterable[str] = (),
+        nodes: Iterable[str] = (),
+        cadence: Cadence = Cadence(positions=0),  # noqa: B008 (frozen value)
+    ) -> None:
+        self.cadence = cadence
         self.clock = ManualClock()
         self.log = InMemoryLog(self.clock.wall_ms)
         self.coordinators: dict[str, Coordinator] = {}
