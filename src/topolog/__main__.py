@@ -29,7 +29,7 @@ from rich.table import Table
 
 from topolog.events.errors import BadInput, MissingExtra
 from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter, topic_config
-from topolog.events.topics import ACLS, NEEDED, PLANS, topic_name, topic_prefix
+from topolog.events.topics import ACLS, NEEDED, PLANS, Topic, topic_name, topic_prefix
 from topolog.projections.cli import app as cli
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.terminal import Screen
@@ -231,12 +231,15 @@ def run_coordinator(
     """Decide for a cluster, or stand by until its coordinator is silent."""
     from topolog.streams.clock import SystemClock
     from topolog.streams.coordinator.driver import Driver, LeaseTerms
+    from topolog.streams.coordinator.snapshots import Cadence
 
     _log_to_stderr()
     settings = _settings(config, pairs)
     name, lease = settings.cluster.name, settings.lease
     with stopping_when_told(os.environ) as stopping:
-        KafkaAdmin(settings.kafka).wait_for_leaders(name, NEEDED)
+        admin = KafkaAdmin(settings.kafka)
+        admin.wait_for_leaders(name, NEEDED)
+        cadence = Cadence(_snapshots_every(settings, admin.topics()), settings.snapshot.every_mib << 20)
         with (
             contextlib.closing(KafkaReader(settings.kafka, name)) as reader,
             contextlib.closing(KafkaWriter(settings.kafka, name, linger_ms=2)) as writer,
@@ -244,7 +247,22 @@ def run_coordinator(
             terms = LeaseTerms(lease.fence_ms, lease.margin_ms, lease.heartbeat_ms)
             takeover_ms = settings.coordinator.takeover_ms
             clock = SystemClock()
-            Driver(reader, writer, clock, name, instance, terms=terms, takeover_ms=takeover_ms).run(stopping.is_set)
+            driver = Driver(
+                reader, writer, clock, name, instance, terms=terms, takeover_ms=takeover_ms, cadence=cadence
+            )
+            driver.run(stopping.is_set)
+
+
+def _snapshots_every(settings: Settings, topics: frozenset[str]) -> int:
+    """`snapshot.every`; a cluster made by an earlier release has no topic for them and goes on without."""
+    topic = topic_name(settings.cluster.name, Topic.SNAPSHOTS)
+    if topic in topics:
+        return settings.snapshot.every
+    _say(
+        f"There is no topic {topic}: no snapshots are taken, readers start at the beginning of the log. To have them, "
+        "run `topolog cluster init` again and start this coordinator anew."
+    )
+    return 0
 
 
 @run_app.command("projector")

@@ -99,6 +99,13 @@ class Coordinator(Section):
     whatever fence is set here."""
 
 
+class Snapshot(Section):
+    every: Annotated[int, Field(ge=0)] = 50_000
+    """The leader takes a snapshot so many positions after the last one; 0 takes none."""
+    every_mib: Annotated[int, Field(ge=1)] = 64
+    """Or when so many MiB of log have come since."""
+
+
 def cluster_folder(name: str) -> Path:
     """Where a cluster's own files are on this machine unless settings say otherwise."""
     return platformdirs.user_data_path("topolog") / name
@@ -140,6 +147,7 @@ class Settings(Section):
     cluster: Cluster
     lease: Lease
     coordinator: Coordinator
+    snapshot: Snapshot
     projector: Projector
     api: Api
     broker: Broker

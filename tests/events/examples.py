@@ -6,8 +6,9 @@ from topolog.events import levels, terms
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
+from topolog.events import snapshots as s
 from topolog.events.codec import CODEC, Decision, Record
-from topolog.events.ids import Incarnation, NodeId, Position, Slot, Term, TopologyVersion, Version
+from topolog.events.ids import Incarnation, NodeId, Offset, Position, Slot, Term, TopologyVersion, Version
 from topolog.events.stamp import NO_CHAIN, InputOffset, Stamp, chain_after, encode_stamp
 
 LOG_ID = bytes(range(16))
@@ -45,6 +46,21 @@ HEARTBEAT = m.Heartbeat(
 N1, N2 = NodeId("n1"), NodeId("n2")
 STARTED = terms.LogStarted(LOG_ID, "demo", 20_000, 5_000, 1_000)
 
+SNAPSHOT = s.SnapshotTaken(
+    log_id=LOG_ID,
+    term=Term(4),
+    position=Position(90),
+    chain=bytes(range(16)),
+    state_hash=bytes(range(16, 32)),
+    row_format="0123456789ab",
+    digest=bytes(range(32)),
+    rows=17,
+    content_bytes=1_000_000,
+    chunks=2,
+    first_offset=Offset(40),
+    anchor=s.SnapshotAnchor(Offset(95), 8, Position(88), bytes(16)),
+)
+
 EXAMPLES: tuple[Record, ...] = (
     STARTED,
     terms.TermStarted(4, "c1", life=7),
@@ -64,12 +80,14 @@ EXAMPLES: tuple[Record, ...] = (
     md.MetadataUpdateAccepted("Customer", Version(3), EVIDENCE),
     md.MetadataRemoveProposed(REF, "Customer", Version(3)),
     md.MetadataRemoveAccepted("Customer", Version(3), EVIDENCE),
+    SNAPSHOT,
     q.JoinRequested(ID, LOG_ID, "n1", "first start", JOINER),
     q.NodeRemovalRequested(ID, LOG_ID, "ada", "disk broken", "n1"),
     q.UpdateRequested(ID, LOG_ID, "n1", "new field", CUSTOMER, 2, "n1", -42),
     q.TypeRemovalRequested(ID, LOG_ID, "ada", "", "Customer"),
     q.LevelRaiseRequested(ID, LOG_ID, "ada", "all are upgraded", 2),
     HEARTBEAT,
+    s.SnapshotChunk(LOG_ID, Position(90), bytes(range(16)), 0, b"\x00\x00\x00\x01\xc0"),
 )
 
 
