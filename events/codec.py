@@ -30,11 +30,15 @@ Decision = (
     | metadata.MetadataEvent
     | snapshots.SnapshotTaken
 )
-Record = Decision | requests.AnyRequest | membership.Heartbeat | snapshots.SnapshotChunk
+Sign = membership.Heartbeat | membership.NodeDied | terms.CoordinatorDied
+"""What stands on the heartbeats topic: signs of life and of death."""
+
+Record = Decision | requests.AnyRequest | Sign | snapshots.SnapshotChunk
 
 DECISIONS: tuple[type, ...] = Decision.__args__
 REQUESTS: tuple[type, ...] = requests.AnyRequest.__args__
-RECORDS: tuple[type, ...] = (*DECISIONS, *REQUESTS, membership.Heartbeat, snapshots.SnapshotChunk)
+SIGNS: tuple[type, ...] = Sign.__args__
+RECORDS: tuple[type, ...] = (*DECISIONS, *REQUESTS, *SIGNS, snapshots.SnapshotChunk)
 
 
 class Writer(msgspec.Struct, frozen=True):
@@ -104,6 +108,11 @@ class Codec:
         if body.tell() != len(data):
             raise Undecodable(f"A {writer.type.__name__} ({describe_prefix(data)}) has bytes after its end.")
         return record
+
+    def type_of(self, data: bytes) -> type | None:
+        """The type of the record that these bytes say they are, None if it is unknown; the body is not looked at."""
+        writer = self._by_prefix.get(data[:_PREFIX_BYTES])
+        return writer.type if writer else None
 
 
 def full_name(type_: type) -> str:

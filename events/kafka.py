@@ -6,6 +6,7 @@ drains its queue. `enable.partition.eof`: the only proof of having read to the e
 fetch that found nothing, so `fetch.wait.max.ms` is how long the proof takes.
 """
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -38,6 +39,7 @@ REACH_TIMEOUT_S = 5.0
 
 _BATCH_MAX = 500
 _HEARS_TIMEOUT_S = 1.0
+_CONNECT_TIMEOUT_S = 1.0
 _LOGGER = logging.getLogger("topolog.kafka")
 _LIBRARY = logging.getLogger("topolog.kafka.librdkafka")
 _LIBRARY.setLevel(logging.CRITICAL)  # it repeats itself once a second while a broker is away; _Outage says it once
@@ -234,6 +236,11 @@ class KafkaWriter:
                 "topic.metadata.refresh.fast.interval.ms": "100",
             },
         )
+
+    def connect(self, topic: Topic) -> None:
+        """Ask now what the first append to the topic would have to ask; without an answer that one asks again."""
+        with contextlib.suppress(KafkaException):
+            self._producer.list_topics(self._names[topic], timeout=_CONNECT_TIMEOUT_S)
 
     def append(
         self, topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None

@@ -15,6 +15,10 @@ that clocks run at nearly the same rate, which is a part of what margin_ms pays 
 fence_ms + margin_ms from its own read-back of e knows: every node has applied e or refuses to serve. Acknowledgements
 only shorten the wait. NodeLeft is logged only when the lease is provably over, so no node outside ever holds one.
 
+A lease alone makes every crash cost proceed_ms. A death certificate (NodeDied, of a sentinel process that has seen the
+service's process gone) ends the lease at once: a dead process cannot act. Its heartbeats may still be under way and
+its renewals in flight; they stand in the log before NodeLeft or are ignored, and nobody is left to rely on them.
+
 The waiting side is `streams/rules/verdict.py`, the holding side `streams/node/lease.py`.
 """
 
@@ -35,13 +39,15 @@ FENCING = "fencing"
 
 class LeaveReason(Enum):
     """Why a node is out. LEFT: it said so. FENCED: its lease ran out in silence. REMOVED: an operator's request.
-    REPLACED: a new process holds the exclusive lock on the very data folder it had locked itself."""
+    REPLACED: a new process holds the exclusive lock on the very data folder it had locked itself. DIED: its process is
+    gone, as its death certificate says."""
 
     UNKNOWN = "UNKNOWN"
     LEFT = "LEFT"
     FENCED = "FENCED"
     REMOVED = "REMOVED"
     REPLACED = "REPLACED"
+    DIED = "DIED"
 
 
 class Standing(Enum):
@@ -136,6 +142,17 @@ class Heartbeat(msgspec.Struct, frozen=True):
     capabilities: tuple[str, ...]
     fenced: bool
     release: bool
+
+
+class NodeDied(msgspec.Struct, frozen=True):
+    """Death certificate: nothing of this incarnation acts any more, whatever of it still arrives.
+
+    Its process has died, as its sentinel has seen, or it gave up before it was a member. A dead process cannot act, so
+    the certificate stands for the release of the whole incarnation and no sequence takes it back.
+    """
+
+    node: NodeId
+    incarnation: Incarnation
 
 
 class NodeJoined(msgspec.Struct, frozen=True):

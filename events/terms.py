@@ -15,7 +15,8 @@ from topolog.events.state import Row, State
 
 class ClusterRow(Row, frozen=True):
     """The one row about the cluster itself. `fence_ms`, `margin_ms`, `heartbeat_ms` are the lease's terms,
-    `feature_level` says which schemas may be written (`levels.py`)."""
+    `feature_level` says which schemas may be written (`levels.py`), `life` is that of the coordinator process that
+    leads, 0 if none does."""
 
     KIND: ClassVar[str] = "cluster"
 
@@ -30,6 +31,7 @@ class ClusterRow(Row, frozen=True):
     topology_version: TopologyVersion
     next_slot: Slot
     feature_level: int = 1
+    life: int = 0
 
     @property
     def proceed_ms(self) -> int:
@@ -58,6 +60,16 @@ class TermEnded(msgspec.Struct, frozen=True):
     term: int
 
 
+class CoordinatorDied(msgspec.Struct, frozen=True):
+    """Death certificate of a coordinator process: a stand-by need not wait for its silence.
+
+    Only a hint. Who leads is decided by the log alone (K5), so a false or a late one costs time and nothing else.
+    """
+
+    instance: str
+    life: int
+
+
 TermEvent = LogStarted | TermStarted | TermEnded
 
 
@@ -75,11 +87,15 @@ def evolve(state: State, event: TermEvent, place: Place) -> None:
         case TermStarted():
             row = cluster(state)
             led = msgspec.structs.replace(
-                row, term=Term(event.term), coordinator=event.instance, led_since=place.position
+                row,
+                term=Term(event.term),
+                coordinator=event.instance,
+                led_since=place.position,
+                life=event.life,
             )
             state.put("", led)
         case TermEnded():
-            state.put("", msgspec.structs.replace(cluster(state), coordinator=""))
+            state.put("", msgspec.structs.replace(cluster(state), coordinator="", life=0))
 
 
 def _first_row(event: LogStarted) -> ClusterRow:

@@ -80,7 +80,7 @@ ACLS = (
     Access("node", ("Write",), Topic.HEARTBEATS),
     Access("coordinator", ("Read", "Write"), Topic.DECISIONS),
     Access("coordinator", ("Read",), Topic.REQUESTS),
-    Access("coordinator", ("Read",), Topic.HEARTBEATS),
+    Access("coordinator", ("Read", "Write"), Topic.HEARTBEATS),  # to write, for its death certificate
     Access("coordinator", ("Write",), Topic.DEAD),
     Access("coordinator", ("Read", "Write"), Topic.SNAPSHOTS),
     Access("projector", ("Read",), Topic.DECISIONS),

@@ -229,9 +229,11 @@ def run_coordinator(
     pairs: Set = None,
 ) -> None:
     """Decide for a cluster, or stand by until its coordinator is silent."""
-    from topolog.streams.clock import SystemClock
+    from topolog.streams.clock import CAN_FENCE, SystemClock
+    from topolog.streams.coordinator.certificate import run_beside_sentinel
     from topolog.streams.coordinator.driver import Driver, LeaseTerms
     from topolog.streams.coordinator.snapshots import Cadence
+    from topolog.streams.node.sentinel import Sentinel
 
     _log_to_stderr()
     settings = _settings(config, pairs)
@@ -250,7 +252,8 @@ def run_coordinator(
             driver = Driver(
                 reader, writer, clock, name, instance, terms=terms, takeover_ms=takeover_ms, cadence=cadence
             )
-            driver.run(stopping.is_set)
+            sentinel = Sentinel(settings.kafka, name, is_wanted=lease.sentinel and CAN_FENCE)
+            run_beside_sentinel(driver, sentinel, stopping.is_set)
 
 
 def _snapshots_every(settings: Settings, topics: frozenset[str]) -> int:
@@ -300,6 +303,7 @@ def run_demo_node(
             settings.cluster.name,
             name,
             settings.kafka,
+            sentinel=settings.lease.sentinel,
             stopping=stopping,
             say=_say,
             folder=cluster_folder(settings.cluster.name) / "nodes" / name,

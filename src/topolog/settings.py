@@ -86,6 +86,8 @@ class Lease(Section):
     """What a waiter adds to the fence: for clocks that drift, and pauses between a check and the act."""
     heartbeat_ms: Duration = Field(1_000, alias="heartbeat")
     """How often a node says that it lives."""
+    sentinel: bool = True
+    """Whether a tiny process beside each node and coordinator says when it has died, so that a crash costs no lease."""
 
     @property
     def proceed_ms(self) -> int:
@@ -340,6 +342,8 @@ def _shown_value(key: str, value: object) -> str:
         return MASK
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, int) and _known_keys()[key][1].endswith("_ms"):
         return duration_text(value)
     return str(value)

@@ -13,6 +13,8 @@ from topolog.streams.coordinator.reports import Reports
 def cause_of(decision: Decision, state: State, reports: Reports, agenda: Agenda) -> str:
     """The heartbeat, the deadline or the earlier decision that made `decision` due; `state` is that before it."""
     match decision:
+        case m.NodeLeft(node=node) if (node, decision.incarnation) in reports.obituary.dead:
+            return reports.source(node)
         case m.NodeLeft(node=node, renewed_at=renewed_at):
             lapsed = f"lease/{node}/{decision.incarnation}/{renewed_at}/"
             key = next((key for key in agenda.lapsed if key.startswith(lapsed)), None)

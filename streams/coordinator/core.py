@@ -32,7 +32,7 @@ from topolog.events.snapshot_content import Cut
 from topolog.events.snapshots import SnapshotTaken
 from topolog.events.stamp import NO_CHAIN, InputOffset, Stamp, chain_after, encode_stamp
 from topolog.events.state import State
-from topolog.events.terms import LogStarted, TermEnded, TermStarted, cluster
+from topolog.events.terms import CoordinatorDied, LogStarted, TermEnded, TermStarted, cluster
 from topolog.events.topics import PARTITIONS, RECORD_BYTES_MAX, Topic
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.causes import cause_of
@@ -66,7 +66,7 @@ class Dead(msgspec.Struct, frozen=True):
 
 
 class Core:
-    """One coordinator. `instance` is its name, `life` a random number that tells it from every other of that name.
+    """One coordinator. `instance` is its name, `life` the random number of its process, which no other process has.
 
     `at_ms` is wall time for stamps, set by the driver.
     """
@@ -172,11 +172,16 @@ class Core:
     def hear(self, entry: Entry) -> None:
         """One record of `heartbeats`; decisions follow from `settle`."""
         self._heard[entry.topic.code, entry.partition] = Offset(entry.offset + 1)
-        heartbeat = self._decoded(entry)
-        if isinstance(heartbeat, m.Heartbeat):
-            self.reports.hear(self.state, heartbeat, entry)
-        elif heartbeat is not None:
-            self.dead.append(Dead(entry, f"a {type(heartbeat).__name__} is no heartbeat"))
+        self.reports.obituary.pass_time(entry.appended_at_ms)
+        match self._decoded(entry):
+            case m.Heartbeat() as heartbeat:
+                self.reports.hear(self.state, heartbeat, entry)
+            case m.NodeDied() as died:
+                self.reports.bury(self.state, died, entry)
+            case None | CoordinatorDied():  # stand-bys look for that one, before any core reads it
+                pass
+            case other:
+                self.dead.append(Dead(entry, f"a {type(other).__name__} is no heartbeat"))
 
     def ask(self, entry: Entry) -> None:
         """One record of `requests`, decided at once; a repeat has its outcome already (K7)."""
@@ -201,7 +206,8 @@ class Core:
             self._renew_grown()
         while decided := self._due():
             self._log(decided, cause_of(decided[-1], self.state, reports, self.agenda))
-        self._inputs.update(self._heard)  # not before: what follows from them must be logged, or they are read again
+        # Not before: what follows from them must be logged, or they are read again.
+        self._inputs.update(reports.obituary.limit(self._heard))
 
     def renew(self) -> None:
         """The regular echo, written even if it is empty: it is also the leader's sign of life."""
@@ -278,7 +284,7 @@ class Core:
                 raise Refused("FOREIGN_LOG", "K7", "The request is meant for another cluster's log.", facts)
             match request:
                 case q.JoinRequested() | q.NodeRemovalRequested():
-                    return membership.decide(self.state, request, ref, entry.appended_at_ms)
+                    return membership.decide(self.state, request, ref, entry.appended_at_ms, self._certified)
                 case q.UpdateRequested() | q.TypeRemovalRequested():
                     return metadata.decide(self.state, request, ref)
                 case q.LevelRaiseRequested():
@@ -288,9 +294,13 @@ class Core:
             subject, message = _cut(q.subject_of(request)), _cut(str(refusal))
             return [q.RequestRefused(ref, subject, refusal.code, refusal.rule, message, facts)]
 
+    @property
+    def _certified(self) -> membership.Dead:
+        return self.reports.obituary.dead.keys()
+
     def _due(self) -> list[Decision]:
         return (
-            membership.settle(self.state, self.reports.hearing, self.agenda.lapsed)
+            membership.settle(self.state, self.reports.hearing, self.agenda.lapsed, self._certified)
             or metadata.settle(self.state, self.reports.applied(), self.agenda.waited_through)
             or requesters.settle(self.agenda.idle)
         )

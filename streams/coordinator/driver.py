@@ -5,6 +5,7 @@ waits again. Time enters here and nowhere else: the leader's beat, the silence a
 timers of deadlines. Every decision about time has the same form: it may be late without harm, never early.
 """
 
+import contextlib
 import logging
 import math
 import random
@@ -15,12 +16,14 @@ from functools import partial
 
 import msgspec
 
+from topolog.events.codec import CODEC
+from topolog.events.errors import Undecodable
 from topolog.events.fold import Ignored
 from topolog.events.ids import NOWHERE, Offset, Position
 from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.log import Entry, LogReader, LogWriter, Partition
 from topolog.events.stamp import HEADER_NAME
-from topolog.events.terms import LogStarted, TermEnded, cluster
+from topolog.events.terms import CoordinatorDied, LogStarted, TermEnded, cluster
 from topolog.events.topics import RECORD_BYTES_MAX, Topic
 from topolog.streams.clock import Clock
 from topolog.streams.coordinator.core import Core, Dead, Role
@@ -37,6 +40,9 @@ UNREAD_MAX = 4096
 
 ANSWER_MS_MAX = 50
 """How long one step decides requests: a batch of big ones must not silence the leader."""
+
+DEAD_LIVES_KEPT = 256
+"""Coordinators known to be dead that are remembered."""
 
 PROMPT_UNREAD_MAX = 2
 """With at most so many own records unread the loop waits a millisecond for the send: lower latency, same load."""
@@ -81,11 +87,13 @@ class Driver:
         self._writer = writer
         self._clock = clock
         self._cluster = cluster_name
-        self._instance = instance
+        self.instance = instance
         self._terms = terms
         self._takeover_ms = takeover_ms
         self._cadence = cadence
         self._chance = chance or random.Random(secrets.randbits(64))
+        self.life = self._chance.getrandbits(63)
+        self._dead_lives: dict[int, None] = {}
         self.ignored: Counter[Ignored] = Counter()
         self.dead_count = 0
         self._start_over()
@@ -117,6 +125,7 @@ class Driver:
             self._restore(self._restorer, entries, now_ns)
             return
         self.core.at_ms = self._clock.wall_ms()
+        self._note_deaths(entries)
         self._read_decisions([entry for entry in entries if entry.topic is Topic.DECISIONS], now_ns)
         if self.core.role is Role.LEADING:
             self._lead(entries, now_ns)
@@ -124,16 +133,17 @@ class Driver:
             self._stand_by(now_ns)
         self._append()
         if self.core.role is Role.DEPOSED:
-            _LOGGER.warning("%s is deposed in term %d; starting again from the log", self._instance, self._term())
+            _LOGGER.warning("%s is deposed in term %d; starting again from the log", self.instance, self._term())
             self._start_over()
 
     def _start_over(self) -> None:
-        self.core = Core(self._instance, self._chance.getrandbits(63))
+        self.core = Core(self.instance, self.life)
         self._timers = Timers()
         self._next = Offset(0)
         self._read_back: deque[tuple[int, Position]] = deque()
         self._parked: deque[Entry] = deque()
         self._founding = False
+        self._listens = False
         self._next_beat_ns = 0
         self._snapshots: Snapshots | None = None
         now_ns = self._clock.monotonic_ns()
@@ -169,7 +179,7 @@ class Driver:
             if found and isinstance(found[-1].event, TermEnded):
                 self._silent_until_ns = now_ns
             if self._term() != term or self.core.role is not was:
-                _LOGGER.info("%s is %s in term %d", self._instance, self.core.role.value, self._term())
+                _LOGGER.info("%s is %s in term %d", self.instance, self.core.role.value, self._term())
             if was is not Role.LEADING and self.core.role is Role.LEADING:
                 self._begin_to_lead(now_ns)
             if self.core.role is Role.DEPOSED:
@@ -194,11 +204,36 @@ class Driver:
             self._found()
         elif header.term == 0 or (header.closed and now_ns >= self._silent_until_ns):
             self.core.claim()
+        elif cluster(self.core.state).life in self._dead_lives:
+            _LOGGER.warning("the leader of term %d has died; %s claims the next", header.term, self.instance)
+            self.core.claim()
+        elif not self._listens:
+            self._listen()
         elif not self._is_log_heard(now_ns):
             self._restart_silence(now_ns)
         elif now_ns >= self._silent_until_ns:
-            _LOGGER.warning("the leader of term %d is silent; %s claims the next", header.term, self._instance)
+            _LOGGER.warning("the leader of term %d is silent; %s claims the next", header.term, self.instance)
             self.core.claim()
+
+    def _listen(self) -> None:
+        """Read heartbeats too, for the death certificate of whoever leads, and for nothing else.
+
+        From where the leader had read them: its own certificate stands behind, however long ago it was written.
+        """
+        self._listens = True
+        heartbeats = {place: at for place, at in self.core.resume_at().items() if place[0] is Topic.HEARTBEATS}
+        self._reader.assign({_DECISIONS: self._next, **heartbeats})
+
+    def _note_deaths(self, entries: list[Entry]) -> None:
+        """Remember dead coordinators, whatever we are now: their TermStarted may be read later than their death."""
+        for entry in entries:
+            if entry.topic is Topic.HEARTBEATS and CODEC.type_of(entry.value) is CoordinatorDied:
+                with contextlib.suppress(Undecodable):  # to bury it is the leader's part
+                    died = CODEC.decode(entry.value)
+                    assert isinstance(died, CoordinatorDied)
+                    self._dead_lives[died.life] = None
+        while len(self._dead_lives) > DEAD_LIVES_KEPT:
+            del self._dead_lives[next(iter(self._dead_lives))]
 
     def _is_log_heard(self, now_ns: int) -> bool:
         """Whether the log has lately said that it holds no more than we have read: its own outage deposes nobody."""

@@ -3,8 +3,9 @@
 from topolog.events.fold import Header
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position
 from topolog.events.log import Entry
-from topolog.events.membership import Applied, Heartbeat, NodeRow
+from topolog.events.membership import Applied, Heartbeat, NodeDied, NodeRow
 from topolog.events.state import State
+from topolog.streams.coordinator.obituary import Obituary
 from topolog.streams.rules.membership import Heard
 
 CHAINS_KEPT = 100_000
@@ -12,7 +13,7 @@ CHAINS_KEPT = 100_000
 
 
 class Reports:
-    """Heartbeats of present members, checked against the log's chain.
+    """Heartbeats of present members, checked against the log's chain, and certificates of those that died.
 
     A report counts only once the position it names has been read back here too and its hash is the log's; until then
     the last checked one stands. `diverged` counts reports whose hash was another. `newest` names the record that was
@@ -23,6 +24,7 @@ class Reports:
         self.hearing: dict[NodeId, Heard] = {}
         self.diverged = 0
         self.newest = ""
+        self.obituary = Obituary()
         self._sources: dict[NodeId, str] = {}
         self._unchecked: dict[NodeId, Applied] = {}
         self._chains: dict[Position, bytes] = {}
@@ -36,8 +38,20 @@ class Reports:
         """The record of the node's newest heartbeat, as stamps name it: `heartbeats/2@88 n3`."""
         return self._sources.get(node, "")
 
+    def bury(self, state: State, died: NodeDied, entry: Entry) -> None:
+        """Note a death: what this incarnation has said counts no more, and what it may still say is not heard."""
+        if not self.obituary.hear(state, died, entry):
+            return
+        heard = self.hearing.get(died.node)
+        if heard and heard.incarnation == died.incarnation:
+            del self.hearing[died.node]
+            self._unchecked.pop(died.node, None)
+        self.newest = self._sources[died.node] = f"heartbeats/{entry.partition}@{entry.offset} {died.node}"
+
     def hear(self, state: State, heartbeat: Heartbeat, entry: Entry) -> None:
         """The newest heartbeat of a member's present incarnation; any other says nothing."""
+        if (heartbeat.node, heartbeat.incarnation) in self.obituary.dead:
+            return
         row, before = state.get(NodeRow, heartbeat.node), self.hearing.get(heartbeat.node)
         if row is None or not row.is_member or row.incarnation != heartbeat.incarnation:
             return

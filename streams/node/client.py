@@ -11,7 +11,6 @@ end the lease. Methods may be called from any thread except from inside a hook, 
 """
 
 import contextlib
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -22,8 +21,10 @@ from typing import Literal, Self
 import msgspec
 
 from topolog.events.asking import refusal_of
+from topolog.events.codec import CODEC
 from topolog.events.errors import (
     BadInput,
+    Fenced,
     MergeConflict,
     NotCaughtUp,
     OutcomeUnknown,
@@ -32,11 +33,11 @@ from topolog.events.errors import (
     Unreachable,
 )
 from topolog.events.fold import Folded
-from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
+from topolog.events.ids import Incarnation, NodeId, Position
 from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter
 from topolog.events.log import LogReader, LogWriter
-from topolog.events.membership import FENCING, LeaveReason, NodeLeft, NodeRow, members
-from topolog.events.metadata import MetadataRemoveAccepted, MetadataUpdateAccepted, TypeRow, floor_of, type_row
+from topolog.events.membership import FENCING, NodeDied, NodeRow, members
+from topolog.events.metadata import TypeRow, floor_of, type_row
 from topolog.events.object_types import ObjectType, merge, with_schema
 from topolog.events.requests import (
     DeclaredType,
@@ -50,43 +51,22 @@ from topolog.events.requests import (
 from topolog.events.state import State
 from topolog.events.topics import NEEDED
 from topolog.streams.clock import CAN_FENCE, Clock, SystemClock
+from topolog.streams.node.answers import Metadata, Outcome, Submitted
 from topolog.streams.node.core import Phase
 from topolog.streams.node.folder import FolderLock
+from topolog.streams.node.forks import tell_children
 from topolog.streams.node.guards import LeaseGuard
+from topolog.streams.node.hooks import Hooks, LeftHook, TypeHook
+from topolog.streams.node.sentinel import Sentinel
 from topolog.streams.node.session import Session
 from topolog.streams.node.waits import Condition, T, Waits
 
+__all__ = ["Metadata", "Node", "Outcome", "Submitted"]
+
 Wait = Literal["decided", "accepted"]
-TypeHook = Callable[[str, "Metadata | None"], None]
-LeftHook = Callable[[LeaveReason], None]
 
 _TIMEOUT_S = 30.0
 _CLOSE_TIMEOUT_S = 2.0
-
-
-class Metadata(msgspec.Struct, frozen=True):
-    """One type as a reader may use it: its definition at `version`."""
-
-    definition: ObjectType
-    version: int
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """What became of a proposal: `version`, decided at `position`, holds it; no `request_id` if nothing was sent."""
-
-    request_id: str | None
-    status: Status
-    type_name: str
-    version: int
-    position: Position
-    accepted: bool
-
-
-class Submitted(msgspec.Struct, frozen=True):
-    """A proposal under way: `request_id`, None if nothing had to be sent, can be asked about after a time-out."""
-
-    request_id: str | None
-    outcome: Future[Outcome]
 
 
 class Node:
@@ -95,7 +75,8 @@ class Node:
     `kafka`: librdkafka settings, `bootstrap.servers` at least. `endpoint`: where others reach the service.
     `types`: what this node knows from before, as (definition, version). `folder`: opt-in for a node with a local disk;
     its exclusive lock proves that no former process of this node lives, so that a restart need not wait for its lease.
-    `connect` gives reader and writer of another log than Kafka's, as tests do.
+    `sentinel`: start a tiny process that says when this one has died, so that a crash does not cost the lease.
+    `connect` gives reader and writer of another log than Kafka's, as tests do; then there is no sentinel.
     """
 
     lease: LeaseGuard
@@ -113,6 +94,7 @@ class Node:
         types: tuple[tuple[ObjectType, int], ...] = (),
         folder: Path | None = None,
         join_timeout_s: float = 60.0,
+        sentinel: bool = True,
         clock: Clock | None = None,
         connect: Callable[[], tuple[LogReader, LogWriter]] | None = None,
     ) -> None:
@@ -122,6 +104,8 @@ class Node:
         self._join_timeout_s = join_timeout_s
         self._folder = FolderLock(folder, node) if folder else None
         self._address = (kafka or {}).get("bootstrap.servers", "the log")
+        is_wanted = sentinel and CAN_FENCE and connect is None
+        self._sentinel = Sentinel(kafka or {}, cluster_name, is_wanted=is_wanted)
         self._connect = connect or (lambda: _connect_to_kafka(kafka or {}, cluster_name))
         self._joiner = Joiner(
             node=node,
@@ -132,12 +116,12 @@ class Node:
             capabilities=(FENCING,) if CAN_FENCE else (),
             types=tuple(DeclaredType(definition, version) for definition, version in types),
         )
-        self._on_type: list[TypeHook] = []
-        self._on_left: list[LeftHook] = []
+        self._hooks = Hooks()
         self._waits = Waits()
         self._folding = threading.Lock()
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._is_copy = False
 
     def on_type(self, hook: TypeHook) -> None:
         """Call `hook(name, metadata)` for each accepted version, with None for a removal; register before entering.
@@ -145,11 +129,11 @@ class Node:
         Called in the order of the log, before the decision counts as applied here. The log is read from its beginning
         or from a snapshot: of what stands there it calls once per type, with the version that is accepted.
         """
-        self._on_type.append(hook)
+        self._hooks.on_type.append(hook)
 
     def on_left(self, hook: LeftHook) -> None:
         """Call `hook(reason)` when this process finds itself out of the membership; register before entering."""
-        self._on_left.append(hook)
+        self._hooks.on_left.append(hook)
 
     def __enter__(self) -> Self:
         if self._threads:
@@ -160,15 +144,38 @@ class Node:
                 joiner = msgspec.structs.replace(joiner, folder=self._folder.acquire())
                 undo.callback(self._folder.let_go)
             self._reader, self._writer = self._connect()
-            self._session = Session(self._reader, self._writer, self._clock, joiner, self._run_hooks, self._begin_hooks)
+            self._session = Session(
+                self._reader,
+                self._writer,
+                self._clock,
+                joiner,
+                self._run_hooks,
+                lambda: self._hooks.begin(self._state),
+                announce=self._announce,
+            )
             self.lease = LeaseGuard(self._clock, self._session)
-            os.register_at_fork(after_in_child=self.lease.fence_child)
+            tell_children(self)
+            self._sentinel.look_after()
             self._start(self._follow, "log")
             self._start(self._beat, "heartbeats")
             undo.callback(self._stop)
             self._await_membership()
             undo.pop_all()
         return self
+
+    def fence_copy(self) -> None:
+        """In a forked child: nothing of this node works there, and nothing it does may touch the parent's."""
+        self._is_copy = True
+        self._folding = threading.Lock()  # a thread that is gone here may have held it
+        self.lease.fence_child()
+        self._session.failure = Fenced(
+            f"Node {self.name!r} belongs to the process that this one was forked from.",
+            retry_after_ms=0,
+            hint="Enter a Node of its own in this process, or start it without a fork.",
+        )
+        self._sentinel.disown()
+        if self._folder:
+            self._folder.let_go()
 
     def __exit__(self, *exc: object) -> None:
         self._stop()
@@ -198,7 +205,7 @@ class Node:
 
     def submit(
         self, definition: ObjectType, *, wait: Wait = "accepted", based_on: int = 0, reason: str = ""
-    ) -> "Submitted":
+    ) -> Submitted:
         """As `propose`, without waiting: many proposals may be under way at once, Overloaded says how many."""
         request, future = self._submit(definition, wait, based_on, reason)
         return Submitted(str(request) if request else None, future)
@@ -281,44 +288,31 @@ class Node:
 
     def _beat(self) -> None:
         while not self._stopping.wait(self._session.heartbeat_ms / 4000) and self.failure is None:
+            self._sentinel.look_after()
             with contextlib.suppress(Unreachable):  # the producer is full: the next beat comes soon, or the lease ends
                 self._session.beat_if_due()
 
-    def _begin_hooks(self) -> None:
-        """The state comes from a snapshot: say each type that is accepted there, in the order of acceptance."""
-        accepted = [row for _, row in self._state.rows(TypeRow) if row.accepted]
-        for row in sorted(accepted, key=lambda row: row.accepted_at or NOWHERE):
-            assert row.accepted is not None
-            for hook in self._on_type:
-                hook(row.name, Metadata(row.accepted, row.accepted_version))
-
     def _run_hooks(self, folded: Folded) -> None:
-        match folded.event:
-            case MetadataUpdateAccepted(type_name=name, version=version):
-                row = type_row(self._state, name)
-                assert row is not None, "an accepted type has a row"
-                assert row.accepted is not None, "an accepted type has a definition"
-                for hook in self._on_type:
-                    hook(name, Metadata(row.accepted, version))
-            case MetadataRemoveAccepted(type_name=name):
-                for hook in self._on_type:
-                    hook(name, None)
-            case NodeLeft(node=node, incarnation=incarnation, reason=reason):
-                if (node, incarnation) == (self.name, self.incarnation):
-                    for left_hook in self._on_left:
-                        left_hook(reason)
+        self._hooks.run(self._state, folded, self.incarnation)
 
     def _stop(self) -> None:
         """Release the lease, wait a moment for the cluster to take note, end the threads."""
+        if self._is_copy:
+            return
         self._session.close()
         with contextlib.suppress(OutOfTime, TopologError):
             self._waits.when(lambda: self._session.core.phase is not Phase.STOPPING or None).result(_CLOSE_TIMEOUT_S)
         self._stopping.set()
         for thread in self._threads:
             thread.join()
+        self._session.close()  # once more: it may have asked to join in between
+        self._sentinel.end(said_goodbye=not self._writer.flush(_CLOSE_TIMEOUT_S))
         self._waits.fail(Unreachable(f"Node {self.name!r} is closed."))
         self._reader.close()
         self._writer.close()
+
+    def _announce(self, died: NodeDied) -> None:
+        self._sentinel.speak_for(died.node, CODEC.encode(died))
 
     def _await_membership(self) -> None:
         try:

@@ -76,6 +76,12 @@ class NodeCore:
         assert self.phase is Phase.OUTSIDE and self.log_id is None, "the log is read already"
         self._fold = fold
 
+    def renounce(self) -> None:
+        """Give up the incarnation that asked to join: whatever comes of that, none of it is ours any more."""
+        self.lease.void()
+        self.lease = Lease(Incarnation(0), self.lease.generation)
+        self.phase = Phase.GONE
+
     def read(self, entry: Entry) -> list[Folded] | Ignored:
         """Fold one record of `decisions`; raises Poisoned or LogDiverged, after which this node must not serve."""
         return self._fold.read(entry.stamp, entry.value)

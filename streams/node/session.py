@@ -22,7 +22,7 @@ from topolog.events.fold import Folded, Ignored
 from topolog.events.ids import Incarnation, NodeId
 from topolog.events.levels import NEWEST_LEVEL, announced
 from topolog.events.log import Entry, LogReader, LogWriter
-from topolog.events.membership import LeaveReason, NodeRow
+from topolog.events.membership import LeaveReason, NodeDied, NodeRow
 from topolog.events.requests import (
     AnyRequest,
     Joiner,
@@ -48,16 +48,18 @@ _UNSHARED = nullcontext()
 OWN_OUTCOMES_KEPT = 4096
 """Outcomes of own requests that this process remembers."""
 
-RETURNS_AFTER = (LeaveReason.FENCED,)
+RETURNS_AFTER = (LeaveReason.FENCED, LeaveReason.DIED)
 """A node removed for these reasons joins again by itself; any other end is somebody's decision."""
 
 Hook = Callable[[Folded], None]
+Announce = Callable[[NodeDied], None]
 
 
 class Session:
     """`joiner` says who joins; its incarnation is replaced by a fresh one at each join. `chance` draws 63 bits.
 
     `begin` is called once if the state comes from a snapshot, `hook` for each decision behind it.
+    `announce` is told, before an incarnation asks to join, what will be true of it once this process has died.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Session:
         hook: Hook = lambda _: None,
         begin: Callable[[], None] = lambda: None,
         chance: Callable[[], int] = lambda: secrets.randbits(63),
+        announce: Announce = lambda _: None,
     ) -> None:
         capabilities = (*joiner.capabilities, announced(NEWEST_LEVEL))
         joiner = msgspec.structs.replace(joiner, capabilities=capabilities)
@@ -83,6 +86,7 @@ class Session:
         self._joiner = joiner
         self._hook = hook
         self._chance = chance
+        self._announce = announce
         self._join: RequestId | None = None
         self._unanswered: dict[RequestId, bytes] = {}
         self._outcomes: dict[RequestId, OutcomeRow] = {}
@@ -163,10 +167,9 @@ class Session:
             self._next_beat_ns = self._clock.monotonic_ns() + self.heartbeat_ms * _NS_PER_MS
 
     def close(self) -> None:
-        """Leave the cluster; the session may be stepped until `core.phase` is GONE."""
+        """Leave the cluster; the session may be stepped until `core.phase` is GONE. May be called again."""
         self._closing = True
-        if self.core.phase is Phase.MEMBER:
-            self._release()
+        self._say_goodbye()
 
     def next_id(self) -> RequestId:
         """An id for one request; raises Overloaded if too many of this process are under way."""
@@ -201,9 +204,21 @@ class Session:
         """End this node for good: it is fenced and says so, so that nobody waits for it."""
         self.failure = error
         self.core.lease.void()
+        with contextlib.suppress(TopologError):
+            self._say_goodbye()
+
+    def _say_goodbye(self) -> None:
         if self.core.phase is Phase.MEMBER:
-            with contextlib.suppress(TopologError):
-                self._release()
+            self._release()
+        elif self.core.phase is Phase.JOINING and self._refusal() is None:
+            self._renounce()
+
+    def _renounce(self) -> None:
+        """End an incarnation whose join is not decided: if it is granted, nobody has to wait for a lease of it."""
+        with self._beating:
+            died = NodeDied(self.core.node, self.core.incarnation)
+            self.core.renounce()
+        self._writer.append(Topic.HEARTBEATS, died.node, CODEC.encode(died))
 
     def _release(self) -> None:
         """Stop acting for good and say so, so that nobody has to wait for the lease."""
@@ -255,10 +270,11 @@ class Session:
     def _advance(self) -> None:
         """Join when the end is reached; join again after a removal in silence; end for any other reason."""
         core = self.core
-        if core.phase is Phase.OUTSIDE and core.log_id and self._reader.at_end(Topic.DECISIONS):
+        if core.phase is Phase.OUTSIDE and core.log_id and not self._closing and self._reader.at_end(Topic.DECISIONS):
             self._ask_to_join()
         elif core.phase is Phase.JOINING:
-            self._check_refusal()
+            if refusal := self._refusal():
+                raise refusal_of(refusal)
         elif core.phase is Phase.STOPPING and not self._released:
             self._release()
         elif core.phase is Phase.GONE and not self._closing:
@@ -267,12 +283,13 @@ class Session:
                 raise LeftCluster(
                     f"Node {core.node!r} is out of the cluster: {reason}.", hint="Start it again to join."
                 )
-            _LOGGER.warning("%s was removed in its silence; it joins again", core.node)
+            _LOGGER.warning("%s was removed (%s) although it lives; it joins again", core.node, core.left_reason.value)
             core.phase = Phase.OUTSIDE
             self._released = False
 
     def _ask_to_join(self) -> None:
         incarnation = Incarnation(self._chance())
+        self._announce(NodeDied(self.core.node, incarnation))
         self.core.incarnate(incarnation)
         self._join = RequestId(f"{self.core.node[-150:]}-{incarnation:016x}.join", 1)  # however many others are open
         row = self.core.state.get(NodeRow, self.core.node)
@@ -281,10 +298,10 @@ class Session:
         assert self.core.log_id is not None
         self.send(JoinRequested(self._join, self.core.log_id, self.core.node, "", joiner))
 
-    def _check_refusal(self) -> None:
+    def _refusal(self) -> OutcomeRow | None:
+        """What the join was answered, if that was a refusal."""
         outcome = self.outcome(self._join) if self._join else None
-        if outcome is not None and outcome.status is Status.REFUSED:
-            raise refusal_of(outcome)
+        return outcome if outcome and outcome.status is Status.REFUSED else None
 
 
 def _of_another(row: OutcomeRow) -> OutcomeRow:

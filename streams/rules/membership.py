@@ -1,6 +1,6 @@
 """Rules of membership and leases: who joins, whose lease is renewed, who is out (DESIGN §4.1)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -54,11 +54,21 @@ class Heard(msgspec.Struct, frozen=True):
     appended_at_ms: int
 
 
+DIED_LEVEL = 2
+"""The feature level from which on LeaveReason DIED may be written."""
+
 Hearing = Mapping[NodeId, Heard]
+
+Dead = Collection[tuple[NodeId, Incarnation]]
+"""Incarnations whose death certificate has been heard: none of them acts, none of them will."""
 
 
 def decide(
-    state: State, request: JoinRequested | NodeRemovalRequested, ref: RequestRef, appended_at_ms: int
+    state: State,
+    request: JoinRequested | NodeRemovalRequested,
+    ref: RequestRef,
+    appended_at_ms: int,
+    dead: Dead = (),
 ) -> list[Decision]:
     """The decisions that answer the request; raises Refused and changes nothing.
 
@@ -66,6 +76,8 @@ def decide(
     """
     match request:
         case JoinRequested():
+            if _is_dead(request.joiner, dead):
+                raise Refused("PROCESS_DIED", "DESIGN 4.1", _died(request.joiner), _identity(request.joiner))
             return _join(state, request.joiner, ref, appended_at_ms)
         case NodeRemovalRequested():
             return [_stop(state, request.node, ref)]
@@ -87,19 +99,42 @@ def is_urgent(state: State, hearing: Hearing, waited_through: Position, lapsed: 
     )
 
 
-def settle(state: State, hearing: Hearing, lapsed: Iterable[str]) -> list[Decision]:
-    """What follows from releases, from leases whose deadline has passed and from joins that need wait no longer.
+def settle(state: State, hearing: Hearing, lapsed: Iterable[str], dead: Dead = ()) -> list[Decision]:
+    """What follows from deaths, releases, leases whose deadline has passed and joins that need wait no longer.
 
     `lapsed`: keys of lease deadlines that have passed. Folded, the result may make more due; call until it is empty.
     """
     due = frozenset(lapsed)
     for node in members(state):
         lease, heard = lease_of(state, node), hearing.get(node.node)
+        if (node.node, node.incarnation) in dead:
+            return [_left(state, node, lease, _death(state))]
         if heard and heard.incarnation == node.incarnation and heard.release and heard.sequence > lease.sequence:
             return [_left(state, node, lease, LeaveReason.LEFT)]
         if _ends_in_silence(node) and _is_due(lease, due):
             return [_left(state, node, lease, LeaveReason.FENCED)]
-    return _settle_waiting(state, hearing)
+    return _settle_waiting(state, hearing, dead)
+
+
+def _death(state: State) -> LeaveReason:
+    """Why a node with a death certificate leaves; the first release knows no DIED and is told of a release (K8).
+
+    It needs no wait, not even for renewals in flight: they stand in the log before NodeLeft, and the process that could
+    have relied on them is gone (4.1 rule (a), with the whole incarnation in place of a sequence).
+    """
+    return LeaveReason.DIED if cluster(state).feature_level >= DIED_LEVEL else LeaveReason.LEFT
+
+
+def _is_dead(joiner: Joiner, dead: Dead) -> bool:
+    return (joiner.node, joiner.incarnation) in dead
+
+
+def _died(joiner: Joiner) -> str:
+    return f"The process that asked to join as node {joiner.node!r} has died since."
+
+
+def _identity(joiner: Joiner) -> Mapping[str, str]:
+    return {"incarnation": str(joiner.incarnation)}
 
 
 def _ends_in_silence(node: NodeRow) -> bool:
@@ -213,8 +248,10 @@ def _raised(view: TopologyVersion, kind: NodeKind) -> TopologyVersion:
     return TopologyVersion(view.major + 1, 0) if kind is NodeKind.SERVER else view
 
 
-def _settle_waiting(state: State, hearing: Hearing) -> list[Decision]:
+def _settle_waiting(state: State, hearing: Hearing, dead: Dead) -> list[Decision]:
     for _, waiting in state.rows(WaitingJoinRow):
+        if _is_dead(waiting.joiner, dead):
+            return _refused(waiting, "PROCESS_DIED", _died(waiting.joiner), _identity(waiting.joiner))
         node = state.get(NodeRow, waiting.joiner.node)
         assert node is not None, "a join waits for a node that was never there"
         if not node.is_member:

@@ -136,9 +136,9 @@ def add_version_two(folder: Path, path: str) -> None:
 def test_a_later_version_of_a_record_stands_behind_the_first(tmp_path: Path) -> None:
     """`<Record>.v2.avsc` is the newest, the first stays readable."""
     folder = copy_of_the_contract(tmp_path)
-    add_version_two(folder, "membership/NodeLeft.avsc")
-    first, second = schemas.load(folder)["topolog.membership.NodeLeft"]
-    assert first == CONTRACT["topolog.membership.NodeLeft"][0]
+    add_version_two(folder, "log/TermStarted.avsc")
+    first, second = schemas.load(folder)["topolog.log.TermStarted"]
+    assert first == CONTRACT["topolog.log.TermStarted"][0]
     assert [each["name"] for each in second["fields"]][-1] == "since"
 
 

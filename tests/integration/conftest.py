@@ -141,9 +141,10 @@ class Site:
         self._processes: list[Process] = []
         KafkaAdmin(self.kafka).create_topics(cluster, PLANS)
 
-    def coordinator(self, instance: str, env: Mapping[str, str] | None = None) -> Process:
+    def coordinator(self, instance: str, env: Mapping[str, str] | None = None, *, sentinel: bool = True) -> Process:
         """A coordinator in a process of its own; `env` replaces this process's environment."""
         flags = {
+            **({} if sentinel else {"lease.sentinel": "false"}),  # the first release does not know it
             "cluster.name": self.cluster,
             "kafka.bootstrap.servers": self.bootstrap,
             "lease.fence": f"{FENCE_MS}ms",
@@ -154,9 +155,9 @@ class Site:
         command = [sys.executable, "-m", "topolog", "run", "coordinator", "--instance", instance, *sets]
         return self.started(command, env)
 
-    def member(self, name: str) -> Process:
+    def member(self, name: str, *, sentinel: bool = True) -> Process:
         """A node in a process of its own, when it has joined."""
-        process = self.started([sys.executable, str(MEMBER), self.cluster, name, self.bootstrap])
+        process = self.started([sys.executable, str(MEMBER), self.cluster, name, self.bootstrap, str(sentinel)])
         process.hear("member")
         return process
 

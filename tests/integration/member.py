@@ -1,12 +1,17 @@
 """A node process for tests that kill and pause: it says a line for each thing that happens, and obeys lines of JSON.
 
-    python member.py CLUSTER NODE BOOTSTRAP
+    python member.py CLUSTER NODE BOOTSTRAP True|False
+
+The last argument is whether it has a sentinel.
 
 Says {"said": "member", …} when it has joined; {"do": "propose", "type": …, "fields": {…}}, {"do": "require"} and
-{"do": "metadata", "type": …} are answered by one line each; the end of its input makes it leave.
+{"do": "metadata", "type": …} are answered by one line each, {"do": "fork"} by one of the child; the end of its input
+makes it leave.
 """
 
 import json
+import os
+import signal
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -29,13 +34,23 @@ def obey(node: Node, order: Mapping[str, Any]) -> None:
         case "require":
             node.lease.require()
             say("valid", remaining_ms=node.lease.remaining_ms, incarnation=node.incarnation, position=node.position)
+        case "fork":
+            fork(node)
         case "metadata":
             metadata = node.metadata(order["type"])
             say("metadata", fields=dict(metadata.definition.fields) if metadata else None)
 
 
-def main(cluster: str, name: str, bootstrap: str) -> None:
-    node = Node(cluster, name, kafka={"bootstrap.servers": bootstrap}, join_timeout_s=30)
+def fork(node: Node) -> None:
+    """A child that says what it is worth, and lives until it is killed."""
+    if os.fork() == 0:
+        say("forked", pid=os.getpid(), valid=node.lease.is_valid, remaining_ms=node.lease.remaining_ms)
+        signal.pause()
+
+
+def main(cluster: str, name: str, bootstrap: str, sentinel: str) -> None:
+    has_sentinel = sentinel == "True"
+    node = Node(cluster, name, kafka={"bootstrap.servers": bootstrap}, join_timeout_s=30, sentinel=has_sentinel)
     node.on_left(lambda reason: say("left", reason=reason.value))
     with node:
         say("member", incarnation=node.incarnation)

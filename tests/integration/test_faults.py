@@ -17,7 +17,7 @@ from topolog.streams.node.client import Node
 
 def test_a_stand_by_goes_on_when_the_coordinator_is_killed_while_proposals_run(site: Site) -> None:
     """K5, K7: every proposal is settled once, no version is lost or given twice, all folds are equal."""
-    coordinators = {name: site.coordinator(name) for name in ("c1", "c2")}
+    coordinators = {name: site.coordinator(name, sentinel=False) for name in ("c1", "c2")}
     first = site.leader()
     with site.node("n1") as one, site.node("n2") as two, site.node("n3") as three:
         proposed = threading.Event()
@@ -71,10 +71,10 @@ def test_a_planned_hand_over_costs_no_take_over_wait(site: Site) -> None:
 
 
 def test_a_killed_node_is_out_when_its_lease_is_over_and_proposals_say_so(site: Site) -> None:
-    """DESIGN 4.1: kill -9 costs the lease; what was proposed meanwhile is accepted with the evidence."""
+    """DESIGN 4.1: without a sentinel a kill -9 costs the lease; what was proposed is accepted with the evidence."""
     site.coordinator("c1")
     with site.node("n1") as node, site.node("n2"):
-        site.member("n3").kill()
+        site.member("n3", sentinel=False).kill()
         outcome = node.propose(ObjectType("Customer", {"id": "long"}), timeout_s=30)
         assert outcome.accepted
         left = eventually(lambda: _leaving_of("n3", site), "n3 to be out")

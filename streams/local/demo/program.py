@@ -44,6 +44,7 @@ def run_demo_node(
     name: str,
     kafka: Mapping[str, str],
     *,
+    sentinel: bool = True,
     stopping: Stopping,
     say: Say,
     folder: Path | None = None,
@@ -59,7 +60,7 @@ def run_demo_node(
     tables = read_tables(loading.data or tpch_rows(say), share)
     with suppress(Told), ExitStack() as stack:
         listener = stack.enter_context(Listener())
-        node = Node(cluster, name, kafka=kafka, endpoint=listener.endpoint, folder=folder)
+        node = Node(cluster, name, kafka=kafka, endpoint=listener.endpoint, folder=folder, sentinel=sentinel)
         node.on_left(lambda reason: say(f"{name} is out of the cluster: {reason.value}"))
         store = Store(node, Agreement(node, say))
         with stopping.interrupting():

@@ -1,0 +1,76 @@
+"""Death certificates that a coordinator has heard: whom nobody needs to wait for, and what must be read again for it.
+
+Threats. A certificate may be heard before the join of its incarnation is decided, for the two stand on topics of their
+own; then it must not be forgotten, or a process that is gone becomes a member that every decision waits for until its
+lease has run out. What is only remembered is lost with the process that remembers it. And heartbeats of the dead, late
+sends, may follow their certificate.
+
+How it works. Every certificate is remembered, up to CERTIFICATES_KEPT, so a join that comes later is refused. While its
+incarnation is unknown to the log, what the accepted sets say to have read of its partition stops short of it (`limit`),
+so that the next leader hears it again (K4); to hear heartbeats twice does no harm, their sequences do not grow. That
+ends HELD_MS later by the log's own time, or one certificate of a process that never joined would be read for ever. If a
+join is decided even later, and a take-over lay in between, that incarnation costs its lease: slow, never wrong.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from topolog.events.ids import Incarnation, NodeId, Offset
+from topolog.events.log import Entry
+from topolog.events.membership import NodeDied, NodeRow, WaitingJoinRow
+from topolog.events.state import State
+
+CERTIFICATES_KEPT = 4096
+HELD_MS = 10_000
+
+Life = tuple[NodeId, Incarnation]
+
+
+class _Held(msgspec.Struct, frozen=True):
+    partition: tuple[int, int]
+    offset: Offset
+    appended_at_ms: int
+
+
+class Obituary:
+    """`dead` holds the certified incarnations, oldest first."""
+
+    def __init__(self) -> None:
+        self.dead: dict[Life, None] = {}
+        self._held: dict[Life, _Held] = {}
+
+    def hear(self, state: State, died: NodeDied, entry: Entry) -> bool:
+        """Note a certificate; False if the log knows already that this incarnation has left."""
+        row = state.get(NodeRow, died.node)
+        if row and row.incarnation == died.incarnation and not row.is_member:
+            return False
+        life = (died.node, died.incarnation)
+        self.dead[life] = None
+        if not _is_settled_at_once(state, died):
+            self._held.setdefault(life, _Held((entry.topic.code, entry.partition), entry.offset, entry.appended_at_ms))
+        if len(self.dead) > CERTIFICATES_KEPT:
+            oldest = next(iter(self.dead))
+            del self.dead[oldest]
+            self._held.pop(oldest, None)
+        return True
+
+    def pass_time(self, appended_at_ms: int) -> None:
+        """The log's own time has come to be this."""
+        for life in [life for life, held in self._held.items() if appended_at_ms - held.appended_at_ms > HELD_MS]:
+            del self._held[life]
+
+    def limit(self, heard: Mapping[tuple[int, int], Offset]) -> dict[tuple[int, int], Offset]:
+        """How far the inputs count as read, given how far they have been heard."""
+        limited = dict(heard)
+        for held in self._held.values():
+            if held.partition in limited:
+                limited[held.partition] = min(limited[held.partition], held.offset)
+        return limited
+
+
+def _is_settled_at_once(state: State, died: NodeDied) -> bool:
+    """Whether the decision that follows is certain, because the log knows this incarnation already."""
+    row, waiting = state.get(NodeRow, died.node), state.get(WaitingJoinRow, died.node)
+    is_member = row is not None and row.incarnation == died.incarnation
+    return is_member or (waiting is not None and waiting.joiner.incarnation == died.incarnation)
