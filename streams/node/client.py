@@ -293,7 +293,7 @@ class Node:
                 self._session.beat_if_due()
 
     def _run_hooks(self, folded: Folded) -> None:
-        self._hooks.run(self._state, folded, self.incarnation)
+        self._hooks.run(self._state, folded, (self.name, self.incarnation))
 
     def _stop(self) -> None:
         """Release the lease, wait a moment for the cluster to take note, end the threads."""

@@ -27,8 +27,8 @@ class Hooks:
             assert row.accepted is not None
             self._say(row.name, Metadata(row.accepted, row.accepted_version))
 
-    def run(self, state: State, folded: Folded, incarnation: int) -> None:
-        """Say what `folded`, which `state` reflects, means for the service whose incarnation this is."""
+    def run(self, state: State, folded: Folded, life: tuple[str, int]) -> None:
+        """Say what `folded`, which `state` reflects, means for the service; `life` is its node and incarnation."""
         match folded.event:
             case MetadataUpdateAccepted(type_name=name, version=version):
                 row = type_row(state, name)
@@ -37,7 +37,7 @@ class Hooks:
                 self._say(name, Metadata(row.accepted, version))
             case MetadataRemoveAccepted(type_name=name):
                 self._say(name, None)
-            case NodeLeft(reason=reason) as left if left.incarnation == incarnation:
+            case NodeLeft(reason=reason) as left if (left.node, left.incarnation) == life:
                 for hook in self.on_left:
                     hook(reason)
 

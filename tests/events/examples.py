@@ -87,9 +87,9 @@ EXAMPLES: tuple[Record, ...] = (
     q.TypeRemovalRequested(ID, LOG_ID, "ada", "", "Customer"),
     q.LevelRaiseRequested(ID, LOG_ID, "ada", "all are upgraded", 2),
     HEARTBEAT,
-    s.SnapshotChunk(LOG_ID, Position(90), bytes(range(16)), 0, b"\x00\x00\x00\x01\xc0"),
     m.NodeDied(N1, Incarnation(-42)),
     terms.CoordinatorDied("c1", life=7),
+    s.SnapshotChunk(LOG_ID, Position(90), bytes(range(16)), 0, b"\x00\x00\x00\x01\xc0"),
 )
 
 
