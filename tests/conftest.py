@@ -1,5 +1,6 @@
 """What all tests share: one broker for the whole run, a cluster name of one's own, and an order of running."""
 
+import os
 import random
 import socket
 import uuid
@@ -7,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import settings
+from tests import kafka_container
 
 from topolog.streams.local.broker import LocalBroker
 
@@ -16,6 +18,16 @@ settings.register_profile("exploring", deadline=None, print_blob=True)
 settings.load_profile("repeatable")
 
 BELOW_EPHEMERAL = range(20_000, 32_000)  # the kernel gives outgoing connections ports above
+
+
+BROKER_CHOICE = pytest.StashKey[str]()
+ASKED = {name: os.environ.pop(name) for name in kafka_container.VARIABLES if name in os.environ}  # no settings of ours
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say which Kafka the tests ran on, if they needed one."""
+    if choice := config.stash.get(BROKER_CHOICE, ""):
+        terminalreporter.write_line(f"broker of the tests: {choice}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -57,11 +69,18 @@ def unused_port(unused_ports: Callable[[int], int]) -> Callable[[], int]:
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory, unused_port: Callable[[], int]) -> Iterator[str]:
+def kafka(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory, unused_port: Callable[[], int]
+) -> Iterator[str]:
     """The address of a real Kafka that lives as long as the test run; every test brings its own cluster name."""
-    broker = LocalBroker(tmp_path_factory.mktemp("kafka") / "data", port=unused_port())
-    with broker.running() as status:
-        yield status.bootstrap
+    choice = kafka_container.choose(ASKED)
+    pytestconfig.stash[BROKER_CHOICE] = str(choice)
+    if choice.image:
+        with kafka_container.started(choice.image, unused_port()) as container:
+            yield container.bootstrap
+    else:
+        with LocalBroker(tmp_path_factory.mktemp("kafka") / "data", port=unused_port()).running() as status:
+            yield status.bootstrap
 
 
 @pytest.fixture
