@@ -19,7 +19,6 @@ settings.load_profile("repeatable")
 
 BELOW_EPHEMERAL = range(20_000, 32_000)  # the kernel gives outgoing connections ports above
 
-
 BROKER_CHOICE = pytest.StashKey[str]()
 ASKED = {name: os.environ.pop(name) for name in kafka_container.VARIABLES if name in os.environ}  # no settings of ours
 

@@ -20,9 +20,9 @@ from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
-from topolog.streams.local.broker import STARTED
 from topolog.streams.local.jars import KAFKA_VERSION
 from topolog.streams.local.kafka_config import SERVER
+from topolog.streams.local.launch import STARTED
 
 BROKER: Final = "TOPOLOG_TEST_BROKER"
 IMAGE: Final = "TOPOLOG_TEST_KAFKA_IMAGE"
@@ -113,9 +113,11 @@ class KafkaContainer(DockerContainer):
         self.waiting_for(LogMessageWaitStrategy(STARTED).with_startup_timeout(_START_LIMIT_S))
         settings = {
             **SERVER,
+            "node.id": 1,
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "listeners": f"PLAINTEXT://:{_PORT},CONTROLLER://:{_CONTROLLER_PORT}",
             "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
-            "controller.quorum.voters": f"{SERVER['node.id']}@localhost:{_CONTROLLER_PORT}",
+            "controller.quorum.voters": f"1@localhost:{_CONTROLLER_PORT}",
         }
         for key, value in settings.items():
             self.with_env(f"KAFKA_{key.replace('_', '__').replace('.', '_').upper()}", str(value))
