@@ -14,7 +14,7 @@ import msgspec
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from topolog import schemas
-from topolog.events import levels, membership, metadata, requests, snapshots, terms
+from topolog.events import health, levels, membership, metadata, requests, snapshots, terms
 from topolog.events.errors import BadInput, Undecodable
 from topolog.events.levels import NEWEST_LEVEL
 
@@ -33,12 +33,12 @@ Decision = (
 Sign = membership.Heartbeat | membership.NodeDied | terms.CoordinatorDied
 """What stands on the heartbeats topic: signs of life and of death."""
 
-Record = Decision | requests.AnyRequest | Sign | snapshots.SnapshotChunk
+Record = Decision | requests.AnyRequest | Sign | snapshots.SnapshotChunk | health.HealthRecord
 
 DECISIONS: tuple[type, ...] = Decision.__args__
 REQUESTS: tuple[type, ...] = requests.AnyRequest.__args__
 SIGNS: tuple[type, ...] = Sign.__args__
-RECORDS: tuple[type, ...] = (*DECISIONS, *REQUESTS, *SIGNS, snapshots.SnapshotChunk)
+RECORDS: tuple[type, ...] = (*DECISIONS, *REQUESTS, *SIGNS, snapshots.SnapshotChunk, *health.HealthRecord.__args__)
 
 
 class Writer(msgspec.Struct, frozen=True):
@@ -127,6 +127,7 @@ _NAMESPACES = {
     membership.__name__: "membership",
     metadata.__name__: "metadata",
     snapshots.__name__: "log",
+    health.__name__: "health",
 }
 
 

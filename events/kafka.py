@@ -34,6 +34,9 @@ from topolog.events.topics import RECORD_BYTES_MAX, Topic, TopicPlan, topic_name
 KafkaSettings = Mapping[str, str]
 """librdkafka's own settings, passed through to every client; `bootstrap.servers` is the one that must be there."""
 
+COMPACTED = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
+"""The newest record of each key is kept; a segment is closed every ten minutes, for an open one is never compacted."""
+
 REACH_TIMEOUT_S = 5.0
 """How long a broker may be silent before a command says that it cannot be reached."""
 
@@ -308,6 +311,19 @@ class KafkaAdmin:
         self.wait_for_leaders(cluster, plans)
         return tuple(topic.topic for topic in missing)
 
+    def replicas(self, cluster: str, topic: Topic) -> int:
+        """How many copies the topic has, for those that go with it."""
+        partitions = self._metadata()[topic_name(cluster, topic)].partitions
+        return max(len(each.replicas) for each in partitions.values())
+
+    def forget_group(self, group: str) -> bool:
+        """Drop a consumer group's places, so that it begins at the oldest records; False if it is still in use."""
+        try:
+            self._admin.delete_consumer_groups([group], request_timeout=REACH_TIMEOUT_S)[group].result()
+        except KafkaException as error:
+            return bool(error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND)
+        return True
+
     def wait_for_leaders(self, cluster: str, plans: Iterable[TopicPlan], timeout_s: float = 30.0) -> None:
         """Wait until every partition of these topics has a leader: metadata alone does not mean that it can be read.
 
@@ -364,7 +380,7 @@ def topic_config(plan: TopicPlan, replicas: int) -> dict[str, str]:
     return {
         "retention.ms": str(plan.retention_ms),
         "retention.bytes": "-1",
-        "cleanup.policy": "delete",
+        **(COMPACTED if plan.compacts else {"cleanup.policy": "delete"}),
         "message.timestamp.type": "LogAppendTime",
         "min.insync.replicas": "2" if replicas > 2 else "1",
         "unclean.leader.election.enable": "false",

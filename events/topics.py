@@ -27,6 +27,7 @@ class Topic(Enum):
     HEARTBEATS = ("heartbeats", 2)
     DEAD = ("dead", 3)
     SNAPSHOTS = ("snapshots", 4)
+    LEASE_HEALTH = ("lease-health", 5)
 
     def __init__(self, short_name: str, code: int) -> None:
         self.short_name = short_name
@@ -34,7 +35,7 @@ class Topic(Enum):
 
 
 class TopicPlan(msgspec.Struct, frozen=True):
-    """How a topic must be: `retention_ms` -1 keeps for ever.
+    """How a topic must be: `retention_ms` -1 keeps for ever. `compacts`: of each key the newest record is kept.
 
     `is_needed`: no process of the cluster starts without it. A topic that came with a later release is not: a cluster
     goes on without it until `topolog cluster init` is run again.
@@ -44,6 +45,7 @@ class TopicPlan(msgspec.Struct, frozen=True):
     partitions: int
     retention_ms: int
     is_needed: bool = True
+    compacts: bool = False
 
 
 PLANS = (
@@ -52,24 +54,29 @@ PLANS = (
     TopicPlan(Topic.HEARTBEATS, 4, _HOUR_MS),
     TopicPlan(Topic.DEAD, 1, 30 * _DAY_MS),
     TopicPlan(Topic.SNAPSHOTS, 1, 30 * _DAY_MS, is_needed=False),
+    TopicPlan(Topic.LEASE_HEALTH, 4, -1, is_needed=False, compacts=True),
 )
 NEEDED = tuple(plan for plan in PLANS if plan.is_needed)
+
+HEALTH_APP = "lease-health-"
+"""What follows the cluster's prefix in the names that faust makes for lease health: a group and a changelog."""
 
 
 class Access(msgspec.Struct, frozen=True):
     """What one role may do with a topic, or, where `topic` is None, with all that the cluster's prefix begins.
 
-    `is_group`: with the consumer groups of that prefix. Nobody commits offsets; librdkafka only asks for the group's
-    place.
+    `begins` narrows that to names that go on with it. `is_group`: with the consumer groups of that prefix. Only faust
+    commits offsets; librdkafka just asks for the group's place.
     """
 
     role: str
     operations: tuple[str, ...]
     topic: Topic | None = None
     is_group: bool = False
+    begins: str = ""
 
 
-_RUNNING = ("node", "coordinator", "projector")
+_RUNNING = ("node", "coordinator", "projector", "lease-health")
 
 ACLS = (
     *(Access(role, ("Describe",)) for role in _RUNNING),  # each role looks for all topics before it starts
@@ -84,7 +91,13 @@ ACLS = (
     Access("coordinator", ("Write",), Topic.DEAD),
     Access("coordinator", ("Read", "Write"), Topic.SNAPSHOTS),
     Access("projector", ("Read",), Topic.DECISIONS),
+    Access("projector", ("Read",), Topic.LEASE_HEALTH),
     Access("projector", ("Write",), Topic.REQUESTS),
+    Access("lease-health", ("Read",), Topic.DECISIONS),
+    Access("lease-health", ("Read",), Topic.HEARTBEATS),
+    Access("lease-health", ("Write",), Topic.LEASE_HEALTH),
+    Access("lease-health", ("Create", "Read", "Write"), begins=HEALTH_APP),  # faust's changelog
+    Access("lease-health", ("Read", "Delete"), is_group=True, begins=HEALTH_APP),
     Access("operator", ("Create", "Describe")),  # whoever runs `topolog cluster init`
 )
 """Least privilege by role; the projector's process is also the API. The command line talks to the API alone."""

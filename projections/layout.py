@@ -8,6 +8,8 @@ is one seek:
     h kind 00 escaped key 00 01 ~position    the row as a set left it, empty if the set removed it; no volatile rows
     d position                               the decision, as Decided
     s escaped subject 00 01 ~position        empty: a decision about that subject; subject "" has all but renewals
+    x kind 00 key                            a row of a side family (`sides.py`), which has no history
+    y topic 00 partition                     the offset of the side topic's next record
 
 Values are msgpack. Which fields they have is digested into the name of the store's folder, so a version whose rows have
 other fields makes a store of its own beside the old one, and nobody has to remember to raise a number.
@@ -22,9 +24,11 @@ from topolog.events.codec import DECISIONS, Decision
 from topolog.events.errors import DamagedStore
 from topolog.events.fold import Folded, Header
 from topolog.events.ids import Offset, Position, Term
+from topolog.events.log import Partition
 from topolog.events.membership import LeasesRenewed
 from topolog.events.rows import ROWS, shape_of
 from topolog.events.state import Key, Row
+from topolog.projections.sides import SIDE_ROWS
 from topolog.projections.subjects import subject_of
 
 META_KEY = b"m"
@@ -133,6 +137,14 @@ def row_key(key: Key) -> bytes:
     return f"r{key[0]}\0{key[1]}".encode()
 
 
+def side_key(key: Key) -> bytes:
+    return f"x{key[0]}\0{key[1]}".encode()
+
+
+def side_offset_key(partition: Partition) -> bytes:
+    return f"y{partition[0].short_name}\0{partition[1]}".encode()
+
+
 def history_family(kind: str) -> bytes:
     return f"h{kind}\0".encode()
 
@@ -172,7 +184,7 @@ def _escaped(text: str) -> bytes:
 encode = msgspec.msgpack.Encoder().encode
 
 _DECODERS: dict[type, msgspec.msgpack.Decoder[Any]] = {
-    type_: msgspec.msgpack.Decoder(type_) for type_ in (*ROWS, *DECISIONS, Decided, Meta)
+    type_: msgspec.msgpack.Decoder(type_) for type_ in (*ROWS, *SIDE_ROWS, *DECISIONS, Decided, Meta)
 }
 
 
@@ -186,4 +198,4 @@ def decode(data: bytes, type_: type[Any]) -> Any:
 
 def shape() -> str:
     """A digest (12 hex digits) of every field that is stored, texts for people left out."""
-    return shape_of([*ROWS, *DECISIONS, Decided, Meta])
+    return shape_of([*ROWS, *SIDE_ROWS, *DECISIONS, Decided, Meta])

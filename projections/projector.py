@@ -31,6 +31,7 @@ from topolog.events.state import State
 from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic
 from topolog.projections.layout import Meta, WholeSet
+from topolog.projections.sides import SIDE_PARTITIONS, side_write
 from topolog.projections.store import (
     DiskFull,
     Reading,
@@ -207,7 +208,8 @@ class Projector:
         self._ignored = meta.ignored
         self._is_proven = meta.last_offset is None
         self._note_terms()
-        self._reader.assign({DECISIONS: meta.last_offset})
+        sides = {partition: self._store.side_offset(partition) for partition in SIDE_PARTITIONS}
+        self._reader.assign({DECISIONS: meta.last_offset, **sides})
 
     def _rebuild(self, damage: str) -> None:
         self._rebuilds += 1
@@ -236,7 +238,9 @@ class Projector:
         self._lacks_room, self.stopped = False, None
 
     def _read(self, timeout_s: float) -> int:
-        entries = self._reader.poll(timeout_s)
+        polled = self._reader.poll(timeout_s)
+        self._note_sides([entry for entry in polled if entry.topic is not Topic.DECISIONS])
+        entries = [entry for entry in polled if entry.topic is Topic.DECISIONS]
         new = entries if self._is_proven else self._prove(entries)
         counted = len(new) < len(entries)
         for start in range(0, len(new), _BATCH_RECORDS):
@@ -246,7 +250,11 @@ class Projector:
         if at_end and self._is_first_end:
             self._is_first_end = False
             drop_older_generations(self._folder)
-        return len(entries)
+        return len(polled)
+
+    def _note_sides(self, entries: Sequence[Entry]) -> None:
+        if entries:
+            self._store.write_sides(side_write(entries))
 
     def _prove(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         """The entries behind the last one stored, which must come first; raises LogDiverged if it does not."""

@@ -26,13 +26,16 @@ from typing import TypeVar
 from rocksdict import Options, Rdict, WriteBatch
 
 from topolog.events.errors import BadInput, DamagedStore, Gone, NotFound, Retriable
-from topolog.events.ids import NOWHERE, Position
+from topolog.events.ids import NOWHERE, Offset, Position
+from topolog.events.log import Partition
 from topolog.events.rows import ROWS
 from topolog.events.state import Key, Row, State
 from topolog.projections import layout
 from topolog.projections.layout import Decided, Meta, WholeSet
+from topolog.projections.sides import SideRow, SideWrite
 
 R = TypeVar("R", bound=Row)
+S = TypeVar("S", bound=SideRow)
 
 
 class DiskFull(Retriable):
@@ -190,6 +193,17 @@ class Reading:
             raise Gone("The log begins after that time.", hint="The oldest position that can be asked for is 0.")
         return Position(low)
 
+    def side(self, kind: type[S], key: str) -> S | None:
+        """A row of a side family as it is now, whatever position is read: these have no history."""
+        found = self._view.get(layout.side_key((kind.KIND, key)))
+        return layout.decode(found, kind) if found else None
+
+    def sides(self, kind: type[S]) -> Iterator[tuple[str, S]]:
+        """(key, row) of one side family by key, as it is now."""
+        prefix = layout.side_key((kind.KIND, ""))
+        for key, value in self._view.scan(prefix, prefix):
+            yield key[len(prefix) :].decode(), layout.decode(value, kind)
+
     def _newest(self, before: int | None) -> Position:
         return self.position if before is None else Position(min(self.position, before - 1))
 
@@ -259,6 +273,22 @@ class Store:
         with _translated():
             self._db.write(batch)
         self.meta = sets[-1].meta
+
+    def write_sides(self, write: SideWrite) -> None:
+        """Rows of side families and where to go on in their topics, in one atomic write."""
+        batch = WriteBatch(raw_mode=True)
+        for key, row in write.rows.items():
+            batch.put(layout.side_key(key), layout.encode(row))
+        for partition, offset in write.nexts.items():
+            batch.put(layout.side_offset_key(partition), str(offset).encode())
+        with _translated():
+            self._db.write(batch)
+
+    def side_offset(self, partition: Partition) -> Offset | None:
+        """The offset of the side topic's next record, None before the first."""
+        with _translated():
+            found = self._db.get(layout.side_offset_key(partition))
+        return None if found is None else Offset(int(found))
 
     @contextmanager
     def reading(self) -> Iterator[Reading]:

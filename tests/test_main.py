@@ -63,8 +63,10 @@ def test_the_plan_of_a_cluster_has_its_topics_and_the_access_of_each_role() -> N
 
 def test_only_the_coordinator_may_write_decisions() -> None:
     """Whoever else could, could decide."""
-    writers = {each.role for each in ACLS if "Write" in each.operations and each.topic in (None, Topic.DECISIONS)}
+    everywhere = [each for each in ACLS if "Write" in each.operations and not each.begins]
+    writers = {each.role for each in everywhere if each.topic in (None, Topic.DECISIONS)}
     assert writers == {"coordinator"}
+    assert not any("decisions".startswith(each.begins) for each in ACLS if each.begins)
 
 
 @pytest.mark.parametrize("role", ["coordinator", "projector"])

@@ -214,7 +214,7 @@ def _access_table(name: str) -> Table:
     for access in sorted(ACLS, key=lambda each: each.role):
         resource = "Group" if access.is_group else "Topic"
         pattern = "prefixed" if access.topic is None else "literal"
-        what = topic_prefix(name) if access.topic is None else topic_name(name, access.topic)
+        what = topic_name(name, access.topic) if access.topic else f"{topic_prefix(name)}{access.begins}"
         table.add_row(access.role, resource, pattern, what, ", ".join(access.operations))
     return table
 
@@ -282,6 +282,18 @@ def run_projector(config: Config = None, pairs: Set = None) -> None:
     reader, writer = KafkaReader(settings.kafka, name), KafkaWriter(settings.kafka, name)
     address = settings.kafka["bootstrap.servers"]
     serve(reader, writer, name, settings.projector.data, api.host, api.port, address=address)
+
+
+@run_app.command("lease-health")
+@needs_extra("health")
+def run_lease_health(config: Config = None, pairs: Set = None) -> None:
+    """Measure how punctual the nodes' heartbeats are: for people and alarms, no decision depends on it."""
+    from topolog.streams.lease_health.worker import run_worker
+
+    _log_to_stderr()
+    settings = _settings(config, pairs)
+    with stopping_when_told(os.environ) as stopping:
+        run_worker(settings.kafka, settings.cluster.name, settings.health.data, stopping)
 
 
 @run_app.command("demo-node")

@@ -118,6 +118,12 @@ class Projector(Section):
     """Where the projector keeps its store, a folder of its cluster unless it is set; it can be rebuilt from the log."""
 
 
+class Health(Section):
+    data: Folder
+    """Where a worker of lease health keeps its table, a folder of its cluster unless it is set; each worker needs one of
+    its own. It can be rebuilt from the heartbeats."""
+
+
 class Api(Section):
     host: str = "127.0.0.1"
     """The address that the API listens on."""
@@ -151,6 +157,7 @@ class Settings(Section):
     coordinator: Coordinator
     snapshot: Snapshot
     projector: Projector
+    health: Health
     api: Api
     broker: Broker
     kafka: dict[str, str] = Field(repr=False)
@@ -161,6 +168,12 @@ class Settings(Section):
     def _a_store_for_each_cluster(cls, table: Mapping[str, object], given: ValidationInfo) -> Mapping[str, object]:
         cluster = given.data.get("cluster")
         return {"data": str(cluster_folder(cluster.name) / "projector"), **table} if cluster else table
+
+    @field_validator("health", mode="before")
+    @classmethod
+    def _a_table_for_each_cluster(cls, table: Mapping[str, object], given: ValidationInfo) -> Mapping[str, object]:
+        cluster = given.data.get("cluster")
+        return {"data": str(cluster_folder(cluster.name) / "lease-health"), **table} if cluster else table
 
     @field_validator("kafka", mode="before")
     @classmethod

@@ -56,6 +56,11 @@ def projector() -> Role:
     return Role("projector", "projector", _topolog("run", "projector"))
 
 
+def lease_health() -> Role:
+    """It ends itself the hard way after 4 s."""
+    return Role("lease-health", "lease health", _topolog("run", "lease-health"), stop_limit_s=6.0)
+
+
 def demo_nodes(cluster: str, rows: Path | None) -> tuple[Role, ...]:
     """Not started again by themselves, so that their leaving can be watched."""
     options = ("--set", f"cluster.name={cluster}", *(() if rows is None else ("--data", os.fspath(rows))))

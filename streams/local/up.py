@@ -30,7 +30,15 @@ from topolog.settings import Api, Settings
 from topolog.streams.local.broker import LocalBroker
 from topolog.streams.local.children import Children, Say
 from topolog.streams.local.demo.rows import Share, find_files
-from topolog.streams.local.roles import Role, coordinator, demo_nodes, environment_of, own_command, projector
+from topolog.streams.local.roles import (
+    Role,
+    coordinator,
+    demo_nodes,
+    environment_of,
+    lease_health,
+    own_command,
+    projector,
+)
 from topolog.streams.local.stopping import Stop, Stopping
 
 READY_LIMIT_S = 90.0  # some seconds as a rule; a long log that is projected anew takes longer
@@ -41,7 +49,8 @@ MakeTopics = Callable[[Mapping[str, str], str], None]
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What one `up` runs. The stand-by and the nodes of the demo come last, once the page can show them."""
+    """What one `up` runs. What nobody waits for comes last, once the page can show it: the stand-by, lease health and
+    the nodes of the demo."""
 
     cluster: str
     kafka: Mapping[str, str]
@@ -51,6 +60,7 @@ class Plan(msgspec.Struct, frozen=True):
     coordinator: Role
     projector: Role
     stand_by: Role
+    lease_health: Role
     nodes: tuple[Role, ...] = ()
 
 
@@ -72,6 +82,7 @@ def plan(
         coordinator=coordinator("c1"),
         projector=projector(),
         stand_by=coordinator("c2"),
+        lease_health=lease_health(),
         nodes=demo_nodes(settings.cluster.name, rows.absolute() if rows else None) if demo else (),
     )
 
@@ -109,7 +120,7 @@ def run_up(
         children.start((what.coordinator, what.projector))
         say(f"waiting for the API at {what.url}")
         if _await_ready(what.url, children, stopping):
-            children.start((what.stand_by, *what.nodes))
+            children.start((what.stand_by, what.lease_health, *what.nodes))
             say(what_next(what, children))
             _watch(kafka, children, stopping)
         say("stopping (Ctrl-C again to hurry)")
@@ -224,7 +235,7 @@ def _watch(kafka: _Kafka, children: Children, stopping: Stop) -> None:
 
 
 def _stop(what: Plan, children: Children, say: Say, stopping: Stopping) -> None:
-    for stage in (what.nodes, (what.coordinator, what.stand_by), (what.projector,)):
+    for stage in (what.nodes, (what.coordinator, what.stand_by, what.lease_health), (what.projector,)):
         if running := [role.title for role in stage if children.is_running(role)]:
             say(f"stopping {', '.join(running)}")
         children.stop(stage, lambda: stopping.times > 1)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from topolog.events import health as h
 from topolog.events import levels, terms
 from topolog.events import membership as m
 from topolog.events import metadata as md
@@ -42,6 +43,23 @@ HEARTBEAT = m.Heartbeat(
     capabilities=(m.FENCING,),
     fenced=True,
     release=False,
+)
+FIGURES = h.Figures(60, 59, 1_900, 4_000, 700, missed=1, lost=2, fencings=3, returns=4, starts=5, strays=6)
+HEALTH = h.LeaseHealth(
+    node=NodeId("n1"),
+    incarnation=Incarnation(-42),
+    log_id=LOG_ID,
+    partition=3,
+    offset=Offset(7_000),
+    sequence=300,
+    beat_ms=1_700_000_060_000,
+    lateness_ms=250,
+    fence_ms=20_000,
+    heartbeat_ms=1_000,
+    fenced=False,
+    released=True,
+    minutes=(h.Minute(1_700_000_040_000, FIGURES),),
+    whole=FIGURES,
 )
 N1, N2 = NodeId("n1"), NodeId("n2")
 STARTED = terms.LogStarted(LOG_ID, "demo", 20_000, 5_000, 1_000)
@@ -90,6 +108,8 @@ EXAMPLES: tuple[Record, ...] = (
     m.NodeDied(N1, Incarnation(-42)),
     terms.CoordinatorDied("c1", life=7),
     s.SnapshotChunk(LOG_ID, Position(90), bytes(range(16)), 0, b"\x00\x00\x00\x01\xc0"),
+    HEALTH,
+    h.HealthHeard("worker-1", LOG_ID, 3, Offset(7_001), at_end=True, passed_over=2),
 )
 
 

@@ -201,4 +201,5 @@ def test_every_topic_has_a_plan_and_a_number_of_its_own() -> None:
         Topic.HEARTBEATS: 2,
         Topic.DEAD: 3,
         Topic.SNAPSHOTS: 4,
+        Topic.LEASE_HEALTH: 5,
     }

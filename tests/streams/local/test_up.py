@@ -82,6 +82,7 @@ def what(tmp_path: Path, unused_port: Callable[[], int]) -> Plan:
         coordinator=role("c1"),
         projector=role("projector", api_port),
         stand_by=role("c2"),
+        lease_health=role("lease-health"),
         nodes=(role("n1", restarts=False), role("n2", restarts=False)),
     )
 
