@@ -34,6 +34,7 @@ from topolog.streams.local.stopping import Stop
 STOP_LIMIT_S = 4.0
 """How long faust may take to stop in order, within what a supervisor allows a role."""
 
+_LOOK_AGAIN_S = 0.1
 _LOG_LIMIT_S = 5.0
 _REBUILDS_MAX = 3
 _NEEDED = tuple(plan for plan in PLANS if plan.topic in (Topic.DECISIONS, Topic.HEARTBEATS, Topic.LEASE_HEALTH))
@@ -47,16 +48,16 @@ def run_worker(kafka: Mapping[str, str], cluster: str, folder: Path, stopping: S
     good, DamagedStore if the table is damaged again and again.
     """
     settings = faust_settings(kafka)
-    with _only_one(folder), _ending_hard(stopping):
+    with _only_one(folder), _ending_hard(stopping) as told:
         admin = KafkaAdmin(kafka)
         admin.wait_for_leaders(cluster, _NEEDED)
         replicas = admin.replicas(cluster, Topic.LEASE_HEALTH)
         rebuilds = 0
-        while terms := _terms(kafka, cluster, stopping):
+        while terms := _terms(kafka, cluster, told):
             place = Place(_table_folder(folder, terms.log_id), replicas, f"pid-{os.getpid()}")
             _LOGGER.info("Measuring the heartbeats of log %s (fence %d ms).", terms.log_id.hex(), terms.fence_ms)
             try:
-                asyncio.run(_run(settings, kafka, cluster, terms, place, stopping))
+                asyncio.run(_run(settings, kafka, cluster, terms, place, told))
             except DamagedStore as error:
                 rebuilds += 1
                 if rebuilds > _REBUILDS_MAX:
@@ -65,13 +66,13 @@ def run_worker(kafka: Mapping[str, str], cluster: str, folder: Path, stopping: S
 
 
 async def _run(
-    settings: Mapping[str, object], kafka: Mapping[str, str], cluster: str, terms: Terms, place: Place, stopping: Stop
+    settings: Mapping[str, object], kafka: Mapping[str, str], cluster: str, terms: Terms, place: Place, told: Stop
 ) -> None:
     def log_now() -> bytes | None:
-        found = _terms(kafka, cluster, _Within(_LOG_LIMIT_S, stopping))
+        found = _terms(kafka, cluster, _Within(_LOG_LIMIT_S, told))
         return found.log_id if found else terms.log_id
 
-    await HealthApp(settings, cluster, terms, place).run(stopping.is_set, log_now)
+    await HealthApp(settings, cluster, terms, place).run(told.is_set, log_now)
 
 
 def _terms(kafka: Mapping[str, str], cluster: str, stop: Stop) -> Terms | None:
@@ -137,18 +138,22 @@ def _only_one(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _ending_hard(stopping: Stop) -> Iterator[None]:
-    """End this process if it has not left the block `STOP_LIMIT_S` after it was told to stop."""
-    has_ended = threading.Event()
+def _ending_hard(stopping: Stop) -> Iterator[threading.Event]:
+    """An event that is set when this process is told to stop; `STOP_LIMIT_S` later it ends, whoever still works."""
+    told, has_ended = threading.Event(), threading.Event()
 
     def watch() -> None:
         while not has_ended.is_set():
-            if stopping.wait(1.0) and not has_ended.wait(STOP_LIMIT_S):
-                _LOGGER.warning("faust does not stop; ending without it. What it had not told is read again.")
-                os._exit(0)
+            if stopping.wait(_LOOK_AGAIN_S):
+                told.set()
+                if not has_ended.wait(STOP_LIMIT_S):
+                    _LOGGER.warning("faust does not stop; ending without it. What it had not told is read again.")
+                    os._exit(0)
 
-    threading.Thread(target=watch, name="end", daemon=True).start()
+    watcher = threading.Thread(target=watch, name="end")
+    watcher.start()
     try:
-        yield
+        yield told
     finally:
         has_ended.set()
+        watcher.join()
