@@ -19,7 +19,7 @@ from topolog.events.metadata import (
     TypeRow,
 )
 from topolog.events.requests import OutcomeRow, RequestId, RequestRefused, Status
-from topolog.projections import patience, queries
+from topolog.projections import health, patience, queries
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.resources import Cause, Explanation, Node
@@ -75,8 +75,13 @@ def explain_node(reading: Reading, age_ms: int, name: str) -> Explanation:
     }
     if node.lease and node.lease.state:
         facts["lease"] = f"{node.lease.state}, heartbeat {node.lease.sequence} confirmed {node.lease.age_ms} ms ago"
+    sentence = _node_sentence(node)
+    if reading.is_current and node.standing != "LEFT":
+        about = health.lease_health_of(reading, age_ms, name)
+        facts["lease health"] = f"{about.state}: {about.sentence}"
+        sentence += f" Warning: {about.sentence}" if about.state in health.ALARMING else ""
     wait = patience.for_node(reading, name)
-    return Explanation(_node_sentence(node), {**facts, **wait.facts}, causes, wait.asked)
+    return Explanation(sentence, {**facts, **wait.facts}, causes, wait.asked)
 
 
 def explain_request(reading: Reading, name: RequestId) -> Explanation:

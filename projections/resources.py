@@ -75,8 +75,60 @@ class Lease(msgspec.Struct, frozen=True):
     state: str | None
 
 
+class HealthFigures(msgspec.Struct, frozen=True):
+    """What some heartbeats were like; docs/lease-health.md has the meaning of each figure. None: too few to say."""
+
+    beats: int
+    margin_ms: int | None
+    lateness_mean_ms: int | None
+    lateness_max_ms: int | None
+    jitter_ms: int | None
+    missed: int
+    lost: int
+    fencings: int
+    returns: int
+    starts: int
+    strays: int
+
+
+class HealthMinute(msgspec.Struct, frozen=True):
+    start: str
+    figures: HealthFigures
+
+
+class LeaseHealth(msgspec.Struct, frozen=True):
+    """How punctual a member's heartbeats are: for people and alarms, no decision rests on it.
+
+    `state`: OK, WARNING (half of a margin eaten, or flapping), FENCED, SILENT (for longer than the fence), RELEASED,
+    UNKNOWN (nothing heard that is new enough to say); `sentence` says why. `window` is the last ten minutes, `whole`
+    this incarnation. `heard_time` and `heard_age_ms`: when whoever measures said a word last. It has no past.
+    """
+
+    node: str
+    state: str
+    sentence: str
+    incarnation: int
+    sequence: int | None
+    beat_time: str | None
+    silent_ms: int | None
+    lateness_ms: int | None
+    warning_below_ms: int
+    fence_ms: int
+    heartbeat_ms: int
+    window: HealthFigures | None
+    whole: HealthFigures | None
+    minutes: tuple[HealthMinute, ...]
+    worker: str | None
+    heard_time: str | None
+    heard_age_ms: int | None
+    passed_over: int | None
+
+
 class Node(msgspec.Struct, frozen=True):
-    """A node the cluster has known, in its last incarnation. `order` counts from 1 by the position it joined at."""
+    """A node the cluster has known, in its last incarnation. `order` counts from 1 by the position it joined at.
+
+    `health` is the state of its LeaseHealth, None for one that is out and as of the past.
+    """
 
     node: str
     order: int
@@ -92,6 +144,7 @@ class Node(msgspec.Struct, frozen=True):
     left_at: int | None
     left_reason: str | None
     lease: Lease | None
+    health: str | None = None
 
 
 class Waiting(msgspec.Struct, frozen=True):

@@ -54,14 +54,23 @@ class Answers:
             raise not_found(cluster, [self.projector.cluster], "cluster")
 
     async def one(
-        self, request: Request, parameters: ReadParameters, kind: str, ask: Callable[[Reading, int], Any]
+        self,
+        request: Request,
+        parameters: ReadParameters,
+        kind: str,
+        ask: Callable[[Reading, int], Any],
+        *,
+        is_lasting: bool = True,
     ) -> Response:
-        """An envelope with the one item that `ask` finds; its second argument is the age (ms) of the answer."""
+        """An envelope with the one item that `ask` finds; its second argument is the age (ms) of the answer.
+
+        `is_lasting`: what is found at one position stays the same, so that a caller who has it need not get it again.
+        """
 
         def body(reading: Reading, age_ms: int) -> Mapping[str, Any]:
             return {"item": ask(reading, age_ms)}
 
-        return await self._answer(request, parameters, kind, parameters.as_of, body)
+        return await self._answer(request, parameters, kind, parameters.as_of, body, is_lasting)
 
     async def page(
         self,
@@ -72,6 +81,7 @@ class Answers:
         key: Callable[[T], str],
         *,
         begins_after: bool = False,
+        is_lasting: bool = True,
     ) -> Response:
         """An envelope with one page of what `ask` lists; `key` tells the items of the list apart.
 
@@ -89,7 +99,7 @@ class Answers:
             return {"items": page.items, "next": following}
 
         as_of = str(cursor.position) if cursor else parameters.as_of
-        return await self._answer(request, parameters, kind, as_of, body)
+        return await self._answer(request, parameters, kind, as_of, body, is_lasting)
 
     def as_of(self, reading: Reading) -> AsOf:
         token = Token(reading.position, cluster_row(reading).log_id)
@@ -103,9 +113,10 @@ class Answers:
         kind: str,
         as_of: str | None,
         body: Callable[[Reading, int], Mapping[str, Any]],
+        is_lasting: bool,
     ) -> Response:
         await self._catch_up(parameters)
-        return await run_in_threadpool(self._read, request, kind, as_of, body)
+        return await run_in_threadpool(self._read, request, kind, as_of, body, is_lasting)
 
     async def _catch_up(self, parameters: ReadParameters) -> None:
         """Wait until `at_least` is reached; raises NotCaughtUp if that takes longer than `wait`."""
@@ -129,6 +140,7 @@ class Answers:
         kind: str,
         as_of: str | None,
         body: Callable[[Reading, int], Mapping[str, Any]],
+        is_lasting: bool,
     ) -> Response:
         with self.projector.reading() as newest:
             cluster_row(newest)
@@ -138,7 +150,9 @@ class Answers:
                     reading = reading_as_of(newest, as_of, self.projector.wall_ms())
             stands = self.as_of(reading)
             headers = _headers(stands, reading.is_current)
-            if request.headers.get("if-none-match") == headers["ETag"]:
+            if not is_lasting:
+                del headers["ETag"]
+            elif request.headers.get("if-none-match") == headers["ETag"]:
                 return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
             envelope = {"kind": kind, "apiVersion": API_VERSION, "asOf": stands, **body(reading, stands.age_ms)}
         return json_response(envelope, headers=headers)

@@ -13,7 +13,10 @@ from topolog.projections.resources import (
     ClusterRef,
     Decision,
     Explanation,
+    HealthFigures,
+    HealthMinute,
     Lease,
+    LeaseHealth,
     Node,
     Outcome,
     Request,
@@ -26,6 +29,19 @@ _TIME = "2026-11-21T02:00:00.000Z"
 _AS_OF = AsOf(position=42, time=_TIME, token=f"{_LOG_ID}.42", age_ms=0)
 _LEASE = Lease(
     node="n1", incarnation=7, slot=0, sequence=118, renewed_at=41, renewed_time=_TIME, age_ms=850, state="VALID"
+)
+_FIGURES = HealthFigures(
+    beats=118,
+    margin_ms=18_640,
+    lateness_mean_ms=130,
+    lateness_max_ms=360,
+    jitter_ms=45,
+    missed=0,
+    lost=0,
+    fencings=0,
+    returns=0,
+    starts=1,
+    strays=0,
 )
 _CAUSE = Cause(
     position=40,
@@ -79,6 +95,27 @@ _ALL: tuple[msgspec.Struct, ...] = (
         left_at=None,
         left_reason=None,
         lease=_LEASE,
+        health="OK",
+    ),
+    LeaseHealth(
+        node="n1",
+        state="OK",
+        sentence="n1's heartbeats come in good time, smallest margin 18640 of 20000 ms.",
+        incarnation=7,
+        sequence=118,
+        beat_time=_TIME,
+        silent_ms=620,
+        lateness_ms=210,
+        warning_below_ms=9_500,
+        fence_ms=20_000,
+        heartbeat_ms=1_000,
+        window=_FIGURES,
+        whole=_FIGURES,
+        minutes=(HealthMinute(start=_TIME, figures=_FIGURES),),
+        worker="pid-4711",
+        heard_time=_TIME,
+        heard_age_ms=0,
+        passed_over=0,
     ),
     Type(
         name="Customer",

@@ -49,6 +49,13 @@ class LeaseFilters(PageParameters):
     state: Annotated[Literal["VALID", "NONE", "OVERDUE"] | None, Field(description="Only these.")] = None
 
 
+class LeaseHealthFilters(PageParameters):
+    node: Annotated[str | None, Field(description="Only this node's.")] = None
+    state: Annotated[
+        Literal["OK", "WARNING", "FENCED", "SILENT", "RELEASED", "UNKNOWN"] | None, Field(description="Only these.")
+    ] = None
+
+
 class TypeFilters(PageParameters):
     status: Annotated[
         Literal["ACCEPTED", "PENDING", "REMOVING"] | None,
@@ -89,6 +96,7 @@ Read = Annotated[ReadParameters, Query()]
 History = Annotated[PageParameters, Query()]
 Nodes = Annotated[NodeFilters, Query()]
 Leases = Annotated[LeaseFilters, Query()]
+LeaseHealth = Annotated[LeaseHealthFilters, Query()]
 Types = Annotated[TypeFilters, Query()]
 Decisions = Annotated[DecisionFilters, Query()]
 Requests = Annotated[RequestFilters, Query()]

@@ -7,9 +7,10 @@ from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
 
 from topolog.events.requests import RequestId
-from topolog.projections import explain, history, queries, resources
+from topolog.projections import explain, health, history, queries, resources
 from topolog.projections.api import contract, parameters
 from topolog.projections.api.answers import API_VERSION, Answers, Asked, json_response
+from topolog.projections.api.problems import InvalidParameter
 from topolog.projections.resources import Decision, Type
 from topolog.projections.store import Reading
 
@@ -62,14 +63,19 @@ async def explain_cluster(request: Request, here: Here, given: parameters.Read) 
 async def list_nodes(request: Request, here: Here, given: parameters.Nodes) -> Response:
     """Every node the cluster has known, in the order in which they joined."""
     return await here.page(
-        request, given, "NodeList", _fitting(lambda r, asked: queries.nodes(r, asked.age_ms)), lambda node: node.node
+        request,
+        given,
+        "NodeList",
+        _fitting(lambda r, asked: health.nodes(r, asked.age_ms)),
+        lambda node: node.node,
+        is_lasting=False,
     )
 
 
 @router.get("/nodes/{name}", tags=["nodes"], responses=contract.one(resources.Node))
 async def get_node(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
     """One node in its last incarnation, with its lease."""
-    return await here.one(request, given, "Node", lambda r, age_ms: queries.node(r, age_ms, name))
+    return await here.one(request, given, "Node", lambda r, age_ms: health.node(r, age_ms, name), is_lasting=False)
 
 
 @router.get("/nodes/{name}/history", tags=["nodes"], responses=contract.many(resources.Change, "History"))
@@ -81,7 +87,9 @@ async def get_node_history(request: Request, here: Here, name: str, given: param
 @router.get("/nodes/{name}/explain", tags=["nodes"], responses=contract.one(resources.Explanation))
 async def explain_node(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
     """Whether the node is a member, what its lease says, why it is out."""
-    return await here.one(request, given, "Explanation", lambda r, age_ms: explain.explain_node(r, age_ms, name))
+    return await here.one(
+        request, given, "Explanation", lambda r, age_ms: explain.explain_node(r, age_ms, name), is_lasting=False
+    )
 
 
 @router.get("/leases", tags=["leases"], responses=contract.many(resources.Lease))
@@ -105,7 +113,32 @@ async def get_lease(request: Request, here: Here, name: str, given: parameters.R
 @router.get("/leases/{name}/explain", tags=["leases"], responses=contract.one(resources.Explanation))
 async def explain_lease(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
     """What is to be said of the node that holds the lease."""
-    return await here.one(request, given, "Explanation", lambda r, age_ms: explain.explain_node(r, age_ms, name))
+    return await here.one(
+        request, given, "Explanation", lambda r, age_ms: explain.explain_node(r, age_ms, name), is_lasting=False
+    )
+
+
+@router.get("/lease-health", tags=["leases"], responses=contract.many(resources.LeaseHealth))
+async def list_lease_health(request: Request, here: Here, given: parameters.LeaseHealth) -> Response:
+    """How punctual the heartbeats of each member are. It has no past."""
+    _check_no_past(given)
+    return await here.page(
+        request,
+        given,
+        "LeaseHealthList",
+        _fitting(lambda r, asked: health.lease_health(r, asked.age_ms)),
+        lambda each: each.node,
+        is_lasting=False,
+    )
+
+
+@router.get("/lease-health/{name}", tags=["leases"], responses=contract.one(resources.LeaseHealth))
+async def get_lease_health(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
+    """How punctual the heartbeats of one member are. It has no past."""
+    _check_no_past(given)
+    return await here.one(
+        request, given, "LeaseHealth", lambda r, age_ms: health.lease_health_of(r, age_ms, name), is_lasting=False
+    )
 
 
 @router.get("/types", tags=["types"], responses=contract.many(resources.Type))
@@ -192,6 +225,11 @@ async def explain_request(
     """What became of the request, by which rule, and whether its effect is complete."""
     name = RequestId(requester, sequence)
     return await here.one(request, given, "Explanation", lambda r, _: explain.explain_request(r, name))
+
+
+def _check_no_past(given: parameters.ReadParameters) -> None:
+    if given.as_of is not None:
+        raise InvalidParameter("as_of", health.NO_PAST, hint="Ask for what is, without as_of.")
 
 
 def _position_key(item: Decision | resources.Change) -> str:

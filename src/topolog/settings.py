@@ -120,8 +120,8 @@ class Projector(Section):
 
 class Health(Section):
     data: Folder
-    """Where a worker of lease health keeps its table, a folder of its cluster unless it is set; each worker needs one of
-    its own. It can be rebuilt from the heartbeats."""
+    """Where a worker of lease health keeps its table, a folder of its cluster unless it is set. Each worker needs one
+    of its own; it can be rebuilt from the heartbeats."""
 
 
 class Api(Section):
