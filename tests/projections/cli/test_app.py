@@ -57,6 +57,7 @@ def test_every_command_takes_the_shared_options_and_explains_them(command: str, 
     [
         ("nodes", resources.Node),
         ("leases", resources.Lease),
+        ("lease-health", resources.LeaseHealth),
         ("types", resources.Type),
         ("decisions", resources.Decision),
         ("requests", resources.Request),
