@@ -143,7 +143,9 @@ def test_one_url_then_an_end_in_order(what: Plan, terminal: Terminal) -> None:
     started: list[int] = []
 
     def stop(_: str) -> None:
-        wait_until(lambda: all(says(what, name) == f"{name} runs\n" for name in ("n1", "n2", "c1", "c2")))
+        wait_until(
+            lambda: all(says(what, name) == f"{name} runs\n" for name in ("n1", "n2", "c1", "c2", "lease-health"))
+        )
         started.extend(pids(what))
         terminal.tell()
 
@@ -154,7 +156,8 @@ def test_one_url_then_an_end_in_order(what: Plan, terminal: Terminal) -> None:
     assert f"export TOPOLOG_API__URL={what.url}\n" in page
     assert re.search(rf"kill -9 {started[0]}\b", page), "the pid of the first coordinator"
     stopped = ends(what)
-    assert (set(stopped[:2]), set(stopped[2:4]), stopped[4:]) == ({"n1", "n2"}, {"c1", "c2"}, ["projector"])
+    assert (set(stopped[:2]), set(stopped[2:5])) == ({"n1", "n2"}, {"c1", "c2", "lease-health"})
+    assert stopped[5:] == ["projector"]
     assert not any(identify(pid) for pid in started)
 
 
