@@ -1,14 +1,13 @@
 """What all tests share: one broker for the whole run, a cluster name of one's own, and an order of running."""
 
 import os
-import random
-import socket
 import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import settings
 from tests import kafka_container
+from tests.soak.ports import free_row
 
 from topolog.streams.local.broker import LocalBroker
 
@@ -16,8 +15,6 @@ from topolog.streams.local.broker import LocalBroker
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("exploring", deadline=None, print_blob=True)
 settings.load_profile("repeatable")
-
-BELOW_EPHEMERAL = range(20_000, 32_000)  # the kernel gives outgoing connections ports above
 
 BROKER_CHOICE = pytest.StashKey[str]()
 ASKED = {name: os.environ.pop(name) for name in kafka_container.VARIABLES if name in os.environ}  # no settings of ours
@@ -34,29 +31,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: "kafka" in getattr(item, "fixturenames", ()))
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
-
-
 @pytest.fixture(scope="session")
 def unused_ports() -> Callable[[int], int]:
     """The first of so many ports in a row that are free, other ones at each call."""
-    candidates = iter(random.sample(BELOW_EPHEMERAL[::2], k=len(BELOW_EPHEMERAL) // 2))
     taken: set[int] = set()
 
     def find(count: int) -> int:
-        for first in candidates:
-            row = range(first, first + count)
-            if taken.isdisjoint(row) and all(map(_is_free, row)):
-                taken.update(row)
-                return first
-        raise AssertionError("no ports are left")
+        while not taken.isdisjoint(range(first := free_row(count), first + count)):
+            pass
+        taken.update(range(first, first + count))
+        return first
 
     return find
 

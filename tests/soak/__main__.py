@@ -1,0 +1,120 @@
+"""`make soak`: rounds of faults on real brokers, judged one by one, until one breaks a rule.
+
+    python -m tests.soak --rounds 300 [--first SEED] [--nodes 1|3]
+
+Twenty rounds share a stage (brokers, processes, a cluster), every other stage has three brokers. A round that breaks a
+rule ends the run with 8; its files stay, and the command that plays its faults again is printed. The faults of a seed
+are always the same; what the machine does meanwhile is not, so a violation may need more than one try.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests.soak.ports import free_row
+from tests.soak.rounds import Ended, Rounds
+from tests.soak.stage import Stage, ports_needed
+
+ROUNDS_PER_STAGE = 20
+FOUND = 8
+SLOW_S = 12.0
+"""A round that takes longer says what it waited for: that nothing is broken does not mean that all is well."""
+
+
+def nodes_of(seed: int) -> int:
+    return 3 if seed // ROUNDS_PER_STAGE % 2 else 1
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def soak(first: int, rounds: int, nodes: int | None, *, keep: bool) -> int:
+    began_s, ended = time.monotonic(), list[Ended]()
+    seeds = range(first, first + rounds)
+    while len(ended) < rounds:
+        seed = seeds[len(ended)]
+        block = [each for each in seeds[len(ended) :] if each // ROUNDS_PER_STAGE == seed // ROUNDS_PER_STAGE]
+        folder = Path(tempfile.mkdtemp(prefix=f"topolog-soak-{seed}-"))
+        played = on_stage(folder, block, nodes or nodes_of(seed))
+        ended += played
+        if broken := next((each for each in played if each.violations), None):
+            tell_violation(broken, folder, nodes)
+            return FOUND
+        if not keep:
+            shutil.rmtree(folder)
+    report(ended, time.monotonic() - began_s)
+    return 0
+
+
+def on_stage(folder: Path, seeds: list[int], nodes: int) -> list[Ended]:
+    """Play these seeds on one stage, until one breaks a rule."""
+    ended: list[Ended] = []
+    with Stage(folder, f"soak-{seeds[0]}", nodes, free_row(ports_needed(nodes))) as stage:
+        rounds = Rounds(stage)
+        if found := rounds.settle():
+            return [Ended(seeds[0], (), (), 0.0, "", 0, tuple(found))]
+        for seed in seeds:
+            ended.append(rounds.play(seed))
+            say(line_of(ended[-1], nodes))
+            if ended[-1].violations:
+                break
+    return ended
+
+
+def line_of(ended: Ended, nodes: int) -> str:
+    faults = "; ".join(map(str, ended.faults))
+    verdict = "BROKEN" if ended.violations else "legal"
+    where = "1 broker" if nodes == 1 else f"{nodes} brokers"
+    slow = f" (waited for: {ended.waited_for})" if ended.seconds > SLOW_S else ""
+    text = f"seed {ended.seed} ({where}): {verdict}, {ended.operations} operations in {ended.seconds:.1f} s{slow}"
+    return f"{text}: {faults}"
+
+
+def tell_violation(broken: Ended, folder: Path, nodes: int | None) -> None:
+    for violation in broken.violations[:20]:
+        say(str(violation))
+    if len(broken.violations) > 20:
+        say(f"and {len(broken.violations) - 20} more")
+    say(f"Logs, diaries and Kafka's data are in {folder}")
+    chosen = f" --nodes {nodes}" if nodes else ""
+    say(f"The same faults again: python -m tests.soak --rounds 1 --first {broken.seed}{chosen}")
+
+
+def report(ended: list[Ended], seconds: float) -> None:
+    count = Counter(
+        f"{fault.kind.value}, {fault.target.value}"
+        for each in ended
+        for fault in each.faults
+        if fault not in each.left_out
+    )
+    left_out = Counter(f"{fault.kind.value}" for each in ended for fault in each.left_out)
+    say("")
+    for name, number in sorted(count.items()):
+        say(f"{number:5}  {name}")
+    for name, number in left_out.items():
+        say(f"{number:5}  {name}: left out, this machine cannot do it")
+    operations = sum(each.operations for each in ended)
+    say(
+        f"{len(ended)} rounds (seeds {ended[0].seed} to {ended[-1].seed}) with {count.total()} faults and {operations} "
+        f"operations in {seconds / 60:.1f} minutes, {seconds / len(ended):.1f} s a round. No rule is broken."
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description="Rounds of faults on real brokers.")
+    parser.add_argument("--rounds", type=int, default=20, help="how many")
+    parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the seed of the first")
+    parser.add_argument("--nodes", type=int, choices=(1, 3), help="brokers; both in turn unless it is given")
+    parser.add_argument("--keep", action="store_true", help="keep the files of legal rounds too")
+    given = parser.parse_args()
+    return soak(given.first, given.rounds, given.nodes, keep=given.keep)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
