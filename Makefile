@@ -8,6 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 N ?= 20
+SEEDS ?= 1000
+ROUNDS ?= 40
 
 .PHONY: help check test bench up again soak lock image-lock clean
 
@@ -34,8 +36,9 @@ bench: $(READY) ## Print the figures of the metadata round
 again: $(READY) ## Run the tests N times (N=20): what fails now and then, fails here
 	@for run in $$(seq $(N)); do echo "run $$run of $(N)"; $(BIN)/pytest -q --hypothesis-profile=exploring $(ARGS); done
 
-soak: $(READY) ## Run the simulation over many seeds: make soak ARGS="--seeds 10000"
-	@$(BIN)/topolog simulate $(ARGS)
+soak: $(READY) ## Faults, simulated and on real brokers: make soak SEEDS=10000 ROUNDS=300
+	@$(BIN)/topolog simulate --seeds $(SEEDS)
+	@$(BIN)/python -m tests.soak --rounds $(ROUNDS) $(ARGS)
 
 LOCK := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command "make lock" --quiet
 

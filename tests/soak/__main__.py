@@ -64,6 +64,7 @@ def on_stage(folder: Path, seeds: list[int], nodes: int) -> list[Ended]:
             say(line_of(ended[-1], nodes))
             if ended[-1].violations:
                 break
+        rounds.close()
     return ended
 
 

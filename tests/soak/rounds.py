@@ -57,6 +57,9 @@ class Rounds:
         self._pause = threading.Event()
         self._waited_for = ""
 
+    def close(self) -> None:
+        self._writer.close()
+
     def settle(self) -> list[Violation]:
         """Wait until everything that was started is there."""
         return self._rest(time.monotonic_ns())

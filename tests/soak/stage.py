@@ -25,6 +25,7 @@ from topolog.streams.local.broker import LocalBroker
 from topolog.streams.local.kafka_config import Door, Seat
 from topolog.streams.local.quorum import LocalQuorum
 
+ROOT = Path(__file__).parents[2]
 FENCE_MS, MARGIN_MS, HEARTBEAT_MS = 2_000, 500, 200
 COORDINATORS = ("c1", "c2")
 CLIENTS = ("n1", "n2", "n3")
@@ -56,7 +57,12 @@ class Child:
     def start(self) -> None:
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=self._environment
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=self._environment,
+                cwd=ROOT,
             )
         self._started_s = time.monotonic()
 
