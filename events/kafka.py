@@ -9,7 +9,7 @@ fetch that found nothing, so `fetch.wait.max.ms` is how long the proof takes.
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -251,25 +251,47 @@ class KafkaWriter:
         size = len(value) + sum(len(name) + len(content) for name, content in headers)
         if size > RECORD_BYTES_MAX:
             raise BadInput(f"A record for {topic.short_name} has {size} bytes, the limit is {RECORD_BYTES_MAX}.")
-        try:
-            self._producer.produce(
-                self._names[topic],
-                value,
-                key.encode(),
-                headers=list(headers),
-                on_delivery=None if on_delivery is None else _delivery(on_delivery),
-            )
-        except (BufferError, KafkaException) as error:
-            raise Unreachable(f"{topic.short_name} takes no more records: {error}.") from error
+        with _producing():
+            try:
+                self._producer.produce(
+                    self._names[topic],
+                    value,
+                    key.encode(),
+                    headers=list(headers),
+                    on_delivery=None if on_delivery is None else _delivery(on_delivery),
+                )
+            except BufferError as error:
+                raise Unreachable(f"{topic.short_name} takes no more records: {error}.") from error
 
     def serve(self) -> None:
-        self._producer.poll(0)
+        with _producing():
+            self._producer.poll(0)
 
     def flush(self, timeout_s: float) -> int:
-        return self._producer.flush(timeout_s)
+        with _producing():
+            return self._producer.flush(timeout_s)
 
     def close(self) -> None:
-        self._producer.flush(5)
+        with contextlib.suppress(LogDiverged, Unreachable):
+            self.flush(5)
+
+
+@contextlib.contextmanager
+def _producing() -> Iterator[None]:
+    """What librdkafka raises of a producer: a fatal error is the end of it, every later call raises it again.
+
+    With an idempotent producer that is a broker which no longer knows what it has acknowledged to this producer.
+    """
+    try:
+        yield
+    except KafkaException as error:
+        if not error.args[0].fatal():
+            raise Unreachable(f"The broker takes no more records: {error.args[0].str()}.") from error
+        raise LogDiverged(
+            f"The broker takes nothing more from this process: {error.args[0].str()}.",
+            hint="It has lost what it acknowledged before, as after an older copy of its data was put back. Compare "
+            "the log with a backup, then start this process again.",
+        ) from error
 
 
 class KafkaAdmin:

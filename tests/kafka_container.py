@@ -9,7 +9,9 @@ has a limit, and whatever is chosen, the run says at its end which it was and wh
 """
 
 import contextlib
+import gc
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -63,8 +65,18 @@ def choose(environ: Mapping[str, str], *, pull_limit_s: float = 120) -> Choice:
     except (DockerException, OSError) as error:  # what the library does not translate are requests' errors, OSErrors
         if wish:
             raise Impossible(f"{BROKER}=container, but {_said(error)}.") from error
+        _drop(error)
         return Choice("", f"no container, because {_said(error)}")
     return Choice(image, f"{BROKER}=container" if wish else "an engine answers")
+
+
+def _drop(error: BaseException | None) -> None:
+    """Forget a failed call to the engine: the library leaves its socket open, which the run would warn of later."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        while error is not None:
+            error.__traceback__, error = None, error.__context__
+        gc.collect()
 
 
 def _image_at_hand(images: tuple[str, ...], pull_limit_s: float) -> str:

@@ -114,9 +114,10 @@ class Complaint(msgspec.Struct, frozen=True):
     hint: str
 
 
+FULL_DISK: Final = "The disk is full."
 COMPLAINTS: Final = (
     Complaint("Address already in use", "Its port is in use.", "Stop what listens there, or set broker.port."),
-    Complaint("No space left on device", "The disk is full.", "Free some space, or set broker.data to another disk."),
+    Complaint("No space left on device", FULL_DISK, "Free some space, or set broker.data to another disk."),
     Complaint(
         "InconsistentClusterId|Invalid cluster.id|doesn't match stored",
         "The data folder belongs to another Kafka cluster.",

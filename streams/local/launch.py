@@ -5,6 +5,7 @@ Whose folder it is and who may stop the process is `broker.py`'s business.
 
 import errno
 import os
+import shutil
 import socket
 import subprocess
 import time
@@ -14,9 +15,10 @@ from pathlib import Path
 import msgspec
 
 from topolog.events.errors import LocalBrokerError
-from topolog.streams.local.data_folder import Owner, is_formatted
+from topolog.streams.local.data_folder import ROOM_BYTES, Owner, is_formatted
 from topolog.streams.local.jars import KAFKA_VERSION, Say, fetch_jars
 from topolog.streams.local.kafka_config import (
+    FULL_DISK,
     Seat,
     decisive_line,
     initial_controllers,
@@ -97,8 +99,10 @@ class KafkaFolder:
             self._check_goes_on(process, deadline, log_from)
 
     def why_it_ended(self) -> str:
-        """What the log's decisive line means, as far as we know it."""
+        """What the log's decisive line means, as far as we know it; on a full disk there was no room for one either."""
         complaint = known_complaint(decisive_line(lines_from(self.log, 0)))
+        if complaint is None and shutil.disk_usage(self.folder).free < ROOM_BYTES:
+            return FULL_DISK
         return complaint.means if complaint else ""
 
     def _format(self, launch: Launch, owner: Owner) -> None:

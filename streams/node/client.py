@@ -289,8 +289,13 @@ class Node:
     def _beat(self) -> None:
         while not self._stopping.wait(self._session.heartbeat_ms / 4000) and self.failure is None:
             self._sentinel.look_after()
-            with contextlib.suppress(Unreachable):  # the producer is full: the next beat comes soon, or the lease ends
+            try:
                 self._session.beat_if_due()
+            except Unreachable:
+                continue  # the producer is full: the next beat comes soon, or the lease ends
+            except TopologError as error:
+                self._session.fail(error)
+                self._waits.fail(error)
 
     def _run_hooks(self, folded: Folded) -> None:
         self._hooks.run(self._state, folded, (self.name, self.incarnation))

@@ -68,7 +68,7 @@ class Decided(msgspec.Struct, frozen=True):
 
 
 class Kill(msgspec.Struct, frozen=True):
-    """A client's process was killed for good before `at_ns`."""
+    """A client's process was killed, no earlier than `at_ns`."""
 
     client: str
     at_ns: int

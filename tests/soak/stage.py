@@ -142,8 +142,8 @@ class Stage:
         self._exits.close()
 
     def kill(self, name: str) -> None:
+        self.kills.append(Kill(name, time.monotonic_ns()))  # before it: a death may be certified while we wait for it
         self.children[name].end(signal.SIGKILL)
-        self.kills.append(Kill(name, time.monotonic_ns()))
 
     def restart(self, name: str) -> None:
         self.children[name].end(signal.SIGTERM)
