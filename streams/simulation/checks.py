@@ -5,7 +5,7 @@ of itself is taken on trust but what it serves by: its lease, and how far it has
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 
 import msgspec
@@ -47,7 +47,8 @@ class Rule(Enum):
     FRESH_LEASE = "who passes the lease check has applied all that was in the log a fence ago"
     ANCHORED_LEASE = "a lease runs a fence from handing over a heartbeat whose echo its holder has read"
     ACCEPTED = "what is accepted is applied by every server that holds a lease"
-    LEFT_IN_TIME = "a node leaves only when its lease is over: released, replaced or waited for"
+    LEFT_IN_TIME = "a node leaves only when its lease is over: released, replaced, dead or waited for"
+    DEAD_STAY_OUT = "a certificate that was read has its effect: who is dead is no member and does not wait to be one"
     NO_FALSE_REMOVAL = "a node that nothing has disturbed is not removed for silence"
     RUNS_ON = "no process stops with an error that nobody asked for"
     CONVERGES = "once the faults are over the cluster comes to rest"
@@ -87,6 +88,7 @@ class Checks:
         self._needed = NOWHERE
         self._members: dict[NodeId, Incarnation] = {}
         self._deadlines: dict[NodeProcess, int] = {}
+        self._certificates: dict[Incarnation, tuple[NodeId, int, int]] = {}
 
     def look(self) -> None:
         """Check all that the last step can have changed."""
@@ -96,10 +98,13 @@ class Checks:
                 self._replaced = {each.event.joiner.replaces for each in whole if isinstance(each.event, m.NodeJoined)}
                 for standing in whole:
                     self._judge(standing)
+                self._check_the_dead(whole)
                 if any(isinstance(each.event, m.NodeJoined | m.NodeLeft) for each in whole):
                     self._members = {row.node: row.incarnation for row in m.members(self.ledger.state)}
             elif entry.topic is Topic.REQUESTS:
                 self._note_request(entry)
+            elif entry.topic is Topic.HEARTBEATS:
+                self._note_certificate(entry)
         if self._world.turned is not None:
             self._compare(self._world.turned)
         self._check_leases()
@@ -126,6 +131,23 @@ class Checks:
         recent = self.ledger.position_before(world.timeline.now_ns - FENCE_NS)
         behind = [process.describe() for process in world.processes if process.mark()[0] < recent]
         return f"behind: {', '.join(behind)}" if behind else ""
+
+    def _note_certificate(self, entry: Entry) -> None:
+        died = CODEC.decode(entry.value)
+        if isinstance(died, m.NodeDied):
+            self._world.note(f"certificate: {died}")
+            self._certificates[died.incarnation] = (died.node, entry.partition, entry.offset)
+
+    def _check_the_dead(self, whole: Sequence[Standing]) -> None:
+        """Once the log says that a certificate was read, nothing waits for its incarnation any more."""
+        read = {(each.topic, each.partition): each.next_offset for standing in whole for each in standing.stamp.inputs}
+        for incarnation, (node, partition, offset) in self._certificates.items():
+            if read.get((Topic.HEARTBEATS.code, partition), 0) <= offset:
+                continue
+            row, waiting = self.ledger.state.get(m.NodeRow, node), self.ledger.state.get(m.WaitingJoinRow, node)
+            is_member = row is not None and row.is_member and row.incarnation == incarnation
+            if is_member or (waiting is not None and waiting.joiner.incarnation == incarnation):
+                raise Broken(Rule.DEAD_STAY_OUT, f"incarnation {incarnation} of {node}")
 
     def _note_request(self, entry: Entry) -> None:
         request = CODEC.decode(entry.value)
@@ -226,7 +248,8 @@ class Checks:
     def _check_left(self, left: m.NodeLeft) -> None:
         self.left.append(left)
         node, incarnation = NodeId(left.node), Incarnation(left.incarnation)
-        if self._world.has_released(incarnation) or incarnation in self._replaced:
+        is_dead = incarnation in self._certificates and not self._world.is_alive(incarnation)
+        if is_dead or self._world.has_released(incarnation) or incarnation in self._replaced:
             return
         running = [each for each in self._world.nodes if each.session.core.incarnation == incarnation]
         if left.reason is m.LeaveReason.FENCED and not all(each.disturbed for each in running):

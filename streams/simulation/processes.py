@@ -14,9 +14,10 @@ from topolog.events.errors import LeftCluster, Refused
 from topolog.events.fold import Fold
 from topolog.events.ids import Incarnation, Offset, Position
 from topolog.events.log import Headers, OnDelivery
-from topolog.events.membership import Heartbeat
+from topolog.events.membership import Heartbeat, NodeDied
 from topolog.events.requests import Joiner, NodeKind
 from topolog.events.state import State
+from topolog.events.terms import CoordinatorDied
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.driver import Driver, LeaseTerms
@@ -60,6 +61,11 @@ class Process:
         self.reader = Reader(life.timeline, life.chance, life.broker, self.link)
         self.writer = Writer(life.name, life.timeline, life.chance, life.broker, self.link)
 
+    @property
+    def last_words(self) -> NodeDied | CoordinatorDied | None:
+        """What its sentinel says once it is dead, if it has one."""
+        return None
+
     def turn(self) -> bool:
         """Do what is to be done now; False if the process has ended by itself."""
         raise NotImplementedError
@@ -77,6 +83,10 @@ class CoordinatorProcess(Process):
     def __init__(self, life: Life) -> None:
         super().__init__(life)
         self.driver = Driver(self.reader, self.writer, self.clock, CLUSTER, self.name, terms=TERMS, chance=self.chance)
+
+    @property
+    def last_words(self) -> CoordinatorDied:
+        return CoordinatorDied(self.name, self.driver.life)
 
     def turn(self) -> bool:
         self.driver.step(0.0)
@@ -102,8 +112,19 @@ class NodeProcess(Process):
         self.handed: dict[tuple[Incarnation, int], int] = {}
         self.released: set[Incarnation] = set()
         self._leaving = False
-        writer = _Overheard(self.writer, self._note_heartbeat)
-        self.session = Session(self.reader, writer, self.clock, joiner, chance=lambda: self.chance.getrandbits(63))
+        self._last_words: NodeDied | None = None
+        self.session = Session(
+            self.reader,
+            _Overheard(self.writer, self._note_heartbeat),
+            self.clock,
+            joiner,
+            chance=lambda: self.chance.getrandbits(63),
+            announce=self._note_words,
+        )
+
+    @property
+    def last_words(self) -> NodeDied | None:
+        return self._last_words
 
     @property
     def is_server(self) -> bool:
@@ -123,7 +144,7 @@ class NodeProcess(Process):
 
     def leave(self) -> None:
         """What a service does that stops in order."""
-        if self.session.core.phase is Phase.MEMBER:
+        if self.session.core.phase in (Phase.JOINING, Phase.MEMBER):
             self._leaving = True
             self.session.close()
 
@@ -135,6 +156,9 @@ class NodeProcess(Process):
         core = self.session.core
         lease = "with" if self.holds_lease else "without"
         return f"{self.name} {core.phase.value} {lease} a lease at position {core.applied.position}"
+
+    def _note_words(self, died: NodeDied) -> None:
+        self._last_words = died
 
     def _note_heartbeat(self, heartbeat: Heartbeat) -> None:
         self.handed[heartbeat.incarnation, heartbeat.sequence] = self.clock.boottime_ns()

@@ -16,11 +16,15 @@ from topolog.events.ids import Incarnation
 from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
-from topolog.streams.simulation.network import LATE_MS, Broker, Link, Writer
+from topolog.streams.simulation.network import LATE_MS, Broker, Fate, Link, Send, Writer
 from topolog.streams.simulation.processes import CoordinatorProcess, Life, NodeProcess, Process, ProjectorProcess
 from topolog.streams.simulation.timeline import NS_PER_MS, DriftingClock, Timeline, between
 
 _TURN_MS = (5.0, 60.0)
+_CERTIFICATE_MS_MAX = 2_000.0
+_SENTINEL_LIVES = 0.7
+"""How often a process that is killed leaves a sentinel that can say so."""
+
 _REVIVAL_MS = (50.0, 800.0)
 _NOTES_KEPT = 40
 _DULL_KEPT = 2
@@ -66,6 +70,10 @@ class World:
         """Whether a process, alive or not, has handed over the release of this incarnation."""
         return any(incarnation in each.released for each in self._node_lives)
 
+    def is_alive(self, incarnation: Incarnation) -> bool:
+        """Whether a process could act as this incarnation."""
+        return any(each.session.core.incarnation == incarnation for each in self.nodes)
+
     def step(self) -> None:
         """The next thing that happens."""
         self.turned = None
@@ -105,13 +113,26 @@ class World:
         self._start(ProjectorProcess(self._new_life("p1")))
 
     def kill(self, process: Process, revive_after_ms: float, *, late: bool = False) -> None:
-        """The process is gone, its machine is up; of what it had sent a part still lands, if `late` much later."""
+        """The process is gone, its machine is up; of what it had sent a part still lands, if `late` much later.
+
+        Often its sentinel says so, before or after the last of that.
+        """
         if late:
             process.link.sends_cut = True
             self.timeline.after(between(process.chance, 0, LATE_MS), process.writer.release)
         process.clock.wake()
         process.writer.die()
+        if process.chance.random() < _SENTINEL_LIVES:
+            delay_ms = process.chance.random() ** 3 * _CERTIFICATE_MS_MAX  # mostly soon, now and then late
+            self.timeline.after(delay_ms, partial(self.certify, process))
         self._end(process, revive_after_ms)
+
+    def certify(self, process: Process) -> None:
+        """The death certificate of the process lands."""
+        if process.last_words is not None:
+            value = CODEC.encode(process.last_words)
+            author = f"sentinel of {process.name}"
+            self.broker.put(Send(author, Topic.HEARTBEATS, process.machine, value, (), None, Fate.LANDS))
 
     def is_paused(self, process: Process) -> bool:
         return process.paused_until_ns > self.timeline.now_ns

@@ -18,19 +18,22 @@ import pytest
 from topolog.events.fold import Accepted, Ignored, Judge
 from topolog.events.ids import Position
 from topolog.events.log import Entry
-from topolog.events.membership import Heartbeat, LeaveReason, NodeRow, Standing, lease_of, members
+from topolog.events.membership import Heartbeat, LeaveReason, NodeDied, NodeRow, Standing, lease_of, members
 from topolog.events.stamp import Stamp, decode_stamp
 from topolog.events.state import State
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.core import Core
 from topolog.streams.coordinator.driver import Driver
+from topolog.streams.coordinator.obituary import Obituary, _is_settled_at_once
 from topolog.streams.coordinator.reports import Reports
 from topolog.streams.coordinator.timers import Timers
 from topolog.streams.node.lease import Lease
 from topolog.streams.rules import membership, metadata
 from topolog.streams.rules.verdict import Verdict, verdict
 from topolog.streams.simulation import Faults, Rule, Violation, simulate
+from topolog.streams.simulation.processes import Process
 from topolog.streams.simulation.timeline import DriftingClock
+from topolog.streams.simulation.world import World
 
 SPAN_MS = 10_000
 SEEDS_MORE = 150
@@ -144,6 +147,57 @@ def heartbeats_of_any_incarnation_count(patch: pytest.MonkeyPatch) -> None:
         hear(reports, state, heartbeat, entry)
 
     patch.setattr(Reports, "hear", heard)
+
+
+# Deaths.
+
+
+def the_dead_come_back(patch: pytest.MonkeyPatch) -> None:
+    """A heartbeat that lands behind the certificate of its incarnation takes it back."""
+    hear = Reports.hear
+
+    def heard(reports: Reports, state: State, heartbeat: Heartbeat, entry: Entry) -> None:
+        reports.obituary.dead.pop((heartbeat.node, heartbeat.incarnation), None)
+        hear(reports, state, heartbeat, entry)
+
+    patch.setattr(Reports, "hear", heard)
+
+
+def a_former_life_speaks_for_the_present_one(patch: pytest.MonkeyPatch) -> None:
+    """A certificate counts for the node, whichever of its incarnations it names."""
+    hear = Obituary.hear
+
+    def heard(obituary: Obituary, state: State, died: NodeDied, entry: Entry) -> bool:
+        row = state.get(NodeRow, died.node)
+        return hear(obituary, state, NodeDied(died.node, row.incarnation) if row else died, entry)
+
+    patch.setattr(Obituary, "hear", heard)
+
+
+def early_certificates_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A certificate of an incarnation that the log does not know yet is dropped."""
+    hear = Obituary.hear
+
+    def heard(obituary: Obituary, state: State, died: NodeDied, entry: Entry) -> bool:
+        return _is_settled_at_once(state, died) and hear(obituary, state, died, entry)
+
+    patch.setattr(Obituary, "hear", heard)
+
+
+def certificates_are_kept_in_memory_only(patch: pytest.MonkeyPatch) -> None:
+    """A certificate counts as read although nothing has followed from it yet."""
+    patch.setattr(Obituary, "limit", lambda _, heard: heard)
+
+
+def a_paused_process_is_certified(patch: pytest.MonkeyPatch) -> None:
+    """The sentinel takes a process that is stopped for one that is dead."""
+    pause = World.pause
+
+    def paused(world: World, process: Process, ms: float) -> None:
+        pause(world, process, ms)
+        world.certify(process)
+
+    patch.setattr(World, "pause", paused)
 
 
 # The verdict.
@@ -274,6 +328,8 @@ OUTAGES = only(crashes=6, cuts=14, pauses=14)
 LOSSES = only(losses=20, usurpers=20)
 HANDOVERS = only(cuts=10, retirements=8)
 GOODBYES = only(losses=12, leaves=6, node_removals=6)
+DEATHS = only(crashes=30)
+DEATHS_AND_HEIRS = only(crashes=30, usurpers=15)
 
 DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (lease_from_receive_time, ANY, 0, Rule.ANCHORED_LEASE),
@@ -287,6 +343,11 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (removed_member_counts_as_released, ANY, 0, Rule.LEFT_IN_TIME),
     (unheard_silence_counts, CUTS, 37, Rule.NO_FALSE_REMOVAL),
     (heartbeats_of_any_incarnation_count, GOODBYES, 4, Rule.NO_FALSE_REMOVAL),
+    (the_dead_come_back, DEATHS, 25, Rule.DEAD_STAY_OUT),
+    (a_former_life_speaks_for_the_present_one, DEATHS, 4, Rule.LEFT_IN_TIME),
+    (early_certificates_are_forgotten, DEATHS, 25, Rule.DEAD_STAY_OUT),
+    (certificates_are_kept_in_memory_only, DEATHS_AND_HEIRS, 25, Rule.DEAD_STAY_OUT),
+    (a_paused_process_is_certified, ANY, 0, Rule.LEFT_IN_TIME),
     (accepted_without_waiting, ANY, 0, Rule.ACCEPTED),
     (silent_holders_are_left_out, HANDOVERS, 0, Rule.ACCEPTED),
     (no_term_refusal, ANY, 8, Rule.RUNS_ON),
