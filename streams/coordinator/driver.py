@@ -126,9 +126,10 @@ class Driver:
             return
         self.core.at_ms = self._clock.wall_ms()
         self._note_deaths(entries)
+        inputs = entries if self.core.role is Role.LEADING else []  # a new leader reads them from its own place on
         self._read_decisions([entry for entry in entries if entry.topic is Topic.DECISIONS], now_ns)
         if self.core.role is Role.LEADING:
-            self._lead(entries, now_ns)
+            self._lead(inputs, now_ns)
         elif self.core.role is Role.FOLLOWING:
             self._stand_by(now_ns)
         self._append()

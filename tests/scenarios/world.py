@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
+from topolog.events import terms
 from topolog.events.codec import CODEC
 from topolog.events.errors import TopologError
 from topolog.events.fold import Fold, Folded, Ignored
@@ -145,6 +146,15 @@ class World:
     def kill(self, name: str) -> Process:
         """`kill -9`: the process takes no further turn."""
         return self.coordinators.pop(name) if name in self.coordinators else self.nodes.pop(name)
+
+    def certify(self, process: Process) -> None:
+        """The death certificate of a process comes to stand in the topic, as its sentinel would write it."""
+        match process:
+            case Coordinator():
+                died: m.NodeDied | terms.CoordinatorDied = terms.CoordinatorDied(process.name, process.driver.life)
+            case Member():
+                died = m.NodeDied(process.session.core.node, process.session.core.incarnation)
+        self.log.put(Topic.HEARTBEATS, process.name, CODEC.encode(died))
 
     def process(self, name: str) -> Process:
         return self.coordinators[name] if name in self.coordinators else self.nodes[name]
