@@ -5,9 +5,10 @@ of the cores moves the seeds; the test then looks a bounded number of seeds furt
 
 Not in the table, because no history can show it: a verdict that ignores the incarnation of a report. Reports of former
 incarnations are dropped when they are heard, and a former incarnation never reports a position behind its own NodeLeft,
-hence none behind the joining of the present one. What is in the table is that the hearing does not look. Nor is a certificate that is kept
-in memory only: it takes a take-over between a death and a join of the dead that lands late, which no seed in a thousand
-has; `tests/streams/coordinator/test_deaths.py` has it.
+hence none behind the joining of the present one. What is in the table is that the hearing does not look.
+
+Nor is a certificate that is kept in memory only: it takes a take-over between a death and a join of the dead that lands
+late, which no seed in a thousand has; `tests/streams/coordinator/test_deaths.py` has it.
 """
 
 import itertools
