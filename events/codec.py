@@ -14,7 +14,7 @@ import msgspec
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from topolog import schemas
-from topolog.events import health, levels, membership, metadata, requests, snapshots, terms
+from topolog.events import health, levels, membership, metadata, requests, snapshots, terms, voiding
 from topolog.events.errors import BadInput, Undecodable
 from topolog.events.levels import NEWEST_LEVEL
 
@@ -29,6 +29,7 @@ Decision = (
     | membership.MembershipEvent
     | metadata.MetadataEvent
     | snapshots.SnapshotTaken
+    | voiding.RecordVoided
 )
 Sign = membership.Heartbeat | membership.NodeDied | terms.CoordinatorDied
 """What stands on the heartbeats topic: signs of life and of death."""
@@ -123,6 +124,7 @@ def full_name(type_: type) -> str:
 _NAMESPACES = {
     terms.__name__: "log",
     levels.__name__: "log",
+    voiding.__name__: "log",
     requests.__name__: "requests",
     membership.__name__: "membership",
     metadata.__name__: "metadata",
@@ -133,9 +135,15 @@ _NAMESPACES = {
 
 def describe_prefix(data: bytes) -> str:
     """What the first bytes say of the writer's schema, for people."""
+    stated = stated_fingerprint(data)
+    return f"fingerprint {stated}" if stated else "no single-object marker"
+
+
+def stated_fingerprint(data: bytes) -> str:
+    """The fingerprint of the writer's schema that these bytes state (hexadecimal); empty if they state none."""
     if data[:2] != MARKER or len(data) < _PREFIX_BYTES:
-        return "no single-object marker"
-    return f"fingerprint {data[2:_PREFIX_BYTES].hex()}"
+        return ""
+    return data[2:_PREFIX_BYTES].hex()
 
 
 def _prefix(schema: schemas.Schema) -> bytes:

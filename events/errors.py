@@ -123,7 +123,18 @@ class LogDiverged(Permanent):
 
 
 class Poisoned(Permanent):
+    """An accepted record that cannot be decoded or folded: which one, by position and the chain hash after it."""
+
     code = "poisoned"
+
+    def __init__(
+        self, message: str, *, position: int, chain: bytes, stamp: bytes, value: bytes, hint: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.position = position
+        self.chain = chain
+        self.stamp = stamp
+        self.value = value
 
 
 class HookFailed(Permanent):

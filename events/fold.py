@@ -13,7 +13,8 @@ record ever counts. A set cut short by the end of its term never happened. Each 
 if that is not the reader's own, the log is not the one the reader has folded, and the reader stops.
 
 A kept record is decoded and folded, or the reader stops with its position, fingerprint and reason (K8): skipping it
-would make this reader's state differ from every other's.
+would make this reader's state differ from every other's. The one exception is a record that an operator has voided
+(`voiding.py`): all readers leave it out. A fold that has stopped stands as it stood before the record it stopped at.
 """
 
 from collections.abc import Callable
@@ -22,12 +23,13 @@ from typing import Any
 
 import msgspec
 
-from topolog.events import levels, membership, metadata, requests, snapshots, terms
-from topolog.events.codec import CODEC, Codec, Decision, describe_prefix
-from topolog.events.errors import LogDiverged, Poisoned, Undecodable
+from topolog.events import levels, membership, metadata, requests, snapshots, terms, voiding
+from topolog.events.codec import CODEC, Codec, Decision, describe_prefix, stated_fingerprint
+from topolog.events.errors import BadInput, DamagedStore, LogDiverged, Poisoned, Undecodable
 from topolog.events.ids import NOWHERE, Place, Position, Term
 from topolog.events.stamp import NO_CHAIN, InputOffset, Stamp, chain_after, decode_stamp
 from topolog.events.state import State
+from topolog.events.voiding import LeftOut, RecordVoided, Voiding
 
 
 class Ignored(Enum):
@@ -62,12 +64,20 @@ class Accepted(msgspec.Struct, frozen=True):
     value: bytes
 
 
+Event = Decision | LeftOut
+"""What is folded: a decision, or the place of one that was voided."""
+
+
 class Folded(msgspec.Struct, frozen=True):
     """One decision that has been folded."""
 
     place: Place
     stamp: Stamp
-    event: Decision
+    event: Event
+
+
+Standing = tuple[Header, tuple[Accepted, ...]]
+"""Where a judge stands: the header, and the records of the set that is open."""
 
 
 class Judge:
@@ -76,6 +86,15 @@ class Judge:
     def __init__(self, header: Header = Header()) -> None:  # noqa: B008 (frozen value)
         self.header = header
         self._open: list[Accepted] = []
+
+    @property
+    def standing(self) -> Standing:
+        """All it knows: a judge that is given this judges what comes next as this one would."""
+        return self.header, tuple(self._open)
+
+    def stand(self, standing: Standing) -> None:
+        self.header, whole = standing
+        self._open = list(whole)
 
     def judge(self, stamp_bytes: bytes | None, value: bytes) -> list[Accepted] | Ignored:
         """The whole set this record completes, nothing yet while its set is open, or why it does not count.
@@ -176,12 +195,13 @@ _EVOLVE: dict[type, Callable[[State, Any, Place], None]] = {
         (membership, membership.MembershipEvent.__args__),
         (metadata, metadata.MetadataEvent.__args__),
         (snapshots, (snapshots.SnapshotTaken,)),
+        (voiding, voiding.VoidingEvent.__args__),
     )
     for event in events
 }
 
 
-def evolve(state: State, event: Decision, place: Place) -> None:
+def evolve(state: State, event: Event, place: Place) -> None:
     """Fold one event into the state: total, never refuses; an assertion that fails is a poisoned log."""
     _EVOLVE[type(event)](state, event, place)
 
@@ -190,39 +210,96 @@ class Fold:
     """A reader of the log: the judge, and the state that the accepted sets have made."""
 
     def __init__(self, state: State | None = None, header: Header = Header(), codec: Codec = CODEC) -> None:  # noqa: B008 (frozen value)
+        require_assertions()
         self.state = state or State()
         self._judge = Judge(header)
         self._codec = codec
+        self._began = header.position
+        self._voided: set[Voiding] = set()
 
     @property
     def header(self) -> Header:
         return self._judge.header
 
+    def judge(self) -> Judge:
+        """A judge of its own that stands where this fold stands."""
+        judge = Judge()
+        judge.stand(self._judge.standing)
+        return judge
+
+    def void(self, voiding: Voiding) -> None:
+        """The log voids this record, though further on: leave it out when it comes."""
+        self._voided.add(voiding)
+
     def read(self, stamp: bytes | None, value: bytes) -> list[Folded] | Ignored:
         """Fold one record: the decisions of the set it completes, [] while the set is open, or why it is ignored.
 
-        Raises Poisoned for an accepted record that cannot be decoded or folded, LogDiverged as `Judge.judge` does.
+        Raises Poisoned for an accepted record that cannot be decoded or folded, after which the fold stands before this
+        record; DamagedStore if the state it began with holds what was voided since; LogDiverged as `Judge.judge` does.
         """
+        before = self._judge.standing
         verdict = self._judge.judge(stamp, value)
         if isinstance(verdict, Ignored):
             return verdict
-        return [self._fold(accepted) for accepted in verdict]
+        self.state.begin()
+        try:
+            return [self._fold(accepted) for accepted in verdict]
+        except (Poisoned, DamagedStore):
+            self.state.undo()
+            self._judge.stand(before)
+            raise
+        finally:
+            self.state.keep()
 
     def _fold(self, accepted: Accepted) -> Folded:
         place = accepted.place
+        event: object = None
         try:
-            event = self._codec.decode(accepted.value)
-            _check_opening(event, accepted.stamp)
+            event = self._event(accepted)
             evolve(self.state, event, place)  # type: ignore[arg-type]  # a request here is a KeyError, hence poisoned
         except Exception as error:  # whatever it is: skipping it would part this reader from all others (K8)
-            raise Poisoned(
-                f"The decision at position {place.position} ({describe_prefix(accepted.value)}) cannot be folded: "
-                f"{error}",
-                hint="This reader stops here and skips nothing. A newer version of topolog may know the record.",
-            ) from error
+            self._check_beginning(event)
+            raise _poisoned(accepted, error) from error
         if isinstance(event, terms.TermEnded):
             self._judge.end_term()
         return Folded(place, accepted.stamp, event)  # type: ignore[arg-type]  # evolve has a function only for these
+
+    def _event(self, accepted: Accepted) -> object:
+        if (accepted.place.position, accepted.place.chain) in self._voided:
+            return LeftOut(accepted.place.position, stated_fingerprint(accepted.value), len(accepted.value))
+        event = self._codec.decode(accepted.value)
+        _check_opening(event, accepted.stamp)
+        return event
+
+    def _check_beginning(self, event: object) -> None:
+        """A store or snapshot that was made before a voiding holds what was voided: it must be made again."""
+        if isinstance(event, RecordVoided) and event.position <= self._began:
+            raise DamagedStore(f"The state that this reader began with holds position {event.position}, voided since.")
+
+
+def require_assertions() -> None:
+    """Raise BadInput under `python -O`: without its assertions a fold would fold what every other reader stops at."""
+    if not __debug__:
+        raise BadInput(
+            "topolog does not run under `python -O` or PYTHONOPTIMIZE: its readers rely on assertions to stop at a "
+            "poisoned log.",
+            hint="Start it without -O, and with PYTHONOPTIMIZE unset.",
+        )
+
+
+def _poisoned(accepted: Accepted, error: Exception) -> Poisoned:
+    position, chain = accepted.place.position, accepted.place.chain
+    return Poisoned(
+        f"The decision at position {position} (chain {chain.hex()}, {describe_prefix(accepted.value)}) cannot be "
+        f"folded: {error}",
+        position=position,
+        chain=chain,
+        stamp=accepted.stamp_bytes,
+        value=accepted.value,
+        hint="This reader stops here and skips nothing. A newer version of topolog may know the record. If none does, "
+        f"`topolog void --position {position} --chain {chain.hex()} --dry-run` shows what it is, and "
+        "docs/runbooks/voiding.md says how to void it.",
+    )
 
 
 def _check_opening(event: object, stamp: Stamp) -> None:

@@ -13,6 +13,7 @@ from topolog.events.requests import OutcomeRow, RequesterRow
 from topolog.events.snapshots import SnapshotRow
 from topolog.events.state import Row
 from topolog.events.terms import ClusterRow
+from topolog.events.voiding import VoidedRow
 
 ROWS: tuple[type[Row], ...] = (
     ClusterRow,
@@ -26,6 +27,7 @@ ROWS: tuple[type[Row], ...] = (
     OutcomeRow,
     RequesterRow,
     SnapshotRow,
+    VoidedRow,
 )
 """A test compares it with what the events define."""
 

@@ -38,6 +38,7 @@ class State:
         self._unhashed: dict[Key, None] = {}
         self._row_hashes: dict[Key, int] = {}
         self._hash = 0
+        self._before: dict[Key, tuple[Row | None, bool]] | None = None
 
     def get(self, kind: type[R], key: str) -> R | None:
         row = self._rows.get(kind.KIND, {}).get(key)
@@ -58,17 +59,37 @@ class State:
         return {kind: rows.copy() for kind, rows in self._rows.items()}
 
     def put(self, key: str, row: Row) -> None:
+        self._note_before((row.KIND, key))
         self._rows.setdefault(row.KIND, {})[key] = row
         self._touch((row.KIND, key), row.VOLATILE)
 
     def drop(self, kind: type[Row], key: str) -> None:
         """Remove a row; one that is not there leaves no trace."""
+        self._note_before((kind.KIND, key))
         if self._rows.get(kind.KIND, {}).pop(key, None) is not None:
             self._touch((kind.KIND, key), kind.VOLATILE)
 
     def lookup(self, key: Key) -> Row | None:
         """The row a journal entry names, or None when it is gone."""
         return self._rows.get(key[0], {}).get(key[1])
+
+    def begin(self) -> None:
+        """From here on changes can be undone, until `keep` or `undo`."""
+        self._before = {}
+
+    def keep(self) -> None:
+        self._before = None
+
+    def undo(self) -> None:
+        """Every row, and the journal, as they were at `begin`; nothing may have been drained since."""
+        before, self._before = self._before or {}, None
+        for key, (row, was_dirty) in before.items():
+            if row is None:
+                self._rows.get(key[0], {}).pop(key[1], None)
+            else:
+                self._rows.setdefault(key[0], {})[key[1]] = row
+            if not was_dirty:
+                self._journal.pop(key, None)
 
     def drain(self) -> list[Key]:
         """Keys touched since the last drain, in the order of their first touch."""
@@ -86,6 +107,10 @@ class State:
                 self._row_hashes[key] = after
         self._unhashed.clear()
         return self._hash.to_bytes(16, "big")
+
+    def _note_before(self, key: Key) -> None:
+        if self._before is not None and key not in self._before:
+            self._before[key] = self.lookup(key), key in self._journal
 
     def _touch(self, key: Key, volatile: bool) -> None:
         self._journal[key] = None

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice, takewhile
 
-from topolog.events.codec import Decision as Event
 from topolog.events.membership import WaitingJoinRow
 from topolog.events.metadata import (
     Evidence,
@@ -138,7 +137,7 @@ def _words(evidence: Evidence) -> str:
     return "; ".join(parts) or "no server had to be asked"
 
 
-def _both_sides(event: Event) -> dict[str, str]:
+def _both_sides(event: object) -> dict[str, str]:
     if not isinstance(event, MetadataUpdateRejected):
         return {}
     sides = {"current definition": event.current, "proposed definition": event.proposed}

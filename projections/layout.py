@@ -20,14 +20,15 @@ from typing import Any
 
 import msgspec
 
-from topolog.events.codec import DECISIONS, Decision
+from topolog.events.codec import DECISIONS
 from topolog.events.errors import DamagedStore
-from topolog.events.fold import Folded, Header
+from topolog.events.fold import Event, Folded, Header
 from topolog.events.ids import Offset, Position, Term
 from topolog.events.log import Partition
 from topolog.events.membership import LeasesRenewed
 from topolog.events.rows import ROWS, shape_of
 from topolog.events.state import Key, Row
+from topolog.events.voiding import LeftOut
 from topolog.projections.sides import SIDE_ROWS
 from topolog.projections.subjects import subject_of
 
@@ -36,7 +37,8 @@ PAST_ALL_POSITIONS = b"\xff" * 9
 """Behind a stem: the place after the oldest version of a row."""
 
 _ROWS_BY_KIND = {row.KIND: row for row in ROWS}
-_EVENTS_BY_NAME = {event.__name__: event for event in DECISIONS}
+EVENTS = (*DECISIONS, LeftOut)
+_EVENTS_BY_NAME = {event.__name__: event for event in EVENTS}
 _LAST = (1 << 63) - 1
 
 
@@ -90,8 +92,8 @@ class Decided(msgspec.Struct, frozen=True, array_like=True):
     state_hash: bytes
 
     @property
-    def event(self) -> Decision:
-        event: Decision = decode(self.body, _EVENTS_BY_NAME[self.event_name])
+    def event(self) -> Event:
+        event: Event = decode(self.body, _EVENTS_BY_NAME[self.event_name])
         return event
 
     @property
@@ -184,7 +186,7 @@ def _escaped(text: str) -> bytes:
 encode = msgspec.msgpack.Encoder().encode
 
 _DECODERS: dict[type, msgspec.msgpack.Decoder[Any]] = {
-    type_: msgspec.msgpack.Decoder(type_) for type_ in (*ROWS, *SIDE_ROWS, *DECISIONS, Decided, Meta)
+    type_: msgspec.msgpack.Decoder(type_) for type_ in (*ROWS, *SIDE_ROWS, *EVENTS, Decided, Meta)
 }
 
 
@@ -198,4 +200,4 @@ def decode(data: bytes, type_: type[Any]) -> Any:
 
 def shape() -> str:
     """A digest (12 hex digits) of every field that is stored, texts for people left out."""
-    return shape_of([*ROWS, *SIDE_ROWS, *DECISIONS, Decided, Meta])
+    return shape_of([*ROWS, *SIDE_ROWS, *EVENTS, Decided, Meta])

@@ -22,10 +22,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from topolog.events.errors import DamagedStore, LogDiverged, TopologError, Undecodable
+from topolog.events.errors import DamagedStore, LogDiverged, Poisoned, TopologError, Undecodable
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, LogReader
+from topolog.events.lookahead import LookAhead
 from topolog.events.stamp import NO_CHAIN, chain_after, decode_stamp
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
@@ -113,7 +114,7 @@ class Projector:
         self.wall_ms = wall_ms
         self.decided: Counter[str] = Counter()
         self.stopped: str | None = None
-        self._reader = reader
+        self._reader = LookAhead(reader)
         self._folder = folder
         self._now_s = now_s
         self._started_ms = wall_ms()
@@ -123,6 +124,7 @@ class Projector:
         self._rebuilds = 0
         self._damage: str | None = None
         self._lacks_room = False
+        self._hopes = False
         self._is_first_end = True
         self._open()
 
@@ -150,15 +152,22 @@ class Projector:
     def step(self, timeout_s: float = 0.0) -> int:
         """Read what is there, waiting up to `timeout_s` for the first record; returns how many records came.
 
-        After an error that no later record can mend it sets `stopped` and reads nothing more, on a full disk until
-        there is room again.
+        After an error that no later record can mend it sets `stopped` and reads nothing more; on a full disk until
+        there is room again, at a poisoned record until it is voided.
         """
         try:
             if self._lacks_room:
                 self._resume()
             if self._damage:
                 self._rebuild(self._damage)
-            return 0 if self.stopped else self._read(timeout_s)
+            if self.stopped and not self._hopes:
+                return 0
+            found = self._read(timeout_s)
+            self._go_on()
+            return found
+        except Poisoned as error:
+            self._hopes = True
+            self._stop(str(error))
         except DamagedStore as error:
             self._damage = error.message
         except DiskFull as error:
@@ -208,6 +217,7 @@ class Projector:
         self._ignored = meta.ignored
         self._is_proven = meta.last_offset is None
         self._note_terms()
+        self._read_at = Offset(0)
         sides = {partition: self._store.side_offset(partition) for partition in SIDE_PARTITIONS}
         self._reader.assign({DECISIONS: meta.last_offset, **sides})
 
@@ -244,7 +254,11 @@ class Projector:
         new = entries if self._is_proven else self._prove(entries)
         counted = len(new) < len(entries)
         for start in range(0, len(new), _BATCH_RECORDS):
-            counted |= self._project(new[start : start + _BATCH_RECORDS])
+            try:
+                counted |= self._project(new[start : start + _BATCH_RECORDS])
+            except Poisoned as poisoned:
+                self._reader.look_ahead(self._fold, poisoned, self._read_at)
+                break
         at_end = self._reader.at_end(Topic.DECISIONS)
         self._freshness.note(self._now_s(), counted=counted, at_end=at_end)
         if at_end and self._is_first_end:
@@ -287,6 +301,7 @@ class Projector:
         logged_at_ms = self.meta.logged_at_ms
         try:
             for entry in entries:
+                self._read_at = entry.offset
                 logged_at_ms = max(logged_at_ms, entry.appended_at_ms)
                 folded = self._fold.read(entry.stamp, entry.value)
                 if isinstance(folded, Ignored):
@@ -316,6 +331,12 @@ class Projector:
     def _note_terms(self) -> None:
         cluster = self._fold.state.get(ClusterRow, "")
         self._freshness.fence_ms = cluster.fence_ms if cluster else 0
+
+    def _go_on(self) -> None:
+        """What could not be folded has been voided."""
+        if self._hopes and self._reader.search is None:
+            self._hopes, self.stopped = False, None
+            _LOGGER.info("The projector goes on from position %d: what stopped it is voided.", self.meta.position)
 
     def _stop(self, reason: str) -> None:
         if reason != self.stopped:

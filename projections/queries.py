@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from topolog.events import requests
-from topolog.events.codec import Decision as Event
 from topolog.events.errors import NotCaughtUp, NotFound
+from topolog.events.fold import Event
 from topolog.events.ids import Position
 from topolog.events.levels import NEWEST_LEVEL, level_of
 from topolog.events.membership import (

@@ -1,6 +1,6 @@
 """What a decision is about, in the words of the CLI: `node n3`, `type Customer`, `cluster`, `leases`."""
 
-from topolog.events.codec import Decision
+from topolog.events.fold import Event
 from topolog.events.levels import FeatureLevelRaised
 from topolog.events.membership import JoinWaiting, JoinWithdrawn, LeasesRenewed, LeaseStopped, NodeJoined, NodeLeft
 from topolog.events.metadata import (
@@ -13,10 +13,13 @@ from topolog.events.metadata import (
 from topolog.events.requests import RequestersForgotten, RequestRefused, RequestUnchanged
 from topolog.events.snapshots import SnapshotTaken
 from topolog.events.terms import LogStarted, TermEnded, TermStarted
+from topolog.events.voiding import LeftOut, RecordVoided
 
 
-def subject_of(event: Decision) -> str:
+def subject_of(event: Event) -> str:  # noqa: PLR0911 (one for each kind of subject)
     match event:
+        case LeftOut() | RecordVoided():
+            return f"position {event.position}"
         case LogStarted() | TermStarted() | TermEnded() | SnapshotTaken():
             return "cluster"
         case FeatureLevelRaised():

@@ -14,6 +14,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("schemas", "events", "streams", "projections")
 COMPOSITION_ROOT = "src/topolog/__main__.py"
+COMMANDS = ("src/topolog/command_line.py", "src/topolog/repair.py")
+"""Parts of the composition root."""
 SETTINGS = "src/topolog/settings.py"
 LINES_PER_FILE_MAX = 450
 LINES_PER_FUNCTION_MAX = 60
@@ -34,7 +36,7 @@ MAY_IMPORT = {
     ),
     "projections/": ("topolog.schemas", "topolog.events", "topolog.projections", "topolog.streams.rules"),
     SETTINGS: ("topolog.events",),
-    COMPOSITION_ROOT: ("topolog",),
+    **dict.fromkeys((COMPOSITION_ROOT, *COMMANDS), ("topolog",)),
 }
 
 # One third-party library, one owner: what it raises and how it is called is known in one place.
@@ -55,10 +57,10 @@ OWNERS = {
     "prometheus_client": ("projections/api/",),
     "pyarrow": ("streams/local/demo/",),
     "pydantic": (SETTINGS, "projections/api/"),
-    "rich": ("projections/cli/", COMPOSITION_ROOT),
+    "rich": ("projections/cli/", COMPOSITION_ROOT, *COMMANDS),
     "rocksdict": ("projections/store.py",),
     "starlette": ("projections/api/",),
-    "typer": ("projections/cli/", COMPOSITION_ROOT),
+    "typer": ("projections/cli/", COMPOSITION_ROOT, *COMMANDS),
     "uvicorn": ("projections/api/",),
     "yaml": ("projections/cli/",),
 }

@@ -29,8 +29,8 @@ from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events import terms
-from topolog.events.codec import Decision
 from topolog.events.errors import TopologError
+from topolog.events.fold import Event
 
 SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))
 SEPARATOR = "----"
@@ -192,12 +192,12 @@ def type_line(row: md.TypeRow) -> str:
     return f"{row.name}  {versions}  {fields_of(row.pending)}{removing}"
 
 
-def told(event: Decision) -> str:
+def told(event: Event) -> str:
     """One decision as a line; nothing of lease renewals, which come all the time."""
     return "" if isinstance(event, m.LeasesRenewed) else f"{type(event).__name__}: {content(event)}"
 
 
-def content(event: Decision) -> str:
+def content(event: Event) -> str:
     match event:
         case terms.LogStarted():
             return f"fence {event.fence_ms} ms, margin {event.margin_ms} ms"
@@ -215,7 +215,7 @@ def content(event: Decision) -> str:
             return content_of_types(event) or content_of_members(event)
 
 
-def content_of_types(event: Decision) -> str:
+def content_of_types(event: Event) -> str:
     match event:
         case md.MetadataUpdateProposed():
             return f"{event.type_name} {event.version} = {fields_of(event.definition)}"
@@ -231,7 +231,7 @@ def content_of_types(event: Decision) -> str:
             return ""
 
 
-def content_of_members(event: Decision) -> str:
+def content_of_members(event: Event) -> str:
     match event:
         case m.NodeJoined():
             return f"{event.joiner.node}, {event.joiner.kind.value.lower()}, view {event.topology_version}"

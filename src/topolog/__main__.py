@@ -27,18 +27,22 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
+from topolog.command_line import Config, Set
+from topolog.command_line import loaded as _loaded
+from topolog.command_line import say as _say
+from topolog.command_line import settings as _settings
 from topolog.events.errors import BadInput, MissingExtra
+from topolog.events.fold import require_assertions
 from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter, topic_config
 from topolog.events.topics import ACLS, NEEDED, PLANS, Topic, topic_name, topic_prefix
 from topolog.projections.cli import app as cli
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.terminal import Screen
+from topolog.repair import void
 from topolog.settings import Loaded, Settings, cluster_folder, duration_ms, duration_text, load
 from topolog.streams.local.stopping import end_with_supervisor, stopping_when_told
 
 T = TypeVar("T")
-Config = Annotated[Path | None, typer.Option("--config", help="Settings file instead of ./topolog.toml.")]
-Set = Annotated[list[str] | None, typer.Option("--set", help="One setting as KEY=VALUE, such as lease.fence=5s.")]
 
 broker_app = typer.Typer(no_args_is_help=True, help="Apache Kafka on this machine.")
 cluster_app = typer.Typer(no_args_is_help=True, help="A managed cluster's topics.")
@@ -63,6 +67,7 @@ def _app() -> typer.Typer:
     app = cli.build(lambda: loaded().settings.api.url, lambda: _named_cluster(loaded()))
     app.command(name="up")(up)
     app.command(name="simulate")(simulate)
+    app.command(name="void")(void)
     app.add_typer(broker_app, name="broker")
     app.add_typer(cluster_app, name="cluster")
     app.add_typer(run_app, name="run")
@@ -73,24 +78,6 @@ def _app() -> typer.Typer:
 def _named_cluster(loaded: Loaded) -> str | None:
     """The cluster that somebody has named; without a name the API is asked for its only one."""
     return loaded.settings.cluster.name if "cluster.name" in loaded.origins else None
-
-
-def _loaded(config: Path | None, pairs: list[str] | None) -> Loaded:
-    flags = {}
-    for pair in pairs or []:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise BadInput(f"--set takes KEY=VALUE, not {pair!r}.", hint="Such as --set lease.fence=5s.")
-        flags[key.strip()] = value.strip()
-    return load(flags, config=config)
-
-
-def _settings(config: Path | None, pairs: list[str] | None) -> Settings:
-    return _loaded(config, pairs).settings
-
-
-def _say(text: str) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(text)
 
 
 def needs_extra(extra: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -220,6 +207,11 @@ def _access_table(name: str) -> Table:
 
 
 # The roles.
+
+
+@run_app.callback()
+def _before_a_role() -> None:
+    require_assertions()
 
 
 @run_app.command("coordinator")

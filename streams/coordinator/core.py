@@ -89,6 +89,11 @@ class Core:
         self._claimed = Term(0)
 
     @property
+    def fold(self) -> Fold:
+        """That of a follower; a leader's is ahead of the log."""
+        return self._fold
+
+    @property
     def state(self) -> State:
         return self._fold.state
 

@@ -17,11 +17,12 @@ from functools import partial
 import msgspec
 
 from topolog.events.codec import CODEC
-from topolog.events.errors import Undecodable
+from topolog.events.errors import DamagedStore, Poisoned, Undecodable
 from topolog.events.fold import Ignored
 from topolog.events.ids import NOWHERE, Offset, Position
 from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.log import Entry, LogReader, LogWriter, Partition
+from topolog.events.lookahead import LookAhead
 from topolog.events.stamp import HEADER_NAME
 from topolog.events.terms import CoordinatorDied, LogStarted, TermEnded, cluster
 from topolog.events.topics import RECORD_BYTES_MAX, Topic
@@ -83,7 +84,7 @@ class Driver:
         cadence: Cadence = Cadence(),  # noqa: B008 (frozen value)
         chance: random.Random | None = None,
     ) -> None:
-        self._reader = reader
+        self._reader = LookAhead(reader)
         self._writer = writer
         self._clock = clock
         self._cluster = cluster_name
@@ -137,7 +138,7 @@ class Driver:
             _LOGGER.warning("%s is deposed in term %d; starting again from the log", self.instance, self._term())
             self._start_over()
 
-    def _start_over(self) -> None:
+    def _start_over(self, *, from_snapshot: bool = True) -> None:
         self.core = Core(self.instance, self.life)
         self._timers = Timers()
         self._next = Offset(0)
@@ -148,8 +149,12 @@ class Driver:
         self._next_beat_ns = 0
         self._snapshots: Snapshots | None = None
         now_ns = self._clock.monotonic_ns()
-        self._restorer: Restorer | None = Restorer(self._reader, now_ns)
-        self._restore(self._restorer, (), now_ns)
+        self._restorer: Restorer | None = Restorer(self._reader, now_ns) if from_snapshot else None
+        if self._restorer:
+            self._restore(self._restorer, (), now_ns)
+        else:
+            self._restart_silence(now_ns)
+            self._reader.assign({_DECISIONS: self._next})
 
     def _restore(self, restorer: Restorer, entries: Sequence[Entry], now_ns: int) -> None:
         """Go on towards the place in the log from which to read; until it is found there is nobody to decide."""
@@ -169,7 +174,15 @@ class Driver:
             self._next = Offset(entry.offset + 1)
             was = self.core.role
             term = self._term()
-            found = self.core.read(entry)
+            try:
+                found = self.core.read(entry)
+            except Poisoned as poisoned:
+                self._reader.look_ahead(self.core.fold, poisoned, entry.offset)
+                return
+            except DamagedStore as error:
+                _LOGGER.warning("%s starts again from the beginning of the log: %s", self.instance, error)
+                self._start_over(from_snapshot=False)
+                return
             if isinstance(found, Ignored):
                 self.ignored[found] += 1
                 _LOGGER.info("decisions@%d does not count: %s", entry.offset, found.value)

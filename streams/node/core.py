@@ -48,6 +48,10 @@ class NodeCore:
         self._sequence = 0
 
     @property
+    def fold(self) -> Fold:
+        return self._fold
+
+    @property
     def state(self) -> State:
         return self._fold.state
 

@@ -17,11 +17,12 @@ import msgspec
 
 from topolog.events.asking import OpenRequests, digest_of, encode_request, refusal_of
 from topolog.events.codec import CODEC
-from topolog.events.errors import BadInput, HookFailed, LeftCluster, TopologError, Unreachable
+from topolog.events.errors import BadInput, HookFailed, LeftCluster, Poisoned, TopologError, Unreachable
 from topolog.events.fold import Folded, Ignored
 from topolog.events.ids import Incarnation, NodeId
 from topolog.events.levels import NEWEST_LEVEL, announced
 from topolog.events.log import Entry, LogReader, LogWriter
+from topolog.events.lookahead import LookAhead
 from topolog.events.membership import LeaveReason, NodeDied, NodeRow
 from topolog.events.requests import (
     AnyRequest,
@@ -80,7 +81,7 @@ class Session:
         self._asking = threading.Lock()
         self.failure: TopologError | None = None
         self.ignored: dict[Ignored, int] = {}
-        self._reader = reader
+        self._reader = LookAhead(reader)
         self._writer = writer
         self._clock = clock
         self._joiner = joiner
@@ -96,7 +97,7 @@ class Session:
         self._closing = False
         self._begin = begin
         now_ns = clock.monotonic_ns()
-        self._restorer: Restorer | None = Restorer(reader, now_ns)
+        self._restorer: Restorer | None = Restorer(self._reader, now_ns)
         self._restore(self._restorer, (), now_ns)
 
     @property
@@ -120,10 +121,7 @@ class Session:
             if self._restorer:
                 self._restore(self._restorer, entries, self._clock.monotonic_ns())
                 return bool(entries)
-            for entry in entries:
-                with folding:
-                    found = self.core.read(entry)
-                self._apply(found)
+            self._read(entries, folding)
             self._speak()
         except TopologError as error:
             self.fail(error)
@@ -140,6 +138,16 @@ class Session:
             self.core.begin_from(restored.fold)
             self._run_hook(self._begin, f"at the snapshot of position {restored.position}")
             self.core.finish()
+
+    def _read(self, entries: list[Entry], folding: AbstractContextManager[object]) -> None:
+        for entry in entries:
+            try:
+                with folding:
+                    found = self.core.read(entry)
+            except Poisoned as poisoned:
+                self._reader.look_ahead(self.core.fold, poisoned, entry.offset)
+                return
+            self._apply(found)
 
     def _speak(self) -> None:
         """Say what is to be said by now; what the producer does not take is said at a later step."""

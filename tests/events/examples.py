@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from topolog.events import health as h
-from topolog.events import levels, terms
+from topolog.events import levels, terms, voiding
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
@@ -99,6 +99,7 @@ EXAMPLES: tuple[Record, ...] = (
     md.MetadataRemoveProposed(REF, "Customer", Version(3)),
     md.MetadataRemoveAccepted("Customer", Version(3), EVIDENCE),
     SNAPSHOT,
+    voiding.RecordVoided(97, bytes(range(16))),
     q.JoinRequested(ID, LOG_ID, "n1", "first start", JOINER),
     q.NodeRemovalRequested(ID, LOG_ID, "ada", "disk broken", "n1"),
     q.UpdateRequested(ID, LOG_ID, "n1", "new field", CUSTOMER, 2, "n1", -42),

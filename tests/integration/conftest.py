@@ -95,6 +95,15 @@ class Process:
         self._popen.stdin.close()
         return self._popen.wait(PATIENCE_S)
 
+    def ended(self) -> tuple[int] | None:
+        """Its exit code, once it has ended and all that it said is read."""
+        code = self._popen.poll()
+        if code is None:
+            return None
+        for reader in self._readers:
+            reader.join(PATIENCE_S)
+        return (code,)
+
     def close(self) -> None:
         if self._popen.poll() is None:
             self.kill()
@@ -154,6 +163,17 @@ class Site:
         sets = [part for key, value in flags.items() for part in ("--set", f"{key}={value}")]
         command = [sys.executable, "-m", "topolog", "run", "coordinator", "--instance", instance, *sets]
         return self.started(command, env)
+
+    def projector(self, port: int, folder: Path) -> Process:
+        """A projector with its API on this port."""
+        flags = {
+            "cluster.name": self.cluster,
+            "kafka.bootstrap.servers": self.bootstrap,
+            "api.port": str(port),
+            "projector.data": str(folder),
+        }
+        sets = [part for key, value in flags.items() for part in ("--set", f"{key}={value}")]
+        return self.started([sys.executable, "-m", "topolog", "run", "projector", *sets])
 
     def member(self, name: str, *, sentinel: bool = True) -> Process:
         """A node in a process of its own, when it has joined."""

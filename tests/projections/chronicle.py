@@ -93,6 +93,15 @@ class Chronicle:
         """A record with a good stamp and this value, whatever it is: a poisonous one."""
         self.append_raw(encode_stamp(self._stamp(0, 1, "", "c1", "")), value)
 
+    def poison(self, value: bytes) -> tuple[Position, bytes]:
+        """As `append_accepted`; the chronicle's own fold leaves it out, for it is to be voided. Which record it is."""
+        stamp = encode_stamp(self._stamp(0, 1, "", "c1", ""))
+        named = Position(self.position + 1), chain_after(self._chain, stamp, value)
+        self.fold.void(named)
+        self._append(self._stamp(0, 1, "", "c1", ""), value)
+        self._sequence += 1
+        return named
+
     def ref(self, requester: str = "cli-1") -> RequestRef:
         """The next request's id."""
         self._asked += 1

@@ -17,7 +17,9 @@ from topolog.events.metadata import RemovalRow
 from topolog.events.requests import NodeKind
 from topolog.events.stamp import NO_CHAIN, Stamp, encode_stamp
 from topolog.events.topics import Topic
+from topolog.events.voiding import RecordVoided
 from topolog.projections import projector as projector_module
+from topolog.projections import queries
 from topolog.projections.projector import Freshness, Projector
 from topolog.projections.store import DiskFull, Store
 
@@ -138,6 +140,30 @@ def test_poison_stops_it_and_keeps_what_came_before(chronicle: Chronicle, make_p
     assert projector.step() == 0, "it reads no further"
     assert make_projector().step() == 0
     assert make_projector().meta.position == good
+
+
+def test_a_voided_record_lets_it_go_on_and_is_shown_with_its_voiding(
+    chronicle: Chronicle, make_projector: MakeProjector
+) -> None:
+    """K8: without a restart; the record and the voiding share a subject, so that one leads to the other."""
+    good = chronicle.join("n1")
+    poison = chronicle.poison(b"\xc3\x01 not one of ours")
+    projector = make_projector()
+    projector.step()
+    assert why_stopped(projector)
+    chronicle.decide(RecordVoided(*poison), actor="ada", reason="nobody can read it")
+    chronicle.propose("Order", {"id": "long"})
+    while why_stopped(projector) or projector.meta.position < chronicle.position:
+        projector.step()
+    assert hash_of(projector) == chronicle.fold.state.hash()
+    with projector.reading() as reading:
+        shown = list(queries.decisions(reading, {"subject": f"position {good + 1}"}))
+    assert [(each.event, each.position, each.actor) for each in shown] == [
+        ("RecordVoided", good + 2, "ada"),
+        ("LeftOut", good + 1, "c1"),
+    ]
+    assert shown[0].reason == "nobody can read it"
+    assert shown[1].content == {"position": good + 1, "schema": b" not one".hex(), "bytes": 18}
 
 
 def test_a_fork_stops_it(chronicle: Chronicle, projector: Projector) -> None:

@@ -1,0 +1,31 @@
+"""What the commands of the composition root share: the options that name the settings, and a voice on stderr."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from topolog.events.errors import BadInput
+from topolog.settings import Loaded, Settings, load
+
+Config = Annotated[Path | None, typer.Option("--config", help="Settings file instead of ./topolog.toml.")]
+Set = Annotated[list[str] | None, typer.Option("--set", help="One setting as KEY=VALUE, such as lease.fence=5s.")]
+
+
+def loaded(config: Path | None, pairs: list[str] | None) -> Loaded:
+    flags = {}
+    for pair in pairs or []:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise BadInput(f"--set takes KEY=VALUE, not {pair!r}.", hint="Such as --set lease.fence=5s.")
+        flags[key.strip()] = value.strip()
+    return load(flags, config=config)
+
+
+def settings(config: Path | None, pairs: list[str] | None) -> Settings:
+    return loaded(config, pairs).settings
+
+
+def say(text: str) -> None:
+    Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(text)
