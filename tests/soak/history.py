@@ -25,7 +25,7 @@ from tests.soak.operations import AnyLine, Asked, Ended, Held, Line, Read, Sent,
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
-from topolog.events.codec import Decision
+from topolog.events.fold import Event
 
 L = TypeVar("L", bound=Line)
 NS_PER_MS = 1_000_000
@@ -64,7 +64,7 @@ class Decided(msgspec.Struct, frozen=True):
     position: int
     seen_ns: int
     appended_ms: int
-    event: Decision
+    event: Event
 
 
 class Kill(msgspec.Struct, frozen=True):
