@@ -10,6 +10,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -28,6 +29,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from topolog.events.errors import BadInput, LogDiverged, NotFound, Unreachable
 from topolog.events.ids import Offset
+from topolog.events.last_read import LastRead
 from topolog.events.log import Entry, Headers, OnDelivery, Partition
 from topolog.events.topics import RECORD_BYTES_MAX, Topic, TopicPlan, topic_name
 
@@ -47,6 +49,7 @@ _LOGGER = logging.getLogger("topolog.kafka")
 _LIBRARY = logging.getLogger("topolog.kafka.librdkafka")
 _LIBRARY.setLevel(logging.CRITICAL)  # it repeats itself once a second while a broker is away; _Outage says it once
 
+_OFFSET_GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
 _Client = TypeVar("_Client", Consumer, Producer, AdminClient)
 
 
@@ -95,6 +98,7 @@ class KafkaReader:
         self._admin: AdminClient | None = None
         self._asked: dict[Topic, tuple[float, dict[TopicPartition, Any]]] = {}
         self._outage = _Outage(settings.get("bootstrap.servers", ""))
+        self._last_read = LastRead(partial(KafkaReader, settings, cluster))
         self._consumer = _client(
             Consumer,
             {
@@ -118,6 +122,7 @@ class KafkaReader:
         # "The oldest" is asked for as offset 0: resolving it first would cost half a second, and where 0 is no longer
         # kept the reader is sent to the oldest record anyway.
         self._at_end = dict.fromkeys(starts, False)
+        self._last_read.start_at(starts.get((Topic.DECISIONS, 0)))
         self._consumer.assign(
             [
                 TopicPartition(topic_name(self._cluster, topic), number, start or 0)
@@ -126,6 +131,9 @@ class KafkaReader:
         )
 
     def poll(self, timeout_s: float) -> list[Entry]:
+        return self._last_read.pass_on(self._consume(timeout_s))
+
+    def _consume(self, timeout_s: float) -> list[Entry]:
         # consume(n, timeout) waits for n records or the full timeout, so wait with poll and drain with consume.
         first = self._consumer.poll(timeout_s)
         if first is None:
@@ -135,7 +143,7 @@ class KafkaReader:
 
     def at_end(self, topic: Topic) -> bool:
         ends = [at_end for (each, _), at_end in self._at_end.items() if each is topic]
-        return bool(ends) and all(ends)
+        return bool(ends) and all(ends) and not self._last_read.is_in_doubt
 
     def hears(self, topic: Topic) -> bool:
         # Asked on a connection of its own, without waiting: on the consumer's own connection the question would stand
@@ -200,7 +208,7 @@ class KafkaReader:
         if error.code() == KafkaError._PARTITION_EOF:
             self._outage.over()
             self._at_end[self._names[_text(message.topic())], _number(message.partition())] = True
-        elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+        elif error.code() in _OFFSET_GONE:
             self._on_offset_gone(message, error)
         elif error.fatal():
             raise Unreachable(f"The log can no longer be read: {error.str()}.")

@@ -1,11 +1,14 @@
-"""The log is taken away under a running cluster: topics deleted and made again.
+"""The log is taken away under a running cluster: topics deleted and made again, an older copy put back.
 
 K9: whoever has folded what the log no longer holds stops, and serves nothing. The rest is for people, so each process
 has to say what has happened in a sentence.
 """
 
+import shutil
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,20 @@ from topolog.events.errors import LogDiverged
 from topolog.events.kafka import KafkaAdmin
 from topolog.events.metadata import ObjectType
 from topolog.events.topics import PLANS, Topic, topic_name
+from topolog.streams.local.broker import LocalBroker
+
+
+@pytest.fixture
+def broker(tmp_path: Path, unused_port: Callable[[], int]) -> Iterator[LocalBroker]:
+    """A broker of the test's own, whose data are swapped."""
+    broker = LocalBroker(tmp_path / "broker", port=unused_port())
+    broker.start(ready=_usable)
+    yield broker
+    broker.stop()
+
+
+def _usable(bootstrap: str) -> None:
+    KafkaAdmin({"bootstrap.servers": bootstrap}).wait_until_usable()
 
 
 class Projector:
@@ -98,3 +115,63 @@ def test_inputs_that_were_deleted_and_made_again_cost_what_was_in_them(site: Sit
         assert node.propose(ObjectType("Customer", {"more": "long"}), timeout_s=30).accepted
         assert node.incarnation == incarnation
         assert node.failure is None
+
+
+def test_an_older_copy_of_the_log_stops_all_who_were_ahead_of_it(
+    broker: LocalBroker, cluster: str, tmp_path: Path, unused_port: Callable[[], int]
+) -> None:
+    """K9: who had folded more than the copy holds stops and fences, whether it was awake or asleep at the swap.
+
+    The one who slept comes back when the copy has grown past its own place, so that only the chain can tell.
+    """
+    with closing(Site(broker.bootstrap, cluster)) as site:
+        coordinator = site.coordinator("c1")
+        projector = Projector(site, tmp_path / "store", unused_port())
+        asleep = site.member("n2")
+        with site.node("n1") as node:
+            node.propose(ObjectType("Customer", {"id": "long"}))
+            _swap(broker, lambda: shutil.copytree(broker.folder, tmp_path / "copy", symlinks=True))
+            eventually(lambda: node.lease.is_valid, "the node to serve again")
+            for number in range(10):
+                node.propose(ObjectType("Customer", {f"lost{number}": "long"}), timeout_s=30)
+            asleep.send(signal.SIGSTOP)
+            _swap(broker, lambda: _put_back(tmp_path / "copy", broker.folder))
+            assert isinstance(eventually(lambda: node.failure, "the node to end"), LogDiverged)
+            assert not node.lease.is_valid
+        eventually(partial(_has_said_why, coordinator), "the coordinator's sentence")
+        assert "no longer holds" in str(eventually(projector.stopped, "the projector's sentence"))
+
+        site.coordinator("c3")
+        with site.node("n3") as other:
+            for number in range(60):
+                other.propose(ObjectType("Order", {f"f{number}": "long"}), timeout_s=30)
+            asleep.tell(do="metadata", type="Customer")
+            asleep.tell(do="require")
+            asleep.send(signal.SIGCONT)
+            assert asleep.hear("metadata", "valid", "error")["said"] == "error"
+            assert asleep.hear("metadata", "valid", "error")["said"] == "error"
+            assert eventually(lambda: _failure(asleep), "the sleeper to end") == "log_diverged"
+            assert other.metadata("Customer") is not None, "those who started on the copy go on"
+
+
+def _has_said_why(process: Process) -> bool:
+    """Whichever it meets first: what it has read is gone, or what it has written."""
+    return _complaint(process, "no longer holds") or _complaint(process, "has lost what it acknowledged")
+
+
+def _failure(process: Process) -> str | None:
+    process.tell(do="require")
+    answer = process.hear("valid", "error")
+    assert answer["said"] == "error", "whoever is ahead of its log never serves again"
+    return None if answer["code"] == "fenced" else str(answer["code"])
+
+
+def _swap(broker: LocalBroker, act: Callable[[], object]) -> None:
+    assert broker.stop()
+    act()
+    broker.start(ready=_usable)
+
+
+def _put_back(copy: Path, folder: Path) -> None:
+    shutil.rmtree(folder)
+    shutil.copytree(copy, folder, symlinks=True)
