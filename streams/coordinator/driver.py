@@ -149,6 +149,7 @@ class Driver:
         self._next_beat_ns = 0
         self._snapshots: Snapshots | None = None
         now_ns = self._clock.monotonic_ns()
+        self.started_from: Position | None = None
         self._restorer: Restorer | None = Restorer(self._reader, now_ns) if from_snapshot else None
         if self._restorer:
             self._restore(self._restorer, (), now_ns)
@@ -162,7 +163,7 @@ class Driver:
         self._restart_silence(now_ns)
         if restored:
             self._restorer = None
-            self._next = restored.next_offset
+            self._next, self.started_from = restored.next_offset, restored.position
             if restored.position is not None:
                 self.core.begin_from(restored.fold)
 

@@ -19,7 +19,7 @@ from topolog.events.asking import OpenRequests, digest_of, encode_request, refus
 from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput, HookFailed, LeftCluster, Poisoned, TopologError, Unreachable
 from topolog.events.fold import Folded, Ignored
-from topolog.events.ids import Incarnation, NodeId
+from topolog.events.ids import Incarnation, NodeId, Position
 from topolog.events.levels import NEWEST_LEVEL, announced
 from topolog.events.log import Entry, LogReader, LogWriter
 from topolog.events.lookahead import LookAhead
@@ -96,6 +96,7 @@ class Session:
         self._released = False
         self._closing = False
         self._begin = begin
+        self.started_from: Position | None = None
         now_ns = clock.monotonic_ns()
         self._restorer: Restorer | None = Restorer(self._reader, now_ns)
         self._restore(self._restorer, (), now_ns)
@@ -133,7 +134,7 @@ class Session:
         restored = restorer.step(entries, now_ns)
         if not restored:
             return
-        self._restorer = None
+        self._restorer, self.started_from = None, restored.position
         if restored.position is not None:
             self.core.begin_from(restored.fold)
             self._run_hook(self._begin, f"at the snapshot of position {restored.position}")

@@ -17,6 +17,7 @@ from topolog.events.codec import CODEC
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
 from topolog.events.log import Entry
 from topolog.events.object_types import ObjectType
+from topolog.events.snapshots import SnapshotTaken
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
 from topolog.streams.node.core import Phase
@@ -80,6 +81,7 @@ class Checks:
         self.asked: dict[q.RequestId, bytes] = {}
         self.answered: dict[q.RequestId, Standing] = {}
         self.left: list[m.NodeLeft] = []
+        self.restored: set[Process] = set()
         self._world = world
         self._author = ""
         self._replaced: set[int | None] = set()
@@ -107,6 +109,8 @@ class Checks:
                 self._note_certificate(entry)
         if self._world.turned is not None:
             self._compare(self._world.turned)
+            if self._world.turned.started_from is not None:
+                self.restored.add(self._world.turned)
         self._check_leases()
 
     def unrest(self) -> str:
@@ -233,6 +237,9 @@ class Checks:
                 _require(event.version == known.newest == known.accepted, event)
             case md.MetadataRemoveAccepted():
                 self._check_removed(event)
+            case SnapshotTaken():
+                if self.ledger.marks.get(event.position) != (event.chain, event.state_hash):
+                    raise Broken(Rule.ONE_FOLD, f"the snapshot of position {event.position} is of another state")
 
     def _check_outcome(self, standing: Standing) -> None:
         ref = getattr(standing.event, "request", None)

@@ -21,6 +21,7 @@ from topolog.events.terms import CoordinatorDied
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.driver import Driver, LeaseTerms
+from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.node.core import Phase
 from topolog.streams.node.session import Session
 from topolog.streams.simulation.network import Broker, Link, Reader, Writer
@@ -73,6 +74,11 @@ class Process:
     def mark(self) -> Mark:
         raise NotImplementedError
 
+    @property
+    def started_from(self) -> Position | None:
+        """The position of the snapshot it has started from, if it has."""
+        return None
+
     def describe(self) -> str:
         raise NotImplementedError
 
@@ -80,9 +86,22 @@ class Process:
 class CoordinatorProcess(Process):
     """A real coordinator. One that has retired has ended."""
 
-    def __init__(self, life: Life) -> None:
+    def __init__(self, life: Life, cadence: Cadence) -> None:
         super().__init__(life)
-        self.driver = Driver(self.reader, self.writer, self.clock, CLUSTER, self.name, terms=TERMS, chance=self.chance)
+        self.driver = Driver(
+            self.reader,
+            self.writer,
+            self.clock,
+            CLUSTER,
+            self.name,
+            terms=TERMS,
+            cadence=cadence,
+            chance=self.chance,
+        )
+
+    @property
+    def started_from(self) -> Position | None:
+        return self.driver.started_from
 
     @property
     def last_words(self) -> CoordinatorDied:
@@ -125,6 +144,10 @@ class NodeProcess(Process):
     @property
     def last_words(self) -> NodeDied | None:
         return self._last_words
+
+    @property
+    def started_from(self) -> Position | None:
+        return self.session.started_from
 
     @property
     def is_server(self) -> bool:

@@ -29,7 +29,10 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What one run has been through. `digest` is over every byte of the log: the same for the same case."""
+    """What one run has been through. `restored`: how many processes started from a snapshot.
+
+    `digest` is over every byte of the log: the same for the same case.
+    """
 
     case: Case
     steps: int
@@ -38,6 +41,7 @@ class Report(msgspec.Struct, frozen=True):
     terms: int
     requests: int
     nodes_left: int
+    restored: int
     digest: str
 
 
@@ -127,6 +131,7 @@ class _Run:
             terms=cluster(ledger.state).term,
             requests=len(self._checks.answered),
             nodes_left=len(self._checks.left),
+            restored=len(self._checks.restored),
             digest=_digest(self._world),
         )
 

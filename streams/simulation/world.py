@@ -16,6 +16,7 @@ from topolog.events.ids import Incarnation
 from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
+from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.simulation.network import LATE_MS, Broker, Fate, Link, Send, Writer
 from topolog.streams.simulation.processes import CoordinatorProcess, Life, NodeProcess, Process, ProjectorProcess
 from topolog.streams.simulation.timeline import NS_PER_MS, DriftingClock, Timeline, between
@@ -49,6 +50,7 @@ class World:
         self._lives: Counter[str] = Counter()
         self._node_lives: list[NodeProcess] = []
         self._joiners: dict[str, q.Joiner] = {}
+        self.cadence = _draw_cadence(random.Random(f"{seed} snapshots"))
         self.operator = Operator(self.timeline, random.Random(f"{seed} op"), self.broker)
         for number in range(chance.randint(2, 3)):
             self.start_coordinator(f"c{number + 1}")
@@ -98,7 +100,7 @@ class World:
         return "\n".join([*before, *(["     ..."] if before else []), *self.notes])
 
     def start_coordinator(self, machine: str, clock: DriftingClock | None = None) -> None:
-        self._start(CoordinatorProcess(self._new_life(machine, clock)))
+        self._start(CoordinatorProcess(self._new_life(machine, clock), self.cadence))
 
     def start_node(self, name: str, clock: DriftingClock | None = None, *, elsewhere: bool = False) -> None:
         """A process of the node comes up; `elsewhere` has another disk, so that its lock proves nothing."""
@@ -226,6 +228,12 @@ class World:
         if loses:
             process.writer.give_up()
         process.writer.release()
+
+
+def _draw_cadence(chance: random.Random) -> Cadence:
+    """Snapshots every few positions and in small pieces, or, in every third seed, none."""
+    positions = 0 if chance.random() < 1 / 3 else chance.randint(3, 60)
+    return Cadence(positions, piece_bytes=chance.choice((400, 4_000, 100_000)))
 
 
 def _draw_joiner(chance: random.Random, number: int) -> q.Joiner:

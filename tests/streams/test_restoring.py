@@ -1,17 +1,25 @@
 """Starting from a snapshot (K10): what is used, what is not, and that it gives what the whole log gives."""
 
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
 import pytest
 from tests.scenarios.world import World
 
 from topolog.events import metadata as md
 from topolog.events.codec import CODEC
 from topolog.events.ids import Position
+from topolog.events.log import InMemoryReader, InMemoryWriter
 from topolog.events.snapshots import SnapshotChunk, SnapshotTaken
 from topolog.events.state import State
-from topolog.events.topics import Topic
+from topolog.events.topics import PARTITIONS, Topic
+from topolog.streams import restoring
 from topolog.streams.coordinator.snapshots import Cadence
+from topolog.streams.restoring import PATIENCE_NS, TRIES_MAX
 
 OFTEN = Cadence(positions=20, piece_bytes=300)
+NEVER = Cadence(positions=0)
 TAKEOVER_MS = 1_500
 
 
@@ -87,3 +95,238 @@ def test_without_a_snapshot_the_log_is_read_from_its_beginning(names: list[str])
     """An empty topic costs nothing: no wait, no word."""
     world = World(names, ["n1"])
     assert start_node(world) == 0
+
+
+# What is not used.
+
+
+def values(world: World, topic: Topic) -> list[bytes]:
+    return [each.value for each in world.log.entries(topic)]
+
+
+def refill(world: World, contents: list[bytes]) -> None:
+    """The topic of snapshots holds these records from now on."""
+    world.log.truncate(Topic.SNAPSHOTS, 0)
+    for value in contents:
+        world.log.put(Topic.SNAPSHOTS, "demo", value)
+
+
+def change_chunk(value: bytes, **changes: Any) -> bytes:
+    return CODEC.encode(msgspec.structs.replace(CODEC.decode(value), **changes))
+
+
+def test_rubbish_behind_a_snapshot_is_stepped_over(caplog: pytest.LogCaptureFixture) -> None:
+    """Foreign records, and the chunks of a snapshot that nobody has finished."""
+    world = world_with_snapshots()
+    (taken,) = announced(world)
+    chunks = values(world, Topic.SNAPSHOTS)[:-1]
+    for value in (b"rubbish", *(change_chunk(each, chain=bytes(16)) for each in chunks[:5]), b"", chunks[0]):
+        world.log.put(Topic.SNAPSHOTS, "x", value)
+    assert start_node(world) == taken.position + 1
+    assert caplog.messages == []
+
+
+def test_chunks_of_others_and_repeats_between_the_chunks_do_not_matter() -> None:
+    """A deposed leader's sends land late, and twice."""
+    world = world_with_snapshots()
+    (taken,) = announced(world)
+    *chunks, closing = values(world, Topic.SNAPSHOTS)
+    mixed = [each for chunk in chunks for each in (chunk, change_chunk(chunk, chain=bytes(16)), chunk, b"?")]
+    refill(world, [*mixed, closing])
+    assert start_node(world) == taken.position + 1
+
+
+def missing(chunks: list[bytes]) -> list[bytes]:
+    return [*chunks[:2], b"", *chunks[3:]]
+
+
+def damaged(chunks: list[bytes]) -> list[bytes]:
+    chunk = CODEC.decode(chunks[2])
+    assert isinstance(chunk, SnapshotChunk)
+    return [*chunks[:2], change_chunk(chunks[2], content=chunk.content[::-1]), *chunks[3:]]
+
+
+def swapped(chunks: list[bytes]) -> list[bytes]:
+    return [*chunks[:2], chunks[3], chunks[2], *chunks[4:]]
+
+
+@pytest.mark.parametrize("spoil", [missing, damaged, swapped])
+def test_of_a_spoilt_snapshot_the_next_older_one_is_used(
+    spoil: Callable[[list[bytes]], list[bytes]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """K10: chunks that are lost, changed or out of order are found out; it is said once."""
+    world = world_with_snapshots(2)
+    older, newer = announced(world)
+    contents = values(world, Topic.SNAPSHOTS)
+    refill(world, contents[: newer.first_offset] + spoil(contents[newer.first_offset : -1]) + contents[-1:])
+    assert start_node(world) == older.position + 1
+    (said,) = caplog.messages
+    assert f"position {newer.position}" in said
+
+
+def test_a_snapshot_of_which_the_oldest_chunks_are_no_longer_kept_is_not_used() -> None:
+    """The topic keeps them for a while only; its offsets stay what they were."""
+    world = world_with_snapshots()
+    contents = values(world, Topic.SNAPSHOTS)
+    refill(world, [b""] * 3 + contents[3:])
+    assert start_node(world) == 0
+
+
+@pytest.mark.parametrize("changes", [{"row_format": "another"}, {"digest": bytes(32)}, {"chain": bytes(16)}])
+def test_a_snapshot_that_says_something_else_than_the_log_is_not_used(changes: dict[str, Any]) -> None:
+    """Another version's rows, another content, another place: nothing of it is believed."""
+    world = world_with_snapshots()
+    contents = values(world, Topic.SNAPSHOTS)
+    refill(world, [*contents[:-1], change_chunk(contents[-1], **changes)])
+    assert start_node(world) == 0
+
+
+def test_a_snapshot_of_another_log_is_not_used() -> None:
+    """A topic that was copied from another cluster."""
+    world, other = world_with_snapshots(), world_with_snapshots()
+    contents = [change_chunk(value, log_id=bytes(16)) for value in values(other, Topic.SNAPSHOTS)]
+    refill(world, contents)
+    assert start_node(world) == 0
+
+
+def test_snapshots_are_given_up_after_a_few(caplog: pytest.LogCaptureFixture) -> None:
+    """Each costs its loading and a look through the log: a topic of nothing but spoilt ones must not cost an hour."""
+    world = world_with_snapshots()
+    *chunks, closing = values(world, Topic.SNAPSHOTS)
+    wrong = change_chunk(closing, digest=bytes(32))
+    refill(world, [*chunks, *[wrong] * (TRIES_MAX + 3)])
+    assert start_node(world) == 0
+    assert len(caplog.messages) == TRIES_MAX + 1
+
+
+def test_a_topic_full_of_rubbish_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look backwards is a round trip to the broker."""
+    monkeypatch.setattr(restoring, "LOOKS_MAX", 10)
+    world = world_with_snapshots()
+    for number in range(11):
+        world.log.put(Topic.SNAPSHOTS, "x", b"%d" % number)
+    assert start_node(world) == 0
+
+
+def test_a_topic_that_does_not_answer_is_given_up_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is what counts: a broker that has lost the snapshots alone stops nobody."""
+    world = world_with_snapshots()
+    poll = InMemoryReader._take
+    monkeypatch.setattr(InMemoryReader, "_take", lambda reader: [] if _is_silent(reader) else poll(reader))
+    monkeypatch.setattr(InMemoryReader, "at_end", lambda reader, _: not _is_silent(reader))
+    folded: list[Position] = []
+    member = world.node("n9", hook=lambda each: folded.append(each.place.position))
+    world.run(PATIENCE_NS // 1_000_000 - 100)
+    assert folded == []
+    world.run(1_000)
+    assert folded[0] == 0
+    assert rows_of(member.state) == rows_of(world.state)
+
+
+def _is_silent(reader: InMemoryReader) -> bool:
+    return any(topic is Topic.SNAPSHOTS for topic, _ in reader._next)
+
+
+# The log has the last word.
+
+
+def test_a_snapshot_newer_than_the_log_is_not_used(caplog: pytest.LogCaptureFixture) -> None:
+    """The log was restored from an older copy: what was decided behind it never was."""
+    world = world_with_snapshots(2)
+    older, newer = announced(world)
+    kept = older.anchor.offset + (newer.anchor.offset - older.anchor.offset) // 2
+    again = copied(world, kept, NEVER)
+    refill(again, values(world, Topic.SNAPSHOTS))
+    assert start_stand_by(again) == older.position
+    assert any("newer than the log" in each for each in caplog.messages)
+
+
+def test_a_snapshot_whose_place_another_term_has_taken_is_not_used(caplog: pytest.LogCaptureFixture) -> None:
+    """The log was restored from an older copy and has grown since: at the snapshot's place stands something else."""
+    world = world_with_snapshots(2)
+    older, newer = announced(world)
+    again = copied(world, newer.anchor.offset + 1, NEVER)
+    again.start("c8")
+    again.run(TAKEOVER_MS + 20_000)
+    assert len(again.log.entries(Topic.DECISIONS)) > newer.anchor.offset + 5
+    refill(again, values(world, Topic.SNAPSHOTS))
+    assert start_stand_by(again) == older.position
+    assert any("its term ended" in each for each in caplog.messages)
+
+
+def copied(world: World, length: int, cadence: Cadence) -> World:
+    """A world without processes whose log is an older copy of this one's, so long; its inputs are all there."""
+    copy = World([], [], cadence)
+    for topic in (Topic.DECISIONS, Topic.REQUESTS, Topic.HEARTBEATS):
+        for number in range(PARTITIONS[topic]):
+            entries = world.log.entries(topic, number)
+            for entry in entries[:length] if topic is Topic.DECISIONS else entries:
+                copy.log.put(topic, entry.key or "", entry.value, entry.headers)
+    return copy
+
+
+def start_stand_by(world: World) -> Position | None:
+    """A new coordinator reads to the end and has the rows of the log; the snapshot that it has started from."""
+    driver = world.start("c9").driver
+    world.run(100)
+    assert rows_of(driver.core.state) == rows_of(world.state)
+    return driver.started_from
+
+
+def test_a_deposed_leaders_snapshot_is_not_used(caplog: pytest.LogCaptureFixture) -> None:
+    """Whole, in good order and named by its own SnapshotTaken, which stands behind the term that deposed it."""
+    world = World(["c1"], ["n1"], OFTEN)
+    for _ in range(4):
+        work(world)
+    zombie = world.process("c1")
+    zombie.writer.prompt = False
+    while not any(_is_snapshot_taken(value) for value in in_flight(zombie.writer, Topic.DECISIONS)):
+        world.propose("n1", md.ObjectType(f"Lost{len(world.log.entries(Topic.REQUESTS))}", {"id": "long"}))
+        world.run(20)
+        land(zombie.writer, Topic.SNAPSHOTS)
+    world.cadence = NEVER
+    world.start("c2", takeover_ms=100)
+    zombie.paused = True
+    world.run(1_000)
+    zombie.writer.land()
+    assert any(_is_snapshot_taken(value) for value in values(world, Topic.DECISIONS))
+    assert announced(world) == []
+    assert start_stand_by(world) is None
+    assert any("its term ended" in each or "otherwise" in each for each in caplog.messages)
+
+
+def _is_snapshot_taken(value: bytes) -> bool:
+    return isinstance(CODEC.decode(value), SnapshotTaken)
+
+
+def in_flight(writer: InMemoryWriter, topic: Topic) -> list[bytes]:
+    return [each.value for each in writer._in_flight if each.topic is topic]
+
+
+def land(writer: InMemoryWriter, topic: Topic) -> None:
+    """The sends to one topic reach the log, those to others stay on their way."""
+    sends = list(writer._in_flight)
+    writer._in_flight.clear()
+    writer._in_flight.extend(each for each in sends if each.topic is topic)
+    writer.land()
+    writer._in_flight.extend(each for each in sends if each.topic is not topic)
+
+
+@pytest.mark.parametrize("shift", [-7, 40])
+def test_a_mirrored_log_has_other_offsets_and_the_same_truth(shift: int) -> None:
+    """Offsets are hints: where they lead too low the anchor is looked for, where too high the log is read from 0."""
+    world = World([], [], OFTEN)
+    for _ in range(max(0, -shift)):
+        world.log.put(Topic.DECISIONS, "x", b"rubbish that the mirror leaves out")
+    world.start("c1")
+    world.node("n1")
+    while not announced(world):
+        work(world)
+    (taken,) = announced(world)
+    mirror = World([], [], OFTEN)
+    for _ in range(max(0, shift)):
+        mirror.log.put(Topic.DECISIONS, "x", b"rubbish")
+    for entry in world.log.entries(Topic.DECISIONS)[max(0, -shift) :]:
+        mirror.log.put(Topic.DECISIONS, "demo", entry.value, entry.headers)
+    refill(mirror, values(world, Topic.SNAPSHOTS))
+    assert start_stand_by(mirror) == (taken.position if shift > 0 else None)

@@ -18,12 +18,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from topolog.events.fold import Accepted, Ignored, Judge
+from topolog.events.fold import Accepted, Fold, Header, Ignored, Judge
 from topolog.events.ids import Position
 from topolog.events.log import Entry
-from topolog.events.membership import Heartbeat, LeaveReason, NodeDied, NodeRow, Standing, lease_of, members
+from topolog.events.membership import (
+    Heartbeat,
+    LeaseRow,
+    LeaveReason,
+    NodeDied,
+    NodeRow,
+    Standing,
+    lease_of,
+    members,
+)
+from topolog.events.snapshot_content import Cut, Loader
 from topolog.events.stamp import Stamp, decode_stamp
-from topolog.events.state import State
+from topolog.events.state import Row, State
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.core import Core
 from topolog.streams.coordinator.driver import Driver
@@ -31,6 +41,7 @@ from topolog.streams.coordinator.obituary import Obituary, _is_settled_at_once
 from topolog.streams.coordinator.reports import Reports
 from topolog.streams.coordinator.timers import Timers
 from topolog.streams.node.lease import Lease
+from topolog.streams.restoring import Restored, Restorer
 from topolog.streams.rules import membership, metadata
 from topolog.streams.rules.verdict import Verdict, verdict
 from topolog.streams.simulation import Faults, Rule, Violation, simulate
@@ -304,6 +315,45 @@ def versions_restart_after_removal(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(metadata, "floor_of", lambda *_: 0)
 
 
+# Snapshots.
+
+
+def snapshots_without_the_folds_header(patch: pytest.MonkeyPatch) -> None:
+    """What starts from a snapshot knows its position and chain, but not the next sequence nor the inputs."""
+    finish = Loader.finish
+
+    def finished(loader: Loader, digest: bytes, state_hash: bytes) -> tuple[Header, State]:
+        header, state = finish(loader, digest, state_hash)
+        return Header(header.log_id, header.term, position=header.position, chain=header.chain), state
+
+    patch.setattr(Loader, "finish", finished)
+
+
+def snapshots_are_believed_unproven(patch: pytest.MonkeyPatch) -> None:
+    """A whole snapshot is used, whether the log names it or not."""
+
+    def believed(restorer: Restorer, fold: Fold) -> Restored:
+        taken = restorer._announced.taken
+        return restorer._start(Restored(fold, taken.anchor.offset, taken.position))
+
+    patch.setattr(Restorer, "_begin_to_prove", believed)
+
+
+def snapshots_without_the_volatile_rows(patch: pytest.MonkeyPatch) -> None:
+    """Lease rows are left out, for they have no part in the state hash."""
+    copies = State.copies
+
+    def lasting(state: State) -> dict[str, dict[str, Row]]:
+        return {kind: rows for kind, rows in copies(state).items() if kind != LeaseRow.KIND}
+
+    patch.setattr(State, "copies", lasting)
+
+
+def snapshots_of_what_was_read_back(patch: pytest.MonkeyPatch) -> None:
+    """The rows that were decided ahead, under the header of what was read back."""
+    patch.setattr(Core, "cut", lambda core: Cut(core.confirmed, core.state.copies()))
+
+
 def _accept_in_spite_of(patch: pytest.MonkeyPatch, ignored: Ignored) -> None:
     refusal = Judge._refusal
 
@@ -325,6 +375,7 @@ SUSPENDS = only(suspends=12)
 OUTAGES = only(crashes=6, cuts=14, pauses=14)
 LOSSES = only(losses=20, usurpers=20)
 HANDOVERS = only(cuts=10, retirements=8)
+USURPATIONS = only(cuts=20, usurpers=25, crashes=20)
 GOODBYES = only(losses=12, leaves=6, node_removals=6)
 DEATHS = only(crashes=60)
 
@@ -356,6 +407,10 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (repeated_requests_are_decided_again, ANY, 0, Rule.RUNS_ON),
     (inputs_are_skipped_after_takeover, ANY, 0, Rule.CONVERGES),
     (versions_restart_after_removal, ANY, 3, Rule.VERSIONS),
+    (snapshots_without_the_folds_header, ANY, 0, Rule.RUNS_ON),
+    (snapshots_are_believed_unproven, USURPATIONS, 346, Rule.ONE_FOLD),
+    (snapshots_without_the_volatile_rows, ANY, 0, Rule.RUNS_ON),
+    (snapshots_of_what_was_read_back, ANY, 0, Rule.ONE_FOLD),
 )
 
 
