@@ -235,7 +235,7 @@ def test_a_snapshot_newer_than_the_log_is_not_used(caplog: pytest.LogCaptureFixt
     world = world_with_snapshots(2)
     older, newer = announced(world)
     kept = older.anchor.offset + (newer.anchor.offset - older.anchor.offset) // 2
-    again = copied(world, kept, NEVER)
+    again = copied(world, kept)
     refill(again, values(world, Topic.SNAPSHOTS))
     assert start_stand_by(again) == older.position
     assert any("newer than the log" in each for each in caplog.messages)
@@ -245,7 +245,7 @@ def test_a_snapshot_whose_place_another_term_has_taken_is_not_used(caplog: pytes
     """The log was restored from an older copy and has grown since: at the snapshot's place stands something else."""
     world = world_with_snapshots(2)
     older, newer = announced(world)
-    again = copied(world, newer.anchor.offset + 1, NEVER)
+    again = copied(world, newer.anchor.offset + 1)
     again.start("c8")
     again.run(TAKEOVER_MS + 20_000)
     assert len(again.log.entries(Topic.DECISIONS)) > newer.anchor.offset + 5
@@ -254,9 +254,9 @@ def test_a_snapshot_whose_place_another_term_has_taken_is_not_used(caplog: pytes
     assert any("its term ended" in each for each in caplog.messages)
 
 
-def copied(world: World, length: int, cadence: Cadence) -> World:
+def copied(world: World, length: int) -> World:
     """A world without processes whose log is an older copy of this one's, so long; its inputs are all there."""
-    copy = World([], [], cadence)
+    copy = World([], [], NEVER)
     for topic in (Topic.DECISIONS, Topic.REQUESTS, Topic.HEARTBEATS):
         for number in range(PARTITIONS[topic]):
             entries = world.log.entries(topic, number)
@@ -323,7 +323,7 @@ def test_a_mirrored_log_has_other_offsets_and_the_same_truth(shift: int) -> None
     while not announced(world):
         work(world)
     (taken,) = announced(world)
-    mirror = World([], [], OFTEN)
+    mirror = copied(world, 0)
     for _ in range(max(0, shift)):
         mirror.log.put(Topic.DECISIONS, "x", b"rubbish")
     for entry in world.log.entries(Topic.DECISIONS)[max(0, -shift) :]:
