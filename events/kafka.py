@@ -337,8 +337,7 @@ class KafkaAdmin:
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise Unreachable(f"Topic {name} cannot be made: {error.args[0].str()}.") from error
-        self._wait(lambda known: all(topic_name(cluster, plan.topic) in known for plan in plans), 30.0, "New topics")
-        self.wait_for_leaders(cluster, plans)
+        self._await_leaders(cluster, {topic_name(cluster, plan.topic): plan.partitions for plan in plans}, 30.0)
         return tuple(topic.topic for topic in missing)
 
     def replicas(self, cluster: str, topic: Topic) -> int:
@@ -359,37 +358,41 @@ class KafkaAdmin:
 
         Raises NotFound at once if a topic is missing.
         """
-        names = [topic_name(cluster, plan.topic) for plan in plans]
+        planned = {topic_name(cluster, plan.topic): plan.partitions for plan in plans}
         existing = self.topics()
-        missing = [name for name in names if name not in existing]
+        missing = [name for name in planned if name not in existing]
         if missing:
             raise NotFound(
                 f"Cluster {cluster!r} has no topic {missing[0]} on {self._address}.",
                 hint="Make its topics with `topolog cluster init`.",
             )
-        for plan in plans:
-            self._check_partitions(topic_name(cluster, plan.topic), plan.partitions)
-        self._wait(
-            lambda known: all(name in known and _has_leaders(known[name]) for name in names),
+        self._await_leaders(cluster, planned, timeout_s)
+
+    def _await_leaders(self, cluster: str, planned: Mapping[str, int], timeout_s: float) -> None:
+        """All in one answer: of several brokers the next one asked may not know yet what the last one did."""
+        known = self._wait(
+            lambda known: all(name in known and _has_leaders(known[name]) for name in planned),
             timeout_s,
             f"The topics of cluster {cluster!r}",
         )
+        for name, partitions in planned.items():
+            found = len(known[name].partitions)
+            if found != partitions:  # it would be read in part, or never to its end
+                raise BadInput(
+                    f"Topic {name} has {found} partitions, topolog needs {partitions}.",
+                    hint="Delete it and make it again with `topolog cluster init`.",
+                )
 
-    def _check_partitions(self, name: str, planned: int) -> None:
-        """A topic that somebody made with another number of partitions would be read in part, or never to its end."""
-        found = len(self._metadata()[name].partitions)
-        if found != planned:
-            raise BadInput(
-                f"Topic {name} has {found} partitions, topolog needs {planned}.",
-                hint="Delete it and make it again with `topolog cluster init`.",
-            )
-
-    def _wait(self, is_met: Callable[[Mapping[str, TopicMetadata]], bool], timeout_s: float, what: str) -> None:
+    def _wait(
+        self, is_met: Callable[[Mapping[str, TopicMetadata]], bool], timeout_s: float, what: str
+    ) -> Mapping[str, TopicMetadata]:
+        """The first answer of which it is met."""
         deadline = time.monotonic() + timeout_s
-        while not is_met(self._metadata()):
+        while not is_met(known := self._metadata()):
             if time.monotonic() > deadline:
                 raise Unreachable(f"{what} on {self._address} have no leaders after {timeout_s:g} s.")
             time.sleep(0.05)
+        return known
 
     def _metadata(self) -> Mapping[str, TopicMetadata]:
         try:

@@ -8,6 +8,7 @@ are always the same; what the machine does meanwhile is not, so a violation may 
 """
 
 import argparse
+import itertools
 import shutil
 import sys
 import tempfile
@@ -20,7 +21,8 @@ from tests.soak.rounds import Ended, Rounds
 from tests.soak.stage import Stage, ports_needed
 
 ROUNDS_PER_STAGE = 20
-FOUND = 8
+FOUND, INTERRUPTED = 8, 130
+SHOWN_MAX = 3
 SLOW_S = 12.0
 """A round that takes longer says what it waited for: that nothing is broken does not mean that all is well."""
 
@@ -36,36 +38,35 @@ def say(text: str) -> None:
 
 def soak(first: int, rounds: int, nodes: int | None, *, keep: bool) -> int:
     began_s, ended = time.monotonic(), list[Ended]()
-    seeds = range(first, first + rounds)
-    while len(ended) < rounds:
-        seed = seeds[len(ended)]
-        block = [each for each in seeds[len(ended) :] if each // ROUNDS_PER_STAGE == seed // ROUNDS_PER_STAGE]
-        folder = Path(tempfile.mkdtemp(prefix=f"topolog-soak-{seed}-"))
-        played = on_stage(folder, block, nodes or nodes_of(seed))
-        ended += played
-        if broken := next((each for each in played if each.violations), None):
-            tell_violation(broken, folder, nodes)
-            return FOUND
-        if not keep:
-            shutil.rmtree(folder)
+    try:
+        for stage, seeds in itertools.groupby(range(first, first + rounds), lambda seed: seed // ROUNDS_PER_STAGE):
+            folder = Path(tempfile.mkdtemp(prefix=f"topolog-soak-{stage * ROUNDS_PER_STAGE}-"))
+            ended_here = len(ended)
+            on_stage(folder, list(seeds), nodes or nodes_of(stage * ROUNDS_PER_STAGE), ended)
+            if broken := next((each for each in ended[ended_here:] if each.violations), None):
+                tell_violation(broken, folder, nodes)
+                return FOUND
+            if not keep:
+                shutil.rmtree(folder)
+    except KeyboardInterrupt:
+        say(f"Interrupted; the rest: python -m tests.soak --first {first + len(ended)} --rounds {rounds - len(ended)}")
     report(ended, time.monotonic() - began_s)
-    return 0
+    return 0 if len(ended) == rounds else INTERRUPTED
 
 
-def on_stage(folder: Path, seeds: list[int], nodes: int) -> list[Ended]:
-    """Play these seeds on one stage, until one breaks a rule."""
-    ended: list[Ended] = []
+def on_stage(folder: Path, seeds: list[int], nodes: int, ended: list[Ended]) -> None:
+    """Play these seeds on one stage, until one breaks a rule; each is added to `ended` when it has ended."""
     with Stage(folder, f"soak-{seeds[0]}", nodes, free_row(ports_needed(nodes))) as stage:
         rounds = Rounds(stage)
         if found := rounds.settle():
-            return [Ended(seeds[0], (), (), 0.0, "", 0, tuple(found))]
+            ended.append(Ended(seeds[0], (), (), 0.0, "", 0, tuple(found)))
+            return
         for seed in seeds:
             ended.append(rounds.play(seed))
             say(line_of(ended[-1], nodes))
             if ended[-1].violations:
                 break
         rounds.close()
-    return ended
 
 
 def line_of(ended: Ended, nodes: int) -> str:
@@ -78,10 +79,9 @@ def line_of(ended: Ended, nodes: int) -> str:
 
 
 def tell_violation(broken: Ended, folder: Path, nodes: int | None) -> None:
-    for violation in broken.violations[:20]:
-        say(str(violation))
-    if len(broken.violations) > 20:
-        say(f"and {len(broken.violations) - 20} more")
+    for rule, count in Counter(violation.rule for violation in broken.violations).items():
+        some = [violation for violation in broken.violations if violation.rule is rule][:SHOWN_MAX]
+        say("\n".join(map(str, some)) + (f"\n… {count - SHOWN_MAX} more of these" if count > SHOWN_MAX else ""))
     say(f"Logs, diaries and Kafka's data are in {folder}")
     chosen = f" --nodes {nodes}" if nodes else ""
     say(f"The same faults again: python -m tests.soak --rounds 1 --first {broken.seed}{chosen}")
@@ -100,6 +100,8 @@ def report(ended: list[Ended], seconds: float) -> None:
         say(f"{number:5}  {name}")
     for name, number in left_out.items():
         say(f"{number:5}  {name}: left out, this machine cannot do it")
+    if not ended:
+        return
     operations = sum(each.operations for each in ended)
     say(
         f"{len(ended)} rounds (seeds {ended[0].seed} to {ended[-1].seed}) with {count.total()} faults and {operations} "
