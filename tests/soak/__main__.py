@@ -10,6 +10,7 @@ are always the same; what the machine does meanwhile is not, so a violation may 
 import argparse
 import itertools
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -37,21 +38,26 @@ def say(text: str) -> None:
 
 
 def soak(first: int, rounds: int, nodes: int | None, *, keep: bool) -> int:
-    began_s, ended = time.monotonic(), list[Ended]()
+    began_s, ended, folders = time.monotonic(), list[Ended](), list[Path]()
     try:
         for stage, seeds in itertools.groupby(range(first, first + rounds), lambda seed: seed // ROUNDS_PER_STAGE):
-            folder = Path(tempfile.mkdtemp(prefix=f"topolog-soak-{stage * ROUNDS_PER_STAGE}-"))
+            folders.append(folder := Path(tempfile.mkdtemp(prefix=f"topolog-soak-{stage * ROUNDS_PER_STAGE}-")))
             ended_here = len(ended)
             on_stage(folder, list(seeds), nodes or nodes_of(stage * ROUNDS_PER_STAGE), ended)
             if broken := next((each for each in ended[ended_here:] if each.violations), None):
                 tell_violation(broken, folder, nodes)
                 return FOUND
-            if not keep:
-                shutil.rmtree(folder)
+            drop(folders, keep=keep)
     except KeyboardInterrupt:
         say(f"Interrupted; the rest: python -m tests.soak --first {first + len(ended)} --rounds {rounds - len(ended)}")
+        drop(folders, keep=keep)
     report(ended, time.monotonic() - began_s)
     return 0 if len(ended) == rounds else INTERRUPTED
+
+
+def drop(folders: list[Path], *, keep: bool) -> None:
+    while folders and not keep:
+        shutil.rmtree(folders.pop())
 
 
 def on_stage(folder: Path, seeds: list[int], nodes: int, ended: list[Ended]) -> None:
@@ -116,6 +122,8 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, choices=(1, 3), help="brokers; both in turn unless it is given")
     parser.add_argument("--keep", action="store_true", help="keep the files of legal rounds too")
     given = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell has started us with SIGINT ignored
+        signal.signal(number, signal.default_int_handler)
     return soak(given.first, given.rounds, given.nodes, keep=given.keep)
 
 
