@@ -212,6 +212,8 @@ class Node:
 
     def outcome(self, request_id: str, *, wait: Wait = "accepted", timeout_s: float = _TIMEOUT_S) -> Outcome:
         """The outcome of a proposal this process sent; raises as `propose` does. Asking never proposes anew."""
+        if self.failure:
+            raise self.failure
         request = RequestId.parse(request_id)
         self._session.send_again(request)
         return self._result(self._waits.when(lambda: self._outcome(request, wait)), request, timeout_s)

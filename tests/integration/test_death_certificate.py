@@ -7,8 +7,10 @@ from pathlib import Path
 
 from tests.integration.conftest import FENCE_MS, MARGIN_MS, Process, Site, eventually
 
-from topolog.events.membership import LeaveReason, NodeJoined, NodeLeft
+from topolog.events.codec import CODEC
+from topolog.events.membership import LeaveReason, NodeDied, NodeJoined, NodeLeft
 from topolog.events.terms import TermStarted
+from topolog.events.topics import Topic
 from topolog.streams.node.client import Node
 
 SOON_S = (FENCE_MS + MARGIN_MS) / 1000 - 0.5
@@ -154,3 +156,44 @@ def test_a_node_in_this_process_has_one_too(site: Site) -> None:
         pid = node._sentinel.pid
         assert pid is not None
     assert is_gone(pid)
+
+
+def test_a_process_that_is_stopped_or_has_closed_everything_is_not_dead(site: Site) -> None:
+    """SIGSTOP, and the end of the pipe: its lease runs out in silence, and no certificate was written."""
+    site.coordinator("c1")
+    with site.node("n1") as node:
+        stopped, closed = site.member("n2"), site.member("n3")
+        sentinels = [sentinel_of(stopped), sentinel_of(closed)]
+        stopped.send(signal.SIGSTOP)
+        closed.tell(do="close-descriptors")
+        eventually(lambda: [each.node for each in node.members()] == ["n1"], "both to be out")
+        assert not any(is_gone(sentinel) for sentinel in sentinels)
+        assert reasons(site, "n2") == reasons(site, "n3") == [LeaveReason.FENCED]
+        assert not any(isinstance(CODEC.decode(entry.value), NodeDied) for entry in site.entries(Topic.HEARTBEATS))
+        stopped.kill()
+        closed.kill()
+        eventually(lambda: all(is_gone(sentinel) for sentinel in sentinels), "the sentinels to speak and end")
+        spoken = [CODEC.decode(entry.value) for entry in site.entries(Topic.HEARTBEATS)]
+        assert {each.node for each in spoken if isinstance(each, NodeDied)} == {"n2", "n3"}
+        assert reasons(site, "n2") == [LeaveReason.FENCED], "who has left does not leave again"
+
+
+def test_what_ends_a_service_in_its_terminal_does_not_end_its_sentinel(site: Site) -> None:
+    """SIGINT, SIGTERM and SIGHUP at the sentinel itself, and a session that is not the service's."""
+    site.coordinator("c1")
+    with site.node("n1"):
+        killed = site.member("n2")
+        sentinel = sentinel_of(killed)
+        assert os.getsid(sentinel) == sentinel != os.getsid(killed.pid)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(sentinel, number)
+        killed.kill()
+        assert eventually(lambda: reasons(site, "n2") or None, "n2 to be out") == [LeaveReason.DIED]
+
+
+def test_no_secret_stands_in_the_arguments(site: Site) -> None:
+    """Settings of Kafka go through the pipe: whoever lists processes sees none of them."""
+    site.coordinator("c1")
+    process = site.member("n1")
+    arguments = Path(f"/proc/{sentinel_of(process)}/cmdline").read_bytes()
+    assert site.bootstrap.encode() not in arguments

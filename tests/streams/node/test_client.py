@@ -532,3 +532,62 @@ def test_a_forked_child_of_a_service_starts_fenced(cluster: Cluster) -> None:
             os._exit(1 if node.lease.is_valid else 17)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 17
         node.lease.require()
+
+
+@pytest.mark.parametrize("kind", list(q.NodeKind)[1:])
+def test_nothing_of_a_node_works_in_a_forked_child(cluster: Cluster, tmp_path: Path, kind: q.NodeKind) -> None:
+    """A client holds no lease to be fenced by, and what it knows grows old in a child all the same.
+
+    The child says goodbye to nobody when it leaves the `with` block, and does not wait for threads that it has not.
+    """
+    with cluster.node(kind=kind, folder=tmp_path) as node:
+        child = os.fork()
+        if not child:
+            _end_with_refusals(node)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+        node.propose(ObjectType("T", {"id": "long"}))
+        assert node.failure is None
+    assert [each.reason for each in cluster.events(m.NodeLeft)] == [m.LeaveReason.LEFT]
+
+
+def _end_with_refusals(node: Node) -> None:
+    """End this process with how many of four uses of the node were refused, 99 if leaving it did not pass quietly."""
+    code = 99
+    try:
+        uses = (
+            lambda: node.metadata("T"),
+            node.types,
+            lambda: node.submit(ObjectType("T", {"id": "long"})),
+            lambda: node.outcome("x/1", timeout_s=0),
+        )
+        refused = sum(map(_is_refused, uses))
+        node.__exit__()
+        code = refused
+    finally:
+        os._exit(code)
+
+
+def _is_refused(use: Callable[[], object]) -> bool:
+    try:
+        use()
+    except Fenced:
+        return True
+    return False
+
+
+def test_the_lock_of_a_node_is_not_held_by_its_forked_children(cluster: Cluster, tmp_path: Path) -> None:
+    """A child that outlives its parent must not keep the parent's successor out of its folder."""
+    ours, theirs = os.pipe()
+    with cluster.node(folder=tmp_path):
+        child = os.fork()
+        if not child:
+            os.close(theirs)
+            os.read(ours, 1)
+            os._exit(0)
+    try:
+        with cluster.node(folder=tmp_path) as again:
+            again.lease.require()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+        os.waitpid(child, 0)

@@ -32,6 +32,99 @@ def heartbeats(world: World, node: str) -> list[m.Heartbeat]:
     return [each for each in decoded if isinstance(each, m.Heartbeat)]
 
 
+def certificates(world: World) -> list[m.NodeDied]:
+    """The death certificates on the heartbeats topic."""
+    decoded = [CODEC.decode(entry.value) for each in range(4) for entry in world.log.entries(Topic.HEARTBEATS, each)]
+    return [each for each in decoded if isinstance(each, m.NodeDied)]
+
+
+def phase_of(session: Session) -> Phase:
+    return session.core.phase
+
+
+# Death certificates (4.1).
+
+
+def test_an_incarnation_is_announced_before_it_asks_to_join() -> None:
+    """What the sentinel does not know when the request is sent it could never say."""
+    world = World(["c1"])
+    seen: list[tuple[m.NodeDied, int]] = []
+    joiner = q.Joiner("n1", 0, q.NodeKind.SERVER, "", {}, (m.FENCING,))
+    session = Session(
+        world.log.reader(),
+        world.log.writer(),
+        world.clock,
+        joiner,
+        announce=lambda died: seen.append((died, len(world.log.entries(Topic.REQUESTS)))),
+    )
+    for _ in range(5):
+        session.step(0)
+        world.settle()
+    assert seen == [(m.NodeDied(session.core.node, session.core.incarnation), 0)]
+    assert session.core.phase is Phase.MEMBER
+
+
+def test_a_session_that_is_closed_while_it_joins_leaves_no_ghost() -> None:
+    """Its join is granted or not: it says that nothing of that incarnation acts, and no member remains."""
+    for is_granted in (False, True):
+        world = World(["c1"])
+        world.process("c1").paused = True
+        joining = world.node("n1").session
+        if is_granted:
+            world.coordinators["c1"].step()
+        assert phase_of(joining) is Phase.JOINING
+        joining.close()
+        assert phase_of(joining) is Phase.GONE
+        world.process("c1").paused = False
+        world.settle()
+        row = world.state.get(m.NodeRow, "n1")
+        assert row is None or not row.is_member
+        assert phase_of(joining) is Phase.GONE
+        assert len(certificates(world)) == 1
+        assert heartbeats(world, "n1") == []
+
+
+def test_a_session_that_is_closed_twice_says_so_once() -> None:
+    """As a node does that closes it again when its threads have ended."""
+    world = World(["c1"])
+    world.process("c1").paused = True
+    joining = world.node("n1").session
+    joining.close()
+    joining.close()
+    assert len(certificates(world)) == 1
+
+
+def test_a_session_that_is_closed_before_it_joins_never_joins() -> None:
+    """It has read to the end of the log, and asks for nothing."""
+    world = World(["c1"])
+    member = Member(world, q.Joiner("n1", 0, q.NodeKind.SERVER, "", {}, (m.FENCING,)), lambda _: None)
+    member.session.close()
+    for _ in range(3):
+        member.step()
+    assert len(world.log.entries(Topic.REQUESTS)) == 0
+    assert certificates(world) == []
+
+
+def test_a_member_that_leaves_in_order_needs_no_certificate() -> None:
+    """Its release says all."""
+    world = World(["c1"], ["n1"])
+    world.nodes["n1"].session.close()
+    world.settle()
+    assert certificates(world) == []
+
+
+def test_a_node_that_is_declared_dead_although_it_lives_joins_again() -> None:
+    """A false certificate is nobody's decision: the node is fenced by the log, and comes back through it."""
+    world = World(["c1"], ["n1"])
+    session = world.nodes["n1"].session
+    before = session.core.incarnation
+    world.certify(world.nodes["n1"])
+    world.settle()
+    assert session.core.phase is Phase.MEMBER
+    assert session.core.incarnation != before
+    assert session.failure is None
+
+
 # Heartbeats and echoes (K9, 4.1).
 
 
