@@ -274,7 +274,7 @@ def _node_commands(what: Plan, children: Children, topolog: str) -> Iterator[str
     if not what.nodes:
         return
     killed, paused = what.nodes[-2:]
-    yield f"kill -9 {children[killed.name].pid}   # {killed.title}: out when its lease is over; back with"
+    yield f"kill -9 {children[killed.name].pid}   # {killed.title}: out at once, its sentinel says so; back with"
     yield killed.by_hand
     yield f"kill -STOP {children[paused.name].pid}; sleep 30; kill -CONT {children[paused.name].pid}"
     yield f"{topolog} get nodes -o wide   # {paused.title} was fenced and has caught up; its endpoint answers /counts"
