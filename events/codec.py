@@ -110,6 +110,11 @@ class Codec:
             raise Undecodable(f"A {writer.type.__name__} ({describe_prefix(data)}) has bytes after its end.")
         return record
 
+    def level_of(self, data: bytes) -> int:
+        """The lowest feature level at which bytes of this schema may be written; 0 for a schema that is not known."""
+        writer = self._by_prefix.get(data[:_PREFIX_BYTES])
+        return writer.level if writer else 0
+
     def type_of(self, data: bytes) -> type | None:
         """The type of the record that these bytes say they are, None if it is unknown; the body is not looked at."""
         writer = self._by_prefix.get(data[:_PREFIX_BYTES])

@@ -269,7 +269,15 @@ class Fold:
             return LeftOut(accepted.place.position, stated_fingerprint(accepted.value), len(accepted.value))
         event = self._codec.decode(accepted.value)
         _check_opening(event, accepted.stamp)
+        self._check_level(event, self._codec.level_of(accepted.value))
         return event
+
+    def _check_level(self, event: object, level: int) -> None:
+        """What an older member could not have read is poison to all: so one voiding suits every version."""
+        if isinstance(event, terms.LogStarted | levels.FeatureLevelRaised):
+            return  # they say themselves from which level on the log is read
+        in_force = terms.cluster(self.state).feature_level
+        assert level <= in_force, f"its schema is of feature level {level}, in force is {in_force}"
 
     def _check_beginning(self, event: object) -> None:
         """A store or snapshot that was made before a voiding holds what was voided: it must be made again."""

@@ -62,7 +62,7 @@ HEALTH = h.LeaseHealth(
     whole=FIGURES,
 )
 N1, N2 = NodeId("n1"), NodeId("n2")
-STARTED = terms.LogStarted(LOG_ID, "demo", 20_000, 5_000, 1_000)
+STARTED = terms.LogStarted(LOG_ID, "demo", 20_000, 5_000, 1_000, levels.NEWEST_LEVEL)
 
 SNAPSHOT = s.SnapshotTaken(
     log_id=LOG_ID,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.events.examples import Leader, proposed
+from tests.events.examples import LOG_ID, Leader, proposed
 from tests.events.following import Reader
 
 from topolog.events import metadata as md
@@ -16,9 +16,10 @@ from topolog.events import terms
 from topolog.events.codec import CODEC
 from topolog.events.errors import DamagedStore, Poisoned
 from topolog.events.fold import Fold, Ignored
-from topolog.events.ids import Offset, Position, Version
+from topolog.events.ids import Incarnation, NodeId, Offset, Position, TopologyVersion, Version
 from topolog.events.log import InMemoryLog
 from topolog.events.lookahead import LookAhead
+from topolog.events.membership import LeaveReason, NodeLeft
 from topolog.events.stamp import HEADER_NAME, InputOffset
 from topolog.events.topics import Topic
 from topolog.events.voiding import LeftOut, RecordVoided, voided_row
@@ -169,6 +170,19 @@ def test_a_store_that_holds_what_was_voided_is_made_again() -> None:
         log.put(Topic.DECISIONS, "demo", value, [(HEADER_NAME, stamp)])
     with pytest.raises(DamagedStore, match="position 2, voided since"):
         Reader(log, kept).run()
+
+
+def test_a_record_above_the_feature_level_in_force_stops_those_that_know_its_schema_too() -> None:
+    """K8: else a version that reads it would part from those that had it voided."""
+    leader = Leader()
+    records = leader.set(terms.LogStarted(LOG_ID, "demo", 20_000, 5_000, 1_000, feature_level=1))
+    leader = Leader(term=1, chain=leader.chain)
+    records += leader.raw_set(CODEC.encode(terms.TermStarted(1, "c1", life=7), level=1))
+    died = NodeLeft(NodeId("n1"), Incarnation(1), LeaveReason.DIED, 1, Position(1), TopologyVersion(1, 0))
+    value = CODEC.encode(died)
+    assert CODEC.level_of(value) == 2
+    with pytest.raises(Poisoned, match="its schema is of feature level 2, in force is 1"):
+        Reader(log_of(records + leader.raw_set(value))).run()
 
 
 def test_looking_ahead_keeps_the_records_of_other_topics() -> None:
