@@ -198,7 +198,7 @@ class KafkaReader:
         return Entry(
             *partition,
             Offset(_number(message.offset())),
-            key.decode("utf-8", "replace") if isinstance(key, bytes) else key,
+            key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key,
             _bytes(message.value()),
             tuple((name, _bytes(value)) for name, value in _headers(message)),
             message.timestamp()[1],
@@ -264,7 +264,7 @@ class KafkaWriter:
                 self._producer.produce(
                     self._names[topic],
                     value,
-                    key.encode(),
+                    key.encode("utf-8", "surrogateescape"),  # a dead letter's key is that of its record, to the byte
                     headers=list(headers),
                     on_delivery=None if on_delivery is None else _delivery(on_delivery),
                 )

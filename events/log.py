@@ -120,7 +120,7 @@ class InMemoryLog:
 
     def put(self, topic: Topic, key: str, value: bytes, headers: Headers = ()) -> Entry:
         """Append one record; the key decides its partition."""
-        partition = zlib.crc32(key.encode()) % PARTITIONS[topic]
+        partition = zlib.crc32(key.encode("utf-8", "surrogateescape")) % PARTITIONS[topic]
         entries = self._partitions[topic, partition]
         with self.changed:
             entry = Entry(topic, partition, Offset(len(entries)), key, value, tuple(headers), self._now_ms())

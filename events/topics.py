@@ -92,6 +92,7 @@ ACLS = (
     Access("coordinator", ("Read", "Write"), Topic.SNAPSHOTS),
     Access("projector", ("Read",), Topic.DECISIONS),
     Access("projector", ("Read",), Topic.LEASE_HEALTH),
+    Access("projector", ("Read",), Topic.DEAD),
     Access("projector", ("Write",), Topic.REQUESTS),
     Access("lease-health", ("Read",), Topic.DECISIONS),
     Access("lease-health", ("Read",), Topic.HEARTBEATS),

@@ -30,9 +30,9 @@ from topolog.events.lookahead import LookAhead
 from topolog.events.stamp import NO_CHAIN, chain_after, decode_stamp
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
-from topolog.events.topics import Topic
+from topolog.events.topics import PLANS, Topic
 from topolog.projections.layout import Meta, WholeSet
-from topolog.projections.sides import SIDE_PARTITIONS, side_write
+from topolog.projections.sides import SIDE_PARTITIONS, LetterRow, expiry, side_write
 from topolog.projections.store import (
     DiskFull,
     Reading,
@@ -50,6 +50,10 @@ _BATCH_RECORDS = 2_000
 _POLL_S = 0.1
 _REBUILDS_MAX = 3
 """A store that is damaged more often than this in one process life has a bad disk: rebuilding will not help."""
+
+_LETTERS_KEPT_MS = next(plan.retention_ms for plan in PLANS if plan.topic is Topic.DEAD)
+_EXPIRY_EVERY_S = 3_600.0
+"""How often letters that the topic has dropped are dropped here."""
 
 ROOM_BYTES = 256 << 20
 """So much must be free before a store that met a full disk is opened again: to open it writes what its log holds."""
@@ -126,6 +130,7 @@ class Projector:
         self._lacks_room = False
         self._hopes = False
         self._is_first_end = True
+        self._expires_at_s = now_s()
         self._open()
 
     @property
@@ -269,6 +274,11 @@ class Projector:
     def _note_sides(self, entries: Sequence[Entry]) -> None:
         if entries:
             self._store.write_sides(side_write(entries))
+        if self._now_s() >= self._expires_at_s:
+            self._expires_at_s = self._now_s() + _EXPIRY_EVERY_S
+            with self._store.reading() as reading:
+                gone = expiry(reading.sides(LetterRow), self.wall_ms() - _LETTERS_KEPT_MS)
+            self._store.write_sides(gone)
 
     def _prove(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         """The entries behind the last one stored, which must come first; raises LogDiverged if it does not."""

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from topolog.events.asking import OpenRequests
 from topolog.events.errors import OutcomeUnknown, Unreachable
 from topolog.events.ids import Offset
-from topolog.events.log import LogWriter
+from topolog.events.log import Headers, LogWriter
 from topolog.events.requests import AnyRequest, RequestId, subject_of
 from topolog.events.topics import Topic
 
@@ -83,6 +83,24 @@ class Requester:
             ) from error
         self.in_flight += 1
         self._count(request.id, 1)
+        return delivered
+
+    def send_again(self, topic: Topic, key: str, value: bytes, headers: Headers) -> Future[Offset | None]:
+        """Append a record as it was; the future ends when the log has it, with Unreachable if it never will.
+
+        Raises Unreachable if the producer does not take it.
+        """
+        delivered: Future[Offset | None] = Future()
+
+        def on_delivery(error: str | None, offset: Offset | None) -> None:
+            self.in_flight -= 1
+            if error is None:
+                delivered.set_result(offset)
+            else:
+                delivered.set_exception(Unreachable(f"The Kafka broker at {self._address} did not take it: {error}."))
+
+        self._writer.append(topic, key, value, headers, on_delivery)
+        self.in_flight += 1
         return delivered
 
     def serve(self) -> None:

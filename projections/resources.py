@@ -75,6 +75,48 @@ class Lease(msgspec.Struct, frozen=True):
     state: str | None
 
 
+class DeadLetter(msgspec.Struct, frozen=True):
+    """Input that nobody could read. `id` is its offset in the topic `dead`; `topic`, `partition` and `offset` say where
+    it stood before, None or empty if it does not say. `truncated_from`: its size, if only the beginning is kept;
+    `replays`: the letter it is a replay of. It is kept as long as the topic keeps it, and has no past.
+    """
+
+    id: str
+    time: str
+    topic: str
+    partition: int | None
+    offset: int | None
+    reason: str
+    size: int
+    truncated_from: int | None
+    replays: str | None
+
+
+class DeadLetterDetail(DeadLetter, frozen=True):
+    """A letter in full. `readable`: what this version reads in it, None if nothing; if that is a request, its id and
+    the status of its outcome. `replayed_as`: replays of it that have died again. `dump`: its first 512 bytes."""
+
+    headers: Mapping[str, str]
+    key: str
+    key_hex: str
+    schema: str
+    readable: str | None
+    request: str | None
+    request_status: str | None
+    replayed_as: tuple[str, ...]
+    dump: str
+
+
+class Replay(msgspec.Struct, frozen=True):
+    """A dead letter that was appended to its topic again, where it stands at `offset` now. `request`: the id of the
+    request this version reads in it, whose outcome is what became of it; else it dies again, as a letter of its own."""
+
+    id: str
+    topic: str
+    offset: int
+    request: str | None
+
+
 class HealthFigures(msgspec.Struct, frozen=True):
     """What some heartbeats were like; docs/lease-health.md has the meaning of each figure. None: too few to say."""
 

@@ -5,9 +5,10 @@ topic has been read go into one write, so nothing is skipped and a record that i
 cannot be read is passed over: nobody's answer about the cluster must depend on such a topic.
 
     lease-health    HealthRow per node, WatchRow per partition of heartbeats
+    dead            LetterRow and LetterBodyRow per dead letter, as long as the topic keeps it
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -18,6 +19,14 @@ from topolog.events.health import HealthHeard, LeaseHealth
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, Partition
 from topolog.events.topics import PARTITIONS, Topic
+
+ERRORS = "__dlq.errors."
+"""What the names of the headers begin with that say of a dead letter why it is one."""
+
+REPLAYS = "topolog-replays"
+"""The header of a replayed record: which letter it replays."""
+
+_LAST = (1 << 63) - 1
 
 
 class SideRow(msgspec.Struct, frozen=True):
@@ -44,26 +53,56 @@ class WatchRow(SideRow, frozen=True):
     appended_ms: int
 
 
-SIDE_ROWS: tuple[type[SideRow], ...] = (HealthRow, WatchRow)
-SIDE_TOPICS = (Topic.LEASE_HEALTH,)
+class LetterRow(SideRow, frozen=True):
+    """What a list shows of the dead letter at `offset`; empty or None is what its headers do not say.
+
+    `truncated_from` is the size of a record of which only the beginning is kept, `replays` the letter it replays.
+    """
+
+    KIND: ClassVar[str] = "letter"
+
+    offset: int
+    topic: str
+    partition: int | None
+    source_offset: int | None
+    reason: str
+    size: int
+    truncated_from: int | None
+    replays: int | None
+    appended_ms: int
+
+
+class LetterBodyRow(SideRow, frozen=True):
+    KIND: ClassVar[str] = "letter-body"
+
+    key: bytes
+    headers: tuple[tuple[str, bytes], ...]
+    value: bytes
+
+
+SIDE_ROWS: tuple[type[SideRow], ...] = (HealthRow, WatchRow, LetterRow, LetterBodyRow)
+SIDE_TOPICS = (Topic.LEASE_HEALTH, Topic.DEAD)
 SIDE_PARTITIONS: tuple[Partition, ...] = tuple(
     (topic, number) for topic in SIDE_TOPICS for number in range(PARTITIONS[topic])
 )
 
 
 class SideWrite(msgspec.Struct, frozen=True):
-    """What some records of side topics leave: rows by (kind, key), and where to go on in each partition."""
+    """What some records of side topics leave: rows by (kind, key), None for one that goes, and where to go on."""
 
-    rows: Mapping[tuple[str, str], SideRow]
+    rows: Mapping[tuple[str, str], SideRow | None]
     nexts: Mapping[Partition, Offset]
 
 
 def side_write(entries: Sequence[Entry]) -> SideWrite:
     """What these entries leave; of several about one key the last counts."""
-    rows: dict[tuple[str, str], SideRow] = {}
+    rows: dict[tuple[str, str], SideRow | None] = {}
     nexts: dict[Partition, Offset] = {}
     for entry in entries:
         nexts[entry.topic, entry.partition] = Offset(entry.offset + 1)
+        if entry.topic is Topic.DEAD:
+            rows |= _letter(entry)
+            continue
         try:
             record = CODEC.decode(entry.value)
         except Undecodable:
@@ -74,3 +113,37 @@ def side_write(entries: Sequence[Entry]) -> SideWrite:
             case HealthHeard():
                 rows[WatchRow.KIND, str(record.partition)] = WatchRow(record, entry.appended_at_ms)
     return SideWrite(rows, nexts)
+
+
+def letter_key(offset: int) -> str:
+    """The newest letter comes first."""
+    return f"{_LAST - offset:019d}"
+
+
+def expiry(letters: Iterable[tuple[str, LetterRow]], before_ms: int) -> SideWrite:
+    """What removes the letters that the topic took before that time."""
+    gone = [key for key, row in letters if row.appended_ms < before_ms]
+    return SideWrite({(kind.KIND, key): None for key in gone for kind in (LetterRow, LetterBodyRow)}, {})
+
+
+def _letter(entry: Entry) -> dict[tuple[str, str], SideRow | None]:
+    said = {name: value.decode("utf-8", "replace") for name, value in entry.headers}
+    row = LetterRow(
+        offset=entry.offset,
+        topic=said.get(f"{ERRORS}topic", ""),
+        partition=_number(said.get(f"{ERRORS}partition")),
+        source_offset=_number(said.get(f"{ERRORS}offset")),
+        reason=said.get(f"{ERRORS}message", ""),
+        size=len(entry.value),
+        truncated_from=_number(said.get(f"{ERRORS}truncated.from.bytes")),
+        replays=_number(said.get(REPLAYS)),
+        appended_ms=entry.appended_at_ms,
+    )
+    body = LetterBodyRow((entry.key or "").encode("utf-8", "surrogateescape"), entry.headers, entry.value)
+    key = letter_key(entry.offset)
+    return {(LetterRow.KIND, key): row, (LetterBodyRow.KIND, key): body}
+
+
+def _number(text: str | None) -> int | None:
+    """The number that a header says, None for whatever else a stranger may have written."""
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < len(str(_LAST)) else None

@@ -198,10 +198,11 @@ class Reading:
         found = self._view.get(layout.side_key((kind.KIND, key)))
         return layout.decode(found, kind) if found else None
 
-    def sides(self, kind: type[S]) -> Iterator[tuple[str, S]]:
-        """(key, row) of one side family by key, as it is now."""
+    def sides(self, kind: type[S], after: str | None = None) -> Iterator[tuple[str, S]]:
+        """(key, row) of one side family by key, as it is now; those behind the key `after` only."""
         prefix = layout.side_key((kind.KIND, ""))
-        for key, value in self._view.scan(prefix, prefix):
+        start = prefix if after is None else layout.side_key((kind.KIND, after)) + b"\0"
+        for key, value in self._view.scan(start, prefix):
             yield key[len(prefix) :].decode(), layout.decode(value, kind)
 
     def _newest(self, before: int | None) -> Position:
@@ -278,7 +279,10 @@ class Store:
         """Rows of side families and where to go on in their topics, in one atomic write."""
         batch = WriteBatch(raw_mode=True)
         for key, row in write.rows.items():
-            batch.put(layout.side_key(key), layout.encode(row))
+            if row is None:
+                batch.delete(layout.side_key(key))
+            else:
+                batch.put(layout.side_key(key), layout.encode(row))
         for partition, offset in write.nexts.items():
             batch.put(layout.side_offset_key(partition), str(offset).encode())
         with _translated():

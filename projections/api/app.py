@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from topolog.projections.api import contract, health, metrics, pages, problems, reads, writes
+from topolog.projections.api import contract, health, metrics, pages, problems, reads, replays, writes
 from topolog.projections.api.answers import Answers
 from topolog.projections.api.waiting import Commits
 from topolog.projections.projector import Projector
@@ -40,7 +40,15 @@ def make_app(projector: Projector, requester: Requester) -> FastAPI:
     app.state.desk = writes.Desk(app.state.answers, requester)
     app.state.registry = registry
     app.add_middleware(metrics.Latency, registry=registry)
-    for router in (reads.clusters, reads.router, writes.router, health.router, metrics.router, pages.router):
+    for router in (
+        reads.clusters,
+        reads.router,
+        writes.router,
+        replays.router,
+        health.router,
+        metrics.router,
+        pages.router,
+    ):
         app.include_router(router)
     problems.install(app)
     contract.install(app)

@@ -74,6 +74,18 @@ REQUEST_BODY: dict[str, Any] = {
     }
 }
 
+REPLAY_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {"type": "object", "properties": {"reason": {"type": "string"}}},
+                "example": {"reason": "the coordinators are upgraded"},
+            }
+        },
+    }
+}
+
 
 def one(item: type[msgspec.Struct], kind: str | None = None) -> dict[int | str, dict[str, Any]]:
     """`responses` of an address that answers with one item."""

@@ -56,6 +56,11 @@ class LeaseHealthFilters(PageParameters):
     ] = None
 
 
+class DeadLetterFilters(PageParameters):
+    topic: Annotated[str | None, Field(description="Only those that were meant for this topic.")] = None
+    replays: Annotated[str | None, Field(description="Only replays of this letter that died again.")] = None
+
+
 class TypeFilters(PageParameters):
     status: Annotated[
         Literal["ACCEPTED", "PENDING", "REMOVING"] | None,
@@ -97,6 +102,7 @@ History = Annotated[PageParameters, Query()]
 Nodes = Annotated[NodeFilters, Query()]
 Leases = Annotated[LeaseFilters, Query()]
 LeaseHealth = Annotated[LeaseHealthFilters, Query()]
+DeadLetters = Annotated[DeadLetterFilters, Query()]
 Types = Annotated[TypeFilters, Query()]
 Decisions = Annotated[DecisionFilters, Query()]
 Requests = Annotated[RequestFilters, Query()]

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
 
 from topolog.events.requests import RequestId
-from topolog.projections import explain, health, history, queries, resources
+from topolog.projections import explain, health, history, letters, queries, resources
 from topolog.projections.api import contract, parameters
 from topolog.projections.api.answers import API_VERSION, Answers, Asked, json_response
 from topolog.projections.api.problems import InvalidParameter
@@ -30,6 +30,9 @@ def answers_of(request: Request, cluster: str) -> Answers:
 Here = Annotated[Answers, Depends(answers_of)]
 clusters = APIRouter(tags=["clusters"])
 router = APIRouter(prefix="/v1/clusters/{cluster}")
+
+_DIGITS_MAX = 18
+"""No position and no offset has more."""
 
 
 @clusters.get("/v1/clusters", responses=contract.many(resources.ClusterRef, "ClusterList"))
@@ -174,8 +177,7 @@ async def list_decisions(request: Request, here: Here, given: parameters.Decisio
     """Decisions, newest first; without lease renewals unless they are asked for."""
 
     def ask(reading: Reading, asked: Asked) -> Iterable[Decision]:
-        before = None if asked.after is None else int(asked.after)
-        return queries.decisions(reading, asked.filters, before)
+        return queries.decisions(reading, asked.filters, _number(asked.after))
 
     return await here.page(request, given, "DecisionList", ask, _position_key, begins_after=True)
 
@@ -227,9 +229,42 @@ async def explain_request(
     return await here.one(request, given, "Explanation", lambda r, _: explain.explain_request(r, name))
 
 
-def _check_no_past(given: parameters.ReadParameters) -> None:
+@router.get("/dead-letters", tags=["dead letters"], responses=contract.many(resources.DeadLetter))
+async def list_dead_letters(request: Request, here: Here, given: parameters.DeadLetters) -> Response:
+    """Input that nobody could read, newest first. It has no past."""
+    _check_no_past(given, letters.NO_PAST)
+    return await here.page(
+        request,
+        given,
+        "DeadLetterList",
+        _fitting(lambda r, asked: letters.letters(r, _number(asked.after))),
+        lambda letter: letter.id,
+        begins_after=True,
+        is_lasting=False,
+    )
+
+
+@router.get(
+    "/dead-letters/{name}", tags=["dead letters"], responses=contract.one(resources.DeadLetterDetail, "DeadLetter")
+)
+async def get_dead_letter(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
+    """One dead letter with its headers, its first bytes, and what became of its replays. It has no past."""
+    _check_no_past(given, letters.NO_PAST)
+    return await here.one(request, given, "DeadLetter", lambda r, _: letters.letter(r, name), is_lasting=False)
+
+
+def _check_no_past(given: parameters.ReadParameters, why: str = health.NO_PAST) -> None:
     if given.as_of is not None:
-        raise InvalidParameter("as_of", health.NO_PAST, hint="Ask for what is, without as_of.")
+        raise InvalidParameter("as_of", why, hint="Ask for what is, without as_of.")
+
+
+def _number(after: str | None) -> int | None:
+    """The position or offset a page begins behind; raises BadInput for a cursor that we never gave out."""
+    if after is None:
+        return None
+    if not (after.isascii() and after.isdecimal() and len(after) <= _DIGITS_MAX):
+        raise InvalidParameter("cursor", "it is none of this API's", hint="Give back `next` of a page, unchanged.")
+    return int(after)
 
 
 def _position_key(item: Decision | resources.Change) -> str:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, TypeVar
+from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Header, Request
 from starlette.concurrency import run_in_threadpool
@@ -153,7 +154,8 @@ class Desk:
                 outcome, status = Outcome(str(name), subject, "UNKNOWN"), HTTPStatus.ACCEPTED
             else:
                 outcome, status = _outcome(reading, name, row, stands.token), HTTPStatus.OK
-            address = f"/v1/clusters/{self._answers.projector.cluster}/requests/{name}"
+            requester = quote(name.requester, safe="")  # a caller's own choice, and this is a header
+            address = f"/v1/clusters/{self._answers.projector.cluster}/requests/{requester}/{name.sequence}"
             envelope = {"kind": "Outcome", "apiVersion": API_VERSION, "asOf": stands, "item": outcome}
             return json_response(envelope, status, {"Location": address, "X-Topolog-Token": stands.token})
 
@@ -182,7 +184,7 @@ async def post_request(
     """Ask for a change and follow it: propose a definition, remove a type or a node, raise the level."""
     with parameter("timeout"):
         timeout_s = duration_ms(given.timeout) / 1000
-    form = forms.read_form(await _body(request))
+    form = forms.read_form(await read_body(request))
     log_id = desk.log_id()
     name = forms.request_id(idempotency_key, desk.requester) if idempotency_key else await desk.new_id()
     try:
@@ -201,7 +203,7 @@ async def post_request(
     return await desk.answer(name, subject_of(asked), row)
 
 
-async def _body(request: Request) -> bytes:
+async def read_body(request: Request) -> bytes:
     """The request's body; raises BadInput once it has more bytes than a record may have, or if it is not called JSON.
 
     A browser sends what another site's page makes it send without asking only if it is no JSON.

@@ -127,6 +127,11 @@ class Api:
             return Answer(response.status_code, self._body(response))
         return self._answer(response)
 
+    def replay(self, letter: str, reason: str) -> Answer:
+        """Have a dead letter appended to its topic again; Refused with the reason if that makes no sense."""
+        address = self._address(("dead-letters", letter, "replay"))
+        return self._answer(self._send("POST", address, {}, ANSWER_S, body={"reason": reason}))
+
     def _address(self, path: tuple[str, ...]) -> str:
         return "/".join(["/v1/clusters", *(quote(segment, safe="") for segment in (self.cluster, *path))])
 

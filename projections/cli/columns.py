@@ -140,6 +140,17 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         _field("EVER MARGIN MS", "whole.margin_ms", wide=True),
         _field("SENTENCE", "sentence", wide=True, folds=True),
     ),
+    resources.DEAD_LETTERS: (
+        _field("ID", "id"),
+        Column("TIME", lambda item: item.get("time"), brief=to_the_second),
+        _field("TOPIC", "topic"),
+        _field("OFFSET", "offset"),
+        _field("BYTES", "size"),
+        _field("CUT FROM", "truncated_from"),
+        _field("REPLAYS", "replays"),
+        _field("REASON", "reason", folds=True),
+        _field("PARTITION", "partition", wide=True),
+    ),
     resources.TYPES: (
         _field("NAME", "name"),
         _field("ACCEPTED", "accepted_version"),
@@ -206,6 +217,13 @@ WAITING = (
 EXPLANATION = (
     _field("SENTENCE", "sentence", folds=True),
     _field("WAITING FOR", "waiting_for", folds=True),
+)
+
+REPLAY = (
+    _field("LETTER", "id"),
+    _field("TOPIC", "topic"),
+    _field("OFFSET", "offset"),
+    _field("REQUEST", "request"),
 )
 
 OUTCOME = (

@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from topolog.projections.cli.resources import EXPLAINED, REMOVABLE, RESOURCES, WITH_HISTORY, Resource
+from topolog.projections.cli.resources import EXPLAINED, REMOVABLE, REPLAYABLE, RESOURCES, WITH_HISTORY, Resource
 
 
 class Format(StrEnum):
@@ -136,6 +136,7 @@ def _one_of(among: Sequence[Resource]) -> Any:
 ResourceArgument = Annotated[str, _one_of(RESOURCES)]
 HistoryArgument = Annotated[str, _one_of(WITH_HISTORY)]
 ExplainArgument = Annotated[str, _one_of(EXPLAINED)]
+ReplayArgument = Annotated[str, _one_of(REPLAYABLE)]
 RemoveArgument = Annotated[str, _one_of(REMOVABLE)]
 NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="One of them; RESOURCE/NAME works too.")]
 

@@ -48,6 +48,8 @@ def _properties(item: Mapping[str, object]) -> Table:
 
 
 def _value(value: object) -> RenderableType:
+    if isinstance(value, str) and "\n" in value:
+        return Text(clean(value))
     if not isinstance(value, Mapping) or not value or set(value) == {"major", "minor"}:
         return cell(value)
     grid = Table.grid(padding=(0, 2))

@@ -13,6 +13,7 @@ from tests.projections.test_projector import eventful
 from topolog.events.ids import Incarnation, NodeId
 from topolog.events.membership import LeaseStopped, LeaveReason
 from topolog.events.object_types import type_id
+from topolog.projections.cursors import Cursor
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 
@@ -448,3 +449,29 @@ def test_names_are_shown_as_text(client: Client, chronicle: Chronicle, projector
     assert "<script>alert" not in page
     assert "&lt;script&gt;" in page
     assert "<i>" not in page
+
+
+@pytest.mark.parametrize(
+    ("path", "position", "after", "filters"),
+    [
+        ("/decisions", 1, "x", {}),
+        ("/decisions", 1, "-7", {}),
+        ("/decisions", 1, "9" * 30, {}),
+        ("/decisions", -5, "3", {}),
+        ("/decisions", 1 << 62, "3", {}),
+        ("/decisions", 1, "", {}),
+        ("/decisions", 1, "²", {}),
+        ("/nodes", 1, "no such node", {"no such filter": "x"}),
+        ("/nodes", -(1 << 63), "n1", {}),
+        ("/requests", 1, "x", {"requester": "\0"}),
+        ("/dead-letters", 1, "x", {}),
+        ("/dead-letters", 1, "9" * 30, {}),
+    ],
+)
+def test_a_forged_cursor_is_refused_or_answered_and_never_an_error_of_ours(
+    client: Client, path: str, position: int, after: str, filters: dict[str, str]
+) -> None:
+    """G2.3: a cursor is text from outside, whatever we wrote into it once."""
+    forged = Cursor(f"/v1/clusters/main{path}", position, after, filters)
+    answer = client.get(f"/v1/clusters/main{path}", params={"cursor": str(forged)})
+    assert answer.status_code in (200, 400, 404, 410), answer.text

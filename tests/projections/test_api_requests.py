@@ -341,3 +341,9 @@ def test_what_another_sites_page_can_make_a_browser_send_is_no_request(
     answer = client.post(REQUESTS, content=body, headers={"Content-Type": kind, "Origin": "https://elsewhere.example"})
     assert (answer.status_code, sent(chronicle)) == (400, 0)
     assert "Content-Type" in answer.json()["hint"]
+
+
+def test_the_address_of_an_odd_id_is_an_address(client: Client) -> None:
+    """An id is a caller's own choice; what it holds must neither end the header nor lead elsewhere."""
+    answer = post(client, customer(id="long"), "../a b?#%/x/3")
+    assert answer.headers["Location"] == "/v1/clusters/main/requests/..%2Fa%20b%3F%23%25%2Fx/3"

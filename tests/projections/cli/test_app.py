@@ -38,6 +38,7 @@ def test_no_command_is_a_coroutine() -> None:
         "explain",
         "propose",
         "remove",
+        "replay",
         "raise-level",
         "help",
     ]
