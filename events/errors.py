@@ -20,7 +20,8 @@
         ├── LeftCluster          this incarnation is out of the membership for good
         ├── DamagedStore         a projection's files contradict themselves
         ├── MissingExtra         an optional part of topolog is not installed
-        └── LocalBrokerError     the broker on this machine cannot start or stop
+        ├── LocalBrokerError     the broker on this machine cannot start or stop
+        └── Injected             a failpoint was told to fail
 
 Every error names what happened and, in `hint`, what to do about it. `code` is stable; the text is for people.
 Library errors are translated at the file that owns the library.
@@ -155,3 +156,7 @@ class MissingExtra(Permanent):
 
 class LocalBrokerError(Permanent):
     code = "local_broker"
+
+
+class Injected(Permanent):
+    code = "injected"

@@ -23,6 +23,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from topolog.events.errors import DamagedStore, LogDiverged, Poisoned, TopologError, Undecodable
+from topolog.events.failpoints import reach
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, LogReader
@@ -256,6 +257,8 @@ class Projector:
         polled = self._reader.poll(timeout_s)
         self._note_sides([entry for entry in polled if entry.topic is not Topic.DECISIONS])
         entries = [entry for entry in polled if entry.topic is Topic.DECISIONS]
+        if entries:
+            reach("projector.read")
         new = entries if self._is_proven else self._prove(entries)
         counted = len(new) < len(entries)
         for start in range(0, len(new), _BATCH_RECORDS):
@@ -268,6 +271,7 @@ class Projector:
         self._freshness.note(self._now_s(), counted=counted, at_end=at_end)
         if at_end and self._is_first_end:
             self._is_first_end = False
+            reach("projector.caught-up")
             drop_older_generations(self._folder)
         return len(polled)
 
@@ -332,7 +336,9 @@ class Projector:
         return WholeSet(meta, decisions, rows)
 
     def _commit(self, sets: Sequence[WholeSet]) -> None:
+        reach("projector.folded")
         self._store.write(sets)
+        reach("projector.written")
         self.decided.update(type(folded.event).__name__ for each in sets for folded in each.decisions)
         self._note_terms()
         for listener in self._listeners:
@@ -374,4 +380,5 @@ def _loaded(store: Store) -> tuple[Store, State]:
 
 def _set_aside(path: Path, damage: str) -> None:
     aside = move_aside(path)
+    reach("projector.set-aside")
     _LOGGER.error("The store is damaged: %s It lies in %s now and is built anew from the log.", damage, aside)

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 
 from topolog.events.asking import OpenRequests
 from topolog.events.errors import OutcomeUnknown, Unreachable
+from topolog.events.failpoints import reach
 from topolog.events.ids import Offset
 from topolog.events.log import Headers, LogWriter
 from topolog.events.requests import AnyRequest, RequestId, subject_of
@@ -81,6 +82,7 @@ class Requester:
                 f"Request {request.id} cannot be sent to the Kafka broker at {self._address}: {error.message}",
                 hint="Nothing was sent: try again.",
             ) from error
+        reach("projector.request-sent")
         self.in_flight += 1
         self._count(request.id, 1)
         return delivered

@@ -26,6 +26,7 @@ from typing import TypeVar
 from rocksdict import Options, Rdict, WriteBatch
 
 from topolog.events.errors import BadInput, DamagedStore, Gone, NotFound, Retriable
+from topolog.events.failpoints import reach
 from topolog.events.ids import NOWHERE, Offset, Position
 from topolog.events.log import Partition
 from topolog.events.rows import ROWS
@@ -328,6 +329,7 @@ class Store:
         if is_new:
             new = Meta(cluster)
             self._db[layout.META_KEY] = layout.encode(new)
+            reach("projector.made")
             return new
         if stored is None:
             raise DamagedStore(f"{self.path} has rows and does not say where it stands.")

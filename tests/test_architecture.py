@@ -75,7 +75,7 @@ PURE = (
     "streams/lease_health/windows.py",
     "streams/lease_health/silence.py",
 )
-IMPURE = ("events/kafka.py", "events/last_read.py")
+IMPURE = ("events/failpoints.py", "events/kafka.py", "events/last_read.py")
 PURE_IMPORTS = frozenset(
     {
         "bisect",

@@ -32,6 +32,7 @@ from topolog.command_line import loaded as _loaded
 from topolog.command_line import say as _say
 from topolog.command_line import settings as _settings
 from topolog.events.errors import BadInput, MissingExtra
+from topolog.events.failpoints import arm
 from topolog.events.fold import require_assertions
 from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter, topic_config
 from topolog.events.topics import ACLS, NEEDED, PLANS, Topic, topic_name, topic_prefix
@@ -212,6 +213,7 @@ def _access_table(name: str) -> Table:
 @run_app.callback()
 def _before_a_role() -> None:
     require_assertions()
+    arm(os.environ)
 
 
 @run_app.command("coordinator")

@@ -18,16 +18,17 @@ import msgspec
 
 from topolog.events.codec import CODEC
 from topolog.events.errors import DamagedStore, Poisoned, Undecodable
+from topolog.events.failpoints import is_armed, reach
 from topolog.events.fold import Ignored
 from topolog.events.ids import NOWHERE, Offset, Position
 from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.log import Entry, LogReader, LogWriter, Partition
 from topolog.events.lookahead import LookAhead
-from topolog.events.stamp import HEADER_NAME
+from topolog.events.stamp import HEADER_NAME, decode_stamp
 from topolog.events.terms import CoordinatorDied, LogStarted, TermEnded, cluster
 from topolog.events.topics import RECORD_BYTES_MAX, Topic
 from topolog.streams.clock import Clock
-from topolog.streams.coordinator.core import Core, Dead, Role
+from topolog.streams.coordinator.core import Core, Dead, Outgoing, Role
 from topolog.streams.coordinator.snapshots import PAUSE_S, Cadence, Snapshots
 from topolog.streams.coordinator.timers import Timers
 from topolog.streams.restoring import Restorer
@@ -117,6 +118,7 @@ class Driver:
         deadline_ns = self._clock.monotonic_ns() + _RETIRE_MS * _NS_PER_MS
         while self.role is Role.RETIRING and self._clock.monotonic_ns() < deadline_ns:
             self.step(0.05)
+        reach("coordinator.retired")
 
     def step(self, timeout_s: float) -> None:
         """Read what is there, waiting up to `timeout_s` for the first record; decide; append."""
@@ -218,17 +220,21 @@ class Driver:
         if header.log_id is None:
             self._found()
         elif header.term == 0 or (header.closed and now_ns >= self._silent_until_ns):
-            self.core.claim()
+            self._claim()
         elif cluster(self.core.state).life in self._dead_lives:
             _LOGGER.warning("the leader of term %d has died; %s claims the next", header.term, self.instance)
-            self.core.claim()
+            self._claim()
         elif not self._listens:
             self._listen()
         elif not self._is_log_heard(now_ns):
             self._restart_silence(now_ns)
         elif now_ns >= self._silent_until_ns:
             _LOGGER.warning("the leader of term %d is silent; %s claims the next", header.term, self.instance)
-            self.core.claim()
+            self._claim()
+
+    def _claim(self) -> None:
+        reach("coordinator.claiming")
+        self.core.claim()
 
     def _listen(self) -> None:
         """Read heartbeats too, for the death certificate of whoever leads, and for nothing else.
@@ -264,6 +270,7 @@ class Driver:
             log_id = self._chance.randbytes(16)
             leases = (terms.fence_ms, terms.margin_ms, terms.heartbeat_ms)
             self.core.found(LogStarted(log_id, self._cluster, *leases, NEWEST_LEVEL))
+            reach("coordinator.founding")
 
     # A leader.
 
@@ -271,7 +278,9 @@ class Driver:
         self._next_beat_ns = now_ns
         self._heard_ns = now_ns
         self._snapshots = Snapshots(self.core, self._writer, self._clock, self._cluster, self._cadence)
+        reach("coordinator.elected")
         self._reader.assign({_DECISIONS: self._next, **self.core.resume_at()})
+        reach("coordinator.resumed")
 
     def _lead(self, entries: list[Entry], now_ns: int) -> None:
         for entry in entries:
@@ -295,10 +304,14 @@ class Driver:
 
         Those that are left over, because the time is up or too much of our own is unread, come first next time.
         """
+        if requests:
+            reach("coordinator.asked")
         self._parked.extend(requests)
         until_ns = self._clock.monotonic_ns() + ANSWER_MS_MAX * _NS_PER_MS
         while self._parked and self.core.unread < UNREAD_MAX and self._clock.monotonic_ns() <= until_ns:
             self.core.ask(self._parked.popleft())
+        if requests:
+            reach("coordinator.decided")
 
     def _pass_time(self, now_ns: int) -> None:
         hearing = self._is_hearing(now_ns)
@@ -336,31 +349,47 @@ class Driver:
     # Both.
 
     def _append(self) -> None:
+        self._bury()
         outbox, self.core.outbox = self.core.outbox, []
+        if outbox:
+            self._send(outbox)
+            reach("coordinator.appended")
+            if self.core.unread <= PROMPT_UNREAD_MAX:
+                self._writer.flush(0.001)
+        self._writer.serve()
+
+    def _send(self, outbox: list[Outgoing]) -> None:
         on_delivery = partial(self._on_delivery, self.core)
         for outgoing in outbox:
+            if is_armed("coordinator.inside-a-set") and decode_stamp(outgoing.stamp).index:
+                reach("coordinator.inside-a-set")
             self._writer.append(
                 Topic.DECISIONS, self._cluster, outgoing.value, ((HEADER_NAME, outgoing.stamp),), on_delivery
             )
-        self._bury()
-        if outbox and self.core.unread <= PROMPT_UNREAD_MAX:
-            self._writer.flush(0.001)
-        self._writer.serve()
 
     def _on_delivery(self, sender: Core, error: str | None, _: Offset | None) -> None:
         """`sender` may be a core that was deposed long ago: its late failures say nothing of the present one."""
         if error is not None and sender.role is not Role.DEPOSED:
             _LOGGER.error("an append failed for good: %s", error)
             sender.depose()
+        elif error is None:
+            reach("coordinator.delivered")
 
     def _bury(self) -> None:
-        """Undecodable input goes to `dead`, bytes untouched, with Kafka's own names for the reasons."""
+        """Undecodable input goes to `dead`, bytes untouched, with Kafka's own names for the reasons.
+
+        Before the decisions that say it has been read: whoever dies in between buries it twice, and loses none.
+        """
         dead, self.core.dead = self.core.dead, []
+        if not dead:
+            return
+        reach("coordinator.burying")
         for each in dead:
             self.dead_count += 1
             _LOGGER.warning("%s@%d is dead: %s", each.entry.topic.short_name, each.entry.offset, each.reason)
             letter = _letter(each)
             self._writer.append(Topic.DEAD, letter.key or "", letter.value, letter.headers, self._on_buried)
+        reach("coordinator.buried")
 
     def _on_buried(self, error: str | None, _: Offset | None) -> None:
         if error is not None:

@@ -18,6 +18,7 @@ import msgspec
 from topolog.events.asking import OpenRequests, digest_of, encode_request, refusal_of
 from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput, HookFailed, LeftCluster, Poisoned, TopologError, Unreachable
+from topolog.events.failpoints import reach
 from topolog.events.fold import Folded, Ignored
 from topolog.events.ids import Incarnation, NodeId, Position
 from topolog.events.levels import NEWEST_LEVEL, announced
@@ -155,6 +156,7 @@ class Session:
         try:
             self._advance()
             if self.core.wants_acknowledgement:
+                reach("node.acknowledging")
                 self.beat()
             self._writer.serve()
         except Unreachable as error:
@@ -173,6 +175,7 @@ class Session:
             now_ns = self._clock.boottime_ns()
             heartbeat = self.core.heartbeat(now_ns, release=release)
             self._writer.append(Topic.HEARTBEATS, self.core.node, CODEC.encode(heartbeat))
+            reach("node.beaten")
             self._next_beat_ns = self._clock.monotonic_ns() + self.heartbeat_ms * _NS_PER_MS
 
     def close(self) -> None:
@@ -193,6 +196,7 @@ class Session:
             self._close(request.id)
             raise
         self.send_again(request.id)
+        reach("node.request-sent")
 
     def send_again(self, request: RequestId) -> None:
         """Append a request that has no outcome yet once more: the log gives it one outcome however often it comes."""
@@ -235,20 +239,27 @@ class Session:
             self.core.lease.void()
             self.core.phase = Phase.STOPPING
             self._released = True
+        reach("node.releasing")
         self.beat(release=True)
+        reach("node.released")
 
     def _apply(self, found: list[Folded] | Ignored) -> None:
         if isinstance(found, Ignored):
             self.ignored[found] = self.ignored.get(found, 0) + 1
             return
-        for folded in found:
+        for index, folded in enumerate(found):
+            if index:
+                reach("node.inside-a-set")
+            reach("node.folded")
             where = f"at position {folded.place.position} ({type(folded.event).__name__})"
             self._run_hook(partial(self._hook, folded), where)
+            reach("node.hooked")
             with self._beating:
                 self.core.apply(folded, self._clock.boottime_ns())
             self._note_outcome(getattr(folded.event, "request", None))
         if found:
             self.core.finish()
+            reach("node.applied")
 
     def _run_hook(self, hook: Callable[[], None], where: str) -> None:
         try:
@@ -265,6 +276,7 @@ class Session:
         value = self._unanswered.pop(request, None) if request else None
         if ref is None or request is None or value is None:
             return
+        reach("node.outcome-read")
         self._close(request)
         row = outcome_of(self.core.state, request)
         if row is not None:
@@ -297,6 +309,7 @@ class Session:
             self._released = False
 
     def _ask_to_join(self) -> None:
+        reach("node.joining")
         incarnation = Incarnation(self._chance())
         self._announce(NodeDied(self.core.node, incarnation))
         self.core.incarnate(incarnation)
@@ -306,6 +319,7 @@ class Session:
         joiner = msgspec.structs.replace(self._joiner, incarnation=incarnation, replaces=replaces)
         assert self.core.log_id is not None
         self.send(JoinRequested(self._join, self.core.log_id, self.core.node, "", joiner))
+        reach("node.join-sent")
 
     def _refusal(self) -> OutcomeRow | None:
         """What the join was answered, if that was a refusal."""

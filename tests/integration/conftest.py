@@ -83,6 +83,10 @@ class Process:
         self._popen.kill()
         self._popen.wait(PATIENCE_S)
 
+    def wait(self) -> int:
+        """Wait until it has ended by itself; its exit code."""
+        return self._popen.wait(PATIENCE_S)
+
     def end(self) -> int:
         """Ask it to stop and wait; its exit code."""
         self._popen.send_signal(signal.SIGCONT)

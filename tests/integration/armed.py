@@ -1,0 +1,74 @@
+"""A coordinator, node or projector that dies where it is told to, for `test_failpoints.py`.
+
+    python armed.py ENTRY CLUSTER BOOTSTRAP coordinator INSTANCE
+    python armed.py ENTRY CLUSTER BOOTSTRAP projector FOLDER
+    python armed.py ENTRY CLUSTER BOOTSTRAP api FOLDER
+    python armed.py ENTRY CLUSTER BOOTSTRAP node NAME FOLDER FIELD
+
+ENTRY is one of TOPOLOG_FAILPOINT, empty for none. An API says its URL in a line of JSON. A node proposes a type with
+the field, and leaves.
+"""
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from topolog.events import failpoints
+from topolog.events.kafka import KafkaReader, KafkaWriter
+from topolog.events.object_types import ObjectType
+from topolog.projections.projector import Projector
+from topolog.streams.clock import SystemClock
+from topolog.streams.coordinator.driver import Driver, LeaseTerms
+from topolog.streams.local.stopping import stopping_when_told
+from topolog.streams.node.client import Node
+
+TERMS = LeaseTerms(fence_ms=2_000, margin_ms=500, heartbeat_ms=200)
+PATIENCE_S = 30.0
+
+
+def coordinate(kafka: dict[str, str], cluster: str, instance: str) -> None:
+    with (
+        stopping_when_told(os.environ) as stopping,
+        contextlib.closing(KafkaReader(kafka, cluster)) as reader,
+        contextlib.closing(KafkaWriter(kafka, cluster, linger_ms=2)) as writer,
+    ):
+        Driver(reader, writer, SystemClock(), cluster, instance, terms=TERMS).run(stopping.is_set)
+
+
+def project(kafka: dict[str, str], cluster: str, folder: str) -> None:
+    projector = Projector(KafkaReader(kafka, cluster), Path(folder), cluster)
+    while projector.stopped is None:
+        projector.step(0.1)
+    sys.exit(projector.stopped)
+
+
+def answer(kafka: dict[str, str], cluster: str, folder: str) -> None:
+    from topolog.projections.api.server import serve
+
+    def say(url: str) -> None:
+        sys.stdout.write(json.dumps({"said": "ready", "url": url}) + "\n")
+        sys.stdout.flush()
+
+    address = kafka["bootstrap.servers"]
+    reader, writer = KafkaReader(kafka, cluster), KafkaWriter(kafka, cluster)
+    serve(reader, writer, cluster, Path(folder), "127.0.0.1", 0, address=address, on_ready=say)
+
+
+def live(kafka: dict[str, str], cluster: str, name: str, folder: str, field: str) -> None:
+    known = ((ObjectType(f"Declared-{field}", {"id": "long"}), 0), (ObjectType(f"Known-{field}", {"id": "long"}), 0))
+    with Node(cluster, name, kafka=kafka, folder=Path(folder), types=known, join_timeout_s=PATIENCE_S) as node:
+        node.propose(ObjectType("Busy", {field: "long"}), timeout_s=PATIENCE_S)
+
+
+def main(entry: str, cluster: str, bootstrap: str, role: str, *arguments: str) -> None:
+    failpoints.arm({failpoints.VARIABLE: entry})
+    roles: Mapping[str, Callable[..., None]]
+    roles = {"coordinator": coordinate, "projector": project, "api": answer, "node": live}
+    roles[role]({"bootstrap.servers": bootstrap}, cluster, *arguments)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

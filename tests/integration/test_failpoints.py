@@ -1,0 +1,350 @@
+"""A crash at every named place, on a real broker; whoever comes after finds everything as the log has it.
+
+All tests but the founding ones share one cluster, so each also begins with whatever the crashes before it have left. A
+witness, a node that is never killed, proposes and folds all along; the auditor folds the log from its beginning.
+"""
+
+import contextlib
+import itertools
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.integration.armed import TERMS
+from tests.integration.conftest import PATIENCE_S, Process, Site, decode_requests, event_name, eventually
+
+from topolog.events.asking import encode_request
+from topolog.events.failpoints import FAILPOINTS, VARIABLE
+from topolog.events.ids import Incarnation
+from topolog.events.kafka import KafkaReader, KafkaWriter
+from topolog.events.levels import NEWEST_LEVEL, announced
+from topolog.events.membership import NodeJoined, NodeLeft
+from topolog.events.metadata import MetadataUpdateProposed
+from topolog.events.object_types import ObjectType
+from topolog.events.requests import (
+    DeclaredType,
+    Joiner,
+    JoinRequested,
+    NodeKind,
+    RequestId,
+    RequestRefused,
+    RequestUnchanged,
+    Status,
+    UpdateRequested,
+)
+from topolog.events.stamp import decode_stamp
+from topolog.events.topics import Topic
+from topolog.projections.projector import Projector
+from topolog.projections.store import generation_path
+from topolog.streams.clock import SystemClock
+from topolog.streams.coordinator.core import Role
+from topolog.streams.coordinator.driver import Driver
+from topolog.streams.node.client import Node, Submitted
+
+GARBAGE = b"garbage"
+ARMED = Path(__file__).parent / "armed.py"
+
+LANDED = "=pause:50ms+crash"
+"""The pause lets the producer's own thread deliver what it was given; without it, all of that is lost."""
+
+COORDINATOR = (
+    "coordinator.claiming=crash",
+    "coordinator.elected=crash",
+    "coordinator.resumed=crash",
+    "coordinator.asked=crash",
+    "coordinator.decided=crash",
+    "coordinator.inside-a-set=crash",
+    "coordinator.inside-a-set" + LANDED,
+    "coordinator.appended:1=crash",  # the claim
+    "coordinator.appended:1" + LANDED,
+    "coordinator.appended:2" + LANDED,  # the first beat, or outcomes
+    "coordinator.appended:3=crash",
+    "coordinator.appended:4" + LANDED,
+    "coordinator.delivered:2=crash",
+    "coordinator.burying=crash",
+    "coordinator.buried=crash",
+    "coordinator.buried" + LANDED,
+)
+FOUNDING = ("coordinator.founding=crash", "coordinator.appended" + LANDED, "coordinator.claiming=crash")
+NODE = (
+    "node.joining=crash",
+    "node.join-sent=crash",
+    "node.join-sent" + LANDED,
+    "node.acknowledging=crash",
+    "node.beaten=crash",
+    "node.beaten:2" + LANDED,
+    "node.folded=crash",
+    "node.hooked:3=crash",
+    "node.inside-a-set=crash",
+    "node.applied=crash",
+    "node.request-sent:2=crash",
+    "node.request-sent:2" + LANDED,
+    "node.outcome-read=crash",
+    "node.releasing=crash",
+    "node.released=crash",
+    "node.released" + LANDED,
+)
+PROJECTOR = (
+    "projector.made=crash",
+    "projector.read=crash",
+    "projector.folded=crash",
+    "projector.written=crash",
+    "projector.caught-up=crash",
+    "projector.set-aside=crash",
+)
+RETIRED = "coordinator.retired=crash"
+REQUEST_SENT = "projector.request-sent=crash"
+
+
+class CrashSite(Site):
+    """One cluster whose processes die at failpoints. `witness` is set once it is a member."""
+
+    witness: Node
+
+    def __init__(self, bootstrap: str, cluster: str) -> None:
+        super().__init__(bootstrap, cluster)
+        self.numbers = itertools.count(1)
+        self._writer = KafkaWriter(self.kafka, cluster)
+
+    def armed(self, entry: str, role: str, *arguments: str) -> Process:
+        return self.started([sys.executable, str(ARMED), entry, self.cluster, self.bootstrap, role, *arguments])
+
+    def put(self, topic: Topic, key: str, value: bytes) -> None:
+        self._writer.append(topic, key, value)
+        assert self._writer.flush(PATIENCE_S) == 0
+
+    def submit(self) -> Submitted:
+        """A proposal of the witness that adds a field of its own."""
+        return self.witness.submit(ObjectType("Busy", {f"w{next(self.numbers)}": "long"}), wait="decided")
+
+    @contextlib.contextmanager
+    def leading(self) -> Iterator[None]:
+        """A sound coordinator in this process, which leads inside and retires at the end."""
+        with (
+            contextlib.closing(KafkaReader(self.kafka, self.cluster)) as reader,
+            contextlib.closing(KafkaWriter(self.kafka, self.cluster)) as writer,
+        ):
+            name = f"c{next(self.numbers)}"
+            driver = Driver(reader, writer, SystemClock(), self.cluster, name, terms=TERMS, takeover_ms=600)
+            stop = threading.Event()
+            thread = threading.Thread(target=driver.run, args=(stop.is_set,))
+            thread.start()
+            try:
+                eventually(lambda: driver.role is Role.LEADING, "the sound coordinator to lead")
+                yield
+            finally:
+                stop.set()
+                thread.join()
+
+
+@pytest.fixture(scope="module")
+def crash_site(kafka: str) -> Iterator[CrashSite]:
+    with contextlib.closing(CrashSite(kafka, f"crash-{os.getpid()}")) as site, contextlib.ExitStack() as stack:
+        with site.leading():
+            site.witness = stack.enter_context(site.node("witness"))
+        yield site
+
+
+def assert_died(process: Process, entry: str) -> None:
+    """The process has died at the failpoint: by SIGKILL, after one line that says where."""
+    name = name_of(entry)
+    try:
+        assert process.wait() == -signal.SIGKILL, process.complaints
+    except subprocess.TimeoutExpired:
+        process.kill()  # or it would stand in the way of the tests that follow
+        raise AssertionError(f"never came to {name}: {process.complaints}") from None
+    eventually(lambda: any(line.startswith(f"failpoint {name}: ") for line in process.complaints), f"{name} to be said")
+
+
+def name_of(entry: str) -> str:
+    found = re.match("[a-z.-]+", entry)
+    assert found is not None
+    return found[0]
+
+
+def assert_sound(site: CrashSite, *nodes: Node) -> None:
+    """One outcome per request, no version lost or given twice, equal folds, one life of a node at a time."""
+    assert all(node.failure is None and site.agrees_with(node) for node in nodes)
+    told = site.told()
+    outcomes = Counter(
+        str(each.event.request)
+        for each in told.decisions
+        if isinstance(each.event, MetadataUpdateProposed | RequestRefused | RequestUnchanged) and each.event.request
+    )
+    readable = [entry for entry in site.entries(Topic.REQUESTS) if not entry.value.startswith(GARBAGE)]
+    asked = [each for each in decode_requests(readable) if isinstance(each, UpdateRequested)]
+    assert {count for request, count in outcomes.items()} <= {1}
+    assert {str(each.id) for each in asked} <= set(outcomes)
+    proposed = [each.event for each in told.decisions if isinstance(each.event, MetadataUpdateProposed)]
+    busy = [event.version for event in proposed if event.type_name == "Busy"]
+    assert busy == list(range(1, len(busy) + 1))
+    living: dict[str, Incarnation] = {}
+    for each in told.decisions:
+        if isinstance(each.event, NodeJoined):
+            assert each.event.joiner.node not in living, "the former life had left"
+            living[each.event.joiner.node] = Incarnation(each.event.joiner.incarnation)
+        elif isinstance(each.event, NodeLeft):
+            assert living.pop(each.event.node) == each.event.incarnation
+
+
+def join_of(site: CrashSite, name: str) -> bytes:
+    """A client that declares two types: if it is granted, a set of three decisions."""
+    number = next(site.numbers)
+    joiner = Joiner(
+        node=name,
+        incarnation=Incarnation(number),
+        kind=NodeKind.CLIENT,
+        endpoint="",
+        attributes={},
+        capabilities=(announced(NEWEST_LEVEL),),
+        types=tuple(DeclaredType(ObjectType(f"{side}-{number}", {"id": "long"}), 0) for side in ("left", "right")),
+    )
+    log_id = site.told().header.log_id
+    assert log_id is not None
+    return encode_request(JoinRequested(RequestId(f"{name}.join", 1), log_id, name, "", joiner))
+
+
+@pytest.mark.parametrize("entry", COORDINATOR)
+def test_what_a_dead_coordinator_has_begun_its_successor_ends(crash_site: CrashSite, entry: str) -> None:
+    """K4-K7: each request gets its one outcome, a set that was cut never happened, no dead letter is lost."""
+    site = crash_site
+    number = next(site.numbers)
+    garbage = GARBAGE + b" %d" % number
+    submitted = [site.submit() for _ in range(3)]
+    site.put(Topic.REQUESTS, "stranger", garbage)
+    site.put(Topic.HEARTBEATS, "stranger", garbage)
+    site.put(Topic.REQUESTS, "client", join_of(site, f"client{number}"))
+    assert_died(site.armed(entry, "coordinator", f"armed{number}"), entry)
+    with site.leading():
+        assert [each.outcome.result(PATIENCE_S).status for each in submitted] == [Status.GRANTED] * 3
+        eventually(
+            lambda: joinings_of(site, f"client{number}") > 0, "the client's join"
+        )  # a silent client leaves again
+        assert_sound(site, site.witness)
+        dead = [entry for entry in site.entries(Topic.DEAD) if entry.value == garbage]
+        assert {dict(entry.headers)["__dlq.errors.topic"] for entry in dead} == {b"requests", b"heartbeats"}
+    assert joinings_of(site, f"client{number}") == 1
+    if entry == f"coordinator.inside-a-set{LANDED}":
+        assert cut_sets(site) == 1
+
+
+def joinings_of(site: CrashSite, node: str) -> int:
+    joined = (each.event for each in site.told().decisions if isinstance(each.event, NodeJoined))
+    return sum(event.joiner.node == node for event in joined)
+
+
+def cut_sets(site: CrashSite) -> int:
+    """How many sets began in the log and did not end there."""
+    stamps = [decode_stamp(entry.stamp or b"") for entry in site.entries(Topic.DECISIONS)]
+    begun = sum(stamp.index == 0 and stamp.size > 1 for stamp in stamps)
+    return begun - sum(0 < stamp.index == stamp.size - 1 for stamp in stamps)
+
+
+@pytest.mark.parametrize("entry", FOUNDING)
+def test_a_log_that_was_half_founded_is_founded(kafka: str, cluster: str, entry: str) -> None:
+    """K1: there is one LogStarted that counts and one log id, however often its founder died."""
+    with contextlib.closing(CrashSite(kafka, cluster)) as site:
+        assert_died(site.coordinator("founder", {**os.environ, VARIABLE: entry}), entry)
+        with site.leading(), site.node("n1") as site.witness:
+            assert site.submit().outcome.result(PATIENCE_S).version == 1
+            assert_sound(site, site.witness)
+        assert [event_name(each) for each in site.told().decisions].count("LogStarted") == 1
+
+
+def test_a_coordinator_that_dies_after_its_last_word_has_retired(crash_site: CrashSite) -> None:
+    """K5: TermEnded is in the log, so its successor need not wait for a silence."""
+    coordinator = crash_site.armed(RETIRED, "coordinator", "retiring")
+    eventually(lambda: crash_site.leader() == "retiring", "the armed coordinator to lead")
+    coordinator.send(signal.SIGTERM)
+    assert_died(coordinator, RETIRED)
+    assert event_name(crash_site.told().decisions[-1]) == "TermEnded"
+    with crash_site.leading():
+        assert crash_site.submit().outcome.result(PATIENCE_S).status is Status.GRANTED
+        assert_sound(crash_site, crash_site.witness)
+
+
+@pytest.fixture(scope="module")
+def led_site(crash_site: CrashSite) -> Iterator[CrashSite]:
+    """The same cluster with a coordinator that stays."""
+    with crash_site.leading():
+        yield crash_site
+
+
+@pytest.mark.parametrize("entry", NODE)
+def test_a_dead_node_comes_back_through_the_log(led_site: CrashSite, tmp_path: Path, entry: str) -> None:
+    """K7, DESIGN 4.1: its next life is let in by the lock on its folder, no other life of it holds a lease, and what
+    its former life asked for has one outcome."""
+    site = led_site
+    number = next(site.numbers)
+    name, field = f"n{number}", f"n{number}"
+    assert_died(site.armed(entry, "node", name, str(tmp_path), field), entry)
+    later = Node(site.cluster, name, kafka=site.kafka, folder=tmp_path, join_timeout_s=PATIENCE_S)
+    with later:
+        assert later.propose(ObjectType("Busy", {field: "long"})).accepted
+        assert site.submit().outcome.result(PATIENCE_S).status is Status.GRANTED
+        assert_sound(site, site.witness, later)
+
+
+@pytest.mark.parametrize("entry", PROJECTOR)
+def test_a_dead_projector_goes_on_from_what_it_has_stored(led_site: CrashSite, tmp_path: Path, entry: str) -> None:
+    """DESIGN 5: whatever it was doing, the next process has every decision once and the rows of the log's fold."""
+    site = led_site
+    if "set-aside" in entry:
+        damaged = generation_path(tmp_path)
+        damaged.mkdir()
+        (damaged / "CURRENT").write_text("not what RocksDB has written")
+    (tmp_path / "rows-of-another-shape").mkdir()
+    assert_died(site.armed(entry, "projector", str(tmp_path)), entry)
+    site.submit().outcome.result(PATIENCE_S)
+    told = site.told()
+    with closing_projector(site, tmp_path) as projector:
+        eventually(lambda: projector.step(0.1) >= 0 and projector.meta.position >= told.header.position, "the end")
+        assert projector.stopped is None
+        with projector.reading() as reading:
+            assert reading.as_of(told.header.position).state().hash() == told.hashes[told.header.position]
+            positions = [each.position for each in reading.all_decisions()]
+        assert positions == list(range(positions[0], -1, -1))
+        eventually(lambda: projector.step(0.1) >= 0 and not (tmp_path / "rows-of-another-shape").exists(), "the sweep")
+
+
+def test_a_request_whose_api_died_can_be_repeated(led_site: CrashSite, tmp_path: Path) -> None:
+    """K7: the caller heard nothing; the same key again has the same one outcome."""
+    field = f"a{next(led_site.numbers)}"
+    body = {"kind": "propose", "definition": {"name": "Busy", "fields": {field: "long"}}}
+    headers = {"Idempotency-Key": f"{field}/1"}
+
+    def post(process: Process) -> httpx.Response:
+        url = process.hear("ready")["url"]
+        path = f"{url}/v1/clusters/{led_site.cluster}/requests?timeout=20s"
+        return httpx.post(path, json=body, headers=headers, trust_env=False, timeout=PATIENCE_S)
+
+    armed = led_site.armed(REQUEST_SENT, "api", str(tmp_path))
+    with pytest.raises(httpx.TransportError):
+        post(armed)
+    assert_died(armed, REQUEST_SENT)
+    later = led_site.armed("", "api", str(tmp_path))
+    assert post(later).json()["item"]["status"] == "GRANTED"
+    assert later.end() == 0
+    assert_sound(led_site, led_site.witness)
+
+
+def test_every_failpoint_is_crashed_at() -> None:
+    """A place that is named and that no test reaches would be a promise without proof."""
+    tried = {name_of(entry) for entry in (*COORDINATOR, *FOUNDING, *NODE, *PROJECTOR, RETIRED, REQUEST_SENT)}
+    assert tried == set(FAILPOINTS)
+
+
+@contextlib.contextmanager
+def closing_projector(site: CrashSite, folder: Path) -> Iterator[Projector]:
+    with contextlib.closing(KafkaReader(site.kafka, site.cluster)) as reader:
+        projector = Projector(reader, folder, site.cluster)
+        with contextlib.closing(projector):
+            yield projector
