@@ -115,6 +115,11 @@ class InMemoryLog:
     def reader(self) -> "InMemoryReader":
         return InMemoryReader(self)
 
+    @property
+    def size(self) -> int:
+        """How many records there are, on all topics."""
+        return sum(map(len, self._partitions.values()))
+
     def entries(self, topic: Topic, partition: int = 0) -> Sequence[Entry]:
         return self._partitions[topic, partition]
 

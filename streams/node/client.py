@@ -6,190 +6,40 @@
             rows = answer_from(node.metadata("Customer"))
 
 Entering the context waits until the node is a member and, as a server, holds its lease; leaving it releases the lease
-at once. One thread of its own owns the log and applies it; a second one sends heartbeats, so that a slow hook does not
-end the lease. Methods may be called from any thread except from inside a hook, which must not block.
+at once. Methods may be called from any thread except from inside a hook, which must not block. `aio.py` has the same
+for asyncio; what both do, `member.py` does.
 """
 
-import contextlib
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as OutOfTime
-from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
-import msgspec
-
-from topolog.events.asking import refusal_of
-from topolog.events.codec import CODEC
-from topolog.events.errors import (
-    BadInput,
-    Fenced,
-    MergeConflict,
-    NotCaughtUp,
-    OutcomeUnknown,
-    Refused,
-    TopologError,
-    Unreachable,
-)
-from topolog.events.fold import Folded
-from topolog.events.ids import Incarnation, NodeId, Position
-from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter
-from topolog.events.log import LogReader, LogWriter
-from topolog.events.membership import FENCING, NodeDied, NodeRow, members
-from topolog.events.metadata import TypeRow, floor_of, type_row
-from topolog.events.object_types import ObjectType, merge, with_schema
-from topolog.events.requests import (
-    DeclaredType,
-    Joiner,
-    NodeKind,
-    RequestId,
-    Status,
-    UpdateRequested,
-    is_forgotten,
-)
-from topolog.events.state import State
-from topolog.events.topics import NEEDED
-from topolog.streams.clock import CAN_FENCE, Clock, SystemClock
+from topolog.events.object_types import ObjectType
 from topolog.streams.node.answers import Metadata, Outcome, Submitted
-from topolog.streams.node.core import Phase
-from topolog.streams.node.folder import FolderLock
-from topolog.streams.node.forks import tell_children
-from topolog.streams.node.guards import LeaseGuard
-from topolog.streams.node.hooks import Hooks, LeftHook, TypeHook
-from topolog.streams.node.sentinel import Sentinel
-from topolog.streams.node.session import Session
-from topolog.streams.node.waits import Condition, T, Waits
+from topolog.streams.node.member import TIMEOUT_S, Member, Wait
 
 __all__ = ["Metadata", "Node", "Outcome", "Submitted"]
 
-Wait = Literal["decided", "accepted"]
 
-_TIMEOUT_S = 30.0
-_CLOSE_TIMEOUT_S = 2.0
-
-
-class Node:
-    """A member of a cluster.
-
-    `kafka`: librdkafka settings, `bootstrap.servers` at least. `endpoint`: where others reach the service.
-    `types`: what this node knows from before, as (definition, version). `folder`: opt-in for a node with a local disk;
-    its exclusive lock proves that no former process of this node lives, so that a restart need not wait for its lease.
-    `sentinel`: start a tiny process that says when this one has died, so that a crash does not cost the lease.
-    `connect` gives reader and writer of another log than Kafka's, as tests do; then there is no sentinel.
-    """
-
-    lease: LeaseGuard
-    """Whether this node may act now; there from entering on."""
-
-    def __init__(  # noqa: PLR0913 (keyword settings of one object, each explained above)
-        self,
-        cluster_name: str,
-        node: str,
-        *,
-        kafka: Mapping[str, str] | None = None,
-        kind: NodeKind = NodeKind.SERVER,
-        endpoint: str = "",
-        attributes: Mapping[str, str] | None = None,
-        types: tuple[tuple[ObjectType, int], ...] = (),
-        folder: Path | None = None,
-        join_timeout_s: float = 60.0,
-        sentinel: bool = True,
-        clock: Clock | None = None,
-        connect: Callable[[], tuple[LogReader, LogWriter]] | None = None,
-    ) -> None:
-        self.name = node
-        self._kind = kind
-        self._clock = clock or SystemClock()
-        self._join_timeout_s = join_timeout_s
-        self._folder = FolderLock(folder, node) if folder else None
-        self._address = (kafka or {}).get("bootstrap.servers", "the log")
-        is_wanted = sentinel and CAN_FENCE and connect is None
-        self._sentinel = Sentinel(kafka or {}, cluster_name, is_wanted=is_wanted)
-        self._connect = connect or (lambda: _connect_to_kafka(kafka or {}, cluster_name))
-        self._joiner = Joiner(
-            node=node,
-            incarnation=Incarnation(0),
-            kind=kind,
-            endpoint=endpoint,
-            attributes=dict(attributes or {}),
-            capabilities=(FENCING,) if CAN_FENCE else (),
-            types=tuple(DeclaredType(definition, version) for definition, version in types),
-        )
-        self._hooks = Hooks()
-        self._waits = Waits()
-        self._folding = threading.Lock()
-        self._stopping = threading.Event()
-        self._threads: list[threading.Thread] = []
-        self._is_copy = False
-
-    def on_type(self, hook: TypeHook) -> None:
-        """Call `hook(name, metadata)` for each accepted version, with None for a removal; register before entering.
-
-        Called in the order of the log, before the decision counts as applied here. The log is read from its beginning
-        or from a snapshot: of what stands there it calls once per type, with the version that is accepted.
-        """
-        self._hooks.on_type.append(hook)
-
-    def on_left(self, hook: LeftHook) -> None:
-        """Call `hook(reason)` when this process finds itself out of the membership; register before entering."""
-        self._hooks.on_left.append(hook)
+class Node(Member):
+    """A member of a cluster, for threads: its methods block. The arguments are explained at `Member`."""
 
     def __enter__(self) -> Self:
-        if self._threads:
-            raise BadInput(f"Node {self.name!r} was entered before.", hint="A Node is entered once; make a new one.")
-        with contextlib.ExitStack() as undo:
-            joiner = self._joiner
-            if self._folder:
-                joiner = msgspec.structs.replace(joiner, folder=self._folder.acquire())
-                undo.callback(self._folder.let_go)
-            self._reader, self._writer = self._connect()
-            self._session = Session(
-                self._reader,
-                self._writer,
-                self._clock,
-                joiner,
-                self._run_hooks,
-                lambda: self._hooks.begin(self._state),
-                announce=self._announce,
-            )
-            self.lease = LeaseGuard(self._clock, self._session)
-            tell_children(self)
-            self._sentinel.look_after()
-            self._start(self._follow, "log")
-            self._start(self._beat, "heartbeats")
-            undo.callback(self._stop)
-            self._await_membership()
-            undo.pop_all()
+        self._begin()
+        try:
+            self._joining().result(self._join_timeout_s)
+        except BaseException:
+            self._end()
+            raise
         return self
 
-    def fence_copy(self) -> None:
-        """In a forked child: nothing of this node works there, and nothing it does may touch the parent's."""
-        self._is_copy = True
-        self._folding = threading.Lock()  # a thread that is gone here may have held it
-        self.lease.fence_child()
-        self._session.failure = Fenced(
-            f"Node {self.name!r} belongs to the process that this one was forked from.",
-            retry_after_ms=0,
-            hint="Enter a Node of its own in this process, or start it without a fork.",
-        )
-        self._sentinel.disown()
-        if self._folder:
-            self._folder.let_go()
-
     def __exit__(self, *exc: object) -> None:
-        self._stop()
-        if self._folder:
-            self._folder.let_go()
-
-    # Metadata.
+        self._end()
 
     def propose(
         self,
         definition: ObjectType,
         *,
         wait: Wait = "accepted",
-        timeout_s: float = _TIMEOUT_S,
+        timeout_s: float = TIMEOUT_S,
         based_on: int = 0,
         reason: str = "",
     ) -> Outcome:
@@ -200,250 +50,16 @@ class Node:
         `timeout_s` is over: the proposal may still be granted or accepted, ask `outcome(request_id)`; NotCaughtUp
         instead if nothing had to be sent. `based_on` is the version it was built on, 0 if it was made anew.
         """
-        request, future = self._submit(definition, wait, based_on, reason)
-        return self._result(future, request, timeout_s)
+        return self._proposal(definition, wait, based_on, reason).result(timeout_s)
 
-    def submit(
-        self, definition: ObjectType, *, wait: Wait = "accepted", based_on: int = 0, reason: str = ""
-    ) -> Submitted:
-        """As `propose`, without waiting: many proposals may be under way at once, Overloaded says how many."""
-        request, future = self._submit(definition, wait, based_on, reason)
-        return Submitted(str(request) if request else None, future)
-
-    def outcome(self, request_id: str, *, wait: Wait = "accepted", timeout_s: float = _TIMEOUT_S) -> Outcome:
+    def outcome(self, request_id: str, *, wait: Wait = "accepted", timeout_s: float = TIMEOUT_S) -> Outcome:
         """The outcome of a proposal this process sent; raises as `propose` does. Asking never proposes anew."""
-        if self.failure:
-            raise self.failure
-        request = RequestId.parse(request_id)
-        self._session.send_again(request)
-        return self._result(self._waits.when(lambda: self._outcome(request, wait)), request, timeout_s)
+        return self._asked(request_id, wait).result(timeout_s)
 
-    def metadata(self, name: str, *, timeout_s: float = _TIMEOUT_S) -> Metadata | None:
+    def metadata(self, name: str, *, timeout_s: float = TIMEOUT_S) -> Metadata | None:
         """The type's definition, None if there is none. A server without a valid lease raises Fenced.
 
         At once if the accepted version is the pending one; else waits until the pending version it saw is accepted and
         returns that one (R1). A removal under way is waited for too (R4). Raises NotCaughtUp when `timeout_s` is over.
         """
-        with self._reading():
-            row = type_row(self._state, name)
-            if row is None or row.name != name:
-                return None
-            version = row.pending_version
-            if row.removing:
-                self._await(lambda: floor_of(self._state, name) >= version or None, row, timeout_s)
-                return None
-            if row.accepted_version < version:
-                self._await(lambda: self._is_accepted(name, version) or None, row, timeout_s)
-            return Metadata(row.pending, version)
-
-    def types(self) -> dict[str, Metadata]:
-        """Every type with an accepted version, at that version. A server without a valid lease raises Fenced."""
-        with self._reading(), self._folding:
-            rows = [row for _, row in self._state.rows(TypeRow)]
-        return {row.name: Metadata(row.accepted, row.accepted_version) for row in rows if row.accepted}
-
-    # Membership.
-
-    def members(self) -> list[NodeRow]:
-        """The members as of `position`, in the order in which they joined."""
-        with self._folding:
-            found = list(members(self._state))
-        return sorted(found, key=lambda row: row.joined_at)
-
-    @property
-    def incarnation(self) -> Incarnation:
-        return self._session.core.incarnation
-
-    @property
-    def position(self) -> Position:
-        """The last position this node has applied."""
-        return self._session.core.applied.position
-
-    def fingerprint(self) -> tuple[Position, bytes]:
-        """A position and the hash of the state there: every reader of the log has the same one at that position."""
-        with self._folding:
-            return self._session.core.folded, self._state.hash()
-
-    @property
-    def failure(self) -> TopologError | None:
-        """The error that ended this node for good, if one did; it is fenced from then on."""
-        return self._session.failure
-
-    # The threads.
-
-    def _start(self, target: Callable[[], None], role: str) -> None:
-        thread = threading.Thread(target=target, name=f"topolog {self.name} {role}", daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _follow(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                if self._session.step(0.05, self._folding):
-                    self._waits.check()
-        except TopologError as error:
-            self._waits.fail(error)
-        except BaseException as error:  # a defect of ours: nobody may go on as if this node still read the log
-            self._session.fail(TopologError(f"The node's own thread failed: {error!r}."))
-            self._waits.fail(error)
-            raise
-
-    def _beat(self) -> None:
-        while not self._stopping.wait(self._session.heartbeat_ms / 4000) and self.failure is None:
-            self._sentinel.look_after()
-            try:
-                self._session.beat_if_due()
-            except Unreachable:
-                continue  # the producer is full: the next beat comes soon, or the lease ends
-            except TopologError as error:
-                self._session.fail(error)
-                self._waits.fail(error)
-
-    def _run_hooks(self, folded: Folded) -> None:
-        self._hooks.run(self._state, folded, (self.name, self.incarnation))
-
-    def _stop(self) -> None:
-        """Release the lease, wait a moment for the cluster to take note, end the threads."""
-        if self._is_copy:
-            return
-        self._session.close()
-        with contextlib.suppress(OutOfTime, TopologError):
-            self._waits.when(lambda: self._session.core.phase is not Phase.STOPPING or None).result(_CLOSE_TIMEOUT_S)
-        self._stopping.set()
-        for thread in self._threads:
-            thread.join()
-        self._session.close()  # once more: it may have asked to join in between
-        self._sentinel.end(said_goodbye=not self._writer.flush(_CLOSE_TIMEOUT_S))
-        self._waits.fail(Unreachable(f"Node {self.name!r} is closed."))
-        self._reader.close()
-        self._writer.close()
-
-    def _announce(self, died: NodeDied) -> None:
-        self._sentinel.speak_for(died.node, CODEC.encode(died))
-
-    def _await_membership(self) -> None:
-        try:
-            self._waits.when(lambda: self._is_ready() or None).result(self._join_timeout_s)
-        except OutOfTime:
-            raise Unreachable(self._why_not_ready()) from None
-
-    def _is_ready(self) -> bool:
-        is_member = self._session.core.phase is Phase.MEMBER
-        return is_member and (self._kind is NodeKind.CLIENT or self.lease.is_valid)
-
-    def _why_not_ready(self) -> str:
-        core, waited = self._session.core, f"after {self._join_timeout_s:g} s"
-        if core.log_id is None:
-            return (
-                f"Node {self.name!r} has read no decision from {self._address} {waited}: no broker, or no coordinator."
-            )
-        if core.phase is Phase.MEMBER:
-            return f"Node {self.name!r} is a member without a lease {waited}: no coordinator renews it."
-        return (
-            f"Node {self.name!r} is {core.phase.value} {waited}: no coordinator answers, or a former life still lives."
-        )
-
-    # Waiting.
-
-    @property
-    def _state(self) -> State:
-        return self._session.core.state
-
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[None]:
-        """A server reads under its lease; a client holds none and reads what it has applied."""
-        if self.failure:
-            raise self.failure
-        if self._kind is NodeKind.CLIENT:
-            yield
-            return
-        with self.lease.reading():
-            yield
-
-    def _submit(
-        self, definition: ObjectType, wait: Wait, based_on: int, reason: str
-    ) -> tuple[RequestId | None, Future[Outcome]]:
-        if self.failure:
-            raise self.failure
-        definition = with_schema(definition)
-        known = self._version_containing(definition)
-        if known is not None:
-            row, version = known
-            return None, self._waits.when(
-                lambda: self._reached(None, Status.UNCHANGED, definition.name, version, row.proposed_at, wait)
-            )
-        core, request = self._session.core, self._session.next_id()
-        assert core.log_id is not None, "a member has read the log"
-        proposal = UpdateRequested(
-            request, core.log_id, self.name, reason, definition, based_on, NodeId(self.name), core.incarnation
-        )
-        self._session.send(proposal)
-        return request, self._waits.when(lambda: self._outcome(request, wait))
-
-    def _version_containing(self, definition: ObjectType) -> tuple[TypeRow, int] | None:
-        """The type, if its pending version contains the definition already and this node may rely on what it knows."""
-        row = type_row(self._state, definition.name)
-        if row is None or row.removing or self._kind is NodeKind.CLIENT or not self.lease.is_valid:
-            return None
-        try:
-            return (row, row.pending_version) if merge(row.pending, definition) is row.pending else None
-        except MergeConflict:
-            return None  # the coordinator refuses it, so that the refusal is in the log
-
-    def _outcome(self, request: RequestId, wait: Wait) -> Outcome | None:
-        row = self._session.outcome(request)
-        if row is None:
-            if is_forgotten(self._state, request):
-                raise Refused("OUTCOME_FORGOTTEN", "K7", f"The outcome of request {request} is no longer kept.")
-            return None
-        if row.status is Status.REFUSED:
-            raise refusal_of(row)
-        name = row.subject.removeprefix("type ")
-        return self._reached(request, row.status, name, row.version or 0, row.position, wait)
-
-    def _reached(
-        self, request: RequestId | None, status: Status, name: str, version: int, position: Position, wait: Wait
-    ) -> Outcome | None:
-        accepted = self._is_accepted(name, version)
-        if wait == "accepted" and not accepted:
-            return None
-        return Outcome(str(request) if request else None, status, name, version, position, accepted)
-
-    def _is_accepted(self, name: str, version: int) -> bool:
-        """Accepted, or accepted and removed since."""
-        row = type_row(self._state, name)
-        return (row is not None and row.accepted_version >= version) or floor_of(self._state, name) >= version
-
-    def _result(self, future: Future[Outcome], request: RequestId | None, timeout_s: float) -> Outcome:
-        try:
-            return future.result(timeout_s)
-        except OutOfTime:
-            future.cancel()
-            if request is None:
-                raise NotCaughtUp(
-                    f"The type contains this already, but its version is not accepted after {timeout_s:g} s.",
-                    hint="Nothing was sent; the same call again goes on waiting.",
-                ) from None
-            raise OutcomeUnknown(
-                f"Request {request} is not settled after {timeout_s:g} s.",
-                request_id=str(request),
-                hint="Ask again with outcome(request_id); it is applied once or not at all.",
-            ) from None
-
-    def _await(self, condition: Condition[T], row: TypeRow, timeout_s: float) -> None:
-        future = self._waits.when(condition)
-        try:
-            future.result(timeout_s)
-        except OutOfTime:
-            future.cancel()
-            raise NotCaughtUp(
-                f"Type {row.name!r}: version {row.pending_version} (proposed at position {row.proposed_at}) is not "
-                f"accepted after {timeout_s:g} s.",
-                hint=f"`topolog explain type {row.name}` says whom it waits for.",
-            ) from None
-
-
-def _connect_to_kafka(kafka: Mapping[str, str], cluster_name: str) -> tuple[LogReader, LogWriter]:
-    """Reader and writer of a cluster whose topics are there; Unreachable or NotFound at once if they are not."""
-    KafkaAdmin(kafka).wait_for_leaders(cluster_name, NEEDED)
-    return KafkaReader(kafka, cluster_name), KafkaWriter(kafka, cluster_name)
+        return self._agreed(name).result(timeout_s)

@@ -6,11 +6,35 @@ Each wait is a `concurrent.futures.Future`, so that one core serves blocking and
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from concurrent.futures import TimeoutError as OutOfTime
+from typing import Any, Generic, TypeVar
+
+from topolog.events.errors import TopologError
 
 T = TypeVar("T")
 Condition = Callable[[], T | None]
 """Gives the result once there is one; raises to fail its caller."""
+
+
+class Pending(Generic[T]):
+    """An answer that may have to be waited for: blocking with `result`, or by awaiting `future`.
+
+    `finish` makes the answer of what the future gave, in the thread of the caller; it may raise. `late(timeout_s)` is
+    the error for a caller whose time is over.
+    """
+
+    def __init__(self, future: Future[Any], finish: Callable[[Any], T], late: Callable[[float], TopologError]) -> None:
+        self.future = future
+        self.finish = finish
+        self.late = late
+
+    def result(self, timeout_s: float) -> T:
+        try:
+            found = self.future.result(timeout_s)
+        except OutOfTime:
+            self.future.cancel()
+            raise self.late(timeout_s) from None
+        return self.finish(found)
 
 
 class Waits:

@@ -42,8 +42,8 @@ def test_the_page_does_what_it_says(page: dict[str, Any]) -> None:
         page["read"](17)
     with pytest.raises(Fenced):
         page["write_to"](receiver, 17, "x")
-    seen = [page["changes"].get_nowait() for _ in range(2)]
-    assert [(name, metadata.version) for name, metadata in seen] == [("Account", 1), ("Account", 2)]
+    seen = [page["changes"].get_nowait() for _ in range(3)]
+    assert [(name, metadata.version) for name, metadata in seen] == [("Account", 1), ("Ledger", 1), ("Account", 2)]
 
 
 def test_a_write_of_a_former_life_is_refused(page: dict[str, Any], coordinated: tuple[str, dict[str, str]]) -> None:
@@ -57,6 +57,11 @@ def test_a_write_of_a_former_life_is_refused(page: dict[str, Any], coordinated: 
     with pytest.raises(page["TokenTooLow"]):
         receiver.write("n1", tokens[0], 17, "late")
     assert receiver.rows == {17: "second"}
+
+
+def test_the_test_on_the_page_passes(page: dict[str, Any]) -> None:
+    """What a service developer would copy: without Kafka, and in a moment."""
+    page["test_a_node_that_is_cut_off_stops_serving"]()
 
 
 def test_every_error_on_the_page_exists() -> None:

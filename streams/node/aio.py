@@ -1,0 +1,92 @@
+"""The node client for asyncio.
+
+    async with AsyncNode("demo", "n1", kafka={"bootstrap.servers": "127.0.0.1:19092"}) as node:
+        await node.propose(ObjectType("Customer", {"id": "long", "name": "String"}, affinity_key="id"))
+
+The same member with the same threads as `Node`, for `member.py` does everything but the waiting: here a Pending's
+future is awaited. To cancel a task that waits gives up that wait and nothing else; what it has sent stands. A task that
+is cancelled inside the context still releases the lease before it ends, and so does one that is cancelled while it
+joins. What does not wait (`lease`, `submit`, `types`, `members`, …) is no coroutine. Hooks run on the node's own
+thread, not in the event loop; `loop.call_soon_threadsafe` is the way from there.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Self, TypeVar
+
+from topolog.events.object_types import ObjectType
+from topolog.streams.node.answers import Metadata, Outcome
+from topolog.streams.node.member import TIMEOUT_S, Member, Wait
+from topolog.streams.node.waits import Pending
+
+T = TypeVar("T")
+
+
+class AsyncNode(Member):
+    """A member of a cluster, for one event loop. The arguments are explained at `Member`."""
+
+    async def __aenter__(self) -> Self:
+        try:
+            await _done(self._begin)
+        except asyncio.CancelledError:
+            await _done(self._end)
+            raise
+        try:
+            await _answer(self._joining(), self._join_timeout_s)
+        except BaseException:
+            await _done(self._end)
+            raise
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await _done(self._end)
+
+    async def propose(
+        self,
+        definition: ObjectType,
+        *,
+        wait: Wait = "accepted",
+        timeout_s: float = TIMEOUT_S,
+        based_on: int = 0,
+        reason: str = "",
+    ) -> Outcome:
+        """As `Node.propose`."""
+        return await _answer(self._proposal(definition, wait, based_on, reason), timeout_s)
+
+    async def outcome(
+        self,
+        request_id: str,
+        *,
+        wait: Wait = "accepted",
+        timeout_s: float = TIMEOUT_S,
+    ) -> Outcome:
+        """As `Node.outcome`."""
+        return await _answer(self._asked(request_id, wait), timeout_s)
+
+    async def metadata(self, name: str, *, timeout_s: float = TIMEOUT_S) -> Metadata | None:
+        """As `Node.metadata`."""
+        return await _answer(self._agreed(name), timeout_s)
+
+
+async def _answer(pending: Pending[T], timeout_s: float) -> T:
+    try:
+        found = await asyncio.wait_for(asyncio.wrap_future(pending.future), timeout_s)
+    except TimeoutError:
+        raise pending.late(timeout_s) from None
+    return pending.finish(found)
+
+
+async def _done(blocking: Callable[[], None]) -> None:
+    """Run it in a thread of its own, begun at once and done to its end even if this task is cancelled meanwhile.
+
+    Not in the loop's pool: a release must not stand behind whatever the service has put there.
+    """
+    thread = ThreadPoolExecutor(1, thread_name_prefix="topolog")
+    running = asyncio.wrap_future(thread.submit(blocking))
+    thread.shutdown(wait=False)
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise

@@ -1,0 +1,435 @@
+"""What Node and AsyncNode have in common: everything but how a caller waits.
+
+A member's log, session, threads and hooks are here, and each question that must wait: it becomes a Pending, which a
+blocking caller takes the result of and an asyncio caller awaits. One thread of its own owns the log and applies it; a
+second one sends heartbeats, so that a slow hook does not end the lease.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as OutOfTime
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from topolog.events.asking import refusal_of
+from topolog.events.codec import CODEC
+from topolog.events.errors import (
+    BadInput,
+    Fenced,
+    MergeConflict,
+    NotCaughtUp,
+    OutcomeUnknown,
+    Refused,
+    TopologError,
+    Unreachable,
+)
+from topolog.events.fold import Folded
+from topolog.events.ids import Incarnation, NodeId, Position
+from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter
+from topolog.events.log import LogReader, LogWriter
+from topolog.events.membership import FENCING, NodeDied, NodeRow, members
+from topolog.events.metadata import TypeRow, floor_of, type_row
+from topolog.events.object_types import ObjectType, merge, with_schema
+from topolog.events.requests import (
+    DeclaredType,
+    Joiner,
+    NodeKind,
+    RequestId,
+    Status,
+    UpdateRequested,
+    is_forgotten,
+)
+from topolog.events.state import State
+from topolog.events.topics import NEEDED
+from topolog.streams.clock import CAN_FENCE, Clock, SystemClock
+from topolog.streams.node.answers import Metadata, Outcome, Submitted
+from topolog.streams.node.core import Phase
+from topolog.streams.node.folder import FolderLock
+from topolog.streams.node.forks import tell_children
+from topolog.streams.node.guards import LeaseGuard
+from topolog.streams.node.hooks import Hooks, LeftHook, TypeHook
+from topolog.streams.node.sentinel import Sentinel
+from topolog.streams.node.session import Session
+from topolog.streams.node.waits import Pending, Waits
+
+Wait = Literal["decided", "accepted"]
+
+TIMEOUT_S = 30.0
+"""How long a call waits unless it is told otherwise."""
+
+_CLOSE_TIMEOUT_S = 2.0
+_READY: Future[bool] = Future()
+_READY.set_result(True)
+
+
+class Member:
+    """A member of a cluster.
+
+    `kafka`: librdkafka settings, `bootstrap.servers` at least. `endpoint`: where others reach the service.
+    `types`: what this node knows from before, as (definition, version). `folder`: opt-in for a node with a local disk;
+    its exclusive lock proves that no former process of this node lives, so that a restart need not wait for its lease.
+    `sentinel`: start a tiny process that says when this one has died, so that a crash does not cost the lease.
+    `connect` gives reader and writer of another log than Kafka's, as tests do; then there is no sentinel.
+    """
+
+    lease: LeaseGuard
+    """Whether this node may act now; there from entering on."""
+
+    def __init__(  # noqa: PLR0913 (keyword settings of one object, each explained above)
+        self,
+        cluster_name: str,
+        node: str,
+        *,
+        kafka: Mapping[str, str] | None = None,
+        kind: NodeKind = NodeKind.SERVER,
+        endpoint: str = "",
+        attributes: Mapping[str, str] | None = None,
+        types: tuple[tuple[ObjectType, int], ...] = (),
+        folder: Path | None = None,
+        join_timeout_s: float = 60.0,
+        sentinel: bool = True,
+        clock: Clock | None = None,
+        connect: Callable[[], tuple[LogReader, LogWriter]] | None = None,
+    ) -> None:
+        self.name = node
+        self._kind = kind
+        self._clock = clock or SystemClock()
+        self._join_timeout_s = join_timeout_s
+        self._folder = FolderLock(folder, node) if folder else None
+        self._address = (kafka or {}).get("bootstrap.servers", "the log")
+        is_wanted = sentinel and CAN_FENCE and connect is None
+        self._sentinel = Sentinel(kafka or {}, cluster_name, is_wanted=is_wanted)
+        self._connect = connect or (lambda: _connect_to_kafka(kafka or {}, cluster_name))
+        self._joiner = Joiner(
+            node=node,
+            incarnation=Incarnation(0),
+            kind=kind,
+            endpoint=endpoint,
+            attributes=dict(attributes or {}),
+            capabilities=(FENCING,) if CAN_FENCE else (),
+            types=tuple(DeclaredType(definition, version) for definition, version in types),
+        )
+        self._hooks = Hooks()
+        self._waits = Waits()
+        self._folding = threading.Lock()
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._is_copy = False
+        self._changing = threading.Lock()
+
+    def on_type(self, hook: TypeHook) -> None:
+        """Call `hook(name, metadata)` for each accepted version, with None for a removal; register before entering.
+
+        Called in the order of the log, before the decision counts as applied here. The log is read from its beginning
+        or from a snapshot: of what stands there it calls once per type, with the version that is accepted.
+        """
+        self._hooks.on_type.append(hook)
+
+    def on_left(self, hook: LeftHook) -> None:
+        """Call `hook(reason)` when this process finds itself out of the membership; register before entering."""
+        self._hooks.on_left.append(hook)
+
+    def _begin(self) -> None:
+        """Start the threads, which join; undone if anything of it fails."""
+        if self._threads:
+            raise BadInput(f"Node {self.name!r} was entered before.", hint="A Node is entered once; make a new one.")
+        with self._changing, contextlib.ExitStack() as undo:
+            joiner = self._joiner
+            if self._folder:
+                joiner = msgspec.structs.replace(joiner, folder=self._folder.acquire())
+                undo.callback(self._folder.let_go)
+            self._reader, self._writer = self._connect()
+            self._session = Session(
+                self._reader,
+                self._writer,
+                self._clock,
+                joiner,
+                self._run_hooks,
+                lambda: self._hooks.begin(self._state),
+                announce=self._announce,
+            )
+            self.lease = LeaseGuard(self._clock, self._session)
+            tell_children(self)
+            self._sentinel.look_after()
+            self._start(self._follow, "log")
+            self._start(self._beat, "heartbeats")
+            undo.pop_all()
+
+    def _end(self) -> None:
+        """Release the lease, end the threads, let go of the folder; nothing if they were never started."""
+        with self._changing:
+            if self._threads and not self._stopping.is_set():
+                self._stop()
+                if self._folder:
+                    self._folder.let_go()
+
+    def fence_copy(self) -> None:
+        """In a forked child: nothing of this node works there, and nothing it does may touch the parent's."""
+        self._is_copy = True
+        self._folding, self._changing = threading.Lock(), threading.Lock()  # threads that are gone may hold them
+        self.lease.fence_child()
+        self._session.failure = Fenced(
+            f"Node {self.name!r} belongs to the process that this one was forked from.",
+            retry_after_ms=0,
+            hint="Enter a Node of its own in this process, or start it without a fork.",
+        )
+        self._sentinel.disown()
+        if self._folder:
+            self._folder.let_go()
+
+    # Metadata.
+
+    def submit(
+        self, definition: ObjectType, *, wait: Wait = "accepted", based_on: int = 0, reason: str = ""
+    ) -> Submitted:
+        """As `propose`, without waiting: many proposals may be under way at once, Overloaded says how many."""
+        request, future = self._submit(definition, wait, based_on, reason)
+        return Submitted(str(request) if request else None, future)
+
+    def types(self) -> dict[str, Metadata]:
+        """Every type with an accepted version, at that version. A server without a valid lease raises Fenced."""
+        with self._reading(), self._folding:
+            rows = [row for _, row in self._state.rows(TypeRow)]
+        return {row.name: Metadata(row.accepted, row.accepted_version) for row in rows if row.accepted}
+
+    # Membership.
+
+    def members(self) -> list[NodeRow]:
+        """The members as of `position`, in the order in which they joined."""
+        with self._folding:
+            found = list(members(self._state))
+        return sorted(found, key=lambda row: row.joined_at)
+
+    @property
+    def incarnation(self) -> Incarnation:
+        return self._session.core.incarnation
+
+    @property
+    def position(self) -> Position:
+        """The last position this node has applied."""
+        return self._session.core.applied.position
+
+    def fingerprint(self) -> tuple[Position, bytes]:
+        """A position and the hash of the state there: every reader of the log has the same one at that position."""
+        with self._folding:
+            return self._session.core.folded, self._state.hash()
+
+    @property
+    def failure(self) -> TopologError | None:
+        """The error that ended this node for good, if one did; it is fenced from then on."""
+        return self._session.failure
+
+    # The threads.
+
+    def _start(self, target: Callable[[], None], role: str) -> None:
+        thread = threading.Thread(target=target, name=f"topolog {self.name} {role}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _follow(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                if self._session.step(0.05, self._folding):
+                    self._waits.check()
+        except TopologError as error:
+            self._waits.fail(error)
+        except BaseException as error:  # a defect of ours: nobody may go on as if this node still read the log
+            self._session.fail(TopologError(f"The node's own thread failed: {error!r}."))
+            self._waits.fail(error)
+            raise
+
+    def _beat(self) -> None:
+        while not self._stopping.wait(self._session.heartbeat_ms / 4000) and self.failure is None:
+            self._sentinel.look_after()
+            try:
+                self._session.beat_if_due()
+            except Unreachable:
+                continue  # the producer is full: the next beat comes soon, or the lease ends
+            except TopologError as error:
+                self._session.fail(error)
+                self._waits.fail(error)
+
+    def _run_hooks(self, folded: Folded) -> None:
+        self._hooks.run(self._state, folded, (self.name, self.incarnation))
+
+    def _stop(self) -> None:
+        """Release the lease, wait a moment for the cluster to take note, end the threads."""
+        if self._is_copy:
+            return
+        self._session.close()
+        with contextlib.suppress(OutOfTime, TopologError):
+            self._waits.when(lambda: self._session.core.phase is not Phase.STOPPING or None).result(_CLOSE_TIMEOUT_S)
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join()
+        self._session.close()  # once more: it may have asked to join in between
+        self._sentinel.end(said_goodbye=not self._writer.flush(_CLOSE_TIMEOUT_S))
+        self._waits.fail(Unreachable(f"Node {self.name!r} is closed."))
+        self._reader.close()
+        self._writer.close()
+
+    def _announce(self, died: NodeDied) -> None:
+        self._sentinel.speak_for(died.node, CODEC.encode(died))
+
+    def _joining(self) -> Pending[None]:
+        """Pending until this node is a member and, as a server, holds its lease."""
+        ready = self._waits.when(lambda: self._is_ready() or None)
+        return Pending(ready, lambda _: None, lambda _: Unreachable(self._why_not_ready()))
+
+    def _is_ready(self) -> bool:
+        is_member = self._session.core.phase is Phase.MEMBER
+        return is_member and (self._kind is NodeKind.CLIENT or self.lease.is_valid)
+
+    def _why_not_ready(self) -> str:
+        core, waited = self._session.core, f"after {self._join_timeout_s:g} s"
+        if core.log_id is None:
+            return (
+                f"Node {self.name!r} has read no decision from {self._address} {waited}: no broker, or no coordinator."
+            )
+        if core.phase is Phase.MEMBER:
+            return f"Node {self.name!r} is a member without a lease {waited}: no coordinator renews it."
+        return (
+            f"Node {self.name!r} is {core.phase.value} {waited}: no coordinator answers, or a former life still lives."
+        )
+
+    # Waiting.
+
+    @property
+    def _state(self) -> State:
+        return self._session.core.state
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """A server reads under its lease; a client holds none and reads what it has applied."""
+        if self.failure:
+            raise self.failure
+        if self._kind is NodeKind.CLIENT:
+            yield
+            return
+        with self.lease.reading():
+            yield
+
+    def _proposal(self, definition: ObjectType, wait: Wait, based_on: int, reason: str) -> Pending[Outcome]:
+        request, future = self._submit(definition, wait, based_on, reason)
+        return _settling(future, request)
+
+    def _asked(self, request_id: str, wait: Wait) -> Pending[Outcome]:
+        if self.failure:
+            raise self.failure
+        request = RequestId.parse(request_id)
+        self._session.send_again(request)
+        return _settling(self._waits.when(lambda: self._outcome(request, wait)), request)
+
+    def _agreed(self, name: str) -> Pending[Metadata | None]:
+        """The pending version that is seen now, once it is accepted; the lease is checked before and after."""
+        with contextlib.ExitStack() as begun:
+            begun.enter_context(self._reading())
+            row = type_row(self._state, name)
+            if row is None or row.name != name:
+                return self._until(lambda: True, None, row, begun.pop_all())
+            version = row.pending_version
+            if row.removing:
+                return self._until(lambda: floor_of(self._state, name) >= version, None, row, begun.pop_all())
+            found = Metadata(row.pending, version)
+            return self._until(lambda: self._is_accepted(name, version), found, row, begun.pop_all())
+
+    def _until(
+        self, holds: Callable[[], bool], found: Metadata | None, row: TypeRow | None, reading: contextlib.ExitStack
+    ) -> Pending[Metadata | None]:
+        def finish(_: object) -> Metadata | None:
+            reading.close()
+            return found
+
+        future = _READY if holds() else self._waits.when(lambda: holds() or None)  # most reads find it accepted
+        return Pending(future, finish, partial(_not_accepted, row))
+
+    def _submit(
+        self, definition: ObjectType, wait: Wait, based_on: int, reason: str
+    ) -> tuple[RequestId | None, Future[Outcome]]:
+        if self.failure:
+            raise self.failure
+        definition = with_schema(definition)
+        known = self._version_containing(definition)
+        if known is not None:
+            row, version = known
+            return None, self._waits.when(
+                lambda: self._reached(None, Status.UNCHANGED, definition.name, version, row.proposed_at, wait)
+            )
+        core, request = self._session.core, self._session.next_id()
+        assert core.log_id is not None, "a member has read the log"
+        proposal = UpdateRequested(
+            request, core.log_id, self.name, reason, definition, based_on, NodeId(self.name), core.incarnation
+        )
+        self._session.send(proposal)
+        return request, self._waits.when(lambda: self._outcome(request, wait))
+
+    def _version_containing(self, definition: ObjectType) -> tuple[TypeRow, int] | None:
+        """The type, if its pending version contains the definition already and this node may rely on what it knows."""
+        row = type_row(self._state, definition.name)
+        if row is None or row.removing or self._kind is NodeKind.CLIENT or not self.lease.is_valid:
+            return None
+        try:
+            return (row, row.pending_version) if merge(row.pending, definition) is row.pending else None
+        except MergeConflict:
+            return None  # the coordinator refuses it, so that the refusal is in the log
+
+    def _outcome(self, request: RequestId, wait: Wait) -> Outcome | None:
+        row = self._session.outcome(request)
+        if row is None:
+            if is_forgotten(self._state, request):
+                raise Refused("OUTCOME_FORGOTTEN", "K7", f"The outcome of request {request} is no longer kept.")
+            return None
+        if row.status is Status.REFUSED:
+            raise refusal_of(row)
+        name = row.subject.removeprefix("type ")
+        return self._reached(request, row.status, name, row.version or 0, row.position, wait)
+
+    def _reached(
+        self, request: RequestId | None, status: Status, name: str, version: int, position: Position, wait: Wait
+    ) -> Outcome | None:
+        accepted = self._is_accepted(name, version)
+        if wait == "accepted" and not accepted:
+            return None
+        return Outcome(str(request) if request else None, status, name, version, position, accepted)
+
+    def _is_accepted(self, name: str, version: int) -> bool:
+        """Accepted, or accepted and removed since."""
+        row = type_row(self._state, name)
+        return (row is not None and row.accepted_version >= version) or floor_of(self._state, name) >= version
+
+
+def _settling(future: Future[Outcome], request: RequestId | None) -> Pending[Outcome]:
+    return Pending(future, lambda outcome: outcome, partial(_not_settled, request))
+
+
+def _not_settled(request: RequestId | None, timeout_s: float) -> TopologError:
+    if request is None:
+        return NotCaughtUp(
+            f"The type contains this already, but its version is not accepted after {timeout_s:g} s.",
+            hint="Nothing was sent; the same call again goes on waiting.",
+        )
+    return OutcomeUnknown(
+        f"Request {request} is not settled after {timeout_s:g} s.",
+        request_id=str(request),
+        hint="Ask again with outcome(request_id); it is applied once or not at all.",
+    )
+
+
+def _not_accepted(row: TypeRow | None, timeout_s: float) -> TopologError:
+    assert row is not None, "there is nothing to wait for without a type"
+    return NotCaughtUp(
+        f"Type {row.name!r}: version {row.pending_version} (proposed at position {row.proposed_at}) is not "
+        f"accepted after {timeout_s:g} s.",
+        hint=f"`topolog explain type {row.name}` says whom it waits for.",
+    )
+
+
+def _connect_to_kafka(kafka: Mapping[str, str], cluster_name: str) -> tuple[LogReader, LogWriter]:
+    """Reader and writer of a cluster whose topics are there; Unreachable or NotFound at once if they are not."""
+    KafkaAdmin(kafka).wait_for_leaders(cluster_name, NEEDED)
+    return KafkaReader(kafka, cluster_name), KafkaWriter(kafka, cluster_name)

@@ -1,0 +1,132 @@
+"""Any request to the API: whatever the path, the parameters, the headers and the body, never a 500 and always our form.
+
+Paths, parameters and their names come from the API's own OpenAPI document, so that what is added is tried as well.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from httpx import Client, Response
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from tests.projections.answering import AnsweringWriter
+from tests.projections.chronicle import Chronicle
+from tests.projections.serving import served
+from tests.projections.test_projector import eventful
+
+from topolog.projections.projector import Projector
+from topolog.projections.requester import Requester
+
+REQUESTS = "/v1/clusters/main/requests"
+KNOWN = ("main", "n1", "Customer", "0", "3", "-1", "api-1/1", "9" * 40, "", ".", "..", "%2F", "é/ö", "\x00")
+fuzz = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=settings().max_examples // 4)
+
+texts = st.text(max_size=30) | st.sampled_from(KNOWN)
+values = (
+    texts | st.integers().map(str) | st.floats().map(str) | st.sampled_from(("now", "20ms", "2027-01-15T08:00:00Z"))
+)
+leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
+bodies = st.recursive(leaves, lambda each: st.lists(each, max_size=3) | st.dictionaries(texts, each, max_size=4))
+definitions = st.fixed_dictionaries(
+    {"name": texts | bodies, "fields": st.dictionaries(texts, texts | bodies, max_size=3) | bodies},
+    optional={"affinity_key": texts | bodies, "enum": bodies, "schemas": bodies},
+)
+requests = st.fixed_dictionaries(
+    {"kind": st.sampled_from(("propose", "remove")) | texts},
+    optional={
+        "definition": definitions | bodies,
+        "resource": st.sampled_from(("type", "node")) | texts,
+        "name": texts | bodies,
+        "reason": texts | bodies,
+        "based_on": st.integers() | bodies,
+    },
+)
+
+
+@pytest.fixture
+def client(chronicle: Chronicle, projector: Projector) -> Iterator[Client]:
+    eventful(chronicle)
+    projector.step()
+    with served(projector, Requester(AnsweringWriter(chronicle, projector), "api-1", "broker:9092")) as client:
+        yield client
+
+
+def assert_ours(answer: Response) -> None:
+    """Below 500, or a 503 that says why; an error is a problem with code and sentence."""
+    assert answer.status_code < 500 or answer.status_code == 503, (answer.request.url, answer.text)
+    if answer.status_code >= 400 and answer.request.method != "HEAD":
+        problem = answer.json()
+        assert answer.headers["content-type"].startswith("application/problem+json"), answer.headers
+        assert problem["status"] == answer.status_code
+        assert problem["code"]
+        assert problem["detail"] or problem["title"]
+
+
+def reads(client: Client) -> list[tuple[str, list[str]]]:
+    """(path, names of its query parameters) of everything that can be asked for with GET and that comes to an end."""
+    document = client.get("/openapi.json").json()
+    return [
+        (path, [each["name"] for each in methods["get"].get("parameters", []) if each["in"] == "query"])
+        for path, methods in document["paths"].items()
+        if "get" in methods and "text/event-stream" not in json.dumps(methods["get"])
+    ]
+
+
+@fuzz
+@given(data=st.data())
+def test_any_read_is_answered(client: Client, data: st.DataObject) -> None:
+    """Names that are not there, positions that never were, cursors of nobody, moments that are no moments."""
+    path, parameters = data.draw(st.sampled_from(reads(client)))
+    while "{" in path:
+        before, _, rest = path.partition("{")
+        path = before + _quoted(data.draw(texts)) + rest.partition("}")[2]
+    asked: dict[str, Any] = data.draw(st.dictionaries(st.sampled_from(parameters or ["x"]) | texts, values, max_size=4))
+    answer = client.get(path, params={"timeout": "20ms", **asked})
+    if answer.headers.get("content-type", "").startswith("application/problem") or answer.status_code >= 400:
+        assert_ours(answer)
+
+
+def _quoted(text: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass"))
+
+
+@fuzz
+@given(
+    body=requests | bodies,
+    key=st.none() | st.text(st.characters(codec="ascii", categories=("L", "N", "P")), max_size=20),
+)
+@example(body={"kind": "propose", "definition": {"name": "\x00", "fields": {}}}, key=None)
+@example(body={"kind": "remove", "resource": "type", "name": "x" * 70_000}, key="/")
+def test_any_request_that_is_made_is_answered(client: Client, body: Any, key: str | None) -> None:
+    """K7: what is malformed is refused by the API, what is not gets its one outcome."""
+    headers = {"Idempotency-Key": key} if key else {}
+    assert_ours(client.post(REQUESTS, json=body, params={"timeout": "20ms"}, headers=headers))
+
+
+@fuzz
+@given(
+    body=st.binary(max_size=200),
+    kind=st.sampled_from(("application/json", "text/plain", "application/x-www-form-urlencoded", "")),
+)
+@example(body=b'{"kind": "propose", "based_on": NaN}', kind="application/json")
+@example(body=b"[" * 100_000, kind="application/json")
+def test_any_bytes_as_a_request_are_refused(client: Client, body: bytes, kind: str) -> None:
+    """Bytes that are no JSON, JSON that is no request, and other media types."""
+    answer = client.post(REQUESTS, content=body, headers={"Content-Type": kind}, params={"timeout": "20ms"})
+    assert 400 <= answer.status_code < 500
+    assert_ours(answer)
+
+
+@fuzz
+@given(
+    method=st.sampled_from(("PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "GET", "POST")),
+    path=st.lists(texts.map(_quoted), max_size=5),
+)
+def test_any_path_is_answered(client: Client, method: str, path: list[str]) -> None:
+    """What is not there is not found, in our form; what is there takes no other method."""
+    answer = client.request(method, "/" + "/".join(path))
+    assert answer.status_code < 500
+    if path and answer.status_code >= 400:
+        assert_ours(answer)
