@@ -35,7 +35,7 @@ from topolog.events.requests import (
     Status,
     outcome_of,
 )
-from topolog.events.terms import cluster
+from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic
 from topolog.streams.clock import Clock
 from topolog.streams.node.core import NodeCore, Phase
@@ -109,7 +109,8 @@ class Session:
 
     @property
     def heartbeat_ms(self) -> int:
-        return cluster(self.core.state).heartbeat_ms if self.core.log_id else _DEFAULT_HEARTBEAT_MS
+        row = self.core.state.get(ClusterRow, "")  # asked by any thread, also while LogStarted is being folded
+        return row.heartbeat_ms if row else _DEFAULT_HEARTBEAT_MS
 
     def step(self, timeout_s: float, folding: AbstractContextManager[object] = _UNSHARED) -> bool:
         """Read and apply what is there, waiting up to `timeout_s`; returns whether anything was.

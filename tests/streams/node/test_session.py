@@ -16,6 +16,8 @@ from topolog.events.errors import BadInput, HookFailed, LeftCluster, LogDiverged
 from topolog.events.fold import Folded
 from topolog.events.log import Headers, InMemoryLog, InMemoryWriter, OnDelivery
 from topolog.events.stamp import HEADER_NAME, decode_stamp, encode_stamp
+from topolog.events.state import Row, State
+from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic
 from topolog.streams.node.core import Phase
 from topolog.streams.node.folder import FolderLock
@@ -126,6 +128,26 @@ def test_a_node_that_is_declared_dead_although_it_lives_joins_again() -> None:
 
 
 # Heartbeats and echoes (K9, 4.1).
+
+
+def test_the_beat_may_be_asked_for_while_the_first_decision_is_being_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that beats asks at any moment: its death in between left a node without heartbeats."""
+    world = World(["c1"], ["n1"])
+    joiner = q.Joiner("n2", 0, q.NodeKind.SERVER, "", {}, (m.FENCING,))
+    session = Session(world.log.reader(), world.log.writer(), world.clock, joiner)
+    asked: list[int] = []
+    put = State.put
+
+    def put_after_a_question(state: State, key: str, row: Row) -> None:
+        if isinstance(row, ClusterRow):
+            asked.append(session.heartbeat_ms)
+        put(state, key, row)
+
+    monkeypatch.setattr(State, "put", put_after_a_question)
+    for _ in range(5):
+        session.step(0)
+    assert asked[0] == 1_000
+    assert session.heartbeat_ms == TERMS.heartbeat_ms
 
 
 def test_a_node_acknowledges_at_once_what_asks_for_it() -> None:
