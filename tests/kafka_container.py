@@ -10,10 +10,13 @@ has a limit, and whatever is chosen, the run says at its end which it was and wh
 
 import contextlib
 import gc
+import os
+import socket
 import time
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 from docker.client import from_env
@@ -33,6 +36,7 @@ VARIABLES: Final = (BROKER, IMAGE)
 IMAGES: Final = (f"apache/kafka:{KAFKA_VERSION}", f"topolog-kafka:{KAFKA_VERSION}")
 """Apache's own, and the one that docker/build-kafka-image makes where none can be pulled."""
 
+DEFAULT_HOST: Final = "unix:///var/run/docker.sock"
 ANSWER_LIMIT_S = 3
 _START_LIMIT_S = 60
 _PORT, _CONTROLLER_PORT = 9092, 9093
@@ -81,6 +85,7 @@ def _drop(error: BaseException | None) -> None:
 
 def _image_at_hand(images: tuple[str, ...], pull_limit_s: float) -> str:
     """The first of these that the engine has; if it has none, the first is pulled."""
+    _knock(os.environ.get("DOCKER_HOST") or DEFAULT_HOST)
     client = from_env(timeout=ANSWER_LIMIT_S)
     try:
         client.ping()
@@ -96,6 +101,17 @@ def _image_at_hand(images: tuple[str, ...], pull_limit_s: float) -> str:
         client.close()
 
 
+def _knock(host: str) -> None:
+    """Raise OSError where nobody listens; the library would say so too, but leave its socket open behind it."""
+    place = urlsplit(host)
+    if place.scheme == "unix":
+        with socket.socket(socket.AF_UNIX) as knocking:
+            knocking.settimeout(ANSWER_LIMIT_S)
+            knocking.connect(place.path)
+    elif place.hostname and place.port:
+        socket.create_connection((place.hostname, place.port), ANSWER_LIMIT_S).close()
+
+
 def _pull(api: Any, image: str, limit_s: float) -> None:
     """Each line of the engine's progress comes within the seconds of an answer, or the pull has failed."""
     deadline = time.monotonic() + limit_s
@@ -109,7 +125,8 @@ def _pull(api: Any, image: str, limit_s: float) -> None:
 
 def _said(error: Exception) -> str:
     text = str(error)
-    return "no container engine answers" if "Error while fetching server API version" in text else text.rstrip(".")
+    nobody = isinstance(error, OSError) or "Error while fetching server API version" in text
+    return "no container engine answers" if nobody else text.rstrip(".")
 
 
 class KafkaContainer(DockerContainer):

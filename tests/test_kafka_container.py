@@ -1,6 +1,7 @@
 """The choice of a broker for the tests, against an engine that we ship: it speaks just enough of Docker's HTTP API."""
 
 import contextlib
+import gc
 import json
 import threading
 import time
@@ -68,9 +69,12 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+@pytest.fixture(params=["tcp://127.0.0.1:1", "unix:///nobody/listens.sock"])
+def no_engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nobody listens; and no socket is left open, which a later test would be blamed for."""
+    monkeypatch.setenv("DOCKER_HOST", request.param)
+    yield
+    gc.collect()
 
 
 @contextlib.contextmanager
