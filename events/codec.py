@@ -6,12 +6,13 @@ mirror. Strict writing refuses unknown and missing fields, for a typo with a def
 """
 
 import io
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import fastavro
 import msgspec
-from fastavro.schema import fingerprint, to_parsing_canonical_form
+from fastavro.schema import SchemaParseException, UnknownType, fingerprint, to_parsing_canonical_form
 
 from topolog import schemas
 from topolog.events import health, levels, membership, metadata, requests, snapshots, terms, voiding
@@ -19,7 +20,7 @@ from topolog.events.errors import BadInput, Undecodable
 from topolog.events.levels import NEWEST_LEVEL
 
 MARKER = b"\xc3\x01"
-_PREFIX_BYTES = 10
+PREFIX_BYTES = 10
 _REASON_CHARS_MAX = 200  # some errors repeat all the bytes that they complain about
 
 Decision = (
@@ -93,11 +94,11 @@ class Codec:
 
     def decode(self, data: bytes) -> Record:
         """The record in these bytes; raises Undecodable with the fingerprint and the reason."""
-        writer = self._by_prefix.get(data[:_PREFIX_BYTES])
+        writer = self._by_prefix.get(data[:PREFIX_BYTES])
         if writer is None:
             raise Undecodable(f"{len(data)} bytes with {describe_prefix(data)} are no record this version knows.")
         body = io.BytesIO(data)
-        body.seek(_PREFIX_BYTES)
+        body.seek(PREFIX_BYTES)
         try:
             found = fastavro.schemaless_reader(body, writer.parsed, self._versions[writer.type][-1].parsed)
             record: Record = msgspec.convert(found, writer.type)
@@ -112,12 +113,20 @@ class Codec:
 
     def level_of(self, data: bytes) -> int:
         """The lowest feature level at which bytes of this schema may be written; 0 for a schema that is not known."""
-        writer = self._by_prefix.get(data[:_PREFIX_BYTES])
+        writer = self._by_prefix.get(data[:PREFIX_BYTES])
         return writer.level if writer else 0
+
+    def released_prefix(self, schema: object) -> bytes | None:
+        """What bytes of this schema begin with, if it is one of ours in its canonical form; `schema` is its JSON."""
+        try:
+            prefix = _prefix(json.loads(schema)) if isinstance(schema, str) else b""
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, SchemaParseException, UnknownType):
+            return None
+        return prefix if prefix in self._by_prefix else None
 
     def type_of(self, data: bytes) -> type | None:
         """The type of the record that these bytes say they are, None if it is unknown; the body is not looked at."""
-        writer = self._by_prefix.get(data[:_PREFIX_BYTES])
+        writer = self._by_prefix.get(data[:PREFIX_BYTES])
         return writer.type if writer else None
 
 
@@ -140,15 +149,17 @@ _NAMESPACES = {
 
 def describe_prefix(data: bytes) -> str:
     """What the first bytes say of the writer's schema, for people."""
+    if data[:1] == b"\0" and len(data) >= 5:
+        return f"schema id {int.from_bytes(data[1:5])} of a registry"
     stated = stated_fingerprint(data)
     return f"fingerprint {stated}" if stated else "no single-object marker"
 
 
 def stated_fingerprint(data: bytes) -> str:
     """The fingerprint of the writer's schema that these bytes state (hexadecimal); empty if they state none."""
-    if data[:2] != MARKER or len(data) < _PREFIX_BYTES:
+    if data[:2] != MARKER or len(data) < PREFIX_BYTES:
         return ""
-    return data[2:_PREFIX_BYTES].hex()
+    return data[2:PREFIX_BYTES].hex()
 
 
 def _prefix(schema: schemas.Schema) -> bytes:

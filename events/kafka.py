@@ -28,6 +28,7 @@ from confluent_kafka.admin._metadata import TopicMetadata
 from confluent_kafka.cimpl import NewTopic
 
 from topolog.events.errors import BadInput, LogDiverged, NotFound, Unreachable
+from topolog.events.framing import unframed
 from topolog.events.ids import Offset
 from topolog.events.last_read import LastRead
 from topolog.events.log import Entry, Headers, OnDelivery, Partition
@@ -195,12 +196,13 @@ class KafkaReader:
         partition = (self._names[_text(message.topic())], _number(message.partition()))
         self._at_end[partition] = False
         key = message.key()
+        headers = tuple((name, _bytes(value)) for name, value in _headers(message))
         return Entry(
             *partition,
             Offset(_number(message.offset())),
             key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key,
-            _bytes(message.value()),
-            tuple((name, _bytes(value)) for name, value in _headers(message)),
+            unframed(_bytes(message.value()), headers),
+            headers,
             message.timestamp()[1],
         )
 

@@ -35,6 +35,7 @@ from topolog.events.errors import BadInput, MissingExtra
 from topolog.events.failpoints import arm
 from topolog.events.fold import require_assertions
 from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter, topic_config
+from topolog.events.log import LogReader, LogWriter
 from topolog.events.topics import ACLS, NEEDED, PLANS, Topic, topic_name, topic_prefix
 from topolog.projections.cli import app as cli
 from topolog.projections.cli.exit_codes import ExitCode
@@ -223,6 +224,7 @@ def run_coordinator(
     pairs: Set = None,
 ) -> None:
     """Decide for a cluster, or stand by until its coordinator is silent."""
+    from topolog.events.registry import START_WAIT_S, FramingReader, FramingWriter, Registry
     from topolog.streams.clock import CAN_FENCE, SystemClock
     from topolog.streams.coordinator.certificate import run_beside_sentinel
     from topolog.streams.coordinator.driver import Driver, LeaseTerms
@@ -236,10 +238,14 @@ def run_coordinator(
         admin = KafkaAdmin(settings.kafka)
         admin.wait_for_leaders(name, NEEDED)
         cadence = Cadence(_snapshots_every(settings, admin.topics()), settings.snapshot.every_mib << 20)
-        with (
-            contextlib.closing(KafkaReader(settings.kafka, name)) as reader,
-            contextlib.closing(KafkaWriter(settings.kafka, name, linger_ms=2)) as writer,
-        ):
+        with contextlib.ExitStack() as stack:
+            reader: LogReader = stack.enter_context(contextlib.closing(KafkaReader(settings.kafka, name)))
+            writer: LogWriter = stack.enter_context(contextlib.closing(KafkaWriter(settings.kafka, name, linger_ms=2)))
+            if settings.registry.url:
+                registry = stack.enter_context(contextlib.closing(Registry(settings.registry.url)))
+                registry.start()
+                registry.wait(START_WAIT_S)
+                reader, writer = FramingReader(reader, registry), FramingWriter(writer, registry)
             terms = LeaseTerms(lease.fence_ms, lease.margin_ms, lease.heartbeat_ms)
             takeover_ms = settings.coordinator.takeover_ms
             clock = SystemClock()

@@ -138,6 +138,20 @@ class Api(Section):
         return url.rstrip("/") or "http://{host}:{port}".format(**{"host": None, "port": None, **given.data})
 
 
+class Registry(Section):
+    """A schema registry with Confluent's HTTP API, for those who read the decisions with other programs."""
+
+    url: str = ""
+    """Where it answers, such as http://127.0.0.1:8080/apis/ccompat/v7; without one no record is framed for it."""
+
+    @field_validator("url")
+    @classmethod
+    def _shows_no_password(cls, url: str) -> str:
+        if url and not re.match(r"https?://[^@]+$", url):
+            raise ValueError("it begins with http:// or https:// and holds no user or password")
+        return url
+
+
 class Broker(Section):
     """The Kafka that topolog starts itself."""
 
@@ -160,6 +174,7 @@ class Settings(Section):
     health: Health
     api: Api
     broker: Broker
+    registry: Registry
     kafka: dict[str, str] = Field(repr=False)
     """librdkafka's own keys, passed on to every client."""
 
