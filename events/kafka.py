@@ -423,13 +423,9 @@ def topic_config(plan: TopicPlan, replicas: int) -> dict[str, str]:
 
 
 def _delivery(on_delivery: OnDelivery) -> Any:
-    def on_report(error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            on_delivery(None, Offset(_number(message.offset())))
-        else:
-            on_delivery(error.str(), None)
-
-    return on_report
+    return lambda error, message: (
+        on_delivery(None, Offset(_number(message.offset()))) if error is None else on_delivery(error.str(), None)
+    )
 
 
 def _headers(message: Message) -> Iterable[tuple[str, bytes | str | None]]:

@@ -30,12 +30,12 @@ from topolog.events.topics import Topic
 _LOGGER = logging.getLogger("topolog.registry")
 _ACCEPT: Final = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
 _ANSWER_LIMIT_S = 1.0  # the coordinator waits while it asks: a registry must not cost a term
+_REGISTER_LIMIT_S = 10.0  # nobody waits for a single one, and a registry that has just started is slow
 _QUIET_S = {Permanent: 0.1, Retriable: 10.0}
 """No question for so long after one that was answered with no, or not answered: garbage must not become a load."""
 
 _IDS_MAX = 10_000
-START_WAIT_S = 5.0
-"""What a coordinator's start waits, so that a log is mixed only if it must be."""
+_START_WAIT_S = 15.0  # registering takes one or two; a registry that is away says so at once, or in a second
 
 
 class Registry:
@@ -48,24 +48,26 @@ class Registry:
         self.ids: Mapping[bytes, int] = {}
         self._url = url.rstrip("/")
         self._retry_s = retry_s
-        self._client = httpx.Client(timeout=_ANSWER_LIMIT_S, headers=_ACCEPT)
+        self._client = httpx.Client(headers=_ACCEPT)
         self._prefixes: dict[int, bytes | None] = {}
         self._quiet_until_s = 0.0
-        self._done = threading.Event()
+        self._tried, self._done = threading.Event(), threading.Event()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._register_all, name="schema registry", daemon=True)
 
     def start(self) -> None:
+        """Begin to register, and wait for the end of the first attempt, so that a log is mixed only if it must be."""
         self._thread.start()
+        self._tried.wait(_START_WAIT_S)
 
     def wait(self, wait_s: float) -> bool:
-        """Whether everything is registered, after at most so long; if not, it goes on behind."""
+        """Whether everything is registered, after at most so long."""
         return self._done.wait(wait_s)
 
     def close(self) -> None:
         self._closed.set()
         if self._thread.ident is not None:
-            self._thread.join(2 * _ANSWER_LIMIT_S)
+            self._thread.join(_REGISTER_LIMIT_S)
         self._client.close()
 
     def prefix_of(self, number: int) -> bytes | None:
@@ -96,10 +98,12 @@ class Registry:
                 if not is_told:
                     _LOGGER.warning("Decisions are written without Confluent's framing until this is over: %s", error)
                 is_told = True
+                self._tried.set()
                 self._closed.wait(self._retry_s)
             else:
                 _LOGGER.info("The schema registry at %s knows %d of our schemas.", self._url, len(self.ids))
                 self._done.set()
+                self._tried.set()
                 return
 
     def _register_missing(self) -> None:
@@ -112,17 +116,17 @@ class Registry:
                     continue
                 try:
                     body = {"schema": json.dumps(schema), "schemaType": "AVRO"}
-                    answer = self._ask("POST", f"/subjects/{name}/versions", body)
+                    answer = self._ask("POST", f"/subjects/{name}/versions", body, limit_s=_REGISTER_LIMIT_S)
                     self.ids = {**self.ids, prefix: msgspec.convert(answer.get("id"), int)}
                 except (Permanent, msgspec.ValidationError) as error:
                     refused += 1
                     if refused == 1:
                         _LOGGER.warning("%s is written without Confluent's framing: %s", name, error)
 
-    def _ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+    def _ask(self, method: str, path: str, body: Any = None, *, limit_s: float = _ANSWER_LIMIT_S) -> dict[str, Any]:
         """The registry's answer; Unreachable if there is none or it is not able, BadInput if it says no."""
         try:
-            response = self._client.request(method, self._url + path, json=body)
+            response = self._client.request(method, self._url + path, json=body, timeout=limit_s)
             answer = response.json() if response.content else {}
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise Unreachable(f"No schema registry answers at {self._url} ({type(error).__name__}).") from error

@@ -224,7 +224,7 @@ def run_coordinator(
     pairs: Set = None,
 ) -> None:
     """Decide for a cluster, or stand by until its coordinator is silent."""
-    from topolog.events.registry import START_WAIT_S, FramingReader, FramingWriter, Registry
+    from topolog.events.registry import FramingReader, FramingWriter, Registry
     from topolog.streams.clock import CAN_FENCE, SystemClock
     from topolog.streams.coordinator.certificate import run_beside_sentinel
     from topolog.streams.coordinator.driver import Driver, LeaseTerms
@@ -244,7 +244,6 @@ def run_coordinator(
             if settings.registry.url:
                 registry = stack.enter_context(contextlib.closing(Registry(settings.registry.url)))
                 registry.start()
-                registry.wait(START_WAIT_S)
                 reader, writer = FramingReader(reader, registry), FramingWriter(writer, registry)
             terms = LeaseTerms(lease.fence_ms, lease.margin_ms, lease.heartbeat_ms)
             takeover_ms = settings.coordinator.takeover_ms
