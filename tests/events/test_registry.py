@@ -94,12 +94,16 @@ def test_while_the_registry_is_away_decisions_go_out_unframed_and_later_framed(s
     assert {unframed(entry.value, entry.headers) for entry in entries} == {VALUE}
 
 
+def _hang_up(listener: socket.socket) -> None:
+    listener.accept()[0].close()
+
+
 def test_a_registry_that_is_not_there_delays_a_start_by_one_question() -> None:
     """A dead address is no reason for a coordinator not to start, nor to wait for each of its schemas."""
     with socket.create_server(("127.0.0.1", 0)) as unheard:
         unheard.settimeout(10)
         url = f"http://127.0.0.1:{unheard.getsockname()[1]}"
-        hanging_up = threading.Thread(target=lambda: unheard.accept()[0].close())
+        hanging_up = threading.Thread(target=_hang_up, args=(unheard,))
         hanging_up.start()
         with contextlib.closing(Registry(url)) as registry:
             registry.start()

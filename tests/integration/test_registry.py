@@ -9,6 +9,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import fastavro
 import httpx
@@ -91,10 +92,9 @@ def test_confluent_s_own_deserializer_reads_every_decision(decided: list[Message
     from confluent_kafka.schema_registry.avro import AvroDeserializer
     from confluent_kafka.serialization import MessageField, SerializationContext
 
-    read = AvroDeserializer(SchemaRegistryClient({"url": registry}))
-    found = [
-        read(message.value(), SerializationContext(message.topic(), MessageField.VALUE))  # type: ignore[arg-type]
-        for message in decided
-    ]
+    with SchemaRegistryClient({"url": registry}) as client:
+        read = AvroDeserializer(client)
+        place = SerializationContext(decided[0].topic(), MessageField.VALUE)  # type: ignore[arg-type]
+        found: list[Any] = [read(message.value(), place) for message in decided]
     assert found[0]["cluster"]
     assert any(record.get("type_name") == "Customer" or record.get("name") == "Customer" for record in found)
