@@ -25,12 +25,14 @@ from topolog.projections.cli.terminal import Screen, cell, plain
 class View:
     """How one kind of answer looks: the columns of its rows, their names, and the page for people if it has one.
 
-    `page` gets the answer and whether wide is wanted; without it people see the table of the rows.
+    `page` gets the answer and whether wide is wanted; without it people see the table of the rows. `warnings` are for
+    people whatever the format.
     """
 
     columns: Sequence[Column]
     name_of: Callable[[Json], str]
     page: Callable[[Answer, bool], RenderableType] | None = None
+    warnings: Callable[[Answer], Sequence[str]] = lambda _: ()
 
 
 def print_answer(screen: Screen, shape: Shape, answer: Answer, view: View, *, is_past: bool = False) -> None:
@@ -52,6 +54,8 @@ def print_answer(screen: Screen, shape: Shape, answer: Answer, view: View, *, is
         case Format.CSV:
             screen.data(_csv(answer.items, view.columns))
     _print_footer(screen, answer, is_past=is_past)
+    for warning in view.warnings(answer):
+        screen.note(f"Warning: {warning}", style="yellow")
 
 
 FOLDED_WIDTH = 12

@@ -1,5 +1,6 @@
 """The commands that read: get, describe, history, explain. They change nothing and every answer names its position."""
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -25,6 +26,7 @@ from topolog.projections.cli.resources import (
     CLUSTER,
     DECISIONS,
     EXPLAINED,
+    LEASE_HEALTH,
     WITH_HISTORY,
     Resource,
     find_item,
@@ -51,7 +53,7 @@ def get(
     """List rows, or show one: `topolog get types`, `topolog get type Customer -o json`."""
     kind, name = find_item(resource, name)
     params = _params(moment)
-    view = View(columns.BY_RESOURCE[kind], kind.label)
+    view = View(columns.BY_RESOURCE[kind], kind.label, warnings=_warnings_of(kind))
     with Api(target.api, target.cluster) as api:
         if name is None and kind is not CLUSTER:
             answer = api.get_rows(kind.path(), params, _at_most(extent))
@@ -78,7 +80,7 @@ def describe(
         Screen(no_color=shape.no_color),
         shape,
         answer,
-        View(columns.BY_RESOURCE[kind], kind.label, page),
+        View(columns.BY_RESOURCE[kind], kind.label, page, _warnings_of(kind)),
         is_past=moment.is_past,
     )
 
@@ -116,6 +118,15 @@ def explain(
         label = f"{kind.singular}/{name or api.cluster}"
     view = View(columns.EXPLANATION, lambda _: label, explain_page)
     print_answer(Screen(no_color=shape.no_color), shape, answer, view, is_past=moment.is_past)
+
+
+def _warnings_of(kind: Resource) -> Callable[[Answer], Sequence[str]]:
+    """Of lease health, why not all is well; what is not known is said once, not of every node."""
+    if kind is not LEASE_HEALTH:
+        return lambda _: ()
+    return lambda answer: list(
+        dict.fromkeys(str(each.get("sentence")) for each in answer.items if each.get("state") not in ("OK", "RELEASED"))
+    )
 
 
 def _params(moment: Moment) -> dict[str, Param]:

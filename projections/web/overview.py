@@ -3,6 +3,7 @@
 It is made on the server and works without a script: while the present is shown, the browser asks again by itself.
 """
 
+from collections.abc import Mapping
 from importlib.resources import files
 from itertools import islice
 
@@ -12,7 +13,8 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from topolog.events.errors import TopologError
 from topolog.projections import queries
 from topolog.projections.durations import ago
-from topolog.projections.resources import AsOf, Cluster, Decision, Lease, Node, Type
+from topolog.projections.health import lease_health
+from topolog.projections.resources import AsOf, Cluster, Decision, Lease, LeaseHealth, Node, Type
 from topolog.projections.store import Reading
 
 _REFRESH_S = 3
@@ -48,6 +50,13 @@ class Overview(msgspec.Struct, frozen=True):
     nodes: list[Node]
     types: list[Type]
     decisions: list[Decision]
+    health: Mapping[str, LeaseHealth]
+
+    @property
+    def alarms(self) -> list[str]:
+        """What lease health warns of, or why it cannot; each sentence once."""
+        said = (each.sentence for each in self.health.values() if each.state not in ("OK", "RELEASED"))
+        return list(dict.fromkeys(said))
 
     @property
     def tone(self) -> str:
@@ -74,6 +83,7 @@ def overview(reading: Reading, as_of: AsOf) -> Overview:
         cluster=queries.cluster(reading, as_of.age_ms),
         nodes=present + left[:_LEFT_NODES_MAX],
         types=queries.types(reading),
+        health={each.node: each for each in lease_health(reading, as_of.age_ms)} if reading.is_current else {},
         decisions=list(islice(queries.decisions(reading, {}), _DECISIONS)),
     )
 

@@ -18,12 +18,13 @@ from faust.exceptions import ConsistencyError
 from faust.types import TP, EventT, StreamT
 from mode import CrashingSupervisor
 
-from topolog.events.codec import CODEC
+from topolog.events.codec import CODEC, Sign
 from topolog.events.errors import DamagedStore, Undecodable, Unreachable
 from topolog.events.health import HealthHeard, LeaseHealth, told_every_ms, warning_margin_ms
 from topolog.events.ids import Offset
 from topolog.events.kafka import COMPACTED
-from topolog.events.membership import Heartbeat
+from topolog.events.membership import Heartbeat, NodeDied
+from topolog.events.terms import CoordinatorDied
 from topolog.events.topics import HEALTH_APP, PARTITIONS, Topic, topic_name, topic_prefix
 from topolog.streams.lease_health import windows
 from topolog.streams.lease_health.silence import Silence
@@ -117,25 +118,27 @@ class HealthApp:
         if partition not in self._oldest:
             self._oldest[partition] = await self._oldest_offset(partition)
         self._nexts[partition] = Offset(message.offset + 1)
-        beat = self._beat_in(event)
-        if beat is None:
+        sign = self._sign_in(event)
+        if sign is None:
             self._passed_over[partition] = self._passed_over.get(partition, 0) + 1
-            return
-        heard = Heard(partition, Offset(message.offset), round(message.timestamp * 1000), self._oldest[partition])
-        await self._count(beat, heard)
+        elif isinstance(sign, Heartbeat):
+            heard = Heard(partition, Offset(message.offset), round(message.timestamp * 1000), self._oldest[partition])
+            await self._count(sign, heard)
 
-    def _beat_in(self, event: EventT[bytes]) -> Heartbeat | None:
-        """The heartbeat of this log that a record holds, under its node's own key; None for anything else."""
+    def _sign_in(self, event: EventT[bytes]) -> Sign | None:
+        """The sign that a record holds, if it is of this log and under its node's own key; None for anything else."""
         try:
-            beat = CODEC.decode(event.value or b"")
+            sign = CODEC.decode(event.value or b"")
         except Undecodable:
             return None
-        if not isinstance(beat, Heartbeat) or beat.node.encode() != event.key:
+        if not isinstance(sign, Heartbeat):
+            return sign if isinstance(sign, NodeDied | CoordinatorDied) else None
+        if sign.node.encode() != event.key:
             return None
-        if beat.applied.log_id != self._terms.log_id:
-            self._has_seen_another_log |= beat.applied.log_id != _NO_LOG
+        if sign.applied.log_id != self._terms.log_id:
+            self._has_seen_another_log |= sign.applied.log_id != _NO_LOG
             return None
-        return beat
+        return sign
 
     async def _count(self, beat: Heartbeat, heard: Heard) -> None:
         key = beat.node.encode()
