@@ -24,7 +24,7 @@ from topolog.projections.store import Reading
 OK, WARNING, FENCED, SILENT, RELEASED, UNKNOWN = "OK", "WARNING", "FENCED", "SILENT", "RELEASED", "UNKNOWN"
 ALARMING = frozenset({WARNING, FENCED, SILENT})
 
-NO_PAST = "lease health has no past: it says what the heartbeats of the last minutes were like"
+NO_PAST = "Lease health has no past: it says what the heartbeats of the last minutes were like."
 
 
 class _Said(msgspec.Struct, frozen=True):

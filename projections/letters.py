@@ -19,7 +19,7 @@ from topolog.projections.resources import DeadLetter, DeadLetterDetail
 from topolog.projections.sides import ERRORS, REPLAYS, LetterBodyRow, LetterRow, letter_key
 from topolog.projections.store import Reading
 
-NO_PAST = "dead letters have no past: they are here until their topic drops them"
+NO_PAST = "Dead letters have no past: they are here until their topic drops them."
 REASON = "topolog-replay-reason"
 ACTOR = "topolog-replay-actor"
 

@@ -6,6 +6,7 @@ from typing import Annotated, TypeVar
 from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
 
+from topolog.events.errors import BadInput
 from topolog.events.requests import RequestId
 from topolog.projections import explain, health, history, letters, queries, resources
 from topolog.projections.api import contract, parameters
@@ -255,7 +256,7 @@ async def get_dead_letter(request: Request, here: Here, name: str, given: parame
 
 def _check_no_past(given: parameters.ReadParameters, why: str = health.NO_PAST) -> None:
     if given.as_of is not None:
-        raise InvalidParameter("as_of", why, hint="Ask for what is, without as_of.")
+        raise BadInput(why, hint="Ask for what is, without as_of.")
 
 
 def _number(after: str | None) -> int | None:

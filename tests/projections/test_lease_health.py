@@ -137,7 +137,7 @@ def test_lease_health_has_no_past(client: Client) -> None:
     for path in ("/lease-health", "/lease-health/n1"):
         answer = client.get(f"{MAIN}{path}", params={"as_of": "2"})
         assert answer.status_code == 400
-        assert "lease health has no past" in answer.json()["detail"]
+        assert "Lease health has no past" in answer.json()["detail"]
     page = client.get(f"{MAIN}/lease-health", params={"limit": 1}).json()
     following = client.get(f"{MAIN}/lease-health", params={"cursor": page["next"]}).json()
     assert [each["node"] for each in (*page["items"], *following["items"])] == ["n1", "n2"]
