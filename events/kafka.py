@@ -123,7 +123,7 @@ class KafkaReader:
         # "The oldest" is asked for as offset 0: resolving it first would cost half a second, and where 0 is no longer
         # kept the reader is sent to the oldest record anyway.
         self._at_end = dict.fromkeys(starts, False)
-        self._last_read.start_at(starts.get((Topic.DECISIONS, 0)))
+        self._last_read.start_over()
         self._consumer.assign(
             [
                 TopicPartition(topic_name(self._cluster, topic), number, start or 0)

@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from topolog.events.errors import LogDiverged, TopologError
-from topolog.events.ids import Offset
 from topolog.events.log import Entry, LogReader
 from topolog.events.topics import Topic
 
@@ -50,17 +49,16 @@ class LastRead:
         self._now_s = now_s
         self._run = run
         self._last: Entry | None = None
-        self.start_at(None)
+        self._heard_s = now_s()
+        self.start_over()
 
     @property
     def is_in_doubt(self) -> bool:
         return self._last is not None and self._now_s() - self._heard_s > SILENCE_S
 
-    def start_at(self, offset: Offset | None) -> None:
-        """The reader goes on from this offset; what it has read is forgotten unless it stood right before that."""
-        if self._last is None or offset != self._last.offset + 1:
-            self._last = None
-        self._heard_s = self._now_s()
+    def start_over(self) -> None:
+        """The reader goes on from another offset. What it has read must be there all the same: a coordinator that is
+        deposed by a log it can no longer write to would else wait at its beginning, with nothing left to miss."""
         self._held: list[Entry] = []
         self._look: list[bool | None] | None = None
 

@@ -111,11 +111,14 @@ def test_nobody_to_ask_is_no_proof_and_no_end(setting: Setting) -> None:
     assert setting.read() == [b"3"]
 
 
-def test_a_reader_that_starts_elsewhere_has_nothing_to_prove(setting: Setting) -> None:
-    """One that goes on where it stood still has."""
-    setting.last_read.start_at(Offset(2))
+def test_a_reader_that_starts_elsewhere_still_has_to_prove_what_it_had_read(setting: Setting) -> None:
+    """A coordinator that is deposed reads from the beginning; what it held back is read again from there."""
     setting.now_s += SILENCE_S + 1
+    setting.write(b"3")
+    assert setting.read() == []
+    setting.last_read.start_over()
     assert setting.last_read.is_in_doubt
-    setting.last_read.start_at(Offset(0))
-    setting.now_s += SILENCE_S + 1
+    assert setting.read() == []
+    setting.look()
+    assert setting.read() == []
     assert not setting.last_read.is_in_doubt

@@ -138,7 +138,7 @@ def test_an_older_copy_of_the_log_stops_all_who_were_ahead_of_it(
             _swap(broker, lambda: _put_back(tmp_path / "copy", broker.folder))
             assert isinstance(eventually(lambda: node.failure, "the node to end"), LogDiverged)
             assert not node.lease.is_valid
-        eventually(partial(_has_said_why, coordinator), "the coordinator's sentence")
+        eventually(partial(_has_said_why, coordinator), "the coordinator's sentence", patience_s=60)
         assert "no longer holds" in str(eventually(projector.stopped, "the projector's sentence"))
 
         site.coordinator("c3")
