@@ -6,9 +6,10 @@ dies half-way.
 
 How it works. `find` folds the log as every reader does, up to the record at which they all stop. `void` then claims the
 next term as a coordinator does, and its word counts only if the first record of that term read back is its own (K5); a
-leader that still lives is deposed by it, starts again and finds the voiding. Having read all that came before its term,
-it looks once more whether the record was voided meanwhile, appends `RecordVoided` and its term's end, and believes what
-it reads back (K6). Whatever is lost on the way leaves a term without a voiding, which changes nothing: try again.
+leader that still lives is deposed by it, starts again and finds the voiding. The term is the one next to the last that
+`find` has read, so whoever voided the record meanwhile has taken it, and the claim fails. Then it appends
+`RecordVoided` and its term's end, and believes what it reads back (K6). Whatever is lost on the way leaves a term
+without a voiding, which changes nothing: try again.
 """
 
 from collections.abc import Callable
@@ -99,18 +100,13 @@ class Voider:
     def void(self, finding: Finding, reason: str, actor: str) -> Position:
         """Void the record that was found; returns the position of the voiding, read back.
 
-        Raises Refused if somebody else was quicker, Unreachable if it is not known what became of it.
+        Raises Unreachable if somebody else was quicker, or if it is not known what became of it.
         """
         search = self._search
         assert search is not None, "a record is voided after it was found"
         record = (finding.position, finding.chain)
         term = self._claim(search, finding, reason, actor)
-        ended = TermEnded(term)
-        if record in search.found:
-            self._append(search, [ended], reason, actor)
-            self._writer.flush(PATIENCE_S)
-            raise _already(finding.position, search.found[record])
-        self._append(search, [RecordVoided(finding.position, finding.chain), ended], reason, actor)
+        self._append(search, [RecordVoided(finding.position, finding.chain), TermEnded(term)], reason, actor)
         self._read_until(search, lambda: search.judge.header.closed or search.judge.header.term > term)
         if record not in search.found:
             raise Unreachable(

@@ -115,7 +115,7 @@ def test_a_voiding_of_another_record_helps_nobody() -> None:
     """K8: position and chain hash must both be those of the record."""
     leader, records = Leader.start()
     records += leader.raw_set(POISON)
-    with pytest.raises(Poisoned, match="position 2"):
+    with pytest.raises(Poisoned, match="decision at position 2"):
         Reader(log_of(records + voided(leader, 2, bytes(16)))).run()
 
 
@@ -125,7 +125,7 @@ def test_a_voiding_that_does_not_count_voids_nothing() -> None:
     records += leader.raw_set(POISON)
     chain = chain_at(records, 2)
     _, opening = leader.succeed(2)
-    with pytest.raises(Poisoned, match="position 2"):
+    with pytest.raises(Poisoned, match="decision at position 2"):
         Reader(log_of(records + opening + voided(leader, 2, chain))).run()
 
 

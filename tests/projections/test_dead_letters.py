@@ -194,3 +194,17 @@ def test_letters_are_kept_over_a_restart_and_never_twice(chronicle: Chronicle, m
     again.step()
     with served(again, Requester(chronicle.log.writer(), "api-1", "broker:9092")) as client:
         assert [each["size"] for each in get(client)["items"]] == [3, 3]
+
+
+def test_letters_come_in_while_the_projector_has_stopped(chronicle: Chronicle, make_projector: MakeProjector) -> None:
+    """K8: what the log has poisoned is the state of the cluster, not what its operators must see to mend it."""
+    chronicle.append_accepted(b"poison")
+    projector = make_projector()
+    projector.step()
+    name = bury(chronicle, b"one")
+    projector.step()
+    projector.step()
+    assert projector.stopped
+    with served(projector, Requester(chronicle.log.writer(), "api-1", "broker:9092")) as client:
+        assert [each["id"] for each in get(client)["items"]] == [name]
+        assert replay(client, name)[0] == 503
