@@ -26,11 +26,12 @@ from topolog.events.membership import (
 from topolog.events.metadata import MetadataRemoveProposed, MetadataUpdateRejected, ProposalRow, RemovalRow, TypeRow
 from topolog.events.object_types import ObjectType, type_id
 from topolog.events.requests import OutcomeRow, RequesterRow, RequestId, Status, outcome_key
+from topolog.events.snapshots import SnapshotRow
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso, position_time
-from topolog.projections.resources import Cluster, Decision, Lease, Node, Request, Type, Waiting
+from topolog.projections.resources import Cluster, Decision, Lease, Node, Request, Snapshot, Type, Waiting
 from topolog.projections.store import Reading
 
 
@@ -77,7 +78,17 @@ def cluster(reading: Reading, age_ms: int) -> Cluster:
         ignored_records=reading.meta.ignored,
         feature_level=row.feature_level,
         feature_level_possible=min((level_of(each.capabilities) for each in members), default=NEWEST_LEVEL),
+        snapshot=_snapshot(reading, age_ms),
     )
+
+
+def _snapshot(reading: Reading, age_ms: int) -> Snapshot | None:
+    row = reading.row(SnapshotRow, "")
+    if row is None:
+        return None
+    said_ms = reading.surely_decision(row.said_at).logged_at_ms
+    since_ms = reading.surely_decision(reading.position).logged_at_ms - said_ms + age_ms
+    return Snapshot(row.position, row.said_at, iso(said_ms), since_ms, row.rows, row.content_bytes)
 
 
 def _is_pending(row: TypeRow) -> bool:

@@ -28,6 +28,19 @@ class ClusterRef(msgspec.Struct, frozen=True):
     log_id: str | None
 
 
+class Snapshot(msgspec.Struct, frozen=True):
+    """The newest snapshot of the state (`docs/snapshots.md`): it is of `position`, and the log said so at `said_at`.
+
+    `age_ms`: since it was said. `content_bytes` is its size in the topic."""
+
+    position: int
+    said_at: int
+    time: str
+    age_ms: int
+    rows: int
+    content_bytes: int
+
+
 class Cluster(msgspec.Struct, frozen=True):
     """The cluster as a whole. `state_hash` is equal wherever this position has been folded; `ignored_records` counts,
     by reason, the records of the log up to the newest position that do not count; `sentence` says it in plain words.
@@ -56,6 +69,7 @@ class Cluster(msgspec.Struct, frozen=True):
     ignored_records: Mapping[str, int]
     feature_level: int
     feature_level_possible: int
+    snapshot: Snapshot | None
 
 
 class Lease(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ from topolog.projections.resources import (
     Outcome,
     Replay,
     Request,
+    Snapshot,
     Type,
     Waiting,
 )
@@ -92,6 +93,7 @@ _ALL: tuple[msgspec.Struct, ...] = (
         ignored_records={"OLD_TERM": 2},
         feature_level=1,
         feature_level_possible=2,
+        snapshot=Snapshot(90, 97, "2026-11-21T01:59:00.120Z", 60_350, 1_200, 345_678),
     ),
     _LEASE,
     Node(

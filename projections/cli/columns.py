@@ -97,6 +97,9 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         _field("HEARTBEAT MS", "heartbeat_ms", wide=True),
         _field("LED SINCE", "led_since", wide=True),
         _field("LOG", "log_id", wide=True),
+        _field("SNAPSHOT AT", "snapshot.position", wide=True),
+        _field("SNAPSHOT AGE MS", "snapshot.age_ms", wide=True),
+        _field("SNAPSHOT BYTES", "snapshot.content_bytes", wide=True),
     ),
     resources.NODES: (
         _field("NODE", "node"),

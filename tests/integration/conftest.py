@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ from topolog.events.kafka import KafkaAdmin, KafkaReader
 from topolog.events.log import Entry
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
-from topolog.events.topics import PARTITIONS, PLANS, Topic
+from topolog.events.topics import PARTITIONS, PLANS, Topic, TopicPlan
 from topolog.streams.node.client import Node
 
 T = TypeVar("T")
@@ -147,12 +147,12 @@ class Process:
 class Site:
     """One cluster on the shared broker: starts its processes, reads its log."""
 
-    def __init__(self, bootstrap: str, cluster: str) -> None:
+    def __init__(self, bootstrap: str, cluster: str, plans: Iterable[TopicPlan] = PLANS) -> None:
         self.bootstrap = bootstrap
         self.cluster = cluster
         self.kafka = {"bootstrap.servers": bootstrap}
         self._processes: list[Process] = []
-        KafkaAdmin(self.kafka).create_topics(cluster, PLANS)
+        KafkaAdmin(self.kafka).create_topics(cluster, plans)
 
     def coordinator(self, instance: str, env: Mapping[str, str] | None = None, *, sentinel: bool = True) -> Process:
         """A coordinator in a process of its own; `env` replaces this process's environment."""
