@@ -47,7 +47,11 @@ class Rule(Enum):
     MEMBER_LEASE = "only members hold leases"
     FRESH_LEASE = "who passes the lease check has applied all that was in the log a fence ago"
     ANCHORED_LEASE = "a lease runs a fence from handing over a heartbeat whose echo its holder has read"
+    ECHOES = "what is echoed is a heartbeat of that very incarnation"
+    READS = "a read that its guard lets pass ran under one lease that never lapsed"
+    HOOKS = "a service is told each decision once, in order, before it counts as applied"
     ACCEPTED = "what is accepted is applied by every server that holds a lease"
+    PRESUMED_IN_TIME = "a silent holder is presumed fenced only when all leases that miss the decision are over"
     LEFT_IN_TIME = "a node leaves only when its lease is over: released, replaced, dead or waited for"
     DEAD_STAY_OUT = "a certificate that was read has its effect: who is dead is no member and does not wait to be one"
     NO_FALSE_REMOVAL = "a node that nothing has disturbed is not removed for silence"
@@ -70,7 +74,16 @@ class _Type(msgspec.Struct):
     newest: int = 0
     accepted: int = 0
     fields: Mapping[str, str] = {}
-    proposed_at: dict[int, Position] = {}
+    proposed_at: dict[int, Standing] = {}
+
+
+class _Held(msgspec.Struct):
+    """A process's lease as seen from outside; `lapses` counts how often it was over before it ran on."""
+
+    incarnation: Incarnation
+    deadline_ns: int = -1
+    lapses: int = 0
+    lapses_when_read_began: int = 0
 
 
 class Checks:
@@ -89,7 +102,8 @@ class Checks:
         self._accepted_through = NOWHERE
         self._needed = NOWHERE
         self._members: dict[NodeId, Incarnation] = {}
-        self._deadlines: dict[NodeProcess, int] = {}
+        self._held: dict[NodeProcess, _Held] = {}
+        self._beats: set[tuple[Incarnation, int]] = set()
         self._certificates: dict[Incarnation, tuple[NodeId, int, int]] = {}
 
     def look(self) -> None:
@@ -106,7 +120,7 @@ class Checks:
             elif entry.topic is Topic.REQUESTS:
                 self._note_request(entry)
             elif entry.topic is Topic.HEARTBEATS:
-                self._note_certificate(entry)
+                self._note_heartbeat(entry)
         if self._world.turned is not None:
             self._compare(self._world.turned)
             if self._world.turned.started_from is not None:
@@ -136,12 +150,6 @@ class Checks:
         behind = [process.describe() for process in world.processes if process.mark()[0] < recent]
         return f"behind: {', '.join(behind)}" if behind else ""
 
-    def _note_certificate(self, entry: Entry) -> None:
-        died = CODEC.decode(entry.value)
-        if isinstance(died, m.NodeDied):
-            self._world.note(f"certificate: {died}")
-            self._certificates[died.incarnation] = (died.node, entry.partition, entry.offset)
-
     def _check_the_dead(self, whole: Sequence[Standing]) -> None:
         """Once the log says that a certificate was read, nothing waits for its incarnation any more."""
         read = {(each.topic, each.partition): each.next_offset for standing in whole for each in standing.stamp.inputs}
@@ -158,6 +166,14 @@ class Checks:
         assert isinstance(request, q.Request)
         self.asked.setdefault(request.id, hashlib.blake2b(entry.value, digest_size=8).digest())
 
+    def _note_heartbeat(self, entry: Entry) -> None:
+        match CODEC.decode(entry.value):
+            case m.Heartbeat(incarnation=incarnation, sequence=sequence):
+                self._beats.add((incarnation, sequence))
+            case m.NodeDied() as died:
+                self._world.note(f"certificate: {died}")
+                self._certificates[died.incarnation] = (died.node, entry.partition, entry.offset)
+
     def _compare(self, process: Process) -> None:
         """The reader's chain and state against the ledger's at the same position."""
         position, chain, state = process.mark()
@@ -171,14 +187,25 @@ class Checks:
         if state is not None and state.hash() != known[1]:
             raise Broken(Rule.ONE_FOLD, f"{process.describe()}: another state at position {position}")
         if isinstance(process, NodeProcess):
-            self._check_anchor(process)
+            if process.misled:
+                raise Broken(Rule.HOOKS, f"{process.describe()}: {process.misled}")
+            held = self._held.setdefault(process, _Held(process.session.core.incarnation))
+            if process.session.core.lease.deadline_ns > held.deadline_ns:
+                self._check_anchor(process, held)
+            self._check_read(process, held)
 
-    def _check_anchor(self, node: NodeProcess) -> None:
+    def _check_read(self, node: NodeProcess, held: _Held) -> None:
+        if node.read_held and held.lapses != held.lapses_when_read_began:
+            raise Broken(Rule.READS, f"{node.describe()}, whose lease was over {held.lapses} times")
+        if node.read_began:
+            held.lapses_when_read_began = held.lapses
+
+    def _check_anchor(self, node: NodeProcess, held: _Held) -> None:
         """A lease that has been prolonged rests on an echoed heartbeat, from the moment that was handed over."""
         core = node.session.core
-        if core.lease.deadline_ns <= self._deadlines.get(node, -1):
-            return
-        self._deadlines[node] = core.lease.deadline_ns
+        if held.deadline_ns < node.clock.boottime_ns() or held.incarnation != core.incarnation:
+            held.lapses += 1
+        held.incarnation, held.deadline_ns = core.incarnation, core.lease.deadline_ns
         echoes = self.ledger.echoed.get((core.node, core.incarnation), [])
         read = [sequence for position, sequence in echoes if position <= core.applied.position]
         anchors = [node.handed[core.incarnation, sequence] for sequence in read[-1:]]
@@ -227,13 +254,15 @@ class Checks:
         match event:
             case m.NodeLeft():
                 self._check_left(event)
+            case m.LeasesRenewed():
+                self._check_echoes(event)
             case md.MetadataUpdateProposed():
-                self._check_proposed(event, standing.place.position)
+                self._check_proposed(event, standing)
             case md.MetadataUpdateAccepted():
                 self._check_accepted(event)
             case md.MetadataRemoveProposed():
                 known = self._types[event.type_name]
-                known.proposed_at[0] = standing.place.position
+                known.proposed_at[0] = standing
                 _require(event.version == known.newest == known.accepted, event)
             case md.MetadataRemoveAccepted():
                 self._check_removed(event)
@@ -252,6 +281,12 @@ class Checks:
             raise Broken(Rule.ONE_OUTCOME, f"{request} is answered, which was not asked with this content")
         self.answered[request] = standing
 
+    def _check_echoes(self, event: m.LeasesRenewed) -> None:
+        for slot, _ in m.unpack_renewals(event.renewals):
+            lease = self.ledger.state.get(m.LeaseRow, str(slot))
+            if lease is None or (lease.incarnation, lease.sequence) not in self._beats:
+                raise Broken(Rule.ECHOES, f"{lease} was never sent")
+
     def _check_left(self, left: m.NodeLeft) -> None:
         self.left.append(left)
         node, incarnation = NodeId(left.node), Incarnation(left.incarnation)
@@ -267,24 +302,33 @@ class Checks:
         if waited_ns < _WAITED_NS[row.kind]:
             raise Broken(Rule.LEFT_IN_TIME, f"{node}, {waited_ns / 1e6:.1f} ms after its last renewal")
 
-    def _check_proposed(self, event: md.MetadataUpdateProposed, position: Position) -> None:
+    def _check_proposed(self, event: md.MetadataUpdateProposed, standing: Standing) -> None:
         known = self._types.setdefault(event.type_name, _Type(proposed_at={}))
         _require(event.version == known.newest + 1, event)
         _require(known.fields.items() <= event.definition.fields.items(), event)
         known.newest, known.fields = event.version, event.definition.fields
-        known.proposed_at[event.version] = position
+        known.proposed_at[event.version] = standing
 
     def _check_accepted(self, event: md.MetadataUpdateAccepted) -> None:
         known = self._types[event.type_name]
         _require(known.accepted < event.version <= known.newest, event)
         known.accepted = event.version
-        self._accepted_through = max(self._accepted_through, known.proposed_at[event.version])
+        self._check_presumed(event, known.proposed_at[event.version])
 
     def _check_removed(self, event: md.MetadataRemoveAccepted) -> None:
         known = self._types[event.type_name]
         _require(event.floor == known.newest == known.accepted, event)
         known.fields = {}
-        self._accepted_through = max(self._accepted_through, known.proposed_at.pop(0))
+        self._check_presumed(event, known.proposed_at.pop(0))
+
+    def _check_presumed(
+        self, accepted: md.MetadataUpdateAccepted | md.MetadataRemoveAccepted, proposed: Standing
+    ) -> None:
+        """What is accepted must be applied by now, or its silent holders were waited for since it stood in the log."""
+        self._accepted_through = max(self._accepted_through, proposed.place.position)
+        waited_ns = self._world.timeline.now_ns - proposed.at_ns
+        if accepted.evidence.presumed_fenced and waited_ns < _WAITED_NS[q.NodeKind.SERVER]:
+            raise Broken(Rule.PRESUMED_IN_TIME, f"{_brief(accepted)}, after {waited_ns / 1e6:.1f} ms")
 
 
 def _require(holds: bool, event: md.MetadataEvent) -> None:

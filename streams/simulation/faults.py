@@ -20,6 +20,9 @@ from topolog.streams.simulation.processes import TERMS, CoordinatorProcess, Node
 from topolog.streams.simulation.world import World
 
 _DURATION_MS = (20.0, 3.0 * TERMS.fence_ms)
+_FIELDS = (8, 100)
+"""From how many fields a proposal takes its own: of few, so that proposals meet; of many, so that types still grow."""
+
 _KEPT_SHARE = 0.6
 """Share of the sorts of faults that one seed uses."""
 
@@ -203,7 +206,7 @@ def _propose(world: World, draw: random.Random) -> None:
     log_id = _log_id(world)
     if log_id is None:
         return
-    names = draw.sample(range(8), k=draw.randint(1, 3))
+    names = draw.sample(range(draw.choice(_FIELDS)), k=draw.randint(1, 3))
     fields = {f"f{name}": "long" if draw.random() < 0.9 else "String" for name in names}
     definition = ObjectType(f"T{draw.randrange(3)}", fields)
     based_on = draw.choice((0, 0, 0, 1, 2))

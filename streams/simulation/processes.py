@@ -6,15 +6,16 @@ word to the code inside it.
 
 import random
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 
 import msgspec
 
 from topolog.events.codec import CODEC
-from topolog.events.errors import LeftCluster, Refused
-from topolog.events.fold import Fold
-from topolog.events.ids import Incarnation, Offset, Position
+from topolog.events.errors import Fenced, LeftCluster, Refused
+from topolog.events.fold import Fold, Folded
+from topolog.events.ids import NOWHERE, Incarnation, Offset, Position
 from topolog.events.log import Headers, OnDelivery
-from topolog.events.membership import Heartbeat, NodeDied
+from topolog.events.membership import Heartbeat, NodeDied, NodeJoined
 from topolog.events.requests import Joiner, NodeKind
 from topolog.events.state import State
 from topolog.events.terms import CoordinatorDied
@@ -23,14 +24,17 @@ from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.driver import Driver, LeaseTerms
 from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.node.core import Phase
+from topolog.streams.node.guards import LeaseGuard
 from topolog.streams.node.session import Session
 from topolog.streams.simulation.network import Broker, Link, Reader, Writer
 from topolog.streams.simulation.timeline import DriftingClock, Timeline
 
 CLUSTER = "simulated"
-TERMS = LeaseTerms(fence_ms=1_000, margin_ms=10, heartbeat_ms=200)
-"""Short, so that many fences fit a run. The margin pays for ±500 ppm over a fence and for little else, so that no rule
-can live off a generous one."""
+TERMS = LeaseTerms(fence_ms=1_000, margin_ms=100, heartbeat_ms=200)
+"""Short, so that many fences fit a run. The margin pays for the drift of two clocks over a fence (94.3 ms) and for
+little else, so that no rule can live off a generous one."""
+
+_READ_TURNS_MAX = 60
 
 Mark = tuple[Position, bytes, State | None]
 """A reader's position, its chain hash there, and its state if that stands at this very position."""
@@ -122,6 +126,10 @@ class CoordinatorProcess(Process):
 class NodeProcess(Process):
     """A real node. One that is refused, is removed or leaves has ended, and whoever runs it starts it again.
 
+    Its service is a hook and a reader under the real guard. The hook is told each decision: `misled` says what was told
+    out of order or counted before it was told. One read follows another, each some turns long: in the last turn one
+    `read_began`, or `read_held` and counts.
+
     `handed` is when, on the node's own clock, each heartbeat was handed over: seen from outside, not from its lease.
     """
 
@@ -130,16 +138,23 @@ class NodeProcess(Process):
         self.joiner = joiner
         self.handed: dict[tuple[Incarnation, int], int] = {}
         self.released: set[Incarnation] = set()
+        self.misled = ""
+        self.read_began = self.read_held = False
         self._leaving = False
         self._last_words: NodeDied | None = None
+        self._told = NOWHERE
         self.session = Session(
             self.reader,
             _Overheard(self.writer, self._note_heartbeat),
             self.clock,
             joiner,
+            hook=self._hook,
             chance=lambda: self.chance.getrandbits(63),
             announce=self._note_words,
         )
+        self._guard = LeaseGuard(self.clock, self.session)
+        self._reading = ExitStack()
+        self._read_turns = 0
 
     @property
     def last_words(self) -> NodeDied | None:
@@ -161,9 +176,35 @@ class NodeProcess(Process):
         try:
             self.session.step(0.0)
             self.session.beat_if_due()
+            self._read()
         except (LeftCluster, Refused):
             return False
         return not (self._leaving and self.session.core.phase is Phase.GONE)
+
+    def _hook(self, folded: Folded) -> None:
+        """What the service is told, before it counts as applied."""
+        core, position = self.session.core, folded.place.position
+        if position != self._told + 1 or core.applied.position >= position:
+            self.misled = f"told position {position} after {self._told}, applied {core.applied.position}"
+        if isinstance(folded.event, NodeJoined) and core.phase is Phase.MEMBER:
+            joiner = folded.event.joiner
+            if (joiner.node, joiner.incarnation) == (core.node, core.incarnation):
+                self.misled = f"a member before position {position} was told"
+        self._told = position
+
+    def _read(self) -> None:
+        """Go on with the read that is under way, or begin one."""
+        self.read_began = self.read_held = False
+        self._read_turns -= 1
+        if self._read_turns > 0:
+            return
+        with suppress(Fenced):
+            self._reading.close()
+            self.read_held = self._read_turns == 0
+        with suppress(Fenced):
+            self._reading.enter_context(self._guard.reading())
+            self.read_began = True
+            self._read_turns = self.chance.randint(1, _READ_TURNS_MAX)
 
     def leave(self) -> None:
         """What a service does that stops in order."""

@@ -12,14 +12,15 @@ late, which no seed in a thousand has; `tests/streams/coordinator/test_deaths.py
 """
 
 import itertools
+import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
-from topolog.events.fold import Accepted, Fold, Header, Ignored, Judge
-from topolog.events.ids import Position
+from topolog.events.fold import Accepted, Fold, Folded, Header, Ignored, Judge
+from topolog.events.ids import Offset, Position
 from topolog.events.log import Entry
 from topolog.events.membership import (
     Heartbeat,
@@ -31,20 +32,24 @@ from topolog.events.membership import (
     lease_of,
     members,
 )
+from topolog.events.requests import Joiner, JoinRequested
 from topolog.events.snapshot_content import Cut, Loader
 from topolog.events.stamp import Stamp, decode_stamp
 from topolog.events.state import Row, State
+from topolog.events.terms import ClusterRow
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.core import Core
 from topolog.streams.coordinator.driver import Driver
 from topolog.streams.coordinator.obituary import Obituary, _is_settled_at_once
 from topolog.streams.coordinator.reports import Reports
 from topolog.streams.coordinator.timers import Timers
+from topolog.streams.node.core import NodeCore
 from topolog.streams.node.lease import Lease
+from topolog.streams.node.session import Session
 from topolog.streams.restoring import Restored, Restorer
 from topolog.streams.rules import membership, metadata
 from topolog.streams.rules.verdict import Verdict, verdict
-from topolog.streams.simulation import Faults, Rule, Violation, simulate
+from topolog.streams.simulation import Faults, Rule, Violation, simulate, world
 from topolog.streams.simulation.processes import Process
 from topolog.streams.simulation.timeline import DriftingClock
 from topolog.streams.simulation.world import World
@@ -94,6 +99,23 @@ def any_echo_counts(patch: pytest.MonkeyPatch) -> None:
 def holder_uses_the_stopping_clock(patch: pytest.MonkeyPatch) -> None:
     """A lease is measured by the clock that stands still while the machine is suspended."""
     patch.setattr(DriftingClock, "boottime_ns", DriftingClock.monotonic_ns)
+
+
+def generation_ignores_a_lapse(patch: pytest.MonkeyPatch) -> None:
+    """A lease that was over and runs again has the generation that it had."""
+    echoed = Lease.echoed
+
+    def same(lease: Lease, sequence: int, fence_ms: int, now_ns: int) -> None:
+        generation = lease.generation
+        echoed(lease, sequence, fence_ms, now_ns)
+        lease.generation = max(generation, 1)
+
+    patch.setattr(Lease, "echoed", same)
+
+
+def generations_start_anew_with_an_incarnation(patch: pytest.MonkeyPatch) -> None:
+    """A new incarnation counts its generations from the beginning."""
+    patch.setattr("topolog.streams.node.core.Lease", lambda incarnation, _=0: Lease(incarnation))
 
 
 def stopping_node_keeps_its_lease(patch: pytest.MonkeyPatch) -> None:
@@ -163,6 +185,26 @@ def heartbeats_of_any_incarnation_count(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Reports, "hear", heard)
 
 
+def release_before_the_end(patch: pytest.MonkeyPatch) -> None:
+    """A node that leaves releases its lease, and goes on serving and beating until it reads that it has left."""
+
+    def released(session: Session) -> None:
+        session._released = True
+        session.beat(release=True)
+
+    patch.setattr(Session, "_release", released)
+
+
+def waits_without_margin(patch: pytest.MonkeyPatch) -> None:
+    """A lease counts as over after fence_ms on the coordinator's clock."""
+    patch.setattr(ClusterRow, "proceed_ms", property(lambda row: row.fence_ms))
+
+
+def a_lock_proves_too_much(patch: pytest.MonkeyPatch) -> None:
+    """A process that joins takes the place of its node's former one, lock or no lock."""
+    patch.setattr(membership, "_proves_it_gone", lambda *_: True)
+
+
 # Deaths.
 
 
@@ -210,6 +252,30 @@ def a_paused_process_is_certified(patch: pytest.MonkeyPatch) -> None:
 
 
 # The verdict.
+
+
+def margin_below_the_drift(patch: pytest.MonkeyPatch) -> None:
+    """A silent holder is presumed fenced after fence_ms and a tenth of what two clocks may drift apart."""
+    before = Driver._read_back_before
+
+    def sooner(driver: Driver, now_ns: int) -> Position:
+        with pytest.MonkeyPatch.context() as briefly:
+            briefly.setattr(ClusterRow, "proceed_ms", property(lambda row: row.fence_ms + row.margin_ms // 10))
+            return before(driver, now_ns)
+
+    patch.setattr(Driver, "_read_back_before", sooner)
+
+
+def proposals_in_flight_are_ignored(patch: pytest.MonkeyPatch) -> None:
+    """The wait for a silent holder starts when a proposal is decided, not when it is read back."""
+    before = Driver._read_back_before
+
+    def decided(driver: Driver, now_ns: int) -> Position:
+        with pytest.MonkeyPatch.context() as briefly:
+            briefly.setattr(Core, "confirmed", property(lambda core: core._ahead))
+            return before(driver, now_ns)
+
+    patch.setattr(Driver, "_read_back_before", decided)
 
 
 def accepted_without_waiting(patch: pytest.MonkeyPatch) -> None:
@@ -266,6 +332,55 @@ def half_a_set_is_applied(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Judge, "judge", judged)
 
 
+def inputs_of_a_cut_set_count(patch: pytest.MonkeyPatch) -> None:
+    """What a set has read counts as read from its first record on, though the set may never be whole."""
+    extend = Judge._extend
+
+    def extended(judge: Judge, stamp: Stamp, stamp_bytes: bytes, value: bytes) -> Accepted:
+        accepted = extend(judge, stamp, stamp_bytes, value)
+        judge.header = msgspec.structs.replace(judge.header, inputs=stamp.inputs or judge.header.inputs)
+        return accepted
+
+    patch.setattr(Judge, "_extend", extended)
+    nodes_own_their_folders(patch)
+
+
+def nodes_own_their_folders(patch: pytest.MonkeyPatch) -> None:
+    """No defect: each restart is decided in one set, NodeLeft and NodeJoined, so that sets are cut more often."""
+    draw_joiner = world._draw_joiner
+
+    def drawn(chance: random.Random, number: int) -> Joiner:
+        return msgspec.structs.replace(draw_joiner(chance, number), folder=f"disk of n{number}")
+
+    patch.setattr(world, "_draw_joiner", drawn)
+
+
+# The service of a node.
+
+
+def hooks_after_the_fact(patch: pytest.MonkeyPatch) -> None:
+    """A decision counts as applied before the service is told."""
+    run_hook, apply = Session._run_hook, NodeCore.apply
+
+    def run_late(session: Session, folded: Folded) -> None:
+        apply(session.core, folded, session._clock.boottime_ns())
+        run_hook(session, folded)
+
+    patch.setattr(Session, "_run_hook", run_late)
+    patch.setattr(NodeCore, "apply", lambda *_: None)
+
+
+def half_told_sets_are_reported(patch: pytest.MonkeyPatch) -> None:
+    """What a node reports as applied is what it has folded, whether its service was told or not."""
+    run_hook = Session._run_hook
+
+    def run_late(session: Session, folded: Folded) -> None:
+        session.core.finish()
+        run_hook(session, folded)
+
+    patch.setattr(Session, "_run_hook", run_late)
+
+
 # The coordinator and its term.
 
 
@@ -308,6 +423,33 @@ def inputs_are_skipped_after_takeover(patch: pytest.MonkeyPatch) -> None:
         return {partition: None if at is None else at + 1 for partition, at in resume_at(core).items()}
 
     patch.setattr(Core, "resume_at", skipping)
+
+
+def waiting_requests_are_kept_in_memory(patch: pytest.MonkeyPatch) -> None:
+    """A join that must wait is remembered by the coordinator that read it, not by the log."""
+    ask, settle = Core.ask, Core.settle
+    waiting: dict[Core, list[Entry]] = {}
+
+    def asked(core: Core, entry: Entry) -> None:
+        request = core._decoded(entry)
+        if isinstance(request, JoinRequested) and _must_wait(core.state, request):
+            core._inputs[entry.topic.code, entry.partition] = Offset(entry.offset + 1)
+            waiting.setdefault(core, []).append(entry)
+        else:
+            ask(core, entry)
+
+    def settled(core: Core) -> None:
+        settle(core)
+        for entry in waiting.pop(core, []):
+            asked(core, entry)
+
+    patch.setattr(Core, "ask", asked)
+    patch.setattr(Core, "settle", settled)
+
+
+def _must_wait(state: State, request: JoinRequested) -> bool:
+    row = state.get(NodeRow, request.joiner.node)
+    return row is not None and row.is_member and not membership._proves_it_gone(request.joiner, row)
 
 
 def versions_restart_after_removal(patch: pytest.MonkeyPatch) -> None:
