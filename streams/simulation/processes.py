@@ -184,7 +184,7 @@ class NodeProcess(Process):
     def _hook(self, folded: Folded) -> None:
         """What the service is told, before it counts as applied."""
         core, position = self.session.core, folded.place.position
-        if position != self._told + 1 or core.applied.position >= position:
+        if self._told not in (NOWHERE, position - 1) or core.applied.position >= position:
             self.misled = f"told position {position} after {self._told}, applied {core.applied.position}"
         if isinstance(folded.event, NodeJoined) and core.phase is Phase.MEMBER:
             joiner = folded.event.joiner

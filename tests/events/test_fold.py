@@ -222,6 +222,18 @@ def test_k3_the_chain_proves_that_a_reader_has_folded_this_log() -> None:
         fold.read(*theirs.set(proposed("C", sequence=2))[0])
 
 
+def test_k3_the_chain_is_compared_inside_a_set_too() -> None:
+    """K3: a set whose second record comes from another history is none of this log."""
+    leader, records = Leader.start()
+    ours, theirs = Leader(term=1, chain=leader.chain, sequence=1), Leader(term=1, chain=leader.chain, sequence=1)
+    first, _ = ours.set(proposed("A"), proposed("B", sequence=2))
+    _, second = theirs.set(proposed("C"), proposed("B", sequence=2))
+    fold = read_all(records)
+    fold.read(*first)
+    with pytest.raises(LogDiverged, match="continues another history"):
+        fold.read(*second)
+
+
 @pytest.mark.parametrize("change", [{"index": 1}, {"size": 3}])
 def test_k3_a_record_that_does_not_continue_its_set_diverges(change: dict[str, int]) -> None:
     """K3: index and size are those of the set that is open, or the writer is none of ours."""

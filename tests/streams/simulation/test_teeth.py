@@ -3,12 +3,29 @@
 `DEFECTS` is the table: what is broken, the seed that caught it when it was last looked for, and by which rule. A change
 of the cores moves the seeds; the test then looks a bounded number of seeds further.
 
-Not in the table, because no history can show it: a verdict that ignores the incarnation of a report. Reports of former
-incarnations are dropped when they are heard, and a former incarnation never reports a position behind its own NodeLeft,
-hence none behind the joining of the present one. What is in the table is that the hearing does not look.
+Not in the table, because no history of this simulation can show it, but proved elsewhere:
 
-Nor is a certificate that is kept in memory only: it takes a take-over between a death and a join of the dead that lands
-late, which no seed in a thousand has; `tests/streams/coordinator/test_deaths.py` has it.
+- A verdict that ignores the incarnation of a report: reports of former incarnations are dropped when they are heard,
+  and a former incarnation never reports a position behind its own NodeLeft, hence none behind the joining of the
+  present one. What is in the table is that the hearing does not look.
+- A node that takes an echo by its own name, whatever the incarnation: slots are never given twice, and an incarnation
+  is told of its slot by its own NodeJoined (`node/test_lease.py`).
+- The chain compared only at the beginning of a set: nothing here swaps a log under its readers
+  (`events/test_fold.py`, `test_k3_the_chain_is_compared_inside_a_set_too`).
+- A leader that begins with no inputs of its own instead of those of the log, or that counts a heartbeat as read before
+  what follows from it is logged: the next leader reads again what it need not, or waits for a lease that it need not;
+  slow, never wrong (`coordinator/test_claims_inputs_causes.py`, and `coordinator/test_core.py`,
+  `test_k4_a_claim_says_how_far_the_inputs_have_been_read`).
+- A release that counts although a later heartbeat was renewed: a node says nothing after its release, which the table
+  breaks (`release_before_the_end`).
+- A certificate that is kept in memory only: it takes a take-over between a death and a join of the dead that lands
+  late, which no seed in a thousand has (`coordinator/test_deaths.py`).
+- What projections do with time and with their own position: the projector here is a plain fold
+  (`projections/test_store.py`, `test_crash.py`).
+
+To come with the protocols they break: a live primary moved by an exchange, a former primary that does not stop, maps
+resumed behind the exchange's start, a silent server never stopped, a returning copy owned by its counter, a supplier
+that serves too early (exchange); DS1-DS9 (schema change and repair).
 """
 
 import itertools
@@ -19,7 +36,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from topolog.events.fold import Accepted, Fold, Folded, Header, Ignored, Judge
+from topolog.events.fold import Accepted, Fold, Header, Ignored, Judge
 from topolog.events.ids import Offset, Position
 from topolog.events.log import Entry
 from topolog.events.membership import (
@@ -183,6 +200,7 @@ def heartbeats_of_any_incarnation_count(patch: pytest.MonkeyPatch) -> None:
         hear(reports, state, heartbeat, entry)
 
     patch.setattr(Reports, "hear", heard)
+    nodes_own_their_folders(patch)
 
 
 def release_before_the_end(patch: pytest.MonkeyPatch) -> None:
@@ -345,16 +363,6 @@ def inputs_of_a_cut_set_count(patch: pytest.MonkeyPatch) -> None:
     nodes_own_their_folders(patch)
 
 
-def nodes_own_their_folders(patch: pytest.MonkeyPatch) -> None:
-    """No defect: each restart is decided in one set, NodeLeft and NodeJoined, so that sets are cut more often."""
-    draw_joiner = world._draw_joiner
-
-    def drawn(chance: random.Random, number: int) -> Joiner:
-        return msgspec.structs.replace(draw_joiner(chance, number), folder=f"disk of n{number}")
-
-    patch.setattr(world, "_draw_joiner", drawn)
-
-
 # The service of a node.
 
 
@@ -362,9 +370,9 @@ def hooks_after_the_fact(patch: pytest.MonkeyPatch) -> None:
     """A decision counts as applied before the service is told."""
     run_hook, apply = Session._run_hook, NodeCore.apply
 
-    def run_late(session: Session, folded: Folded) -> None:
-        apply(session.core, folded, session._clock.boottime_ns())
-        run_hook(session, folded)
+    def run_late(session: Session, hook: Any, where: str) -> None:
+        apply(session.core, hook.args[0], session._clock.boottime_ns())
+        run_hook(session, hook, where)
 
     patch.setattr(Session, "_run_hook", run_late)
     patch.setattr(NodeCore, "apply", lambda *_: None)
@@ -374,9 +382,9 @@ def half_told_sets_are_reported(patch: pytest.MonkeyPatch) -> None:
     """What a node reports as applied is what it has folded, whether its service was told or not."""
     run_hook = Session._run_hook
 
-    def run_late(session: Session, folded: Folded) -> None:
+    def run_late(session: Session, hook: Any, where: str) -> None:
         session.core.finish()
-        run_hook(session, folded)
+        run_hook(session, hook, where)
 
     patch.setattr(Session, "_run_hook", run_late)
 
@@ -506,6 +514,16 @@ def _accept_in_spite_of(patch: pytest.MonkeyPatch, ignored: Ignored) -> None:
     patch.setattr(Judge, "_refusal", lenient)
 
 
+def nodes_own_their_folders(patch: pytest.MonkeyPatch) -> None:
+    """No defect: each restart is decided in one set, NodeLeft and NodeJoined, so that sets are cut more often."""
+    draw_joiner = world._draw_joiner
+
+    def drawn(chance: random.Random, number: int) -> Joiner:
+        return msgspec.structs.replace(draw_joiner(chance, number), folder=f"disk of n{number}")
+
+    patch.setattr(world, "_draw_joiner", drawn)
+
+
 def only(**budget: int) -> Faults:
     """Nothing goes wrong but this: the rarer a defect shows, the narrower its budget."""
     return Faults(**{**dict.fromkeys(Faults.__struct_fields__, 0), "proposals": 25, **budget})
@@ -518,37 +536,49 @@ OUTAGES = only(crashes=6, cuts=14, pauses=14)
 LOSSES = only(losses=20, usurpers=20)
 HANDOVERS = only(cuts=10, retirements=8)
 USURPATIONS = only(cuts=20, usurpers=25, crashes=20)
-GOODBYES = only(losses=12, leaves=6, node_removals=6)
 DEATHS = only(crashes=60)
+CUT_SETS = only(crashes=60, losses=100, proposals=0)
+RESTARTS = only(crashes=40, twins=4)
 
 DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (lease_from_receive_time, ANY, 0, Rule.ANCHORED_LEASE),
     (lease_before_read_back, ANY, 0, Rule.ANCHORED_LEASE),
     (any_echo_counts, ANY, 0, Rule.ANCHORED_LEASE),
-    (holder_uses_the_stopping_clock, SUSPENDS, 6, Rule.FRESH_LEASE),
+    (holder_uses_the_stopping_clock, SUSPENDS, 1, Rule.FRESH_LEASE),
+    (generation_ignores_a_lapse, ANY, 0, Rule.READS),
+    (generations_start_anew_with_an_incarnation, ANY, 14, Rule.READS),
     (stopping_node_keeps_its_lease, ANY, 0, Rule.MEMBER_LEASE),
-    (left_before_the_lease_is_over, ANY, 1, Rule.LEFT_IN_TIME),
+    (left_before_the_lease_is_over, ANY, 0, Rule.LEFT_IN_TIME),
     (no_restart_of_waits_after_takeover, ANY, 0, Rule.NO_FALSE_REMOVAL),
-    (renewals_in_flight_are_ignored, OUTAGES, 10, Rule.LEFT_IN_TIME),
+    (renewals_in_flight_are_ignored, OUTAGES, 5, Rule.LEFT_IN_TIME),
     (removed_member_counts_as_released, ANY, 0, Rule.LEFT_IN_TIME),
-    (unheard_silence_counts, CUTS, 37, Rule.NO_FALSE_REMOVAL),
-    (heartbeats_of_any_incarnation_count, GOODBYES, 4, Rule.NO_FALSE_REMOVAL),
+    (unheard_silence_counts, CUTS, 16, Rule.NO_FALSE_REMOVAL),
+    (heartbeats_of_any_incarnation_count, RESTARTS, 2, Rule.ECHOES),
     (the_dead_come_back, DEATHS, 18, Rule.DEAD_STAY_OUT),
     (a_former_life_speaks_for_the_present_one, DEATHS, 0, Rule.LEFT_IN_TIME),
     (early_certificates_are_forgotten, DEATHS, 13, Rule.DEAD_STAY_OUT),
     (a_paused_process_is_certified, ANY, 0, Rule.LEFT_IN_TIME),
-    (accepted_without_waiting, ANY, 0, Rule.ACCEPTED),
-    (silent_holders_are_left_out, HANDOVERS, 0, Rule.ACCEPTED),
-    (no_term_refusal, ANY, 8, Rule.RUNS_ON),
+    (release_before_the_end, ANY, 0, Rule.MEMBER_LEASE),
+    (waits_without_margin, ANY, 1, Rule.LEFT_IN_TIME),
+    (a_lock_proves_too_much, ANY, 1, Rule.LEFT_IN_TIME),
+    (accepted_without_waiting, ANY, 0, Rule.PRESUMED_IN_TIME),
+    (silent_holders_are_left_out, HANDOVERS, 18, Rule.ACCEPTED),
+    (margin_below_the_drift, CUTS, 4, Rule.PRESUMED_IN_TIME),
+    (proposals_in_flight_are_ignored, OUTAGES, 14, Rule.PRESUMED_IN_TIME),
+    (no_term_refusal, ANY, 19, Rule.RUNS_ON),
     (repeats_are_applied, ANY, 0, Rule.ONE_FOLD),
-    (a_gap_is_accepted, LOSSES, 14, Rule.RUNS_ON),
+    (a_gap_is_accepted, LOSSES, 5, Rule.RUNS_ON),
     (half_a_set_is_applied, ANY, 0, Rule.ONE_FOLD),
-    (second_term_started_leads, ANY, 0, Rule.ONE_AUTHOR),
-    (failed_delivery_unnoticed, LOSSES, 23, Rule.CONVERGES),
-    (read_back_unchecked, ANY, 4, Rule.ONE_FOLD),
+    (inputs_of_a_cut_set_count, CUT_SETS, 13, Rule.CONVERGES),
+    (hooks_after_the_fact, ANY, 0, Rule.HOOKS),
+    (half_told_sets_are_reported, ANY, 0, Rule.HOOKS),
+    (second_term_started_leads, ANY, 5, Rule.ONE_AUTHOR),
+    (failed_delivery_unnoticed, LOSSES, 42, Rule.CONVERGES),
+    (read_back_unchecked, ANY, 0, Rule.ONE_FOLD),
     (repeated_requests_are_decided_again, ANY, 0, Rule.RUNS_ON),
-    (inputs_are_skipped_after_takeover, ANY, 0, Rule.CONVERGES),
-    (versions_restart_after_removal, ANY, 3, Rule.VERSIONS),
+    (inputs_are_skipped_after_takeover, ANY, 3, Rule.CONVERGES),
+    (waiting_requests_are_kept_in_memory, ANY, 5, Rule.CONVERGES),
+    (versions_restart_after_removal, ANY, 6, Rule.VERSIONS),
     (snapshots_without_the_folds_header, ANY, 0, Rule.RUNS_ON),
     (snapshots_are_believed_unproven, USURPATIONS, 346, Rule.ONE_FOLD),
     (snapshots_without_the_volatile_rows, ANY, 0, Rule.RUNS_ON),
