@@ -256,6 +256,14 @@ class Checks:
                 self._check_left(event)
             case m.LeasesRenewed():
                 self._check_echoes(event)
+            case SnapshotTaken():
+                if self.ledger.marks.get(event.position) != (event.chain, event.state_hash):
+                    raise Broken(Rule.ONE_FOLD, f"the snapshot of position {event.position} is of another state")
+            case _:
+                self._check_metadata(event, standing)
+
+    def _check_metadata(self, event: object, standing: Standing) -> None:
+        match event:
             case md.MetadataUpdateProposed():
                 self._check_proposed(event, standing)
             case md.MetadataUpdateAccepted():
@@ -266,9 +274,6 @@ class Checks:
                 _require(event.version == known.newest == known.accepted, event)
             case md.MetadataRemoveAccepted():
                 self._check_removed(event)
-            case SnapshotTaken():
-                if self.ledger.marks.get(event.position) != (event.chain, event.state_hash):
-                    raise Broken(Rule.ONE_FOLD, f"the snapshot of position {event.position} is of another state")
 
     def _check_outcome(self, standing: Standing) -> None:
         ref = getattr(standing.event, "request", None)

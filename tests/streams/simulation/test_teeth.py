@@ -533,6 +533,7 @@ ANY = Faults()
 CUTS = only(cuts=12)
 SUSPENDS = only(suspends=12)
 OUTAGES = only(crashes=6, cuts=14, pauses=14)
+STOPS = only(crashes=4, cuts=20, pauses=40, proposals=3)
 LOSSES = only(losses=20, usurpers=20)
 HANDOVERS = only(cuts=10, retirements=8)
 USURPATIONS = only(cuts=20, usurpers=25, crashes=20)
@@ -546,17 +547,17 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (any_echo_counts, ANY, 0, Rule.ANCHORED_LEASE),
     (holder_uses_the_stopping_clock, SUSPENDS, 1, Rule.FRESH_LEASE),
     (generation_ignores_a_lapse, ANY, 0, Rule.READS),
-    (generations_start_anew_with_an_incarnation, ANY, 14, Rule.READS),
+    (generations_start_anew_with_an_incarnation, ANY, 0, Rule.READS),
     (stopping_node_keeps_its_lease, ANY, 0, Rule.MEMBER_LEASE),
     (left_before_the_lease_is_over, ANY, 0, Rule.LEFT_IN_TIME),
     (no_restart_of_waits_after_takeover, ANY, 0, Rule.NO_FALSE_REMOVAL),
-    (renewals_in_flight_are_ignored, OUTAGES, 5, Rule.LEFT_IN_TIME),
+    (renewals_in_flight_are_ignored, STOPS, 11, Rule.LEFT_IN_TIME),
     (removed_member_counts_as_released, ANY, 0, Rule.LEFT_IN_TIME),
     (unheard_silence_counts, CUTS, 16, Rule.NO_FALSE_REMOVAL),
-    (heartbeats_of_any_incarnation_count, RESTARTS, 2, Rule.ECHOES),
-    (the_dead_come_back, DEATHS, 104, Rule.DEAD_STAY_OUT),
-    (a_former_life_speaks_for_the_present_one, DEATHS, 6, Rule.LEFT_IN_TIME),
-    (early_certificates_are_forgotten, DEATHS, 25, Rule.DEAD_STAY_OUT),
+    (heartbeats_of_any_incarnation_count, RESTARTS, 8, Rule.ECHOES),
+    (the_dead_come_back, DEATHS, 84, Rule.DEAD_STAY_OUT),
+    (a_former_life_speaks_for_the_present_one, DEATHS, 0, Rule.LEFT_IN_TIME),
+    (early_certificates_are_forgotten, DEATHS, 22, Rule.DEAD_STAY_OUT),
     (a_paused_process_is_certified, ANY, 0, Rule.LEFT_IN_TIME),
     (release_before_the_end, ANY, 0, Rule.MEMBER_LEASE),
     (waits_without_margin, ANY, 1, Rule.LEFT_IN_TIME),
@@ -564,17 +565,17 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (accepted_without_waiting, ANY, 0, Rule.PRESUMED_IN_TIME),
     (silent_holders_are_left_out, HANDOVERS, 18, Rule.ACCEPTED),
     (margin_below_the_drift, CUTS, 4, Rule.PRESUMED_IN_TIME),
-    (proposals_in_flight_are_ignored, OUTAGES, 59, Rule.PRESUMED_IN_TIME),
+    (proposals_in_flight_are_ignored, OUTAGES, 70, Rule.PRESUMED_IN_TIME),
     (no_term_refusal, ANY, 15, Rule.ONE_FOLD),
     (repeats_are_applied, ANY, 0, Rule.ONE_FOLD),
     (a_gap_is_accepted, LOSSES, 5, Rule.RUNS_ON),
     (half_a_set_is_applied, ANY, 0, Rule.ONE_FOLD),
-    (inputs_of_a_cut_set_count, CUT_SETS, 44, Rule.CONVERGES),
+    (inputs_of_a_cut_set_count, CUT_SETS, 20, Rule.CONVERGES),
     (hooks_after_the_fact, ANY, 0, Rule.HOOKS),
     (half_told_sets_are_reported, ANY, 0, Rule.HOOKS),
     (second_term_started_leads, ANY, 5, Rule.ONE_AUTHOR),
     (failed_delivery_unnoticed, LOSSES, 42, Rule.CONVERGES),
-    (read_back_unchecked, ANY, 0, Rule.ONE_FOLD),
+    (read_back_unchecked, ANY, 0, Rule.RUNS_ON),
     (repeated_requests_are_decided_again, ANY, 0, Rule.RUNS_ON),
     (inputs_are_skipped_after_takeover, ANY, 3, Rule.CONVERGES),
     (waiting_requests_are_kept_in_memory, ANY, 5, Rule.CONVERGES),
