@@ -2,7 +2,7 @@
 
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 from hypothesis import settings
@@ -17,7 +17,8 @@ settings.register_profile("exploring", deadline=None, print_blob=True)
 settings.load_profile("repeatable")
 
 BROKER_CHOICE = pytest.StashKey[str]()
-ASKED = {name: os.environ.pop(name) for name in kafka_container.VARIABLES if name in os.environ}  # no settings of ours
+ASKED = {name: os.environ.pop(name) for name in [*os.environ] if name.startswith("TOPOLOG_TEST_")}
+"""What is asked of the tests; to the processes that they start it would be a setting that does not exist."""
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -64,6 +65,12 @@ def kafka(
     else:
         with LocalBroker(tmp_path_factory.mktemp("kafka") / "data", port=unused_port()).running() as status:
             yield status.bootstrap
+
+
+@pytest.fixture(scope="session")
+def asked() -> Mapping[str, str]:
+    """The variables TOPOLOG_TEST_…, which are no longer in the environment."""
+    return ASKED
 
 
 @pytest.fixture

@@ -31,7 +31,6 @@ from topolog.streams.local.launch import STARTED
 
 BROKER: Final = "TOPOLOG_TEST_BROKER"
 IMAGE: Final = "TOPOLOG_TEST_KAFKA_IMAGE"
-VARIABLES: Final = (BROKER, IMAGE)
 
 IMAGES: Final = (f"apache/kafka:{KAFKA_VERSION}", f"topolog-kafka:{KAFKA_VERSION}")
 """Apache's own, and the one that docker/build-kafka-image makes where none can be pulled."""

@@ -8,7 +8,7 @@ import contextlib
 import io
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import fastavro
@@ -28,9 +28,12 @@ MADE_HERE = ObjectType("Customer", {"id": "long"}, affinity_key="id")
 
 
 @pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory, unused_port: Callable[[], int]) -> Iterator[str]:
+def registry(
+    asked: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory, unused_port: Callable[[], int]
+) -> Iterator[str]:
+    """The URL of an Apicurio that knows all schemas already, so that no coordinator has to begin without it."""
     if not apicurio.is_here():
-        if os.environ.get(WANTED) != "1":
+        if asked.get(WANTED) != "1":
             pytest.skip(f"Apicurio is not in the cache ({apicurio.ARCHIVE.name}); {WANTED}=1 fetches it, 159 MB")
         apicurio.fetch()
     with (
@@ -38,7 +41,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory, unused_port: Callable[[],
         contextlib.closing(Registry(url)) as first,
     ):
         first.start()
-        assert first.wait(60), "the registry knows all schemas, so that no coordinator has to begin without it"
+        assert first.wait(60), "the registry has not taken all schemas"
         yield url
 
 
