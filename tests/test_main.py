@@ -137,6 +137,13 @@ def test_a_broken_rule_is_told_in_short_with_the_commands_that_show_it_again(
     assert cli.run(_app(), shlex.split(command)) == ExitCode.OK
 
 
+def test_the_simulation_counts_false_removals() -> None:
+    """In worlds of a hundred stalls each."""
+    ended = program("simulate", "--stalls", "1")
+    assert (ended.returncode, ended.stdout) == (0, "False removals: 0.\n")
+    assert "stalls in 1 worlds" in ended.stderr
+
+
 def test_a_seed_that_fails_only_once_is_told_as_it_was(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -90,7 +90,7 @@ class Process:
 class CoordinatorProcess(Process):
     """A real coordinator. One that has retired has ended."""
 
-    def __init__(self, life: Life, cadence: Cadence) -> None:
+    def __init__(self, life: Life, cadence: Cadence, terms: LeaseTerms = TERMS) -> None:
         super().__init__(life)
         self.driver = Driver(
             self.reader,
@@ -98,7 +98,7 @@ class CoordinatorProcess(Process):
             self.clock,
             CLUSTER,
             self.name,
-            terms=TERMS,
+            terms=terms,
             cadence=cadence,
             chance=self.chance,
         )

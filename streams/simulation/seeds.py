@@ -10,10 +10,11 @@ import logging
 import multiprocessing
 import signal
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing import resource_tracker
+from typing import TypeVar
 
 import msgspec
 
@@ -21,7 +22,9 @@ from topolog.events.errors import BadInput
 from topolog.streams.simulation.faults import Faults
 from topolog.streams.simulation.run import Case, Violation, drawn, simulate
 from topolog.streams.simulation.shrinking import shrink, violation_of
+from topolog.streams.simulation.stalls import Tally, stall
 
+R = TypeVar("R")
 PROCESSES = 2
 
 
@@ -61,11 +64,20 @@ def case_from(text: str) -> Case:
 
 def outcomes(seeds: Sequence[int], span_ms: int, *, processes: int = PROCESSES) -> Generator[Outcome, None, None]:
     """The outcome of each seed, in their order. To close the iterator ends the processes."""
+    return _on_several(partial(outcome_of, span_ms=span_ms), seeds, processes)
+
+
+def tallies(worlds: Sequence[int], *, processes: int = PROCESSES) -> Generator[Tally, None, None]:
+    """What stalls have done to each of these worlds, in their order."""
+    return _on_several(stall, worlds, processes)
+
+
+def _on_several(run: Callable[[int], R], numbers: Sequence[int], processes: int) -> Generator[R, None, None]:
     context = multiprocessing.get_context("spawn")  # a fork would copy locks that other threads hold
     with _deaf_children():
-        pool = context.Pool(min(processes, len(seeds)), initializer=logging.disable)
+        pool = context.Pool(min(processes, len(numbers)), initializer=logging.disable)
     with pool:
-        yield from pool.imap(partial(outcome_of, span_ms=span_ms), seeds)
+        yield from pool.imap(run, numbers)
 
 
 @contextmanager
