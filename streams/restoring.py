@@ -19,6 +19,7 @@ import msgspec
 
 from topolog.events.codec import CODEC, Record
 from topolog.events.errors import LogDiverged, Undecodable
+from topolog.events.failpoints import reach
 from topolog.events.fold import Accepted, Fold, Header, Ignored, Judge
 from topolog.events.ids import Offset, Position
 from topolog.events.log import Entry, LogReader, Partition
@@ -208,6 +209,7 @@ class Restorer:
                 self._feed(chunk)
         if self._index == taken.chunks:
             header, state = self._loader.finish(taken.digest, taken.state_hash)
+            reach("snapshot.loaded")
             return self._begin_to_prove(Fold(state, header))
         is_over = self._reader.at_end(Topic.SNAPSHOTS) or (entries and entries[-1].offset >= self._announced.offset)
         if is_over:
@@ -245,6 +247,7 @@ class Restorer:
         for entry in entries:
             if self._proof.read(entry):
                 assert self._proof.resume_at is not None
+                reach("snapshot.proven")
                 position = self._announced.taken.position
                 _LOGGER.info("starting from the snapshot of position %d", position)
                 return self._start(Restored(self._fold, self._proof.resume_at, position))

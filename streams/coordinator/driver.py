@@ -191,7 +191,7 @@ class Driver:
                 _LOGGER.info("decisions@%d does not count: %s", entry.offset, found.value)
                 continue
             if self._snapshots:
-                self._snapshots.note_read_back(entry.offset, len(entry.value))
+                self._snapshots.note_read_back(entry)
             self._restart_silence(now_ns)
             if found and isinstance(found[-1].event, TermEnded):
                 self._silent_until_ns = now_ns

@@ -16,9 +16,10 @@ import msgspec
 
 from topolog.events.codec import CODEC
 from topolog.events.errors import TopologError
+from topolog.events.failpoints import reach
 from topolog.events.fold import Header
 from topolog.events.ids import NOWHERE, Offset, Position, Term
-from topolog.events.log import LogWriter
+from topolog.events.log import Entry, LogWriter
 from topolog.events.rows import row_format
 from topolog.events.snapshot_content import PIECE_BYTES_MAX, Content, Cut
 from topolog.events.snapshots import SnapshotAnchor, SnapshotChunk, SnapshotTaken, last_snapshot
@@ -44,8 +45,8 @@ _FEATURE_LEVEL = 2
 
 
 class Cadence(msgspec.Struct, frozen=True):
-    """When the next snapshot is due: so many positions after the last one, or so many bytes of log that this leader
-    has read back since; 0 positions is never."""
+    """When the next snapshot is due: so many positions after the last one was said, or when this leader has read back
+    so many bytes of log since. 0 positions is never."""
 
     positions: int = 50_000
     log_bytes: int = 64 << 20
@@ -77,14 +78,14 @@ class Snapshots:
     def is_under_way(self) -> bool:
         return self._making is not None
 
-    def note_read_back(self, offset: Offset, size: int) -> None:
-        """One record of `decisions` has been read; the last of an accepted set can be an anchor."""
-        self._log_bytes += size
+    def note_read_back(self, entry: Entry) -> None:
+        """A record of `decisions` that counts has been read; the last of a set can be an anchor."""
+        self._log_bytes += len(entry.value) + len(entry.stamp or b"")
         header = self._core.confirmed
         # The chain before a term's first record is not in its stamp, so that one cannot be recognised.
         if header.next_sequence > 1 and header.position > self._read_back:
             self._read_back = header.position
-            self._anchor = SnapshotAnchor(offset, header.next_sequence - 1, header.position, header.chain)
+            self._anchor = SnapshotAnchor(entry.offset, header.next_sequence - 1, header.position, header.chain)
 
     def step(self) -> None:
         """Go on with the snapshot that is under way, or begin one that is due."""
@@ -103,7 +104,7 @@ class Snapshots:
         if self._clock.monotonic_ns() < self._not_before_ns:
             return False
         last = last_snapshot(self._core.state)
-        since = self._core.ahead.position - (last.position if last else NOWHERE)
+        since = self._core.ahead.position - (last.said_at if last else NOWHERE)  # its own decision makes none due
         return since >= cadence.positions or self._log_bytes >= cadence.log_bytes
 
     def _go_on(self, making: Iterator[bool]) -> None:
@@ -125,18 +126,23 @@ class Snapshots:
         header, content = cut.header, Content(cut, self._cadence.piece_bytes)
         assert header.log_id is not None
         log_bytes, self._log_bytes = self._log_bytes, 0
+        reach("snapshot.cut")
         chunks, first_offset = 0, Offset(0)
         for piece in content.pieces():
             if piece:
                 self._send(CODEC.encode(SnapshotChunk(header.log_id, header.position, header.chain, chunks, piece)))
+                reach("snapshot.chunk-sent")
                 offset = yield from self._await_delivery()
+                reach("snapshot.chunk-delivered")
                 first_offset = first_offset if chunks else offset
                 chunks += 1
             yield False
         taken = _announcement(header, content, chunks, first_offset, anchor)
         self._send(CODEC.encode(taken))
         yield from self._await_delivery()
+        reach("snapshot.closed")
         self._core.announce(taken)
+        reach("snapshot.announced")
         self.count += 1
         _LOGGER.info(
             "snapshot of position %d: %d rows, %d bytes, %d of log since the last",

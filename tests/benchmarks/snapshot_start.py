@@ -101,9 +101,10 @@ class Work:
         for outgoing in outbox:
             self._append(outgoing)
             headers = ((HEADER_NAME, outgoing.stamp),)
-            self._core.read(Entry(Topic.DECISIONS, 0, Offset(self._offset), None, outgoing.value, headers, 0))
+            entry = Entry(Topic.DECISIONS, 0, Offset(self._offset), None, outgoing.value, headers, 0)
+            self._core.read(entry)
             if self._snapshots:
-                self._snapshots.note_read_back(Offset(self._offset), len(outgoing.value))
+                self._snapshots.note_read_back(entry)
             self._offset += 1
 
     def _append(self, outgoing: Outgoing) -> None:

@@ -1,12 +1,13 @@
 """A coordinator, node or projector that dies where it is told to, for `test_failpoints.py`.
 
     python armed.py ENTRY CLUSTER BOOTSTRAP coordinator INSTANCE
+    python armed.py ENTRY CLUSTER BOOTSTRAP snapshots INSTANCE
     python armed.py ENTRY CLUSTER BOOTSTRAP projector FOLDER
     python armed.py ENTRY CLUSTER BOOTSTRAP api FOLDER
     python armed.py ENTRY CLUSTER BOOTSTRAP node NAME FOLDER FIELD
 
-ENTRY is one of TOPOLOG_FAILPOINT, empty for none. An API says its URL in a line of JSON. A node proposes a type with
-the field, and leaves.
+ENTRY is one of TOPOLOG_FAILPOINT, empty for none. `snapshots` is a coordinator that takes one at once. An API
+says its URL in a line of JSON. A node proposes a type with the field, and leaves.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from topolog.events import failpoints
@@ -22,20 +24,24 @@ from topolog.events.object_types import ObjectType
 from topolog.projections.projector import Projector
 from topolog.streams.clock import SystemClock
 from topolog.streams.coordinator.driver import Driver, LeaseTerms
+from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.local.stopping import stopping_when_told
 from topolog.streams.node.client import Node
 
 TERMS = LeaseTerms(fence_ms=2_000, margin_ms=500, heartbeat_ms=200)
 PATIENCE_S = 30.0
+NEVER = Cadence(positions=0)
+AT_ONCE = Cadence(positions=1, piece_bytes=2_000)
 
 
-def coordinate(kafka: dict[str, str], cluster: str, instance: str) -> None:
+def coordinate(kafka: dict[str, str], cluster: str, instance: str, cadence: Cadence = NEVER) -> None:
     with (
         stopping_when_told(os.environ) as stopping,
         contextlib.closing(KafkaReader(kafka, cluster)) as reader,
         contextlib.closing(KafkaWriter(kafka, cluster, linger_ms=2)) as writer,
     ):
-        Driver(reader, writer, SystemClock(), cluster, instance, terms=TERMS).run(stopping.is_set)
+        driver = Driver(reader, writer, SystemClock(), cluster, instance, terms=TERMS, cadence=cadence)
+        driver.run(stopping.is_set)
 
 
 def project(kafka: dict[str, str], cluster: str, folder: str) -> None:
@@ -66,7 +72,8 @@ def live(kafka: dict[str, str], cluster: str, name: str, folder: str, field: str
 def main(entry: str, cluster: str, bootstrap: str, role: str, *arguments: str) -> None:
     failpoints.arm({failpoints.VARIABLE: entry})
     roles: Mapping[str, Callable[..., None]]
-    roles = {"coordinator": coordinate, "projector": project, "api": answer, "node": live}
+    snapshots = partial(coordinate, cadence=AT_ONCE)
+    roles = {"coordinator": coordinate, "snapshots": snapshots, "projector": project, "api": answer, "node": live}
     roles[role]({"bootstrap.servers": bootstrap}, cluster, *arguments)
 
 

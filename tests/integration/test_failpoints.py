@@ -18,7 +18,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.integration.armed import TERMS
+from tests.integration.armed import AT_ONCE, NEVER, TERMS
 from tests.integration.conftest import PATIENCE_S, Process, Site, decode_requests, event_name, eventually
 
 from topolog.events.asking import encode_request
@@ -40,6 +40,7 @@ from topolog.events.requests import (
     Status,
     UpdateRequested,
 )
+from topolog.events.snapshots import SnapshotTaken
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import Topic
 from topolog.projections.projector import Projector
@@ -47,6 +48,7 @@ from topolog.projections.store import generation_path
 from topolog.streams.clock import SystemClock
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.driver import Driver
+from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.node.client import Node, Submitted
 
 GARBAGE = b"garbage"
@@ -100,6 +102,15 @@ PROJECTOR = (
     "projector.caught-up=crash",
     "projector.set-aside=crash",
 )
+SNAPSHOT = (
+    "snapshot.cut=crash",
+    "snapshot.chunk-sent=crash",
+    "snapshot.chunk-sent:2" + LANDED,
+    "snapshot.chunk-delivered:2=crash",
+    "snapshot.closed=crash",
+    "snapshot.announced=crash",
+)
+RESTORING = ("snapshot.loaded=crash", "snapshot.proven=crash")
 RETIRED = "coordinator.retired=crash"
 REQUEST_SENT = "projector.request-sent=crash"
 
@@ -126,14 +137,16 @@ class CrashSite(Site):
         return self.witness.submit(ObjectType("Busy", {f"w{next(self.numbers)}": "long"}), wait="decided")
 
     @contextlib.contextmanager
-    def leading(self) -> Iterator[None]:
+    def leading(self, cadence: Cadence = NEVER) -> Iterator[None]:
         """A sound coordinator in this process, which leads inside and retires at the end."""
         with (
             contextlib.closing(KafkaReader(self.kafka, self.cluster)) as reader,
             contextlib.closing(KafkaWriter(self.kafka, self.cluster)) as writer,
         ):
             name = f"c{next(self.numbers)}"
-            driver = Driver(reader, writer, SystemClock(), self.cluster, name, terms=TERMS, takeover_ms=600)
+            driver = Driver(
+                reader, writer, SystemClock(), self.cluster, name, terms=TERMS, takeover_ms=600, cadence=cadence
+            )
             stop = threading.Event()
             thread = threading.Thread(target=driver.run, args=(stop.is_set,))
             thread.start()
@@ -336,9 +349,43 @@ def test_a_request_whose_api_died_can_be_repeated(led_site: CrashSite, tmp_path:
     assert_sound(led_site, led_site.witness)
 
 
+@pytest.mark.parametrize("entry", SNAPSHOT)
+def test_a_leader_that_dies_over_a_snapshot_leaves_none_that_is_used(entry: str, crash_site: CrashSite) -> None:
+    """K10: whatever of it is in the topic, the log does not name it, and whoever starts has the state of the log."""
+    before = snapshots_of(crash_site)
+    assert_died(crash_site.armed(entry, "snapshots", f"c{next(crash_site.numbers)}"), entry)
+    assert snapshots_of(crash_site) == before
+    with crash_site.leading():
+        crash_site.submit().outcome.result(PATIENCE_S)
+        with crash_site.node(f"late-{next(crash_site.numbers)}") as late:
+            assert_sound(crash_site, crash_site.witness, late)
+
+
+@pytest.mark.parametrize("entry", RESTORING)
+def test_who_dies_over_a_snapshot_that_it_reads_changes_nothing(entry: str, crash_site: CrashSite) -> None:
+    """K10: the next one starts from the same snapshot."""
+    before = snapshots_of(crash_site)
+    with crash_site.leading(AT_ONCE):
+        crash_site.submit().outcome.result(PATIENCE_S)
+        eventually(lambda: snapshots_of(crash_site) > before, "a snapshot")
+    assert_died(crash_site.armed(entry, "coordinator", f"c{next(crash_site.numbers)}"), entry)
+    with crash_site.leading():
+        crash_site.submit().outcome.result(PATIENCE_S)
+        with crash_site.node(f"late-{next(crash_site.numbers)}") as late:
+            assert late._session.started_from is not None
+            assert_sound(crash_site, crash_site.witness, late)
+
+
+def snapshots_of(site: CrashSite) -> int:
+    """How many the log names."""
+    return sum(isinstance(each.event, SnapshotTaken) for each in site.told().decisions)
+
+
 def test_every_failpoint_is_crashed_at() -> None:
     """A place that is named and that no test reaches would be a promise without proof."""
-    tried = {name_of(entry) for entry in (*COORDINATOR, *FOUNDING, *NODE, *PROJECTOR, RETIRED, REQUEST_SENT)}
+    alone = (RETIRED, REQUEST_SENT)
+    entries = (*COORDINATOR, *FOUNDING, *NODE, *PROJECTOR, *SNAPSHOT, *RESTORING, *alone)
+    tried = {name_of(entry) for entry in entries}
     assert tried == set(FAILPOINTS)
 
 
