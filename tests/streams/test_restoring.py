@@ -5,17 +5,22 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.scenarios.world import World
+from tests.scenarios.world import PROCEED_MS, World
 
 from topolog.events import metadata as md
+from topolog.events import requests as q
 from topolog.events.codec import CODEC
+from topolog.events.errors import HookFailed
 from topolog.events.ids import Position
 from topolog.events.log import InMemoryReader, InMemoryWriter
+from topolog.events.membership import FENCING
 from topolog.events.snapshots import SnapshotChunk, SnapshotTaken
 from topolog.events.state import State
 from topolog.events.topics import PARTITIONS, Topic
 from topolog.streams import restoring
 from topolog.streams.coordinator.snapshots import Cadence
+from topolog.streams.node.hooks import Hooks
+from topolog.streams.node.session import Session
 from topolog.streams.restoring import PATIENCE_NS, TRIES_MAX
 
 OFTEN = Cadence(positions=20, piece_bytes=300)
@@ -330,3 +335,60 @@ def test_a_mirrored_log_has_other_offsets_and_the_same_truth(shift: int) -> None
         mirror.log.put(Topic.DECISIONS, "demo", entry.value, entry.headers)
     refill(mirror, values(world, Topic.SNAPSHOTS))
     assert start_stand_by(mirror) == (taken.position if shift > 0 else None)
+
+
+# What a service sees.
+
+
+def test_a_service_is_told_of_the_types_in_the_snapshot_first() -> None:
+    """Once each, at the version that is accepted there, in the order of acceptance; before any decision behind it."""
+    world = world_with_snapshots()
+    (taken,) = announced(world)
+    for name in ("Later", "T0"):
+        world.propose("n1", md.ObjectType(name, {"id": "long"}))
+        world.run(50)
+    told: list[tuple[str, int]] = []
+    hooks = Hooks()
+    hooks.on_type.append(lambda name, metadata: told.append((name, metadata.version if metadata else 0)))
+    session = begin_session(world, lambda session: hooks.begin(session.core.state))
+    before = [row for _, row in session.core.state.rows(md.TypeRow) if row.accepted]
+    assert 0 < len(before) < len(list(world.state.rows(md.TypeRow)))
+    in_order = sorted(before, key=lambda row: row.accepted_at or 0)
+    assert told == [(row.name, row.accepted_version) for row in in_order]
+    assert session.core.applied.position == taken.position
+
+
+def begin_session(world: World, begin: Callable[[Session], None]) -> Session:
+    """A node's loop that stands at the snapshot and has read nothing behind it."""
+    joiner = q.Joiner("n9", 0, q.NodeKind.SERVER, "", {}, (FENCING,))
+    sessions: list[Session] = []
+    session = Session(
+        world.log.reader(), world.log.writer(), world.clock, joiner, begin=lambda: begin(sessions[0]), chance=lambda: 9
+    )
+    sessions.append(session)
+    while session.started_from is None:
+        session.step(0)
+    return session
+
+
+def test_a_service_that_fails_over_the_snapshot_has_failed() -> None:
+    """K9: what its hook has not done does not count as applied, here as behind any decision."""
+    world = world_with_snapshots()
+
+    def fail(_: Session) -> None:
+        raise RuntimeError("no room")
+
+    with pytest.raises(HookFailed, match="at the snapshot of position"):
+        begin_session(world, fail)
+
+
+def test_no_lease_comes_from_a_snapshot() -> None:
+    """A node whose former life was a member in the snapshot is fenced until the log has echoed its own heartbeat."""
+    world = world_with_snapshots()
+    world.kill("n2")
+    session = begin_session(world, lambda _: None)
+    assert not session.lease.is_valid(world.clock.boottime_ns())
+    again = world.node("n2")
+    assert again.is_fenced
+    world.run(PROCEED_MS + 500)
+    assert not again.is_fenced
