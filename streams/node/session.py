@@ -17,10 +17,10 @@ import msgspec
 
 from topolog.events.asking import OpenRequests, digest_of, encode_request, refusal_of
 from topolog.events.codec import CODEC
-from topolog.events.errors import BadInput, HookFailed, LeftCluster, Poisoned, TopologError, Unreachable
+from topolog.events.errors import BadInput, DamagedStore, HookFailed, LeftCluster, Poisoned, TopologError, Unreachable
 from topolog.events.failpoints import reach
 from topolog.events.fold import Folded, Ignored
-from topolog.events.ids import Incarnation, NodeId, Position
+from topolog.events.ids import Incarnation, NodeId, Offset, Position
 from topolog.events.levels import NEWEST_LEVEL, announced
 from topolog.events.log import Entry, LogReader, LogWriter
 from topolog.events.lookahead import LookAhead
@@ -150,7 +150,18 @@ class Session:
             except Poisoned as poisoned:
                 self._reader.look_ahead(self.core.fold, poisoned, entry.offset)
                 return
+            except DamagedStore as error:
+                self._begin_anew(error)
+                return
             self._apply(found)
+
+    def _begin_anew(self, error: DamagedStore) -> None:
+        """The snapshot holds what was voided since: while nobody relies on it, read the log from its beginning."""
+        if self.core.phase is not Phase.OUTSIDE:
+            raise error
+        _LOGGER.warning("%s starts again from the beginning of the log: %s", self.core.node, error)
+        self.core, self.started_from = NodeCore(self.core.node, self._joiner.capabilities), None
+        self._reader.assign({(Topic.DECISIONS, 0): Offset(0)})
 
     def _speak(self) -> None:
         """Say what is to be said by now; what the producer does not take is said at a later step."""

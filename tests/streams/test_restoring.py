@@ -5,18 +5,25 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.events.examples import STARTED, Leader, proposed
 from tests.scenarios.world import PROCEED_MS, World
 
 from topolog.events import metadata as md
 from topolog.events import requests as q
+from topolog.events import terms
 from topolog.events.codec import CODEC
 from topolog.events.errors import HookFailed
-from topolog.events.ids import Position
+from topolog.events.fold import Fold, Header, Judge
+from topolog.events.ids import Offset, Position
 from topolog.events.log import InMemoryReader, InMemoryWriter
 from topolog.events.membership import FENCING
-from topolog.events.snapshots import SnapshotChunk, SnapshotTaken
+from topolog.events.rows import row_format
+from topolog.events.snapshot_content import Content, Cut
+from topolog.events.snapshots import SnapshotAnchor, SnapshotChunk, SnapshotTaken
+from topolog.events.stamp import HEADER_NAME
 from topolog.events.state import State
 from topolog.events.topics import PARTITIONS, Topic
+from topolog.events.voiding import RecordVoided
 from topolog.streams import restoring
 from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.node.hooks import Hooks
@@ -392,3 +399,62 @@ def test_no_lease_comes_from_a_snapshot() -> None:
     assert again.is_fenced
     world.run(PROCEED_MS + 500)
     assert not again.is_fenced
+
+
+def test_a_snapshot_that_holds_what_was_voided_since_is_not_used(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """K8: an older version has folded what this one cannot read; who starts from its snapshot meets the voiding."""
+    world, leader = World(), Leader()
+    write(world, leader.set(STARTED))
+    leader = Leader(term=1, chain=leader.chain)
+    write(world, leader.set(terms.TermStarted(1, "c1", 7)) + leader.set(proposed("A")))
+    kept, judge = Fold(), Judge()
+    for entry in world.log.entries(Topic.DECISIONS):
+        kept.read(entry.stamp, entry.value)
+        judge.judge(entry.stamp, entry.value)
+    judge.stand(kept.judge().standing)
+    (voided,) = leader.raw_set(b"of a version that this one does not know")
+    judge.judge(*voided)
+    write(world, [voided])
+    write(world, leader.set(snapshot_at(world, judge.header, kept.state)))
+    leader = Leader(term=2, chain=leader.chain)
+    voiding = RecordVoided(judge.header.position, judge.header.chain)
+    write(world, leader.set(terms.TermStarted(2, "void", 7)) + leader.set(voiding) + leader.set(terms.TermEnded(2)))
+    member = world.node("n9")
+    world.run(100)
+    assert any("starting again" in each or "starts again" in each for each in caplog.messages)
+    assert member.session.started_from is None
+    assert member.session.failure is None
+    assert member.session.core.folded == judge.header.position + 4
+
+
+def write(world: World, records: list[tuple[bytes, bytes]]) -> None:
+    for stamp, value in records:
+        world.log.put(Topic.DECISIONS, "demo", value, [(HEADER_NAME, stamp)])
+
+
+def snapshot_at(world: World, header: Header, state: State) -> SnapshotTaken:
+    """A snapshot of this state comes to stand in its topic; what the log must say of it."""
+    content = Content(Cut(header, state.copies()))
+    (piece,) = (each for each in content.pieces() if each)
+    assert header.log_id is not None
+    chunk = SnapshotChunk(header.log_id, header.position, header.chain, 0, piece)
+    world.log.put(Topic.SNAPSHOTS, "demo", CODEC.encode(chunk))
+    end = Offset(len(world.log.entries(Topic.DECISIONS)) - 1)
+    taken = SnapshotTaken(
+        log_id=header.log_id,
+        term=header.term,
+        position=header.position,
+        chain=header.chain,
+        state_hash=content.state_hash,
+        row_format=row_format(),
+        digest=content.digest,
+        rows=content.rows,
+        content_bytes=content.size,
+        chunks=1,
+        first_offset=Offset(0),
+        anchor=SnapshotAnchor(end, header.next_sequence - 1, header.position, header.chain),
+    )
+    world.log.put(Topic.SNAPSHOTS, "demo", CODEC.encode(taken))
+    return taken
