@@ -429,13 +429,30 @@ def test_a_snapshot_that_holds_what_was_voided_since_is_not_used(
     assert member.session.core.folded == judge.header.position + 4
 
 
+@pytest.mark.parametrize("changes", [{"row_format": "another"}, {"position": 1}, {"log_id": bytes(16)}])
+def test_a_snapshot_that_does_not_fit_its_content_is_not_used_whoever_names_it(changes: dict[str, Any]) -> None:
+    """The rows of another version, or of another place: also where the log itself says so."""
+    world, leader = World(), Leader()
+    write(world, leader.set(STARTED))
+    leader = Leader(term=1, chain=leader.chain)
+    write(world, leader.set(terms.TermStarted(1, "c1", 7)) + leader.set(proposed("A")))
+    fold = Fold()
+    for entry in world.log.entries(Topic.DECISIONS):
+        fold.read(entry.stamp, entry.value)
+    write(world, leader.set(snapshot_at(world, fold.header, fold.state, **changes)))
+    folded: list[Position] = []
+    world.node("n9", hook=lambda each: folded.append(each.place.position))
+    world.run(100)
+    assert folded[0] == 0
+
+
 def write(world: World, records: list[tuple[bytes, bytes]]) -> None:
     for stamp, value in records:
         world.log.put(Topic.DECISIONS, "demo", value, [(HEADER_NAME, stamp)])
 
 
-def snapshot_at(world: World, header: Header, state: State) -> SnapshotTaken:
-    """A snapshot of this state comes to stand in its topic; what the log must say of it."""
+def snapshot_at(world: World, header: Header, state: State, **changes: Any) -> SnapshotTaken:
+    """A snapshot of this state comes to stand in its topic; what the log must say of it, with these changes."""
     content = Content(Cut(header, state.copies()))
     (piece,) = (each for each in content.pieces() if each)
     assert header.log_id is not None
@@ -456,5 +473,6 @@ def snapshot_at(world: World, header: Header, state: State) -> SnapshotTaken:
         first_offset=Offset(0),
         anchor=SnapshotAnchor(end, header.next_sequence - 1, header.position, header.chain),
     )
+    taken = msgspec.structs.replace(taken, **changes)
     world.log.put(Topic.SNAPSHOTS, "demo", CODEC.encode(taken))
     return taken
