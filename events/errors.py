@@ -124,18 +124,30 @@ class LogDiverged(Permanent):
 
 
 class Poisoned(Permanent):
-    """An accepted record that cannot be decoded or folded: which one, by position and the chain hash after it."""
+    """An accepted record that cannot be decoded or folded: which one, by position and the chain hash after it.
+
+    `level` is the feature level in force there, 0 before the log has one.
+    """
 
     code = "poisoned"
 
     def __init__(
-        self, message: str, *, position: int, chain: bytes, stamp: bytes, value: bytes, hint: str = ""
+        self,
+        message: str,
+        *,
+        position: int,
+        chain: bytes,
+        stamp: bytes,
+        value: bytes,
+        level: int,
+        hint: str = "",
     ) -> None:
         super().__init__(message, hint=hint)
         self.position = position
         self.chain = chain
         self.stamp = stamp
         self.value = value
+        self.level = level
 
 
 class HookFailed(Permanent):

@@ -119,7 +119,7 @@ class Judge:
         return self._close_set(stamp) if stamp.index + 1 == stamp.size else []
 
     def end_term(self) -> None:
-        """The term's own end has been folded: nothing more of it counts."""
+        """The term's own end has been accepted (`ends_term`): nothing more of it counts."""
         self.header = msgspec.structs.replace(self.header, closed=True)
 
     def _refusal(self, stamp: Stamp) -> Ignored | None:
@@ -259,8 +259,8 @@ class Fold:
             evolve(self.state, event, place)  # type: ignore[arg-type]  # a request here is a KeyError, hence poisoned
         except Exception as error:  # whatever it is: skipping it would part this reader from all others (K8)
             self._check_beginning(event)
-            raise _poisoned(accepted, error) from error
-        if isinstance(event, terms.TermEnded):
+            raise _poisoned(accepted, error, self._level()) from error
+        if ends_term(accepted.value):
             self._judge.end_term()
         return Folded(place, accepted.stamp, event)  # type: ignore[arg-type]  # evolve has a function only for these
 
@@ -276,13 +276,21 @@ class Fold:
         """What an older member could not have read is poison to all: so one voiding suits every version."""
         if isinstance(event, terms.LogStarted | levels.FeatureLevelRaised):
             return  # they say themselves from which level on the log is read
-        in_force = terms.cluster(self.state).feature_level
+        in_force = self._level()
         assert level <= in_force, f"its schema is of feature level {level}, in force is {in_force}"
+
+    def _level(self) -> int:
+        """The feature level in force, 0 before there is any."""
+        row = self.state.get(terms.ClusterRow, "")
+        return row.feature_level if row else 0
 
     def _check_beginning(self, event: object) -> None:
         """A store or snapshot that was made before a voiding holds what was voided: it must be made again."""
         if isinstance(event, RecordVoided) and event.position <= self._began:
-            raise DamagedStore(f"The state that this reader began with holds position {event.position}, voided since.")
+            raise DamagedStore(
+                f"The state that this reader began with holds position {event.position}, voided since.",
+                hint="It has to begin with the log itself, and does when it is started again.",
+            )
 
 
 def require_assertions() -> None:
@@ -295,7 +303,21 @@ def require_assertions() -> None:
         )
 
 
-def _poisoned(accepted: Accepted, error: Exception) -> Poisoned:
+def ends_term(value: bytes) -> bool:
+    """Whether nothing more counts of the term in which this value is accepted.
+
+    By its bytes alone: whoever folds it, leaves it out or looks ahead over it must accept the same behind it.
+    """
+    if CODEC.type_of(value) is not terms.TermEnded:
+        return False
+    try:
+        CODEC.decode(value)
+    except Undecodable:
+        return False
+    return True
+
+
+def _poisoned(accepted: Accepted, error: Exception, level: int) -> Poisoned:
     position, chain = accepted.place.position, accepted.place.chain
     return Poisoned(
         f"The decision at position {position} (chain {chain.hex()}, {describe_prefix(accepted.value)}) cannot be "
@@ -304,9 +326,21 @@ def _poisoned(accepted: Accepted, error: Exception) -> Poisoned:
         chain=chain,
         stamp=accepted.stamp_bytes,
         value=accepted.value,
-        hint="This reader stops here and skips nothing. A newer version of topolog may know the record. If none does, "
+        level=level,
+        hint=f"This reader stops here and skips nothing. {_cure(position, chain, level)}",
+    )
+
+
+def _cure(position: Position, chain: bytes, level: int) -> str:
+    if level > levels.NEWEST_LEVEL:
+        return (
+            f"Feature level {level} is in force and this build knows levels up to {levels.NEWEST_LEVEL}: upgrade it. "
+            "What newer builds read must not be voided."
+        )
+    return (
+        "A newer version of topolog may know the record. If none does, "
         f"`topolog void --position {position} --chain {chain.hex()} --dry-run` shows what it is, and "
-        "docs/runbooks/voiding.md says how to void it.",
+        "docs/runbooks/voiding.md says how to void it."
     )
 
 

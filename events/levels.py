@@ -3,7 +3,8 @@
 Threat. During a rolling upgrade some members are of a build that has never seen the newest schemas. One decision they
 cannot decode stops them all, for a record that counts is never skipped.
 
-Invariant. At level n every record of `decisions` is in a schema that every member of that time can read.
+Invariant. At level n every record of `decisions` is in a schema that every member of that time can read, save
+RecordVoided.
 
 Argument. Each schema states the lowest level at which it may be written; writers choose, for every record, the newest
 version that the level in force allows. Each process announces the newest level it knows as a capability when it joins.
@@ -11,10 +12,19 @@ The level rises only by a decision taken while every member, and every process t
 then on a process that does not is refused. So the level never passes what a member can read. Levels never fall: what
 was written at a level stays in the log.
 
-Level 1 is what the first release wrote. Level 2 adds LeaveReason DIED, SnapshotTaken and this file's own decision.
+RecordVoided may be written at any level, though the first release has no such schema. It stops no member that was
+going on: what it voids stands before it and is poison, so a member that cannot read the voiding has stopped already, at
+the voided record, and needs a newer build either way.
+
+Stand-by coordinators and projectors are no members, and nobody asks what they know. One of an older build stops at the
+first record it cannot read, which harms nobody: a coordinator that has stopped never leads, a projector goes on
+answering from what it had and says so. It reads FeatureLevelRaised, which for that reason keeps its one schema for
+ever; so it knows that the level is above its own, and does not take what stops it for damage (`voiding.py`).
+
+Level 1 is what the first release wrote. `SINCE` says what came later.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -27,6 +37,22 @@ NEWEST_LEVEL = 2
 """The newest level this build can write, and hence the level of a log it founds."""
 
 FIRST_LEVEL = 1
+
+SINCE: Mapping[str, int] = {
+    "FeatureLevelRaised": 2,
+    "LogStarted.v2": 2,
+    "SnapshotTaken": 2,
+    "SnapshotChunk": 2,
+    "LeaveReason.v2": 2,
+}
+"""From which level on each schema, by its file's name, may be written; any other may always be."""
+
+DIED_LEVEL = SINCE["LeaveReason.v2"]
+"""From here on a node that has died may be said to have (LeaveReason DIED)."""
+
+SNAPSHOTS_LEVEL = SINCE["SnapshotTaken"]
+"""From here on snapshots are taken."""
+
 _CAPABILITY = "level-"
 
 

@@ -11,12 +11,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from topolog.events.codec import CODEC, Record
+from topolog.events.codec import CODEC
 from topolog.events.errors import Poisoned, Undecodable
-from topolog.events.fold import Fold, Ignored, Judge
+from topolog.events.fold import Fold, Ignored, Judge, ends_term
 from topolog.events.ids import Offset, Position
 from topolog.events.log import Entry, LogReader, Partition
-from topolog.events.terms import TermEnded
 from topolog.events.topics import Topic
 from topolog.events.voiding import RecordVoided, Voiding
 
@@ -35,11 +34,11 @@ class Search:
         if isinstance(verdict, Ignored):
             return
         for accepted in verdict:
-            match _peeked(accepted.value):
-                case RecordVoided(position=position, chain=chain):
-                    self.found.setdefault((Position(position), chain), accepted.place.position)
-                case TermEnded():
-                    self.judge.end_term()
+            if ends_term(accepted.value):
+                self.judge.end_term()
+            voided = _voided_by(accepted.value)
+            if voided is not None:
+                self.found.setdefault(voided, accepted.place.position)
 
 
 class _Stop(msgspec.Struct, frozen=True):
@@ -123,11 +122,13 @@ class LookAhead:
         return topic is not Topic.DECISIONS or self._stop is None
 
 
-def _peeked(value: bytes) -> Record | None:
-    """The record, if it is one that matters to who looks ahead."""
-    if CODEC.type_of(value) not in (RecordVoided, TermEnded):
+def _voided_by(value: bytes) -> Voiding | None:
+    """Which record this value voids, if that is what it does."""
+    if CODEC.type_of(value) is not RecordVoided:
         return None
     try:
-        return CODEC.decode(value)
+        record = CODEC.decode(value)
     except Undecodable:
         return None
+    assert isinstance(record, RecordVoided)
+    return Position(record.position), record.chain

@@ -6,11 +6,13 @@ from all others, at once or years later when it starts from the beginning.
 
 Invariant. Every reader makes the same rows of the log, wherever it starts and whenever it reads.
 
-Argument. A record is poisoned or it is not, the same for every version that may read the log: damaged bytes stay
-damaged, a schema above the feature level in force is never read, and `evolve` is kept for ever. A reader that meets one
-looks ahead, judging stamps alone (`lookahead.py`), and what is accepted behind it never depends on what it holds. So
-all readers find the same `RecordVoided`, or none and stop. What they leave out is marked at the record's own position
-in the same way by all of them, and the voiding must find that mark: a reader that has folded what was voided stops too.
+Argument. A record is poisoned or it is not, the same for every version that knows the feature level in force there:
+damaged bytes stay damaged, a schema above that level is never read, and `evolve` is kept for ever. A version that does
+not know the level cannot tell poison from news: it stops and may not void (`OLDER_BUILD`). A reader that meets a
+poisoned record looks ahead, by stamps and by `ends_term` alone (`lookahead.py`, `fold.py`), and neither asks whether
+the record is folded or left out. So all readers find the same `RecordVoided`, or none and stop. What they leave out is
+marked at the record's own position in the same way by all of them, and the voiding must find that mark: a reader that
+has folded what was voided stops too. Such a voiding is itself poisoned, for all, and is voided like any other record.
 """
 
 from typing import ClassVar
@@ -27,7 +29,8 @@ Voiding = tuple[Position, bytes]
 class VoidedRow(Row, frozen=True):
     """A record that was left out, by its position. `voided_at` is the position of the voiding, None until it is read.
 
-    `schema` is the fingerprint its first bytes state (hexadecimal), empty for bytes that state none.
+    `schema` is the fingerprint its first bytes state (hexadecimal), empty for bytes that state none; `size` counts its
+    bytes.
     """
 
     KIND: ClassVar[str] = "voided"
@@ -35,7 +38,7 @@ class VoidedRow(Row, frozen=True):
     position: Position
     chain: str
     schema: str
-    bytes: int
+    size: int
     voided_at: Position | None = None
 
 
@@ -49,7 +52,7 @@ class LeftOut(msgspec.Struct, frozen=True):
 
     position: Position
     schema: str
-    bytes: int
+    size: int
 
 
 VoidingEvent = RecordVoided | LeftOut
@@ -66,7 +69,7 @@ def voided_row(state: State, position: int) -> VoidedRow | None:
 def evolve(state: State, event: VoidingEvent, place: Place) -> None:
     match event:
         case LeftOut():
-            row = VoidedRow(place.position, place.chain.hex(), event.schema, event.bytes)
+            row = VoidedRow(place.position, place.chain.hex(), event.schema, event.size)
             state.put(voided_key(place.position), row)
         case RecordVoided():
             named = voided_row(state, event.position)

@@ -20,14 +20,13 @@ import msgspec
 from topolog.events.codec import CODEC, Record
 from topolog.events.errors import LogDiverged, Undecodable
 from topolog.events.failpoints import reach
-from topolog.events.fold import Accepted, Fold, Header, Ignored, Judge
+from topolog.events.fold import Accepted, Fold, Header, Ignored, Judge, ends_term
 from topolog.events.ids import Offset, Position
 from topolog.events.log import Entry, LogReader, Partition
 from topolog.events.rows import row_format
 from topolog.events.snapshot_content import Loader
 from topolog.events.snapshots import SnapshotChunk, SnapshotTaken
 from topolog.events.stamp import Stamp, chain_after, decode_stamp
-from topolog.events.terms import TermEnded
 from topolog.events.topics import Topic
 
 _LOGGER = logging.getLogger("topolog.snapshots")
@@ -100,7 +99,7 @@ class Proof:
 
     def _follows(self, accepted: Accepted, offset: Offset) -> bool:
         """One accepted record behind the anchor; whether it is the SnapshotTaken."""
-        if _is_end(accepted.value):
+        if ends_term(accepted.value):
             raise Unproven("its term ended before the log took note of it")
         self._note_place(accepted.place.position, accepted.place.chain, offset)
         return self.resume_at is not None and accepted.value == self._announced.value
@@ -283,10 +282,3 @@ def _stamp(entry: Entry) -> Stamp | None:
         return decode_stamp(entry.stamp or b"")
     except Undecodable:
         return None
-
-
-def _is_end(value: bytes) -> bool:
-    try:
-        return isinstance(CODEC.decode(value), TermEnded)
-    except Undecodable:
-        return False

@@ -19,6 +19,7 @@ from topolog.events.errors import TopologError
 from topolog.events.failpoints import reach
 from topolog.events.fold import Header
 from topolog.events.ids import NOWHERE, Offset, Position, Term
+from topolog.events.levels import SNAPSHOTS_LEVEL
 from topolog.events.log import Entry, LogWriter
 from topolog.events.rows import row_format
 from topolog.events.snapshot_content import PIECE_BYTES_MAX, Content, Cut
@@ -41,7 +42,6 @@ PAUSE_S = 0.005
 """How long the loop waits for records while a snapshot is under way: its next step is due soon."""
 
 _RETRY_AFTER_MS = 60_000
-_FEATURE_LEVEL = 2
 
 
 class Cadence(msgspec.Struct, frozen=True):
@@ -99,7 +99,7 @@ class Snapshots:
 
     def _is_due(self) -> bool:
         cadence = self._cadence
-        if not cadence.positions or cluster(self._core.state).feature_level < _FEATURE_LEVEL:
+        if not cadence.positions or cluster(self._core.state).feature_level < SNAPSHOTS_LEVEL:
             return False
         if self._clock.monotonic_ns() < self._not_before_ns:
             return False

@@ -1,8 +1,8 @@
 """Voiding a record by an operator's command: one short term of a coordinator that decides nothing else (K8).
 
-Threats. The record is one that this version can read, and voiding it would part old readers from new ones; another
-record is meant than the one that stands there; a leader, or a second operator, appends at the same time; the command
-dies half-way.
+Threats. The record is one that this version can read, or that newer ones can, and voiding it would part old readers
+from new ones; another record is meant than the one that stands there; a leader, or a second operator, appends at the
+same time; the command dies half-way.
 
 How it works. `find` folds the log as every reader does, up to the record at which they all stop. `void` then claims the
 next term as a coordinator does, and its word counts only if the first record of that term read back is its own (K5); a
@@ -20,6 +20,7 @@ from topolog.events.codec import CODEC, Decision
 from topolog.events.errors import NotFound, Poisoned, Refused, Unreachable
 from topolog.events.fold import Fold
 from topolog.events.ids import Offset, Position, Term
+from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.log import LogReader, LogWriter
 from topolog.events.lookahead import LookAhead, Search
 from topolog.events.stamp import HEADER_NAME, NO_CHAIN, Stamp, chain_after, decode_stamp, encode_stamp
@@ -35,13 +36,17 @@ _NS_PER_S = 1_000_000_000
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """The record at which every reader of this version stops. `behind` counts the accepted records after it."""
+    """The record at which every reader of this version stops.
+
+    `level` is the feature level in force there, `behind` counts the accepted records after it.
+    """
 
     position: Position
     chain: bytes
     stamp: Stamp
     value: bytes
     why: str
+    level: int
     behind: int
 
 
@@ -94,6 +99,7 @@ class Voider:
                 f"The record at position {position} has the chain hash {finding.chain.hex()}, not {chain.hex()}.",
                 "Another log or another record was meant; take both from what the stopped readers say.",
             )
+        _check_build(finding)
         _check_kind(finding)
         return finding
 
@@ -209,11 +215,22 @@ def _finding(poisoned: Poisoned, search: Search) -> Finding:
     position = Position(poisoned.position)
     stamp = decode_stamp(poisoned.stamp)
     behind = search.judge.header.position - position
-    return Finding(position, poisoned.chain, stamp, poisoned.value, str(poisoned.__cause__), behind)
+    return Finding(position, poisoned.chain, stamp, poisoned.value, str(poisoned.__cause__), poisoned.level, behind)
+
+
+def _check_build(finding: Finding) -> None:
+    """Only a build that knows the level in force can tell a poisoned record from one of a newer build."""
+    if finding.level > NEWEST_LEVEL:
+        raise _refused(
+            "OLDER_BUILD",
+            f"Feature level {finding.level} is in force at position {finding.position}, and this build knows levels up "
+            f"to {NEWEST_LEVEL}: newer builds may have folded what it cannot read, and would stop at the voiding.",
+            "Upgrade the readers that stopped. To void a record, run the command of the newest build.",
+        )
 
 
 def _check_kind(finding: Finding) -> None:
-    """What opens the log or a term, and a voiding itself, is never voided."""
+    """What opens the log or a term is never voided."""
     if finding.stamp.sequence == 0:
         opened = f"term {finding.stamp.term}" if finding.stamp.term else "the log"
         raise _refused(
@@ -221,12 +238,6 @@ def _check_kind(finding: Finding) -> None:
             f"Position {finding.position} opens {opened} and cannot be voided: readers would not know who leads, or on "
             "what terms of lease.",
             "Find out which version wrote it, and read the log with that one.",
-        )
-    if CODEC.type_of(finding.value) is RecordVoided:
-        raise _refused(
-            "IS_A_VOIDING",
-            f"Position {finding.position} voids another record, and a voiding cannot be voided.",
-            "It was not written by `topolog void`: find out who else may write to the topic.",
         )
 
 

@@ -65,6 +65,11 @@ class NodeCore:
         return self._fold.header.position
 
     @property
+    def has_never_asked(self) -> bool:
+        """Whether this process has not asked to join yet."""
+        return self.phase is Phase.OUTSIDE and self.incarnation == Incarnation(0)
+
+    @property
     def incarnation(self) -> Incarnation:
         return self.lease.incarnation
 
@@ -79,6 +84,11 @@ class NodeCore:
         """Start from what a snapshot gave, instead of from the beginning of the log; nothing of it is a lease."""
         assert self.phase is Phase.OUTSIDE and self.log_id is None, "the log is read already"
         self._fold = fold
+
+    def begin_anew(self) -> None:
+        """Read the log again from its beginning; nobody has heard of this process yet."""
+        assert self.has_never_asked, "it may be a member by now"
+        self._fold, self.applied, self.wants_acknowledgement = Fold(), Applied(b"", NOWHERE, b""), False
 
     def renounce(self) -> None:
         """Give up the incarnation that asked to join: whatever comes of that, none of it is ours any more."""

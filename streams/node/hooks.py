@@ -19,9 +19,15 @@ class Hooks:
     def __init__(self) -> None:
         self.on_type: list[TypeHook] = []
         self.on_left: list[LeftHook] = []
+        self._said: dict[str, None] = {}
 
     def begin(self, state: State) -> None:
-        """The state comes from a snapshot: say each type that is accepted there, in the order of acceptance."""
+        """The state comes from a snapshot: say each type that is accepted there, in the order of acceptance.
+
+        Before that, take back whatever was said of a state that proved wrong.
+        """
+        for name in list(self._said):
+            self._say(name, None)
         accepted = [row for _, row in state.rows(TypeRow) if row.accepted]
         for row in sorted(accepted, key=lambda row: row.accepted_at or NOWHERE):
             assert row.accepted is not None
@@ -42,5 +48,9 @@ class Hooks:
                     hook(reason)
 
     def _say(self, name: str, metadata: Metadata | None) -> None:
+        if metadata is None:
+            self._said.pop(name, None)
+        else:
+            self._said[name] = None
         for hook in self.on_type:
             hook(name, metadata)

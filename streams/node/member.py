@@ -126,7 +126,8 @@ class Member:
         """Call `hook(name, metadata)` for each accepted version, with None for a removal; register before entering.
 
         Called in the order of the log, before the decision counts as applied here. The log is read from its beginning
-        or from a snapshot: of what stands there it calls once per type, with the version that is accepted.
+        or from a snapshot: of what stands there it calls once per type, with the version that is accepted. A
+        snapshot that proves wrong before the node has joined is taken back: None for each type.
         """
         self._hooks.on_type.append(hook)
 

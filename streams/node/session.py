@@ -60,7 +60,8 @@ Announce = Callable[[NodeDied], None]
 class Session:
     """`joiner` says who joins; its incarnation is replaced by a fresh one at each join. `chance` draws 63 bits.
 
-    `begin` is called once if the state comes from a snapshot, `hook` for each decision behind it.
+    `begin` is called once if the state comes from a snapshot, `hook` for each decision behind it; should that snapshot
+    prove wrong, `begin` is called again, with nothing in the state, and `hook` from the beginning of the log on.
     `announce` is told, before an incarnation asks to join, what will be true of it once this process has died.
     """
 
@@ -151,16 +152,22 @@ class Session:
                 self._reader.look_ahead(self.core.fold, poisoned, entry.offset)
                 return
             except DamagedStore as error:
-                self._begin_anew(error)
+                self._start_over(error, folding)
                 return
             self._apply(found)
 
-    def _begin_anew(self, error: DamagedStore) -> None:
-        """The snapshot holds what was voided since: while nobody relies on it, read the log from its beginning."""
-        if self.core.phase is not Phase.OUTSIDE:
+    def _start_over(self, error: DamagedStore, folding: AbstractContextManager[object]) -> None:
+        """The snapshot holds what was voided since: read the log from its beginning.
+
+        Only before the first join. A process that may have acted on that snapshot ends; started again, it comes here.
+        """
+        if not self.core.has_never_asked:
             raise error
-        _LOGGER.warning("%s starts again from the beginning of the log: %s", self.core.node, error)
-        self.core, self.started_from = NodeCore(self.core.node, self._joiner.capabilities), None
+        _LOGGER.warning("%s starts again from the beginning of the log: %s", self.core.node, error.message)
+        with folding:
+            self.core.begin_anew()
+        self.started_from = None
+        self._run_hook(self._begin, "at the beginning of the log")
         self._reader.assign({(Topic.DECISIONS, 0): Offset(0)})
 
     def _speak(self) -> None:

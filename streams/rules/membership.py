@@ -7,6 +7,7 @@ import msgspec
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import Incarnation, NodeId, Position, Slot, TopologyVersion
+from topolog.events.levels import DIED_LEVEL
 from topolog.events.membership import (
     FENCING,
     JoinWaiting,
@@ -53,9 +54,6 @@ class Heard(msgspec.Struct, frozen=True):
     release: bool
     appended_at_ms: int
 
-
-DIED_LEVEL = 2
-"""The feature level from which on LeaveReason DIED may be written."""
 
 Hearing = Mapping[NodeId, Heard]
 

@@ -17,12 +17,14 @@ from topolog.events.codec import CODEC
 from topolog.events.errors import DamagedStore, Poisoned
 from topolog.events.fold import Fold, Ignored
 from topolog.events.ids import Incarnation, NodeId, Offset, Position, TopologyVersion, Version
+from topolog.events.levels import NEWEST_LEVEL, FeatureLevelRaised
 from topolog.events.log import InMemoryLog
 from topolog.events.lookahead import LookAhead
 from topolog.events.membership import LeaveReason, NodeLeft
+from topolog.events.requests import RequestRef
 from topolog.events.stamp import HEADER_NAME, InputOffset
 from topolog.events.topics import Topic
-from topolog.events.voiding import LeftOut, RecordVoided, voided_row
+from topolog.events.voiding import LeftOut, RecordVoided, VoidedRow, voided_key, voided_row
 
 POISON = b"\xc3\x01 a newer leader's record"
 HALF_FOLDED = CODEC.encode(md.MetadataUpdateAccepted("Nobody's", Version(1), md.Evidence()))
@@ -183,6 +185,54 @@ def test_a_record_above_the_feature_level_in_force_stops_those_that_know_its_sch
     assert CODEC.level_of(value) == 2
     with pytest.raises(Poisoned, match="its schema is of feature level 2, in force is 1"):
         Reader(log_of(records + leader.raw_set(value))).run()
+
+
+@pytest.mark.parametrize("in_one_set", [False, True])
+def test_at_a_level_above_its_own_a_build_reads_on_and_takes_nothing_for_damage(in_one_set: bool) -> None:
+    """K8: it cannot tell a poisoned record from a newer one, so it asks to be upgraded and names no command."""
+    leader, records = Leader.start()
+    raised = CODEC.encode(FeatureLevelRaised(RequestRef("t", 1, bytes(8)), NEWEST_LEVEL + 1, ()))
+    for values in ([raised, POISON],) if in_one_set else ([raised], [POISON]):
+        records += leader.raw_set(*values)
+    reader = Reader(log_of(records))
+    with pytest.raises(Poisoned, match=f"{NEWEST_LEVEL + 1} is in force .* upgrade it") as raised_error:
+        reader.run()
+    assert (raised_error.value.position, raised_error.value.level) == (3, NEWEST_LEVEL + 1)
+    assert "topolog void" not in str(raised_error.value)
+    assert reader.fold.header.position == (1 if in_one_set else 2)
+
+
+def test_a_voided_end_of_a_term_ends_it_all_the_same() -> None:
+    """K3, K8: who looks ahead over it ends the term there, so whoever leaves it out must accept the same behind it.
+
+    It is poisoned because it opens its term; the leader that follows has not accepted what stands behind it.
+    """
+    leader, records = Leader.start()
+    opening = Leader(LOG_ID, 2, leader.chain)
+    records += opening.raw_set(CODEC.encode(terms.TermEnded(2)))
+    chain = chain_of(records, 2)
+    successor = Leader(LOG_ID, 3, opening.chain)
+    records += opening.set(proposed("A")) + voided(opening, 2, chain)
+    with pytest.raises(Poisoned, match="position 2"):
+        Reader(log_of(records)).run()
+    records += successor.set(terms.TermStarted(3, "c3", life=9)) + voided(successor, 2, chain)
+    reader = Reader(log_of(records + successor.set(proposed("B", sequence=2)))).run()
+    assert [row.name for _, row in reader.fold.state.rows(md.TypeRow)] == ["B"]
+    assert reader.fold.header.position == 5
+
+
+def test_a_poisoned_voiding_is_voided_like_any_other_record() -> None:
+    """K8: what an older build has voided although this one reads it; a store made before that is made again."""
+    leader, records = Leader.start()
+    records += leader.set(proposed("A"))
+    kept = Reader(log_of(records)).run()
+    records += voided(leader, 2, leader.chain)
+    records += voided(leader, 3, chain_at(records, 3)) + leader.set(proposed("B", sequence=2))
+    reader = Reader(log_of(records)).run()
+    assert [row.name for _, row in reader.fold.state.rows(md.TypeRow)] == ["A", "B"]
+    assert [(key, row.voided_at) for key, row in reader.fold.state.rows(VoidedRow)] == [(voided_key(3), 4)]
+    with pytest.raises(DamagedStore):
+        Reader(log_of(records), kept).run()
 
 
 def test_looking_ahead_keeps_the_records_of_other_topics() -> None:

@@ -6,13 +6,15 @@ from typing import Any
 import msgspec
 import pytest
 from tests.events.examples import STARTED, Leader, proposed
+from tests.events.following import Reader
 from tests.scenarios.world import PROCEED_MS, World
+from tests.streams.coordinator.test_voiding import poison, revived, void
 
 from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events import terms
 from topolog.events.codec import CODEC
-from topolog.events.errors import HookFailed
+from topolog.events.errors import DamagedStore, HookFailed
 from topolog.events.fold import Fold, Header, Judge
 from topolog.events.ids import Offset, Position
 from topolog.events.log import InMemoryReader, InMemoryWriter
@@ -26,6 +28,8 @@ from topolog.events.topics import PARTITIONS, Topic
 from topolog.events.voiding import RecordVoided
 from topolog.streams import restoring
 from topolog.streams.coordinator.snapshots import Cadence
+from topolog.streams.node.answers import Metadata
+from topolog.streams.node.core import Phase
 from topolog.streams.node.hooks import Hooks
 from topolog.streams.node.session import Session
 from topolog.streams.restoring import PATIENCE_NS, TRIES_MAX
@@ -476,3 +480,56 @@ def snapshot_at(world: World, header: Header, state: State, **changes: Any) -> S
     taken = msgspec.structs.replace(taken, **changes)
     world.log.put(Topic.SNAPSHOTS, "demo", CODEC.encode(taken))
     return taken
+
+
+def test_a_node_whose_snapshot_holds_what_was_voided_reads_the_log_from_its_beginning() -> None:
+    """K8, K10: rows made before a voiding cannot be mended; the service is told that they count no longer."""
+    world = world_with_snapshots()
+    world.kill("c1")
+    poison(world.log, Reader(world.log).run().fold.header, CODEC.encode(RecordVoided(1, bytes(16))))
+    again = revived(world.log, void(world.log))
+    told: list[str] = []
+    joiner = q.Joiner("n9", 0, q.NodeKind.SERVER, "", {}, ())
+    session = Session(
+        world.log.reader(),
+        world.log.writer(),
+        again.clock,
+        joiner,
+        lambda folded: told.append(f"position {folded.place.position}"),
+        lambda: told.append("begin"),
+    )
+    for _ in range(10):
+        session.step(0)
+        again.settle()
+    assert session.core.phase is Phase.MEMBER
+    assert session.started_from is None
+    assert told[0] == "begin"
+    assert told[told.index("begin", 1) + 1] == "position 0"
+    assert rows_of(session.core.state) == rows_of(again.state)
+
+
+def test_a_member_whose_snapshot_holds_what_is_voided_ends_and_starts_again() -> None:
+    """K4: it may have served from rows that are not the log's, so its lease ends with it; a restart mends it."""
+    world = world_with_snapshots()
+    start_node(world)
+    world.kill("c1")
+    poison(world.log, Reader(world.log).run().fold.header, CODEC.encode(RecordVoided(1, bytes(16))))
+    member = world.nodes["n9"]
+    member.step()
+    assert isinstance(member.session.failure, DamagedStore)
+    assert member.is_fenced
+    again = revived(world.log, void(world.log))
+    start_node(again)
+    assert again.nodes["n9"].session.started_from is None
+
+
+def test_hooks_take_back_each_type_before_the_log_is_said_again() -> None:
+    """A service keeps no type that only a voided record had made."""
+    world = world_with_snapshots()
+    hooks, told = Hooks(), dict[str, Metadata | None]()
+    hooks.on_type.append(told.__setitem__)
+    hooks.begin(world.state)
+    assert told
+    assert None not in told.values()
+    hooks.begin(State())
+    assert set(told.values()) == {None}

@@ -11,7 +11,9 @@ from topolog.events.codec import CODEC, Decision
 from topolog.events.errors import NotFound, Poisoned, Refused, Unreachable
 from topolog.events.fold import Folded, Header
 from topolog.events.ids import Term, Version
+from topolog.events.levels import NEWEST_LEVEL, FeatureLevelRaised
 from topolog.events.log import InMemoryLog, InMemoryReader
+from topolog.events.requests import RequestRef
 from topolog.events.stamp import HEADER_NAME, NO_CHAIN, Stamp, encode_stamp
 from topolog.events.topics import Topic
 from topolog.events.voiding import RecordVoided, voided_row
@@ -179,13 +181,27 @@ def test_what_opens_a_term_is_not_voided() -> None:
     assert refused.value.code == "OPENS_A_TERM"
 
 
-def test_a_voiding_is_not_voided() -> None:
-    """K8: readers that found it would part from those that did not."""
-    one = voider(poisoned_world(CODEC.encode(RecordVoided(1, bytes(16)))).log)
+def test_a_poisoned_voiding_is_voided() -> None:
+    """K8: an older build, or a foreign program, has voided what this one reads; the cluster goes on behind that."""
+    log = poisoned_world(CODEC.encode(RecordVoided(1, bytes(16)))).log
+    finding = void(log)
+    assert "voids position 1, which this reader has folded" in finding.why
+    again = revived(log, finding)
+    assert again.coordinators["c2"].driver.role is Role.LEADING
+    assert voided_row(Reader(log).run().fold.state, 1) is None
+
+
+@pytest.mark.parametrize("value", [POISON, CODEC.encode(RecordVoided(1, bytes(16)))], ids=["unknown", "voiding"])
+def test_an_older_build_voids_nothing(value: bytes) -> None:
+    """K8: at a level that it does not know, what stops it may be what newer builds have folded."""
+    above = NEWEST_LEVEL + 1
+    world = poisoned_world(CODEC.encode(FeatureLevelRaised(RequestRef("t", 1, bytes(8)), above, ())))
+    poison(world.log, Reader(world.log).run().fold.header, value)
+    one = voider(world.log)
     finding = found(one)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refused, match=f"level {above} is in force") as refused:
         one.check(finding, finding.position, finding.chain)
-    assert refused.value.code == "IS_A_VOIDING"
+    assert refused.value.code == "OLDER_BUILD"
 
 
 def test_a_voided_record_is_not_voided_again() -> None:
