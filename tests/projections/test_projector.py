@@ -163,7 +163,7 @@ def test_a_voided_record_lets_it_go_on_and_is_shown_with_its_voiding(
         ("LeftOut", good + 1, "c1"),
     ]
     assert shown[0].reason == "nobody can read it"
-    assert shown[1].content == {"position": good + 1, "schema": b" not one".hex(), "bytes": 18}
+    assert shown[1].content == {"position": good + 1, "schema": b" not one".hex(), "size": 18}
 
 
 def test_a_fork_stops_it(chronicle: Chronicle, projector: Projector) -> None:
