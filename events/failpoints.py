@@ -58,6 +58,8 @@ FAILPOINTS: Mapping[str, str] = {
     "snapshot.announced": "the decision that makes the snapshot true is made and not appended",
     "snapshot.loaded": "who starts has loaded a snapshot and has not proven it",
     "snapshot.proven": "the log has proven a snapshot, who starts from it has not begun",
+    "projector.sides-read": "records of the topics beside the log are read and not written",
+    "projector.sides-written": "their rows are written, the decisions read with them are not",
     "projector.read": "records are read and not folded",
     "projector.folded": "sets are folded and not written",
     "projector.written": "sets are written, nobody who waits has been told",

@@ -277,7 +277,9 @@ class Projector:
 
     def _note_sides(self, entries: Sequence[Entry]) -> None:
         if entries:
+            reach("projector.sides-read")
             self._store.write_sides(side_write(entries))
+            reach("projector.sides-written")
         if self._now_s() >= self._expires_at_s:
             self._expires_at_s = self._now_s() + _EXPIRY_EVERY_S
             with self._store.reading() as reading:

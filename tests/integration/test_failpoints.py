@@ -22,8 +22,10 @@ from tests.integration.armed import AT_ONCE, NEVER, TERMS
 from tests.integration.conftest import PATIENCE_S, Process, Site, decode_requests, event_name, eventually
 
 from topolog.events.asking import encode_request
+from topolog.events.codec import CODEC
 from topolog.events.failpoints import FAILPOINTS, VARIABLE
-from topolog.events.ids import Incarnation
+from topolog.events.health import Figures, LeaseHealth
+from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.levels import NEWEST_LEVEL, announced
 from topolog.events.membership import NodeJoined, NodeLeft
@@ -44,6 +46,7 @@ from topolog.events.snapshots import SnapshotTaken
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import Topic
 from topolog.projections.projector import Projector
+from topolog.projections.sides import HealthRow, LetterBodyRow, LetterRow, SideRow
 from topolog.projections.store import generation_path
 from topolog.streams.clock import SystemClock
 from topolog.streams.coordinator.core import Role
@@ -111,6 +114,7 @@ SNAPSHOT = (
     "snapshot.announced=crash",
 )
 RESTORING = ("snapshot.loaded=crash", "snapshot.proven=crash")
+SIDES = ("projector.sides-read=crash", "projector.sides-written=crash")
 RETIRED = "coordinator.retired=crash"
 REQUEST_SENT = "projector.request-sent=crash"
 
@@ -328,6 +332,60 @@ def test_a_dead_projector_goes_on_from_what_it_has_stored(led_site: CrashSite, t
         eventually(lambda: projector.step(0.1) >= 0 and not (tmp_path / "rows-of-another-shape").exists(), "the sweep")
 
 
+@pytest.mark.parametrize("entry", SIDES)
+def test_a_dead_projector_has_each_letter_once_and_the_last_word_on_health(
+    led_site: CrashSite, tmp_path: Path, entry: str
+) -> None:
+    """Rows of a topic beside the log and how far it is read are one write: none is lost, none is there twice."""
+    site = led_site
+
+    def tell(sequence: int) -> None:
+        for name in ("h1", "h2"):
+            site.put(Topic.LEASE_HEALTH, name, CODEC.encode(health_of(name, sequence)))
+            site.put(Topic.DEAD, name, b"letter %d" % sequence)
+
+    def assert_told(sequence: int) -> None:
+        letters = [entry.value for entry in reversed(site.entries(Topic.DEAD))]
+        with closing_projector(site, tmp_path) as projector:
+            eventually(lambda: projector.step(0.1) >= 0 and side_rows(projector, LetterRow) == len(letters), "letters")
+            eventually(lambda: projector.step(0.1) >= 0 and side_rows(projector, HealthRow) == 2, "health")
+            with projector.reading() as reading:
+                assert [body.value for _, body in reading.sides(LetterBodyRow)] == letters
+                assert [row.health.sequence for _, row in reading.sides(HealthRow)] == [sequence] * 2
+            assert projector.stopped is None
+
+    tell(1)
+    assert_told(1)
+    tell(2)
+    assert_died(site.armed(entry, "projector", str(tmp_path)), entry)
+    tell(3)
+    assert_told(3)
+
+
+def side_rows(projector: Projector, kind: type[SideRow]) -> int:
+    with projector.reading() as reading:
+        return sum(1 for _ in reading.sides(kind))
+
+
+def health_of(name: str, sequence: int) -> LeaseHealth:
+    return LeaseHealth(
+        node=NodeId(name),
+        incarnation=Incarnation(1),
+        log_id=bytes(16),
+        partition=0,
+        offset=Offset(sequence),
+        sequence=sequence,
+        beat_ms=0,
+        lateness_ms=0,
+        fence_ms=2_000,
+        heartbeat_ms=200,
+        fenced=False,
+        released=False,
+        minutes=(),
+        whole=Figures(),
+    )
+
+
 def test_a_request_whose_api_died_can_be_repeated(led_site: CrashSite, tmp_path: Path) -> None:
     """K7: the caller heard nothing; the same key again has the same one outcome."""
     field = f"a{next(led_site.numbers)}"
@@ -384,7 +442,7 @@ def snapshots_of(site: CrashSite) -> int:
 def test_every_failpoint_is_crashed_at() -> None:
     """A place that is named and that no test reaches would be a promise without proof."""
     alone = (RETIRED, REQUEST_SENT)
-    entries = (*COORDINATOR, *FOUNDING, *NODE, *PROJECTOR, *SNAPSHOT, *RESTORING, *alone)
+    entries = (*COORDINATOR, *FOUNDING, *NODE, *PROJECTOR, *SIDES, *SNAPSHOT, *RESTORING, *alone)
     tried = {name_of(entry) for entry in entries}
     assert tried == set(FAILPOINTS)
 
