@@ -27,7 +27,7 @@ from topolog.events import levels, membership, metadata, requests, snapshots, te
 from topolog.events.codec import CODEC, Codec, Decision, describe_prefix, stated_fingerprint
 from topolog.events.errors import BadInput, DamagedStore, LogDiverged, Poisoned, Undecodable
 from topolog.events.ids import NOWHERE, Place, Position, Term
-from topolog.events.stamp import NO_CHAIN, InputOffset, Stamp, chain_after, decode_stamp
+from topolog.events.stamp import NO_CHAIN, TERM_MAX, InputOffset, Stamp, chain_after, decode_stamp
 from topolog.events.state import State
 from topolog.events.voiding import LeftOut, RecordVoided, Voiding
 
@@ -53,6 +53,17 @@ class Header(msgspec.Struct, frozen=True):
     position: Position = NOWHERE
     chain: bytes = NO_CHAIN
     inputs: tuple[InputOffset, ...] = ()
+
+
+def next_term(header: Header) -> Term:
+    """The term to claim after this one; raises LogDiverged if there is no higher number."""
+    if header.term == TERM_MAX:
+        raise LogDiverged(
+            f"Term {header.term} is the last that there can be: after position {header.position} nobody can lead.",
+            hint="No coordinator counts so far, so somebody else has written to the log. Take away that right, then "
+            "start from a backup of the log.",
+        )
+    return Term(header.term + 1)
 
 
 class Accepted(msgspec.Struct, frozen=True):

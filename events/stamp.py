@@ -23,6 +23,9 @@ LAYOUT = 1
 NO_CHAIN = bytes(16)
 """The chain hash before LogStarted, and the empty place in a TermStarted's stamp."""
 
+TERM_MAX = (1 << 63) - 1
+"""The last term that fits: honest coordinators count up to it by one, only a forged record can be near it."""
+
 TEXT_BYTES_MAX = 10_000
 """Texts are cut here: with the largest value they must stay below the limit of a record."""
 

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from docker.client import from_env
+from docker.constants import DEFAULT_DOCKER_API_VERSION
 from docker.errors import DockerException, ImageNotFound
 from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
@@ -85,9 +86,7 @@ def _drop(error: BaseException | None) -> None:
 def _image_at_hand(images: tuple[str, ...], pull_limit_s: float) -> str:
     """The first of these that the engine has; if it has none, the first is pulled."""
     _knock(os.environ.get("DOCKER_HOST") or DEFAULT_HOST)
-    client = from_env(timeout=ANSWER_LIMIT_S)
-    try:
-        client.ping()
+    with _engine() as client:
         for image in images:
             try:
                 client.images.get(image)
@@ -96,8 +95,18 @@ def _image_at_hand(images: tuple[str, ...], pull_limit_s: float) -> str:
             return image
         _pull(client.api, images[0], pull_limit_s)
         return images[0]
-    finally:
-        client.close()
+
+
+@contextlib.contextmanager
+def _engine() -> Iterator[Any]:
+    """A client that speaks the engine's version of the API, closed whatever happens.
+
+    Told to find the version by itself it would ask while it is being made; where that fails nobody has it to close.
+    """
+    with contextlib.closing(from_env(timeout=ANSWER_LIMIT_S, version=DEFAULT_DOCKER_API_VERSION)) as asking:
+        version = asking.api.version(api_version=False)["ApiVersion"]
+    with contextlib.closing(from_env(timeout=ANSWER_LIMIT_S, version=version)) as client:
+        yield client
 
 
 def _knock(host: str) -> None:
@@ -156,5 +165,6 @@ def started(image: str, port: int) -> Iterator[KafkaContainer]:
     """A container for as long as the block runs."""
     # The reaper would be a container of one more image, which may not be had; what starts here is stopped here.
     testcontainers_config.ryuk_disabled = True
-    with KafkaContainer(image, port) as container:
+    container = KafkaContainer(image, port)
+    with contextlib.closing(container.get_docker_client().client), container:
         yield container

@@ -24,7 +24,7 @@ from topolog.events import requests as q
 from topolog.events.asking import digest_of
 from topolog.events.codec import CODEC, Decision, Record
 from topolog.events.errors import Refused, Undecodable
-from topolog.events.fold import Accepted, Fold, Folded, Header, Ignored, Judge, evolve
+from topolog.events.fold import Accepted, Fold, Folded, Header, Ignored, Judge, evolve, next_term
 from topolog.events.ids import Offset, Place, Position, Term
 from topolog.events.levels import FeatureLevelRaised
 from topolog.events.log import Entry
@@ -138,7 +138,7 @@ class Core:
         assert self.role is Role.FOLLOWING
         header = self.confirmed
         assert header.log_id is not None
-        self._claimed = term = Term(header.term + 1)
+        self._claimed = term = next_term(header)
         stamp = Stamp(header.log_id, term, 0, 0, 1, NO_CHAIN, self.at_ms, header.inputs, f"claimed by {self.instance}")
         claim = Outgoing(encode_stamp(stamp), CODEC.encode(TermStarted(term, self.instance, self._life)))
         self._unread.append(claim)

@@ -18,7 +18,7 @@ import msgspec
 
 from topolog.events.codec import CODEC, Decision
 from topolog.events.errors import NotFound, Poisoned, Refused, Unreachable
-from topolog.events.fold import Fold
+from topolog.events.fold import Fold, next_term
 from topolog.events.ids import Offset, Position, Term
 from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.log import LogReader, LogWriter
@@ -149,7 +149,7 @@ class Voider:
         """Begin the next term; its first record, read back, must be ours (K5)."""
         header = search.judge.header
         assert header.log_id is not None
-        term = Term(header.term + 1)
+        term = next_term(header)
         cause = f"claimed by {self._instance} to void position {finding.position}"
         now_ms = self._clock.wall_ms()
         stamp = Stamp(header.log_id, term, 0, 0, 1, NO_CHAIN, now_ms, header.inputs, cause, actor, reason)

@@ -119,11 +119,13 @@ class Network:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        for client in {client for client, _ in self._proxies}:
-            self.cut(client)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        try:
+            for client in {client for client, _ in self._proxies}:
+                self.cut(client)
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()  # or the unix sockets with which it wakes itself are found by another test
 
     def add(self, client: str, node: int, port: int, target: int) -> None:
         proxy = self._proxies[client, node] = Proxy(port, target)
