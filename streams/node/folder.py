@@ -43,6 +43,13 @@ class FolderLock:
         return self._id_in(descriptor)
 
     def let_go(self) -> None:
+        """Free the folder at once, also of what a forked child still holds: flock counts the file that both opened."""
+        if self._descriptor is not None:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            self.forget_copy()
+
+    def forget_copy(self) -> None:
+        """In a forked child: let go of the descriptor; the lock is the parent's."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -181,7 +181,7 @@ class Member:
         )
         self._sentinel.disown()
         if self._folder:
-            self._folder.let_go()
+            self._folder.forget_copy()
 
     # Metadata.
 
