@@ -1,4 +1,4 @@
-"""The log on Apache Kafka: the only file that imports confluent_kafka, and where its errors become ours.
+"""The log on Apache Kafka: with `kafka_admin.py` all that imports confluent_kafka, and where its errors become ours.
 
 Three settings matter more than they look. `partitioner=murmur2_random`: librdkafka's default sends a key to another
 partition than Java, faust and aiokafka do. `fetch.queue.backoff.ms=1`: the default of a second starves a reader that
@@ -9,7 +9,7 @@ fetch that found nothing, so `fetch.wait.max.ms` is how long the proof takes.
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -24,21 +24,16 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
-from confluent_kafka.admin._metadata import TopicMetadata
-from confluent_kafka.cimpl import NewTopic
 
-from topolog.events.errors import BadInput, LogDiverged, NotFound, Unreachable
+from topolog.events.errors import BadInput, LogDiverged, Unreachable
 from topolog.events.framing import unframed
 from topolog.events.ids import Offset
 from topolog.events.last_read import LastRead
 from topolog.events.log import Entry, Headers, OnDelivery, Partition
-from topolog.events.topics import RECORD_BYTES_MAX, Topic, TopicPlan, topic_name
+from topolog.events.topics import RECORD_BYTES_MAX, Topic, topic_name
 
 KafkaSettings = Mapping[str, str]
 """librdkafka's own settings, passed through to every client; `bootstrap.servers` is the one that must be there."""
-
-COMPACTED = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
-"""The newest record of each key is kept; a segment is closed every ten minutes, for an open one is never compacted."""
 
 REACH_TIMEOUT_S = 5.0
 """How long a broker may be silent before a command says that it cannot be reached."""
@@ -54,7 +49,7 @@ _OFFSET_GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, K
 _Client = TypeVar("_Client", Consumer, Producer, AdminClient)
 
 
-def _client(kind: type[_Client], settings: Mapping[str, Any]) -> _Client:
+def client(kind: type[_Client], settings: Mapping[str, Any]) -> _Client:
     """A client of librdkafka; BadInput, in its own words, for a key or a value that it does not take."""
     try:
         return kind(dict(settings), logger=_LIBRARY)
@@ -100,7 +95,7 @@ class KafkaReader:
         self._asked: dict[Topic, tuple[float, dict[TopicPartition, Any]]] = {}
         self._outage = _Outage(settings.get("bootstrap.servers", ""))
         self._last_read = LastRead(partial(KafkaReader, settings, cluster))
-        self._consumer = _client(
+        self._consumer = client(
             Consumer,
             {
                 **settings,
@@ -168,12 +163,18 @@ class KafkaReader:
 
     def _ask_for_ends(self, topic: Topic) -> dict[TopicPartition, Any]:
         if self._admin is None:
-            self._admin = _client(AdminClient, self._settings)
+            self._admin = client(AdminClient, self._settings)
         partitions = [
             TopicPartition(topic_name(self._cluster, each), number) for each, number in self._at_end if each is topic
         ]
         newest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the library's gap
         return self._admin.list_offsets(dict.fromkeys(partitions, newest), request_timeout=_HEARS_TIMEOUT_S)
+
+    def counted(self, entry: Entry, fence_ms: int) -> None:
+        self._last_read.counted(entry, fence_ms)
+
+    def proven(self) -> bool:
+        return self._last_read.is_proven()
 
     def bounds(self, partition: Partition) -> tuple[Offset, Offset] | None:
         place = TopicPartition(topic_name(self._cluster, partition[0]), partition[1])
@@ -235,7 +236,7 @@ class KafkaWriter:
         self, settings: KafkaSettings, cluster: str, *, linger_ms: float = 0, timeout_ms: int = 30_000
     ) -> None:
         self._names = {topic: topic_name(cluster, topic) for topic in Topic}
-        self._producer = _client(
+        self._producer = client(
             Producer,
             {
                 **settings,
@@ -302,124 +303,6 @@ def _producing() -> Iterator[None]:
             hint="It has lost what it acknowledged before, as after an older copy of its data was put back. Compare "
             "the log with a backup, then start this process again.",
         ) from error
-
-
-class KafkaAdmin:
-    """What `cluster init`, `up` and the tests need of a broker besides reading and writing."""
-
-    def __init__(self, settings: KafkaSettings) -> None:
-        self._address = settings.get("bootstrap.servers", "")
-        self._settings = dict(settings)
-        self._admin = _client(AdminClient, settings)
-
-    def topics(self) -> frozenset[str]:
-        """Names of all topics; raises Unreachable within 10 s, naming the address."""
-        return frozenset(self._metadata())
-
-    def wait_until_usable(self, timeout_s: float = 30.0) -> None:
-        """Wait until every partition the broker knows has a leader: after a crash it answers before it can serve."""
-        self._wait(lambda known: all(_has_leaders(each) for each in known.values()), timeout_s, "The broker's topics")
-
-    def create_topics(self, cluster: str, plans: Iterable[TopicPlan], *, replicas: int = 1) -> tuple[str, ...]:
-        """Make those of the planned topics that are missing; returns their names."""
-        existing = self.topics()
-        missing = [
-            NewTopic(
-                topic_name(cluster, plan.topic),
-                num_partitions=plan.partitions,
-                replication_factor=replicas,
-                config=topic_config(plan, replicas),
-            )
-            for plan in plans
-            if topic_name(cluster, plan.topic) not in existing
-        ]
-        for name, future in self._admin.create_topics(missing).items() if missing else ():
-            try:
-                future.result()
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise Unreachable(f"Topic {name} cannot be made: {error.args[0].str()}.") from error
-        self._await_leaders(cluster, {topic_name(cluster, plan.topic): plan.partitions for plan in plans}, 30.0)
-        return tuple(topic.topic for topic in missing)
-
-    def replicas(self, cluster: str, topic: Topic) -> int:
-        """How many copies the topic has, for those that go with it."""
-        partitions = self._metadata()[topic_name(cluster, topic)].partitions
-        return max(len(each.replicas) for each in partitions.values())
-
-    def forget_group(self, group: str) -> bool:
-        """Drop a consumer group's places, so that it begins at the oldest records; False if it is still in use."""
-        try:
-            self._admin.delete_consumer_groups([group], request_timeout=REACH_TIMEOUT_S)[group].result()
-        except KafkaException as error:
-            return bool(error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND)
-        return True
-
-    def wait_for_leaders(self, cluster: str, plans: Iterable[TopicPlan], timeout_s: float = 30.0) -> None:
-        """Wait until every partition of these topics has a leader: metadata alone does not mean that it can be read.
-
-        Raises NotFound at once if a topic is missing.
-        """
-        planned = {topic_name(cluster, plan.topic): plan.partitions for plan in plans}
-        existing = self.topics()
-        missing = [name for name in planned if name not in existing]
-        if missing:
-            raise NotFound(
-                f"Cluster {cluster!r} has no topic {missing[0]} on {self._address}.",
-                hint="Make its topics with `topolog cluster init`.",
-            )
-        self._await_leaders(cluster, planned, timeout_s)
-
-    def _await_leaders(self, cluster: str, planned: Mapping[str, int], timeout_s: float) -> None:
-        """All in one answer: of several brokers the next one asked may not know yet what the last one did."""
-        known = self._wait(
-            lambda known: all(name in known and _has_leaders(known[name]) for name in planned),
-            timeout_s,
-            f"The topics of cluster {cluster!r}",
-        )
-        for name, partitions in planned.items():
-            found = len(known[name].partitions)
-            if found != partitions:  # it would be read in part, or never to its end
-                raise BadInput(
-                    f"Topic {name} has {found} partitions, topolog needs {partitions}.",
-                    hint="Delete it and make it again with `topolog cluster init`.",
-                )
-
-    def _wait(
-        self, is_met: Callable[[Mapping[str, TopicMetadata]], bool], timeout_s: float, what: str
-    ) -> Mapping[str, TopicMetadata]:
-        """The first answer of which it is met."""
-        deadline = time.monotonic() + timeout_s
-        while not is_met(known := self._metadata()):
-            if time.monotonic() > deadline:
-                raise Unreachable(f"{what} on {self._address} have no leaders after {timeout_s:g} s.")
-            time.sleep(0.05)
-        return known
-
-    def _metadata(self) -> Mapping[str, TopicMetadata]:
-        try:
-            return self._admin.list_topics(timeout=REACH_TIMEOUT_S).topics
-        except KafkaException as error:
-            raise Unreachable(
-                f"No Kafka broker answers at {self._address}.",
-                hint="Start one with `topolog broker start`, or set kafka.bootstrap.servers.",
-            ) from error
-
-
-def _has_leaders(topic: TopicMetadata) -> bool:
-    return bool(topic.partitions) and all(each.leader >= 0 for each in topic.partitions.values())
-
-
-def topic_config(plan: TopicPlan, replicas: int) -> dict[str, str]:
-    """The topic's settings: LogAppendTime, no unclean election, two in-sync replicas where there are three."""
-    return {
-        "retention.ms": str(plan.retention_ms),
-        "retention.bytes": "-1",
-        **(COMPACTED if plan.compacts else {"cleanup.policy": "delete"}),
-        "message.timestamp.type": "LogAppendTime",
-        "min.insync.replicas": "2" if replicas > 2 else "1",
-        "unclean.leader.election.enable": "false",
-    }
 
 
 def _delivery(on_delivery: OnDelivery) -> Any:

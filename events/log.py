@@ -16,7 +16,7 @@ import msgspec
 
 from topolog.events.errors import LogDiverged
 from topolog.events.ids import Offset
-from topolog.events.stamp import HEADER_NAME
+from topolog.events.stamp import HEADER_NAME, opens_term
 from topolog.events.topics import PARTITIONS, Topic
 
 Partition = tuple[Topic, int]
@@ -67,6 +67,16 @@ class LogReader(Protocol):
         None while the log does not answer: ask again. May take a second, so it is for starts, not for a running loop.
         """
 
+    def counted(self, entry: Entry, fence_ms: int) -> None:
+        """The fold has accepted this record of `decisions`, so the log must go on holding it (K9); at most that is
+        looked into after a silence of `fence_ms` / 2. What no fold accepts is no sign of the log that it has read."""
+
+    def proven(self) -> bool:
+        """Whether the log has said, a moment ago, that it still holds what counted last.
+
+        Never waits, and is asked again and again as `hears` is. Raises LogDiverged if it holds something else.
+        """
+
     def close(self) -> None: ...
 
 
@@ -84,6 +94,13 @@ class LogWriter(Protocol):
         """Wait until all appends are answered, at most `timeout_s`; returns how many are not."""
 
     def close(self) -> None: ...
+
+
+def proof(last: Entry | None, entry: Entry) -> Entry | None:
+    """Which of two records that counted says more by standing where it was read: the newer one of the log, unless it
+    begins a term. Any history can be followed by the beginning of a term, for that carries no chain."""
+    is_newer = last is None or entry.offset > last.offset
+    return entry if is_newer and entry.stamp and not opens_term(entry.stamp) else last
 
 
 class _Append(msgspec.Struct, frozen=True):
@@ -202,6 +219,7 @@ class InMemoryReader:
     def __init__(self, log: InMemoryLog) -> None:
         self._log = log
         self._next: dict[Partition, int] = {}
+        self._last: Entry | None = None
         self.batch_max = 1_000_000
 
     def assign(self, starts: Mapping[Partition, Offset | None]) -> None:
@@ -238,6 +256,17 @@ class InMemoryReader:
 
     def bounds(self, partition: Partition) -> tuple[Offset, Offset] | None:
         return (Offset(0), Offset(len(self._log.entries(*partition)))) if self._log.reachable else None
+
+    def counted(self, entry: Entry, fence_ms: int) -> None:
+        self._last = proof(self._last, entry)
+
+    def proven(self) -> bool:
+        last = self._last
+        if last is None or not self._log.reachable:
+            return self._log.reachable
+        if last not in self._log.entries(last.topic, last.partition)[last.offset : last.offset + 1]:
+            raise LogDiverged(f"Offset {last.offset} of {last.topic.short_name} holds another record, or none.")
+        return True
 
     def close(self) -> None:
         self._next = {}

@@ -98,6 +98,12 @@ class LookAhead:
     def bounds(self, partition: Partition) -> tuple[Offset, Offset] | None:
         return self._reader.bounds(partition)
 
+    def counted(self, entry: Entry, fence_ms: int) -> None:
+        self._reader.counted(entry, fence_ms)
+
+    def proven(self) -> bool:
+        return self._reader.proven()
+
     def close(self) -> None:
         self._reader.close()
 

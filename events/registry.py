@@ -196,5 +196,11 @@ class FramingReader:
     def bounds(self, partition: Partition) -> tuple[Offset, Offset] | None:
         return self._inner.bounds(partition)
 
+    def counted(self, entry: Entry, fence_ms: int) -> None:
+        self._inner.counted(entry, fence_ms)
+
+    def proven(self) -> bool:
+        return self._inner.proven()
+
     def close(self) -> None:
         self._inner.close()

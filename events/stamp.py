@@ -94,6 +94,11 @@ def decode_stamp(data: bytes) -> Stamp:
     return Stamp(log_id, Term(term), sequence, index, size, chain, recorded_at_ms, inputs, cause, actor, reason)
 
 
+def opens_term(data: bytes) -> bool:
+    """Whether these bytes, which are a stamp, are the first of their term: the only one that no chain goes before."""
+    return bool(_HEAD.unpack_from(data)[3] == 0)
+
+
 def _texts(data: bytes, start: int, lengths: list[int]) -> list[str]:
     texts = []
     for length in lengths:

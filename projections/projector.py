@@ -298,6 +298,7 @@ class Projector:
                 f"{self._store.path} away and start again: the store is built anew.",
             )
         self._is_proven = True
+        self._reader.counted(entries[0], self._folded_fence_ms())
         return entries[1:]
 
     def _is_last_stored(self, entry: Entry) -> bool:
@@ -324,6 +325,7 @@ class Projector:
                     self._ignored = {**self._ignored, folded.name: self._ignored.get(folded.name, 0) + 1}
                     continue
                 counted = True
+                self._reader.counted(entry, self._folded_fence_ms())
                 if folded:
                     sets.append(self._whole(folded, entry.offset, logged_at_ms))
         finally:
@@ -347,8 +349,12 @@ class Projector:
             listener()
 
     def _note_terms(self) -> None:
+        self._freshness.fence_ms = self._folded_fence_ms()
+
+    def _folded_fence_ms(self) -> int:
+        """What is in force where the fold stands, which may be ahead of the store."""
         cluster = self._fold.state.get(ClusterRow, "")
-        self._freshness.fence_ms = cluster.fence_ms if cluster else 0
+        return cluster.fence_ms if cluster else 0
 
     def _go_on(self) -> None:
         """What could not be folded has been voided."""

@@ -27,6 +27,7 @@ from topolog.events.rows import row_format
 from topolog.events.snapshot_content import Loader
 from topolog.events.snapshots import SnapshotChunk, SnapshotTaken
 from topolog.events.stamp import Stamp, chain_after, decode_stamp
+from topolog.events.terms import cluster
 from topolog.events.topics import Topic
 
 _LOGGER = logging.getLogger("topolog.snapshots")
@@ -247,6 +248,7 @@ class Restorer:
             if self._proof.read(entry):
                 assert self._proof.resume_at is not None
                 reach("snapshot.proven")
+                self._reader.counted(entry, cluster(self._fold.state).fence_ms)
                 position = self._announced.taken.position
                 _LOGGER.info("starting from the snapshot of position %d", position)
                 return self._start(Restored(self._fold, self._proof.resume_at, position))

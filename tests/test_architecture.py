@@ -41,7 +41,7 @@ MAY_IMPORT = {
 
 # One third-party library, one owner: what it raises and how it is called is known in one place.
 OWNERS = {
-    "confluent_kafka": ("events/kafka.py",),
+    "confluent_kafka": ("events/kafka.py", "events/kafka_admin.py"),
     "aiokafka": ("streams/lease_health/app.py",),
     "fastapi": ("projections/api/",),
     "faust": ("streams/lease_health/",),
@@ -75,7 +75,13 @@ PURE = (
     "streams/lease_health/windows.py",
     "streams/lease_health/silence.py",
 )
-IMPURE = ("events/failpoints.py", "events/kafka.py", "events/last_read.py", "events/registry.py")
+IMPURE = (
+    "events/failpoints.py",
+    "events/kafka.py",
+    "events/kafka_admin.py",
+    "events/last_read.py",
+    "events/registry.py",
+)
 PURE_IMPORTS = frozenset(
     {
         "bisect",

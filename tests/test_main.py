@@ -13,7 +13,8 @@ import pytest
 
 from topolog.__main__ import _app
 from topolog.events.errors import BadInput
-from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter
+from topolog.events.kafka import KafkaReader, KafkaWriter
+from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.topics import ACLS, Topic
 from topolog.projections.cli import app as cli
 from topolog.projections.cli.exit_codes import ExitCode

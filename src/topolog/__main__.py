@@ -31,7 +31,8 @@ from topolog.command_line import settings as _settings
 from topolog.events.errors import BadInput, MissingExtra
 from topolog.events.failpoints import arm
 from topolog.events.fold import require_assertions
-from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter, topic_config
+from topolog.events.kafka import KafkaReader, KafkaWriter
+from topolog.events.kafka_admin import KafkaAdmin, topic_config
 from topolog.events.log import LogReader, LogWriter
 from topolog.events.topics import ACLS, NEEDED, PLANS, Topic, topic_name, topic_prefix
 from topolog.projections.cli import app as cli

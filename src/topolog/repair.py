@@ -13,7 +13,8 @@ from topolog.command_line import Config, Set, say
 from topolog.command_line import settings as settings_of
 from topolog.events.codec import describe_prefix
 from topolog.events.errors import BadInput
-from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter
+from topolog.events.kafka import KafkaReader, KafkaWriter
+from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.stamp import NO_CHAIN
 from topolog.events.topics import PLANS, Topic
 from topolog.projections.cli.terminal import Screen, clean

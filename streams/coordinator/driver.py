@@ -190,6 +190,7 @@ class Driver:
                 self.ignored[found] += 1
                 _LOGGER.info("decisions@%d does not count: %s", entry.offset, found.value)
                 continue
+            self._reader.counted(entry, self._lease_terms().fence_ms)
             if self._snapshots:
                 self._snapshots.note_read_back(entry)
             self._restart_silence(now_ns)
@@ -222,17 +223,22 @@ class Driver:
         elif header.term == 0 or (header.closed and now_ns >= self._silent_until_ns):
             self._claim()
         elif cluster(self.core.state).life in self._dead_lives:
-            _LOGGER.warning("the leader of term %d has died; %s claims the next", header.term, self.instance)
-            self._claim()
+            self._claim("has died")
         elif not self._listens:
             self._listen()
         elif not self._is_log_heard(now_ns):
             self._restart_silence(now_ns)
         elif now_ns >= self._silent_until_ns:
-            _LOGGER.warning("the leader of term %d is silent; %s claims the next", header.term, self.instance)
-            self._claim()
+            self._claim("is silent")
 
-    def _claim(self) -> None:
+    def _claim(self, fault: str = "") -> None:
+        """Not before the log is proven to be the one that was read (K9): of a copy that was put back and has grown
+        past our place all records are ignored, and whoever led on it by an older state would end every reader."""
+        if not self._reader.proven():
+            return
+        if fault:
+            term = self.core.confirmed.term
+            _LOGGER.warning("the leader of term %d %s; %s claims the next", term, fault, self.instance)
         reach("coordinator.claiming")
         self.core.claim()
 

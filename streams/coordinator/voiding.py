@@ -18,7 +18,7 @@ import msgspec
 
 from topolog.events.codec import CODEC, Decision
 from topolog.events.errors import NotFound, Poisoned, Refused, Unreachable
-from topolog.events.fold import Fold, next_term
+from topolog.events.fold import Fold, Ignored, next_term
 from topolog.events.ids import Offset, Position, Term
 from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.log import LogReader, LogWriter
@@ -130,7 +130,8 @@ class Voider:
             self._check_patience(deadline_ns)
             for entry in entries:
                 try:
-                    self._fold.read(entry.stamp, entry.value)
+                    if not isinstance(self._fold.read(entry.stamp, entry.value), Ignored):
+                        ahead.counted(entry, cluster(self._fold.state).fence_ms)
                 except Poisoned as poisoned:
                     ahead.look_ahead(self._fold, poisoned, entry.offset)
                     break

@@ -22,7 +22,7 @@ from topolog.events.codec import CODEC, Sign
 from topolog.events.errors import DamagedStore, Undecodable, Unreachable
 from topolog.events.health import HealthHeard, LeaseHealth, told_every_ms, warning_margin_ms
 from topolog.events.ids import Offset
-from topolog.events.kafka import COMPACTED
+from topolog.events.kafka_admin import COMPACTED
 from topolog.events.membership import Heartbeat, NodeDied
 from topolog.events.terms import CoordinatorDied
 from topolog.events.topics import HEALTH_APP, PARTITIONS, Topic, topic_name, topic_prefix

@@ -23,7 +23,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from topolog.events.errors import BadInput, DamagedStore
-from topolog.events.kafka import KafkaAdmin, KafkaReader
+from topolog.events.kafka import KafkaReader
+from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.topics import PLANS, Topic
 from topolog.streams.lease_health.app import HealthApp, Place, app_id
 from topolog.streams.lease_health.security import faust_settings

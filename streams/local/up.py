@@ -24,7 +24,7 @@ from urllib.request import ProxyHandler, build_opener
 import msgspec
 
 from topolog.events.errors import BadInput, Unreachable
-from topolog.events.kafka import KafkaAdmin
+from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.topics import PLANS
 from topolog.settings import Api, Settings
 from topolog.streams.local.broker import LocalBroker

@@ -30,7 +30,8 @@ from topolog.events.errors import (
 )
 from topolog.events.fold import Folded
 from topolog.events.ids import Incarnation, NodeId, Position
-from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter
+from topolog.events.kafka import KafkaReader, KafkaWriter
+from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.log import LogReader, LogWriter
 from topolog.events.membership import FENCING, NodeDied, NodeRow, members
 from topolog.events.metadata import TypeRow, floor_of, type_row

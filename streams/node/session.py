@@ -45,6 +45,7 @@ from topolog.streams.restoring import Restorer
 _LOGGER = logging.getLogger("topolog.node")
 _NS_PER_MS = 1_000_000
 _DEFAULT_HEARTBEAT_MS = 1_000
+_DEFAULT_FENCE_MS = 20_000
 _UNSHARED = nullcontext()
 
 OWN_OUTCOMES_KEPT = 4096
@@ -113,6 +114,11 @@ class Session:
         row = self.core.state.get(ClusterRow, "")  # asked by any thread, also while LogStarted is being folded
         return row.heartbeat_ms if row else _DEFAULT_HEARTBEAT_MS
 
+    @property
+    def fence_ms(self) -> int:
+        row = self.core.state.get(ClusterRow, "")
+        return row.fence_ms if row else _DEFAULT_FENCE_MS
+
     def step(self, timeout_s: float, folding: AbstractContextManager[object] = _UNSHARED) -> bool:
         """Read and apply what is there, waiting up to `timeout_s`; returns whether anything was.
 
@@ -154,6 +160,8 @@ class Session:
             except DamagedStore as error:
                 self._start_over(error, folding)
                 return
+            if not isinstance(found, Ignored):
+                self._reader.counted(entry, self.fence_ms)
             self._apply(found)
 
     def _start_over(self, error: DamagedStore, folding: AbstractContextManager[object]) -> None:

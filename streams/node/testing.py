@@ -83,6 +83,12 @@ class Link:
     def hears(self, topic: Topic) -> bool:
         return self.is_live and self._reader.hears(topic)
 
+    def counted(self, entry: Entry, fence_ms: int) -> None:
+        self._reader.counted(entry, fence_ms)
+
+    def proven(self) -> bool:
+        return self.is_live and self._reader.proven()
+
     def append(
         self, topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None
     ) -> None:

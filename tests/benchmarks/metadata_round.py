@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
 
-from topolog.events.kafka import KafkaAdmin
+from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.metadata import ObjectType
 from topolog.events.topics import PLANS
 from topolog.streams.local.broker import LocalBroker

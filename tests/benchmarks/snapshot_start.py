@@ -20,7 +20,8 @@ from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events.codec import CODEC
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position
-from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter
+from topolog.events.kafka import KafkaReader, KafkaWriter
+from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.log import Entry
 from topolog.events.stamp import HEADER_NAME
 from topolog.events.terms import LogStarted

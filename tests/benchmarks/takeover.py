@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from topolog.events.fold import Fold, Folded, Ignored
-from topolog.events.kafka import KafkaAdmin, KafkaReader
+from topolog.events.kafka import KafkaReader
+from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.membership import NodeLeft
 from topolog.events.terms import TermStarted, cluster
 from topolog.events.topics import PLANS, Topic

@@ -18,7 +18,8 @@ import pytest
 from topolog.events.codec import CODEC
 from topolog.events.fold import Fold, Folded, Header, Ignored
 from topolog.events.ids import Position
-from topolog.events.kafka import KafkaAdmin, KafkaReader
+from topolog.events.kafka import KafkaReader
+from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.log import Entry
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow

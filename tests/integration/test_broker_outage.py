@@ -10,7 +10,7 @@ import pytest
 from tests.integration.conftest import Site, eventually
 
 from topolog.events.errors import Fenced, Unreachable
-from topolog.events.kafka import KafkaAdmin
+from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.membership import NodeJoined, NodeLeft
 from topolog.events.metadata import ObjectType
 from topolog.streams.local.broker import LocalBroker

@@ -13,7 +13,7 @@ from tests.integration.conftest import Site, eventually
 from tests.integration.test_lost_log import Projector
 
 from topolog.events.errors import LocalBrokerError
-from topolog.events.kafka import KafkaAdmin
+from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.metadata import ObjectType
 from topolog.streams.local.broker import LocalBroker
 

@@ -9,7 +9,8 @@ from tests.integration.conftest import Site, eventually
 from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput
 from topolog.events.ids import Offset
-from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter
+from topolog.events.kafka import KafkaReader, KafkaWriter
+from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.log import Entry
 from topolog.events.metadata import ObjectType
 from topolog.events.requests import RequestId, TypeRemovalRequested

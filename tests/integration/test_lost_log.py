@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from tests.integration.conftest import Process, Site, eventually
 
 from topolog.events.errors import LogDiverged
-from topolog.events.kafka import KafkaAdmin
+from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.metadata import ObjectType
 from topolog.events.topics import PLANS, Topic, topic_name
 from topolog.streams.local.broker import LocalBroker
@@ -114,6 +114,19 @@ def test_inputs_that_were_deleted_and_made_again_cost_what_was_in_them(site: Sit
         _recreate(site, Topic.REQUESTS, Topic.HEARTBEATS)
         assert node.propose(ObjectType("Customer", {"more": "long"}), timeout_s=30).accepted
         assert node.incarnation == incarnation
+        assert node.failure is None
+
+
+def test_requests_that_were_made_again_while_nobody_led_are_read_from_their_beginning(site: Site) -> None:
+    """K7: the new leader's place in them is gone. Work goes on, and the node stays."""
+    coordinator = site.coordinator("c1")
+    with site.node("n1") as node:
+        for number in range(20):
+            node.propose(ObjectType("Customer", {f"f{number}": "long"}))
+        coordinator.kill()
+        _recreate(site, Topic.REQUESTS)
+        site.coordinator("c2")
+        assert node.propose(ObjectType("Customer", {"more": "long"}), timeout_s=60).accepted
         assert node.failure is None
 
 

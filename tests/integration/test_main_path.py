@@ -7,7 +7,8 @@ from tests.integration.conftest import Site, eventually
 
 from topolog.events.errors import MergeConflict, Unreachable
 from topolog.events.ids import Position
-from topolog.events.kafka import KafkaAdmin, KafkaWriter
+from topolog.events.kafka import KafkaWriter
+from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.log import Entry
 from topolog.events.metadata import MetadataUpdateAccepted, ObjectType, type_row
 from topolog.events.requests import Status

@@ -9,7 +9,7 @@ import pytest
 from tests.integration.conftest import Site, eventually
 from tests.soak.wall_clock import NO_COMPILER, WallClock, library
 
-from topolog.events.kafka import KafkaAdmin
+from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.membership import NodeLeft
 from topolog.events.metadata import ObjectType
 from topolog.events.terms import TermStarted

@@ -18,7 +18,7 @@ from tests.soak.history import Kill, Rule, Violation
 from tests.soak.proxy import Network
 from tests.soak.wall_clock import WallClock, library
 
-from topolog.events.kafka import KafkaAdmin
+from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.topics import PLANS
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.streams.local.broker import LocalBroker

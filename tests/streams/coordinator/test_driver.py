@@ -11,7 +11,7 @@ from topolog.events.codec import CODEC
 from topolog.events.errors import LogDiverged, Poisoned
 from topolog.events.fold import Ignored
 from topolog.events.log import Entry
-from topolog.events.stamp import HEADER_NAME, decode_stamp, encode_stamp
+from topolog.events.stamp import HEADER_NAME, Stamp, decode_stamp, encode_stamp
 from topolog.events.topics import Topic
 from topolog.streams.coordinator import driver
 from topolog.streams.coordinator.core import Core, Role
@@ -415,3 +415,30 @@ def test_a_log_cut_short_stops_the_coordinator() -> None:
     world.log.truncate(Topic.DECISIONS, 2)
     with pytest.raises(LogDiverged):
         world.run(STEP_MS)
+
+
+def put_back_a_copy(world: World, stand_by: str, first: int) -> None:
+    """An older copy of the log stands there, grown past the stand-by's place. Its leader has the term that the stand-by
+    knows; `first` is the sequence of the first record behind that place, counted from the one the stand-by expects."""
+    header = world.coordinators[stand_by].driver.core.confirmed
+    assert header.log_id is not None
+    length = len(world.log.entries(Topic.DECISIONS))
+    world.log.truncate(Topic.DECISIONS, length - 2)
+    for sequence in range(header.next_sequence + first - 2, header.next_sequence + first + 1):
+        stamp = Stamp(header.log_id, header.term, sequence, 0, 1, bytes(16), 0)
+        world.log.put(Topic.DECISIONS, "demo", b"of the copy", [(HEADER_NAME, encode_stamp(stamp))])
+
+
+@pytest.mark.parametrize(("first", "why"), [(3, Ignored.GAP), (-2, Ignored.REPEAT)])
+def test_nobody_claims_a_term_in_a_copy_of_the_log(first: int, why: Ignored) -> None:
+    """K9: all records of the copy are ignored, so the stand-by believes the term over, or its leader silent. To lead by
+    what it has folded of the lost log would end every reader of the copy, for good."""
+    world = World(["c1", "c2"])
+    world.run(4 * TERMS.fence_ms)
+    world.kill("c1")
+    put_back_a_copy(world, "c2", first)
+    length = len(world.log.entries(Topic.DECISIONS))
+    with pytest.raises(LogDiverged, match="holds another record"):
+        world.run(2 * LATEST_TAKEOVER_MS)
+    assert world.coordinators["c2"].driver.ignored[why]
+    assert len(world.log.entries(Topic.DECISIONS)) == length

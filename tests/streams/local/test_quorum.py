@@ -10,7 +10,8 @@ from confluent_kafka import Producer
 from tests.integration.conftest import eventually
 
 from topolog.events.errors import LocalBrokerError
-from topolog.events.kafka import KafkaAdmin, KafkaReader
+from topolog.events.kafka import KafkaReader
+from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.topics import PLANS, Topic, topic_name
 from topolog.streams.local.broker import LocalBroker
 from topolog.streams.local.kafka_config import (

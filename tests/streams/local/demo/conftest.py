@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from topolog.events.kafka import KafkaAdmin, KafkaReader, KafkaWriter
+from topolog.events.kafka import KafkaReader, KafkaWriter
+from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.topics import PLANS
 from topolog.streams.clock import SystemClock
 from topolog.streams.coordinator.driver import Driver, LeaseTerms

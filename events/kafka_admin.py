@@ -1,0 +1,147 @@
+"""Topics and groups on Apache Kafka: what is asked of a broker besides reading and writing.
+
+Threat. A topic that was made a moment ago is known to the broker that made it, not yet to the next one asked; a topic
+whose partitions have no leader can be named and not be read. So whoever needs topics waits for one answer that has all
+of them with their leaders.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._metadata import TopicMetadata
+from confluent_kafka.cimpl import NewTopic
+
+from topolog.events.errors import BadInput, NotFound, Unreachable
+from topolog.events.kafka import REACH_TIMEOUT_S, KafkaSettings, client
+from topolog.events.topics import Topic, TopicPlan, topic_name
+
+KNOWN_TIMEOUT_S = 30.0
+"""How long a topic that was just made may be unknown to a broker, or without leaders."""
+
+COMPACTED = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
+"""The newest record of each key is kept; a segment is closed every ten minutes, for an open one is never compacted."""
+
+
+class KafkaAdmin:
+    """What `cluster init`, `up` and the tests need of a broker besides reading and writing."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._address = settings.get("bootstrap.servers", "")
+        self._settings = dict(settings)
+        self._admin = client(AdminClient, settings)
+
+    def topics(self) -> frozenset[str]:
+        """Names of all topics; raises Unreachable within 10 s, naming the address."""
+        return frozenset(self._metadata())
+
+    def wait_until_usable(self, timeout_s: float = KNOWN_TIMEOUT_S) -> None:
+        """Wait until every partition the broker knows has a leader: after a crash it answers before it can serve."""
+        self._wait(lambda known: all(_has_leaders(each) for each in known.values()), timeout_s, "The broker's topics")
+
+    def create_topics(self, cluster: str, plans: Iterable[TopicPlan], *, replicas: int = 1) -> tuple[str, ...]:
+        """Make those of the planned topics that are missing; returns their names."""
+        existing = self.topics()
+        missing = [
+            NewTopic(
+                topic_name(cluster, plan.topic),
+                num_partitions=plan.partitions,
+                replication_factor=replicas,
+                config=topic_config(plan, replicas),
+            )
+            for plan in plans
+            if topic_name(cluster, plan.topic) not in existing
+        ]
+        for name, future in self._admin.create_topics(missing).items() if missing else ():
+            try:
+                future.result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise Unreachable(f"Topic {name} cannot be made: {error.args[0].str()}.") from error
+        self._await_leaders(
+            cluster, {topic_name(cluster, plan.topic): plan.partitions for plan in plans}, KNOWN_TIMEOUT_S
+        )
+        return tuple(topic.topic for topic in missing)
+
+    def replicas(self, cluster: str, topic: Topic) -> int:
+        """How many copies the topic has, for those that go with it; waits until the broker asked knows it."""
+        name = topic_name(cluster, topic)
+        known = self._wait(
+            lambda known: name in known and _has_leaders(known[name]), KNOWN_TIMEOUT_S, f"The partitions of {name}"
+        )
+        return max(len(each.replicas) for each in known[name].partitions.values())
+
+    def forget_group(self, group: str) -> bool:
+        """Drop a consumer group's places, so that it begins at the oldest records; False if it is still in use."""
+        try:
+            self._admin.delete_consumer_groups([group], request_timeout=REACH_TIMEOUT_S)[group].result()
+        except KafkaException as error:
+            return bool(error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND)
+        return True
+
+    def wait_for_leaders(self, cluster: str, plans: Iterable[TopicPlan], timeout_s: float = KNOWN_TIMEOUT_S) -> None:
+        """Wait until every partition of these topics has a leader: metadata alone does not mean that it can be read.
+
+        Raises NotFound at once if a topic is missing.
+        """
+        planned = {topic_name(cluster, plan.topic): plan.partitions for plan in plans}
+        existing = self.topics()
+        missing = [name for name in planned if name not in existing]
+        if missing:
+            raise NotFound(
+                f"Cluster {cluster!r} has no topic {missing[0]} on {self._address}.",
+                hint="Make its topics with `topolog cluster init`.",
+            )
+        self._await_leaders(cluster, planned, timeout_s)
+
+    def _await_leaders(self, cluster: str, planned: Mapping[str, int], timeout_s: float) -> None:
+        """All in one answer: of several brokers the next one asked may not know yet what the last one did."""
+        known = self._wait(
+            lambda known: all(name in known and _has_leaders(known[name]) for name in planned),
+            timeout_s,
+            f"The topics of cluster {cluster!r}",
+        )
+        for name, partitions in planned.items():
+            found = len(known[name].partitions)
+            if found != partitions:  # it would be read in part, or never to its end
+                raise BadInput(
+                    f"Topic {name} has {found} partitions, topolog needs {partitions}.",
+                    hint="Delete it and make it again with `topolog cluster init`.",
+                )
+
+    def _wait(
+        self, is_met: Callable[[Mapping[str, TopicMetadata]], bool], timeout_s: float, what: str
+    ) -> Mapping[str, TopicMetadata]:
+        """The first answer of which it is met."""
+        deadline = time.monotonic() + timeout_s
+        while not is_met(known := self._metadata()):
+            if time.monotonic() > deadline:
+                raise Unreachable(f"{what} on {self._address} have no leaders after {timeout_s:g} s.")
+            time.sleep(0.05)
+        return known
+
+    def _metadata(self) -> Mapping[str, TopicMetadata]:
+        try:
+            return self._admin.list_topics(timeout=REACH_TIMEOUT_S).topics
+        except KafkaException as error:
+            raise Unreachable(
+                f"No Kafka broker answers at {self._address}.",
+                hint="Start one with `topolog broker start`, or set kafka.bootstrap.servers.",
+            ) from error
+
+
+def _has_leaders(topic: TopicMetadata) -> bool:
+    return bool(topic.partitions) and all(each.leader >= 0 for each in topic.partitions.values())
+
+
+def topic_config(plan: TopicPlan, replicas: int) -> dict[str, str]:
+    """The topic's settings: LogAppendTime, no unclean election, two in-sync replicas where there are three."""
+    return {
+        "retention.ms": str(plan.retention_ms),
+        "retention.bytes": "-1",
+        **(COMPACTED if plan.compacts else {"cleanup.policy": "delete"}),
+        "message.timestamp.type": "LogAppendTime",
+        "min.insync.replicas": "2" if replicas > 2 else "1",
+        "unclean.leader.election.enable": "false",
+    }

@@ -1,0 +1,36 @@
+"""A broker that was not the one to make a topic learns of it a moment later."""
+
+from collections.abc import Iterator, Mapping
+
+from confluent_kafka.admin._metadata import PartitionMetadata, TopicMetadata
+
+from topolog.events.kafka_admin import KafkaAdmin
+from topolog.events.topics import Topic, topic_name
+
+NAME = topic_name("east", Topic.LEASE_HEALTH)
+
+
+def known(leader: int) -> dict[str, TopicMetadata]:
+    """What a broker says of the topic: one partition, three replicas."""
+    topic, partition = TopicMetadata(), PartitionMetadata()
+    partition.leader, partition.replicas = leader, [1, 2, 3]
+    topic.partitions = {0: partition}
+    return {NAME: topic}
+
+
+class Asked(KafkaAdmin):
+    """One whose brokers give these answers, in order."""
+
+    def __init__(self, answers: Iterator[Mapping[str, TopicMetadata]]) -> None:
+        super().__init__({"bootstrap.servers": "127.0.0.1:1"})
+        self._answers = answers
+
+    def _metadata(self) -> Mapping[str, TopicMetadata]:
+        return next(self._answers)
+
+
+def test_how_many_copies_a_topic_has_is_known_once_the_broker_asked_knows_it() -> None:
+    """Not at all, by name only, without a leader: each is what one of three brokers may say of a topic just made."""
+    answers = iter([{}, {NAME: TopicMetadata()}, known(leader=-1), known(leader=2)])
+    assert Asked(answers).replicas("east", Topic.LEASE_HEALTH) == 3
+    assert not list(answers)
