@@ -19,7 +19,7 @@ from topolog.events.errors import TopologError, Undecodable
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.kafka import KafkaReader
 from topolog.events.log import Entry
-from topolog.events.membership import Heartbeat, WaitingJoinRow, members
+from topolog.events.membership import Heartbeat, NodeDied, WaitingJoinRow, members
 from topolog.events.requests import AnyRequest, Request
 from topolog.events.stamp import decode_stamp
 from topolog.events.state import State
@@ -39,7 +39,8 @@ class Audit:
         self.decided: list[Decided] = []
         self.requests: dict[str, AnyRequest] = {}
         self.digests: dict[str, bytes] = {}
-        self.released: set[int] = set()
+        self.released_ms: dict[int, int] = {}
+        self.certified_ms: dict[int, int] = {}
         self.state_hashes: dict[int, str] = {}
         self.violations: list[Violation] = []
         self.recent: list[Entry] = []
@@ -111,10 +112,7 @@ class Audit:
             case Topic.REQUESTS:
                 self._note_request(entry)
             case Topic.HEARTBEATS:
-                with contextlib.suppress(Undecodable):
-                    heartbeat = CODEC.decode(entry.value)
-                    if isinstance(heartbeat, Heartbeat) and heartbeat.release:
-                        self.released.add(heartbeat.incarnation)
+                self._note_heartbeat(entry)
 
     def _note_request(self, entry: Entry) -> None:
         with contextlib.suppress(Undecodable):
@@ -122,6 +120,15 @@ class Audit:
             if isinstance(request, Request) and str(request.id) not in self.requests:
                 self.requests[str(request.id)] = request
                 self.digests[str(request.id)] = digest_of(entry.value)
+
+    def _note_heartbeat(self, entry: Entry) -> None:
+        """The first of each: what stands there again was there before."""
+        with contextlib.suppress(Undecodable):
+            match CODEC.decode(entry.value):
+                case Heartbeat(incarnation=incarnation, release=True):
+                    self.released_ms.setdefault(incarnation, entry.appended_at_ms)
+                case NodeDied(incarnation=incarnation):
+                    self.certified_ms.setdefault(incarnation, entry.appended_at_ms)
 
     def _note_decision(self, entry: Entry, seen_ns: int) -> None:
         found = self._fold.read(entry.stamp, entry.value)

@@ -82,9 +82,9 @@ class Client:
         self._operation += 1
         operation = self._operation
         name = type_now(self._chance.choice(TYPES))
-        definition = ObjectType(name, self._fields(operation))
-        self._diary.note(Asked(*self._who, time.monotonic_ns(), operation=operation, type_name=name))
-        submitted = self._node.submit(definition, wait=self._chance.choice(("decided", "accepted")))
+        fields = self._fields(operation)
+        self._diary.note(Asked(*self._who, time.monotonic_ns(), operation=operation, type_name=name, fields=fields))
+        submitted = self._node.submit(ObjectType(name, fields), wait=self._chance.choice(("decided", "accepted")))
         request = submitted.request_id
         self._diary.note(Sent(*self._who, time.monotonic_ns(), operation=operation, request=request))
         try:
@@ -136,15 +136,17 @@ class Client:
         if self._quiet.exists():
             return
         name = type_now(self._chance.choice(TYPES))
-        began_ns = time.monotonic_ns()
+        before, began_ns = self._node.incarnation, time.monotonic_ns()
         metadata = self._node.metadata(name, timeout_s=READ_TIMEOUT_S)
         returned_ns = time.monotonic_ns()
         version, fields = (metadata.version, metadata.definition.fields) if metadata else (0, {})
         crc = fields_crc(fields.items())
+        incarnation = before if self._node.incarnation == before else None
         self._diary.note(
             Read(
                 *self._who,
                 began_ns,
+                incarnation=incarnation,
                 returned_ns=returned_ns,
                 type_name=name,
                 version=version,

@@ -6,7 +6,7 @@ operation without its second line is one whose outcome nobody was told: it may h
 
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -26,6 +26,7 @@ class Asked(Line, frozen=True):
 
     operation: int
     type_name: str
+    fields: Mapping[str, str]
 
 
 class Sent(Line, frozen=True):
@@ -48,8 +49,12 @@ class Told(Line, frozen=True):
 
 
 class Read(Line, frozen=True):
-    """A read that passed both its lease checks began at `at_ns`; `version` 0: the type was not there."""
+    """A read that passed both its lease checks began at `at_ns`; `version` 0: the type was not there.
 
+    `incarnation` is None if it changed meanwhile, so that nobody can say which of them read.
+    """
+
+    incarnation: int | None
     returned_ns: int
     type_name: str
     version: int

@@ -11,7 +11,8 @@ from collections.abc import Callable
 import msgspec
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
-from tests.soak.history import History, Rule, Violation, judge
+from tests.soak.history import History, Rule, Violation
+from tests.soak.judge import judge
 from tests.soak.operations import AnyLine, DiaryReader, Held, Read, Stood, Told
 from tests.soak.proxy import Way
 from tests.soak.schedule import Fault, Kind, Target, moments, plan
@@ -225,7 +226,8 @@ class Rounds:
                 decided=tuple(audit.decided),
                 requests=dict(audit.requests),
                 digests=dict(audit.digests),
-                released=frozenset(audit.released),
+                released_ms=dict(audit.released_ms),
+                certified_ms=dict(audit.certified_ms),
                 state_hashes=dict(audit.state_hashes),
                 lines=self._lines,
                 kills=self._stage.kills,
