@@ -86,6 +86,17 @@ class Codec:
             raise BadInput(f"A {type(record).__name__} says what cannot be said at feature level {level}.")
         return value
 
+    def encode_decision(self, decision: Decision, level: int) -> bytes:
+        """As `encode`, for what goes into the log, where no level is a matter of course.
+
+        Raises Undecodable if readers would not fold just this decision: its leader, which folds the object and not the
+        bytes, would be the only one to live on (K8, K10).
+        """
+        value = self.encode(decision, level)
+        if self.read(value) != decision:
+            raise Undecodable(f"A {type(decision).__name__} would not be read as it was decided, so it is not written.")
+        return value
+
     def _writer_at(self, type_: type, level: int) -> Writer:
         allowed = [writer for writer in self._versions[type_] if writer.level <= level]
         if not allowed:
@@ -110,6 +121,13 @@ class Codec:
         if body.tell() != len(data):
             raise Undecodable(f"A {writer.type.__name__} ({describe_prefix(data)}) has bytes after its end.")
         return record
+
+    def read(self, data: bytes) -> Record | None:
+        """The record in these bytes, None if there is none that this version can decode."""
+        try:
+            return self.decode(data)
+        except Undecodable:
+            return None
 
     def level_of(self, data: bytes) -> int:
         """The lowest feature level at which bytes of this schema may be written; 0 for a schema that is not known."""

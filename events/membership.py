@@ -16,8 +16,9 @@ fence_ms + margin_ms from its own read-back of e knows: every node has applied e
 only shorten the wait. NodeLeft is logged only when the lease is provably over, so no node outside ever holds one.
 
 A lease alone makes every crash cost proceed_ms. A death certificate (NodeDied, of a sentinel process that has seen the
-service's process gone) ends the lease at once: a dead process cannot act. Its heartbeats may still be under way and
-its renewals in flight; they stand in the log before NodeLeft or are ignored, and nobody is left to rely on them.
+service's process gone) ends the lease at once: a dead process cannot act, and its forked children hold no lease
+(`streams/node/guards.py` compares process ids). Its heartbeats may still be under way and its renewals in flight; they
+stand in the log before NodeLeft or are ignored, and nobody is left to rely on them.
 
 The waiting side is `streams/rules/verdict.py`, the holding side `streams/node/lease.py`.
 """

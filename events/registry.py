@@ -21,7 +21,7 @@ import msgspec
 
 from topolog import schemas
 from topolog.events.codec import CODEC
-from topolog.events.errors import BadInput, Permanent, Retriable, Undecodable, Unreachable
+from topolog.events.errors import BadInput, Permanent, Retriable, Unreachable
 from topolog.events.framing import framed, schema_id, with_prefix
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, Headers, LogReader, LogWriter, OnDelivery, Partition
@@ -178,9 +178,7 @@ class FramingReader:
         if prefix is None:
             return entry
         value = with_prefix(entry.value, prefix)
-        try:
-            CODEC.decode(value)
-        except Undecodable:
+        if CODEC.read(value) is None:
             return entry  # a dead letter keeps the bytes that came
         return msgspec.structs.replace(entry, value=value)
 

@@ -1,4 +1,4 @@
-"""Every kind of row there is, and their bytes: what stores and snapshots keep of a state."""
+"""Every kind of row there is, and a digest of their shapes: what stores and snapshots keep of a state."""
 
 import hashlib
 from collections.abc import Iterable, Mapping

@@ -18,8 +18,15 @@ log's. There remains: is this SnapshotTaken, read by somebody who does not start
 anchor, the last record that its leader had read back, hence one that is accepted. A reader that finds the anchor and
 reads on, by the fold's own rules, an unbroken chain of the anchor's term that has the snapshot's chain hash at its
 position and then SnapshotTaken, has read accepted records only: between them stands no later term, no gap and no end,
-or the chain would have ended there. So where the anchor is looked for costs time if it is wrong, not truth; and a
-deposed leader's records, all of them behind the term that deposed it, prove nothing.
+or the chain would have ended there. A deposed leader's records, all of them behind the term that deposed it, prove
+nothing.
+
+Premises. The leader folds the decision and not its bytes, so what it cuts is the log's state only if the bytes are read
+as what was decided: it decodes each before it appends it (`Codec.encode_decision`), or it could live on, and take
+snapshots, past a record that stops all others (K8). And the anchor that is found is the accepted one: in the log that
+the leader wrote it stands where it is said to; in a copy with other offsets a repeat of it might be found instead, a
+late one, behind the start of the next term. So the search begins a thousand records early and a later term ends it: a
+copy would have to be shifted by more than that, and to hold such a repeat with all that followed it, to be believed.
 
 The proof is `streams/restoring.py`, the taking `streams/coordinator/snapshots.py`, the bytes `snapshot_content.py`.
 """

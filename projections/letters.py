@@ -8,7 +8,7 @@ header that survives a second death. Letters have no past: they go when the topi
 from collections.abc import Iterator
 
 from topolog.events.codec import CODEC, describe_prefix
-from topolog.events.errors import NotFound, Refused, Undecodable
+from topolog.events.errors import NotFound, Refused
 from topolog.events.log import Headers
 from topolog.events.requests import Request as AnyRequest
 from topolog.events.requests import RequestId
@@ -81,19 +81,14 @@ def headers_again(row: LetterRow, body: LetterBodyRow, actor: str, reason: str) 
 
 def request_in(value: bytes) -> RequestId | None:
     """The id of the request that this version reads in these bytes."""
-    try:
-        record = CODEC.decode(value)
-    except Undecodable:
-        return None
+    record = CODEC.read(value)
     return record.id if isinstance(record, AnyRequest) else None
 
 
 def readable(value: bytes) -> str | None:
     """What this version reads in these bytes, None if it cannot read them either."""
-    try:
-        return type(CODEC.decode(value)).__name__
-    except Undecodable:
-        return None
+    record = CODEC.read(value)
+    return None if record is None else type(record).__name__
 
 
 def dump(data: bytes) -> str:

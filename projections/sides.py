@@ -14,7 +14,6 @@ from typing import ClassVar
 import msgspec
 
 from topolog.events.codec import CODEC
-from topolog.events.errors import Undecodable
 from topolog.events.health import HealthHeard, LeaseHealth
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, Partition
@@ -103,10 +102,7 @@ def side_write(entries: Sequence[Entry]) -> SideWrite:
         if entry.topic is Topic.DEAD:
             rows |= _letter(entry)
             continue
-        try:
-            record = CODEC.decode(entry.value)
-        except Undecodable:
-            continue
+        record = CODEC.read(entry.value)
         match record:
             case LeaseHealth():
                 rows[HealthRow.KIND, record.node] = HealthRow(record, entry.appended_at_ms)

@@ -4,7 +4,9 @@ Finding. A snapshot's SnapshotTaken stands behind its chunks, so the newest is t
 backwards from there: a chunk says how many of its kind stand before it, anything else is stepped over. Loading. All
 chunks from the offset it names on, by their index; chunks of others in between do not matter. Proving. As
 `events/snapshots.py` argues, with the fold's own judge: the anchor is looked for in `decisions`, and from there on
-every record counts, repeats and records of terms that are over aside, up to SnapshotTaken itself.
+every record counts, repeats and records of terms that are over aside, up to SnapshotTaken itself. A repeat of the
+anchor that stands behind the next term would prove anything, so the search begins well before the place that is named,
+and ends at the first record of a later term.
 
 A snapshot that cannot be used costs a line in the log of the process and the next older one is tried, then the
 beginning of the log, which is always right. Nothing is folded twice: after the proof the log is read from behind the
@@ -17,7 +19,7 @@ from enum import Enum
 
 import msgspec
 
-from topolog.events.codec import CODEC, Record
+from topolog.events.codec import CODEC
 from topolog.events.errors import LogDiverged, Undecodable
 from topolog.events.failpoints import reach
 from topolog.events.fold import Accepted, Fold, Header, Ignored, Judge, ends_term
@@ -39,6 +41,10 @@ TRIES_MAX = 3
 
 LOOKS_MAX = 200
 """Records of the topic that are looked at for a snapshot's end: a topic full of rubbish is given up."""
+
+LOOK_BACK = 1_000
+"""Records of `decisions` before the anchor's named place at which it is looked for: in a copy of the log it may stand
+earlier, and what stands later is a repeat then."""
 
 PATIENCE_NS = 5_000_000_000
 """So long a topic may give nothing before the log is read from its beginning."""
@@ -90,7 +96,11 @@ class Proof:
     def _look_for_anchor(self, entry: Entry) -> None:
         taken, stamp = self._announced.taken, _stamp(entry)
         anchor = taken.anchor
-        if stamp is None or (stamp.log_id, stamp.term, stamp.sequence) != (taken.log_id, taken.term, anchor.sequence):
+        if stamp is None or stamp.log_id != taken.log_id:
+            return
+        if stamp.term > taken.term:
+            raise Unproven("its term ended before what it is anchored at")
+        if (stamp.term, stamp.sequence) != (taken.term, anchor.sequence):
             return
         if chain_after(stamp.chain, entry.stamp or b"", entry.value) != anchor.chain:
             return
@@ -178,7 +188,7 @@ class Restorer:
         if not entries and not self._reader.at_end(Topic.SNAPSHOTS):
             return None
         entry = entries[0] if entries else None
-        record = _decoded(entry) if entry and entry.offset == self._look_at else None
+        record = CODEC.read(entry.value) if entry and entry.offset == self._look_at else None
         if isinstance(record, SnapshotTaken) and entry:
             return self._begin_to_load(Announced(record, entry.offset, entry.value))
         return self._look(Offset(self._look_at - 1 - (record.index if isinstance(record, SnapshotChunk) else 0)))
@@ -204,7 +214,7 @@ class Restorer:
         for entry in entries:
             if entry.offset >= self._announced.offset or self._index == taken.chunks:
                 break
-            chunk = _decoded(entry)
+            chunk = CODEC.read(entry.value)
             if isinstance(chunk, SnapshotChunk) and (chunk.log_id, chunk.chain) == (taken.log_id, taken.chain):
                 self._feed(chunk)
         if self._index == taken.chunks:
@@ -240,7 +250,7 @@ class Restorer:
         oldest, self._end = bounds
         if not oldest <= taken.anchor.offset < self._end:
             raise Unproven("it is newer than the log")
-        self._reader.assign({_DECISIONS: taken.anchor.offset})
+        self._reader.assign({_DECISIONS: Offset(max(oldest, taken.anchor.offset - LOOK_BACK))})
         return None
 
     def _prove(self, entries: Sequence[Entry]) -> Restored | None:
@@ -270,13 +280,6 @@ class Restorer:
     def _start(self, restored: Restored) -> Restored:
         self._reader.assign({_DECISIONS: restored.next_offset})
         return restored
-
-
-def _decoded(entry: Entry) -> Record | None:
-    try:
-        return CODEC.decode(entry.value)
-    except Undecodable:
-        return None
 
 
 def _stamp(entry: Entry) -> Stamp | None:

@@ -23,7 +23,7 @@ from topolog.events import membership as m
 from topolog.events import requests as q
 from topolog.events.asking import digest_of
 from topolog.events.codec import CODEC, Decision, Record
-from topolog.events.errors import Refused, Undecodable
+from topolog.events.errors import Refused, TopologError, Undecodable
 from topolog.events.fold import Accepted, Fold, Folded, Header, Ignored, Judge, evolve, next_term
 from topolog.events.ids import Offset, Place, Position, Term
 from topolog.events.levels import FeatureLevelRaised
@@ -131,7 +131,7 @@ class Core:
         """Begin an empty log. If another coordinator was quicker, its log id wins and this record is ignored."""
         assert self.confirmed.log_id is None
         stamp = Stamp(started.log_id, Term(0), 0, 0, 1, NO_CHAIN, self.at_ms, cause=f"founded by {self.instance}")
-        self.outbox.append(Outgoing(encode_stamp(stamp), CODEC.encode(started, started.feature_level)))
+        self.outbox.append(Outgoing(encode_stamp(stamp), CODEC.encode_decision(started, started.feature_level)))
 
     def claim(self) -> None:
         """Ask for the next term; the answer is read from the log."""
@@ -140,7 +140,8 @@ class Core:
         assert header.log_id is not None
         self._claimed = term = next_term(header)
         stamp = Stamp(header.log_id, term, 0, 0, 1, NO_CHAIN, self.at_ms, header.inputs, f"claimed by {self.instance}")
-        claim = Outgoing(encode_stamp(stamp), CODEC.encode(TermStarted(term, self.instance, self._life)))
+        started = TermStarted(term, self.instance, self._life)
+        claim = Outgoing(encode_stamp(stamp), CODEC.encode_decision(started, cluster(self.state).feature_level))
         self._unread.append(claim)
         self.outbox.append(claim)
         self.role = Role.CLAIMING
@@ -177,7 +178,7 @@ class Core:
     def hear(self, entry: Entry) -> None:
         """One record of `heartbeats`; decisions follow from `settle`."""
         self._heard[entry.topic.code, entry.partition] = Offset(entry.offset + 1)
-        self.reports.obituary.pass_time(entry.appended_at_ms)
+        self.reports.obituary.pass_time((entry.topic.code, entry.partition), entry.appended_at_ms)
         match self._decoded(entry):
             case m.Heartbeat() as heartbeat:
                 self.reports.hear(self.state, heartbeat, entry)
@@ -317,9 +318,7 @@ class Core:
 
     def _log(self, decided: list[Decision], cause: str, actor: str = "", reason: str = "") -> None:
         """Stamp one set, fold it ahead, and queue it for the log."""
-        level = self._level_of(decided)
-        values = [CODEC.encode(event, level) for event in decided]
-        assert all(len(value) <= RECORD_BYTES_MAX for value in values), "the rules keep decisions below the limit"
+        values = self._encoded(decided)
         inputs = tuple(InputOffset(*partition, offset) for partition, offset in sorted(self._inputs.items()))
         for index, (event, value) in enumerate(zip(decided, values, strict=True)):
             ahead = self._ahead
@@ -353,6 +352,17 @@ class Core:
             self.outbox.append(self._unread[-1])
         for key in self.state.drain():
             self.agenda.revise(self.state, key)
+
+    def _encoded(self, decided: list[Decision]) -> list[bytes]:
+        """The set's bytes. One that readers could not read as it was decided ends this leader, and not the log."""
+        level = self._level_of(decided)
+        try:
+            values = [CODEC.encode_decision(event, level) for event in decided]
+        except TopologError:
+            self.depose()
+            raise
+        assert all(len(value) <= RECORD_BYTES_MAX for value in values), "the rules keep decisions below the limit"
+        return values
 
     def _level_of(self, decided: list[Decision]) -> int:
         """The feature level to write this set at: a decision that raises it is itself of the new one."""

@@ -5,7 +5,6 @@ waits again. Time enters here and nowhere else: the leader's beat, the silence a
 timers of deadlines. Every decision about time has the same form: it may be late without harm, never early.
 """
 
-import contextlib
 import logging
 import math
 import random
@@ -17,7 +16,7 @@ from functools import partial
 import msgspec
 
 from topolog.events.codec import CODEC
-from topolog.events.errors import DamagedStore, Poisoned, Undecodable
+from topolog.events.errors import DamagedStore, Poisoned
 from topolog.events.failpoints import is_armed, reach
 from topolog.events.fold import Ignored
 from topolog.events.ids import NOWHERE, Offset, Position
@@ -255,9 +254,8 @@ class Driver:
         """Remember dead coordinators, whatever we are now: their TermStarted may be read later than their death."""
         for entry in entries:
             if entry.topic is Topic.HEARTBEATS and CODEC.type_of(entry.value) is CoordinatorDied:
-                with contextlib.suppress(Undecodable):  # to bury it is the leader's part
-                    died = CODEC.decode(entry.value)
-                    assert isinstance(died, CoordinatorDied)
+                died = CODEC.read(entry.value)  # to bury a damaged one is the leader's part
+                if isinstance(died, CoordinatorDied):
                     self._dead_lives[died.life] = None
         while len(self._dead_lives) > DEAD_LIVES_KEPT:
             del self._dead_lives[next(iter(self._dead_lives))]

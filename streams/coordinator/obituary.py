@@ -8,8 +8,10 @@ sends, may follow their certificate.
 How it works. Every certificate is remembered, up to CERTIFICATES_KEPT, so a join that comes later is refused. While its
 incarnation is unknown to the log, what the accepted sets say to have read of its partition stops short of it (`limit`),
 so that the next leader hears it again (K4); to hear heartbeats twice does no harm, their sequences do not grow. That
-ends HELD_MS later by the log's own time, or one certificate of a process that never joined would be read for ever. If a
-join is decided even later, and a take-over lay in between, that incarnation costs its lease: slow, never wrong.
+ends HELD_MS later by the time of its own partition, or one certificate of a process that never joined would be read for
+ever; other partitions may have brokers with other clocks. While nothing follows in its partition nothing is read twice
+but itself. If a join is decided even later, and a take-over lay in between, that incarnation costs its lease: slow,
+never wrong.
 """
 
 from collections.abc import Mapping
@@ -55,10 +57,11 @@ class Obituary:
             self._held.pop(oldest, None)
         return True
 
-    def pass_time(self, appended_at_ms: int) -> None:
-        """The log's own time has come to be this."""
-        for life in [life for life, held in self._held.items() if appended_at_ms - held.appended_at_ms > HELD_MS]:
-            del self._held[life]
+    def pass_time(self, partition: tuple[int, int], appended_at_ms: int) -> None:
+        """The log's own time has come to be this in one partition."""
+        for life, held in list(self._held.items()):
+            if held.partition == partition and appended_at_ms - held.appended_at_ms > HELD_MS:
+                del self._held[life]
 
     def limit(self, heard: Mapping[tuple[int, int], Offset]) -> dict[tuple[int, int], Offset]:
         """How far the inputs count as read, given how far they have been heard."""

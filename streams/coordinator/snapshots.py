@@ -138,7 +138,7 @@ class Snapshots:
                 chunks += 1
             yield False
         taken = _announcement(header, content, chunks, first_offset, anchor)
-        self._send(CODEC.encode(taken))
+        self._send(CODEC.encode_decision(taken, cluster(self._core.state).feature_level))
         yield from self._await_delivery()
         reach("snapshot.closed")
         self._core.announce(taken)

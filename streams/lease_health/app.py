@@ -127,10 +127,7 @@ class HealthApp:
 
     def _sign_in(self, event: EventT[bytes]) -> Sign | None:
         """The sign that a record holds, if it is of this log and under its node's own key; None for anything else."""
-        try:
-            sign = CODEC.decode(event.value or b"")
-        except Undecodable:
-            return None
+        sign = CODEC.read(event.value or b"")
         if not isinstance(sign, Heartbeat):
             return sign if isinstance(sign, NodeDied | CoordinatorDied) else None
         if sign.node.encode() != event.key:

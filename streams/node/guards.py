@@ -4,6 +4,7 @@ No check covers a pause that comes after it. A read is therefore checked again w
 (the position that made its sender responsible, or the incarnation of the object), and stores refuse lower ones.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -31,16 +32,17 @@ class LeaseGuard:
     def __init__(self, clock: Clock, holder: Holder) -> None:
         self._clock = clock
         self._holder = holder
-        self._forked = False
+        self._process = os.getpid()
+        self._is_told = False
 
     @property
     def is_valid(self) -> bool:
-        return not self._forked and self._holder.lease.is_valid(self._clock.boottime_ns())
+        return not self._is_copy and self._holder.lease.is_valid(self._clock.boottime_ns())
 
     @property
     def remaining_ms(self) -> int:
         """How long the lease still runs unless it is renewed, 0 if it is over."""
-        return 0 if self._forked else self._holder.lease.remaining_ms(self._clock.boottime_ns())
+        return 0 if self._is_copy else self._holder.lease.remaining_ms(self._clock.boottime_ns())
 
     def require(self) -> None:
         """Return if this node may act now; raise Fenced if not, or the error that ended the node for good."""
@@ -65,4 +67,9 @@ class LeaseGuard:
 
     def fence_child(self) -> None:
         """A forked child holds a copy of the lease and none of the threads that keep it: it starts fenced."""
-        self._forked = True
+        self._is_told = True
+
+    @property
+    def _is_copy(self) -> bool:
+        """Told by the fork, or seen by the process id: nobody tells a child that was forked outside of Python."""
+        return self._is_told or os.getpid() != self._process

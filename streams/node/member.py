@@ -165,10 +165,8 @@ class Member:
     def _end(self) -> None:
         """Release the lease, end the threads, let go of the folder; nothing if they were never started."""
         with self._changing:
-            if self._threads and not self._stopping.is_set():
+            if self._threads and not self._stopping.is_set() and not self._is_copy:
                 self._stop()
-                if self._folder:
-                    self._folder.let_go()
 
     def fence_copy(self) -> None:
         """In a forked child: nothing of this node works there, and nothing it does may touch the parent's."""
@@ -260,20 +258,33 @@ class Member:
         self._hooks.run(self._state, folded, (self.name, self.incarnation))
 
     def _stop(self) -> None:
-        """Release the lease, wait a moment for the cluster to take note, end the threads."""
-        if self._is_copy:
-            return
-        self._session.close()
-        with contextlib.suppress(OutOfTime, TopologError):
-            self._waits.when(lambda: self._session.core.phase is not Phase.STOPPING or None).result(_CLOSE_TIMEOUT_S)
+        """Release the lease, wait a moment for the cluster to take note, end all there is, whatever fails of it."""
+        with contextlib.ExitStack() as ending:  # from the last to the first, each of them whatever the others raise
+            if self._folder:
+                ending.callback(self._folder.let_go)
+            ending.callback(self._writer.close)
+            ending.callback(self._reader.close)
+            ending.callback(self._waits.fail, Unreachable(f"Node {self.name!r} is closed."))
+            ending.callback(self._end_sentinel)
+            ending.callback(self._session.leave)  # once more: it may have asked to join in between
+            ending.callback(self._end_threads)
+            self._session.leave()
+            with contextlib.suppress(OutOfTime, TopologError):
+                stopped = self._waits.when(lambda: self._session.core.phase is not Phase.STOPPING or None)
+                stopped.result(_CLOSE_TIMEOUT_S)
+
+    def _end_threads(self) -> None:
         self._stopping.set()
         for thread in self._threads:
             thread.join()
-        self._session.close()  # once more: it may have asked to join in between
-        self._sentinel.end(said_goodbye=not self._writer.flush(_CLOSE_TIMEOUT_S))
-        self._waits.fail(Unreachable(f"Node {self.name!r} is closed."))
-        self._reader.close()
-        self._writer.close()
+
+    def _end_sentinel(self) -> None:
+        """It is dismissed only if the log is known to have the goodbye."""
+        is_heard = False
+        try:
+            is_heard = self._session.is_heard_off(_CLOSE_TIMEOUT_S)
+        finally:
+            self._sentinel.end(said_goodbye=is_heard)
 
     def _announce(self, died: NodeDied) -> None:
         self._sentinel.speak_for(died.node, CODEC.encode(died))

@@ -14,6 +14,8 @@ ended it; a process that is stopped, hung or without descriptors does not make i
 stands in the pipe by then, for it writes before it asks to join, and the pipe outlives its writer. Nothing else makes
 the sentinel speak: at the end of the pipe it goes on waiting for the pidfd, and the word `done` ends it in silence. It
 leads a session of its own and ignores SIGINT, SIGTERM and SIGHUP. If it is lost, the lease is what it was before.
+A copy of the process that outlives it, a forked child, does not act: its lease guard knows the process it was made in,
+however the child was forked (`guards.py`).
 
 The settings of Kafka may hold secrets: they go through the pipe, never into arguments. The sentinel imports little and
 connects at once, so that it has only one record to send when it matters.

@@ -1,8 +1,8 @@
 """A node's loop: a core on a real log and a real clock. One thread steps it; another may send the regular heartbeats.
 
-It reads the log from its beginning, joins when it has reached the end, beats, applies each decision with its hooks in
-order, and joins again as a new incarnation when it finds itself removed after a silence. Requests it sends are kept
-until their outcome is read, and sent again, byte for byte, if the broker did not take them.
+It reads the log from a snapshot or from its beginning, joins when it has reached the end, beats, applies each decision
+with its hooks in order, and joins again as a new incarnation when it finds itself removed after a silence. Requests it
+sends are kept until their outcome is read, and sent again, byte for byte, if the broker did not take them.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from topolog.events.failpoints import reach
 from topolog.events.fold import Folded, Ignored
 from topolog.events.ids import Incarnation, NodeId, Offset, Position
 from topolog.events.levels import NEWEST_LEVEL, announced
-from topolog.events.log import Entry, LogReader, LogWriter
+from topolog.events.log import Entry, LogReader, LogWriter, OnDelivery
 from topolog.events.lookahead import LookAhead
 from topolog.events.membership import LeaveReason, NodeDied, NodeRow
 from topolog.events.requests import (
@@ -97,6 +97,8 @@ class Session:
         self._beating = threading.Lock()
         self._next_beat_ns = 0
         self._released = False
+        self._announced: Incarnation | None = None
+        self._farewell_heard: Incarnation | None = None
         self._closing = False
         self._begin = begin
         self.started_from: Position | None = None
@@ -201,7 +203,8 @@ class Session:
                 return
             now_ns = self._clock.boottime_ns()
             heartbeat = self.core.heartbeat(now_ns, release=release)
-            self._writer.append(Topic.HEARTBEATS, self.core.node, CODEC.encode(heartbeat))
+            on_delivery = self._farewell_of(heartbeat.incarnation) if release else None
+            self._writer.append(Topic.HEARTBEATS, self.core.node, CODEC.encode(heartbeat), on_delivery=on_delivery)
             reach("node.beaten")
             self._next_beat_ns = self._clock.monotonic_ns() + self.heartbeat_ms * _NS_PER_MS
 
@@ -209,6 +212,30 @@ class Session:
         """Leave the cluster; the session may be stepped until `core.phase` is GONE. May be called again."""
         self._closing = True
         self._say_goodbye()
+
+    def leave(self) -> None:
+        """As `close`, for who ends whatever comes: a goodbye that cannot be said costs a lease, and hides no error."""
+        try:
+            self.close()
+        except TopologError as error:
+            _LOGGER.warning("%s could not say goodbye: %s", self.core.node, error)
+
+    def is_heard_off(self, timeout_s: float) -> bool:
+        """Wait for the answers to all that was sent; whether the goodbye was among it."""
+        try:
+            self._writer.flush(timeout_s)
+        except TopologError as error:
+            _LOGGER.warning("%s does not know whether its goodbye was heard: %s", self.core.node, error)
+        return self.said_goodbye
+
+    @property
+    def said_goodbye(self) -> bool:
+        """Whether the log is known to hold that what was announced last is over, or nothing was ever announced."""
+        if self._announced is None or self._farewell_heard == self._announced:
+            return True
+        if self.core.phase is Phase.JOINING:
+            return self._refusal() is not None
+        return self.core.phase is Phase.GONE and self.core.incarnation == self._announced
 
     def next_id(self) -> RequestId:
         """An id for one request; raises Overloaded if too many of this process are under way."""
@@ -248,7 +275,7 @@ class Session:
             self._say_goodbye()
 
     def _say_goodbye(self) -> None:
-        if self.core.phase is Phase.MEMBER:
+        if self.core.phase is Phase.MEMBER or (self.core.phase is Phase.STOPPING and not self._released):
             self._release()
         elif self.core.phase is Phase.JOINING and self._refusal() is None:
             self._renounce()
@@ -258,17 +285,29 @@ class Session:
         with self._beating:
             died = NodeDied(self.core.node, self.core.incarnation)
             self.core.renounce()
-        self._writer.append(Topic.HEARTBEATS, died.node, CODEC.encode(died))
+        on_delivery = self._farewell_of(died.incarnation)
+        self._writer.append(Topic.HEARTBEATS, died.node, CODEC.encode(died), on_delivery=on_delivery)
 
     def _release(self) -> None:
-        """Stop acting for good and say so, so that nobody has to wait for the lease."""
+        """Stop acting for good and say so, so that nobody has to wait for the lease; again if it was not taken."""
         with self._beating:  # no regular heartbeat may follow the release: it would take it back
             self.core.lease.void()
             self.core.phase = Phase.STOPPING
             self._released = True
         reach("node.releasing")
-        self.beat(release=True)
+        try:
+            self.beat(release=True)
+        except Unreachable:
+            self._released = False
+            raise
         reach("node.released")
+
+    def _farewell_of(self, incarnation: Incarnation) -> OnDelivery:
+        def on_delivery(error: str | None, _: Offset | None) -> None:
+            if error is None:
+                self._farewell_heard = incarnation
+
+        return on_delivery
 
     def _apply(self, found: list[Folded] | Ignored) -> None:
         if isinstance(found, Ignored):
@@ -338,6 +377,7 @@ class Session:
     def _ask_to_join(self) -> None:
         reach("node.joining")
         incarnation = Incarnation(self._chance())
+        self._announced = incarnation
         self._announce(NodeDied(self.core.node, incarnation))
         self.core.incarnate(incarnation)
         self._join = RequestId(f"{self.core.node[-150:]}-{incarnation:016x}.join", 1)  # however many others are open

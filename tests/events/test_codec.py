@@ -20,8 +20,8 @@ from topolog.events import requests as q
 from topolog.events import terms
 from topolog.events.codec import CODEC, MARKER, RECORDS, Codec, Record, describe_prefix, full_name
 from topolog.events.errors import BadInput, Undecodable
-from topolog.events.ids import Incarnation, Position, Version
-from topolog.events.levels import FeatureLevelRaised
+from topolog.events.ids import Incarnation, Position, Term, Version
+from topolog.events.levels import NEWEST_LEVEL, FeatureLevelRaised
 
 CONTRACT = schemas.load()
 named = pytest.mark.parametrize("record", EXAMPLES, ids=lambda record: type(record).__name__)
@@ -230,3 +230,19 @@ def test_a_log_that_began_at_the_first_level_is_written_as_the_first_release_wro
     value = CODEC.encode(started, 1)
     assert first.decode(value) == started
     assert CODEC.encode(started, 2)[:10] != value[:10]
+
+
+def test_bytes_that_are_no_record_are_none_for_who_only_looks() -> None:
+    """Unknown, damaged or whole."""
+    value = CODEC.encode(terms.TermEnded(Term(3)))
+    assert CODEC.read(b"rubbish") is None
+    assert CODEC.read(value[:-1]) is None
+    assert CODEC.read(value) == terms.TermEnded(Term(3))
+
+
+def test_a_decision_is_written_only_if_it_is_read_as_it_was_decided() -> None:
+    """Whoever decides folds the object, all others fold the bytes (K8)."""
+    same = q.RequestersForgotten(("r",))
+    assert CODEC.decode(CODEC.encode_decision(same, NEWEST_LEVEL)) == same
+    with pytest.raises(Undecodable, match="would not be read as it was decided"):
+        CODEC.encode_decision(q.RequestersForgotten(["r"]), NEWEST_LEVEL)  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ from topolog.events.membership import FENCING
 from topolog.events.rows import row_format
 from topolog.events.snapshot_content import Content, Cut
 from topolog.events.snapshots import SnapshotAnchor, SnapshotChunk, SnapshotTaken
-from topolog.events.stamp import HEADER_NAME
+from topolog.events.stamp import HEADER_NAME, decode_stamp
 from topolog.events.state import State
 from topolog.events.topics import PARTITIONS, Topic
 from topolog.events.voiding import RecordVoided
@@ -37,6 +37,7 @@ from topolog.streams.restoring import PATIENCE_NS, TRIES_MAX
 OFTEN = Cadence(positions=20, piece_bytes=300)
 NEVER = Cadence(positions=0)
 TAKEOVER_MS = 1_500
+RUBBISH = 300
 
 
 def world_with_snapshots(count: int = 1) -> World:
@@ -291,7 +292,42 @@ def start_stand_by(world: World) -> Position | None:
 
 def test_a_deposed_leaders_snapshot_is_not_used(caplog: pytest.LogCaptureFixture) -> None:
     """Whole, in good order and named by its own SnapshotTaken, which stands behind the term that deposed it."""
-    world = World(["c1"], ["n1"], OFTEN)
+    world, _ = world_of_a_zombie(World(["c1"], ["n1"], OFTEN))
+    assert announced(world) == []
+    assert start_stand_by(world) is None
+    assert any("its term ended" in each or "otherwise" in each for each in caplog.messages)
+
+
+@pytest.mark.parametrize("look_back", [1, RUBBISH])
+def test_a_repeat_of_the_anchor_behind_the_next_term_proves_nothing(
+    look_back: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In a copy whose offsets are lower the hint leads right to it, and all that the deposed leader sent follows.
+
+    The search comes upon the anchor itself, which the next term follows, or at least upon that term.
+    """
+    monkeypatch.setattr(restoring, "LOOK_BACK", look_back)
+    world = World([], [], OFTEN)
+    for _ in range(RUBBISH):
+        world.log.put(Topic.DECISIONS, "x", b"rubbish that the mirror leaves out")
+    world.start("c1")
+    world.node("n1")
+    world, deposed_at = world_of_a_zombie(world)
+    entries = world.log.entries(Topic.DECISIONS)
+    taken = next(each for each in map(CODEC.read, values(world, Topic.SNAPSHOTS)) if isinstance(each, SnapshotTaken))
+    anchor = taken.anchor.offset
+    repeats = [each for each in entries[anchor:deposed_at] if decode_stamp(each.stamp or b"").term == taken.term]
+    mirror = copied(world, 0)
+    for each in [*entries[deposed_at - anchor : deposed_at], *repeats, *entries[deposed_at:]]:
+        mirror.log.put(Topic.DECISIONS, "demo", each.value, each.headers)
+    assert mirror.log.entries(Topic.DECISIONS)[anchor].value == entries[anchor].value
+    refill(mirror, values(world, Topic.SNAPSHOTS))
+    assert start_stand_by(mirror) is None
+    assert any("its term ended" in each for each in caplog.messages)
+
+
+def world_of_a_zombie(world: World) -> tuple[World, int]:
+    """The leader's sends land when it has been deposed, from this offset on; a SnapshotTaken is among them."""
     for _ in range(4):
         work(world)
     zombie = world.process("c1")
@@ -304,15 +340,14 @@ def test_a_deposed_leaders_snapshot_is_not_used(caplog: pytest.LogCaptureFixture
     world.start("c2", takeover_ms=100)
     zombie.paused = True
     world.run(1_000)
+    deposed_at = len(world.log.entries(Topic.DECISIONS))
     zombie.writer.land()
     assert any(_is_snapshot_taken(value) for value in values(world, Topic.DECISIONS))
-    assert announced(world) == []
-    assert start_stand_by(world) is None
-    assert any("its term ended" in each or "otherwise" in each for each in caplog.messages)
+    return world, deposed_at
 
 
 def _is_snapshot_taken(value: bytes) -> bool:
-    return isinstance(CODEC.decode(value), SnapshotTaken)
+    return CODEC.type_of(value) is SnapshotTaken
 
 
 def in_flight(writer: InMemoryWriter, topic: Topic) -> list[bytes]:
@@ -328,9 +363,12 @@ def land(writer: InMemoryWriter, topic: Topic) -> None:
     writer._in_flight.extend(each for each in sends if each.topic is not topic)
 
 
-@pytest.mark.parametrize("shift", [-7, 40])
-def test_a_mirrored_log_has_other_offsets_and_the_same_truth(shift: int) -> None:
-    """Offsets are hints: where they lead too low the anchor is looked for, where too high the log is read from 0."""
+@pytest.mark.parametrize(("shift", "look_back"), [(-7, 1), (-7, 7), (40, 0)])
+def test_a_mirrored_log_has_other_offsets_and_the_same_truth(
+    shift: int, look_back: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Offsets are hints: the anchor is looked for from a while before them on; behind it the log is read from 0."""
+    monkeypatch.setattr(restoring, "LOOK_BACK", look_back)
     world = World([], [], OFTEN)
     for _ in range(max(0, -shift)):
         world.log.put(Topic.DECISIONS, "x", b"rubbish that the mirror leaves out")
@@ -345,7 +383,7 @@ def test_a_mirrored_log_has_other_offsets_and_the_same_truth(shift: int) -> None
     for entry in world.log.entries(Topic.DECISIONS)[max(0, -shift) :]:
         mirror.log.put(Topic.DECISIONS, "demo", entry.value, entry.headers)
     refill(mirror, values(world, Topic.SNAPSHOTS))
-    assert start_stand_by(mirror) == (taken.position if shift > 0 else None)
+    assert start_stand_by(mirror) == (taken.position if shift + look_back >= 0 else None)
 
 
 # What a service sees.

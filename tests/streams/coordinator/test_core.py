@@ -9,12 +9,15 @@ from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events import terms
-from topolog.events.codec import CODEC
+from topolog.events.codec import CODEC, Codec, Record
+from topolog.events.errors import Undecodable
 from topolog.events.fold import Fold, Ignored
 from topolog.events.ids import NOWHERE, NodeId, Offset, Slot
+from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import RECORD_BYTES_MAX, Topic
 from topolog.streams.coordinator.core import Core, Outgoing, Role
+from topolog.streams.rules import metadata
 
 REQUESTS = (Topic.REQUESTS, 0)
 
@@ -528,3 +531,40 @@ def test_idle_requesters_are_forgotten_when_their_day_has_passed() -> None:
     desk.core.settle()
     desk.land()
     assert desk.core.state.count(q.RequesterRow) == 0
+
+
+# What is written is what was decided.
+
+
+def test_a_decision_that_would_be_read_otherwise_ends_the_leader_and_not_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """K8, K10: it folds the object and not the bytes, so it would be the only one to go on behind that record."""
+    desk = Desk.leading()
+    desk.join("n1")
+    desk.land()
+    forgotten = q.RequestersForgotten(["r"])  # type: ignore[arg-type]  # read back as a tuple
+    monkeypatch.setattr(metadata, "decide", lambda *_: [forgotten])
+    state = desk.core.state.hash()
+    with pytest.raises(Undecodable, match="would not be read as it was decided"):
+        desk.ask(desk.update("T", id="long"))
+    assert desk.role() is Role.DEPOSED
+    assert desk.take() == []
+    assert desk.core.state.hash() == state
+
+
+def test_a_claim_is_written_at_the_level_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its readers may be of the oldest version that the level allows."""
+    levels: list[int] = []
+    encode = Codec.encode
+
+    def noting(codec: Codec, record: Record, level: int = NEWEST_LEVEL) -> bytes:
+        levels.append(level)
+        return encode(codec, record, level)
+
+    desk = Desk()
+    desk.core.found(msgspec.structs.replace(STARTED, feature_level=1))
+    desk.land()
+    monkeypatch.setattr(Codec, "encode", noting)
+    desk.core.claim()
+    assert levels == [1]

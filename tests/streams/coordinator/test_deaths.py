@@ -150,6 +150,18 @@ def test_a_certificate_of_a_process_that_never_joins_is_not_held_for_ever() -> N
     assert desk.core.state.get(m.NodeRow, "n1") is None
 
 
+def test_the_clock_of_another_partition_ends_no_holding() -> None:
+    """Its broker's clock may be ahead: the certificate is read again by the next leader all the same."""
+    desk = Desk.leading()
+    (certified,) = put(desk, certificate(1), at_ms=2_000)
+    hear(desk, [certified])
+    (ahead,) = put(desk, desk.beat(1, node="n2"), at_ms=2_000 + 10 * HELD_MS)
+    hear(desk, [msgspec.structs.replace(ahead, partition=(certified.partition + 1) % 4, offset=Offset(0))])
+    desk.core.renew()
+    desk.land()
+    assert desk.core.resume_at()[Topic.HEARTBEATS, certified.partition] == 0
+
+
 def test_what_is_remembered_of_the_dead_is_bounded() -> None:
     """The oldest is forgotten first, and holds nothing back any more."""
     obituary, state = Obituary(), State()

@@ -23,6 +23,7 @@ from topolog.events.errors import (
     Fenced,
     HookFailed,
     LeftCluster,
+    LogDiverged,
     MergeConflict,
     NotCaughtUp,
     OutcomeUnknown,
@@ -32,14 +33,16 @@ from topolog.events.errors import (
 )
 from topolog.events.fold import Fold
 from topolog.events.ids import NodeId
-from topolog.events.log import InMemoryLog, LogReader, LogWriter
+from topolog.events.log import Headers, InMemoryLog, InMemoryWriter, LogReader, LogWriter, OnDelivery
 from topolog.events.metadata import ObjectType
 from topolog.events.topics import Topic
 from topolog.streams.clock import ManualClock
 from topolog.streams.coordinator.driver import Driver
+from topolog.streams.node import member
 from topolog.streams.node.client import Metadata, Node
 from topolog.streams.node.core import Phase
 from topolog.streams.node.folder import FolderLock
+from topolog.streams.node.sentinel import Sentinel
 from topolog.streams.node.session import Session
 
 PATIENCE_S = 30.0
@@ -591,3 +594,65 @@ def test_the_lock_of_a_node_is_not_held_by_its_forked_children(cluster: Cluster,
         os.close(ours)
         os.close(theirs)
         os.waitpid(child, 0)
+
+
+# Leaving when the log takes nothing.
+
+
+class Failing(InMemoryWriter):
+    """A writer whose `append` or `flush` raises, once it is told to."""
+
+    failing = ""
+    error: Exception = Unreachable("The queue is full.")
+    is_closed = False
+
+    def append(
+        self, topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None
+    ) -> None:
+        if self.failing == "append":
+            raise self.error
+        super().append(topic, key, value, headers, on_delivery)
+
+    def flush(self, timeout_s: float) -> int:
+        if self.failing == "flush":
+            raise self.error
+        return super().flush(timeout_s)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.parametrize("failing", ["append", "flush"])
+@pytest.mark.parametrize("error", [Unreachable("The queue is full."), LogDiverged("The broker takes no more.")])
+def test_a_goodbye_that_fails_leaves_nothing_open_and_hides_no_error(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, error: TopologError
+) -> None:
+    """The threads end, the folder is free, the log is closed, the sentinel waits on; the body's own error comes out."""
+    said: list[bool] = []
+    monkeypatch.setattr(Sentinel, "end", lambda _, *, said_goodbye: said.append(said_goodbye))
+    monkeypatch.setattr(member, "_CLOSE_TIMEOUT_S", AT_ONCE_S)
+    writer = Failing(cluster.log, prompt=True)
+    node = Node("demo", "n1", clock=cluster.clock, folder=tmp_path, connect=lambda: (cluster.log.reader(), writer))
+
+    def serve() -> None:
+        with node:
+            writer.prompt, writer.failing, writer.error = False, failing, error
+            raise KeyError("the service's own")
+
+    with pytest.raises(KeyError, match="the service's own"):
+        serve()
+    assert said == [False]
+    assert writer.is_closed
+    assert not [each.name for each in threading.enumerate() if each.name.startswith("topolog n1 ")]
+    again = FolderLock(tmp_path, "n1")
+    again.acquire()
+    again.let_go()
+
+
+def test_a_node_that_leaves_in_order_dismisses_its_sentinel(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log has its release."""
+    said: list[bool] = []
+    monkeypatch.setattr(Sentinel, "end", lambda _, *, said_goodbye: said.append(said_goodbye))
+    with cluster.node():
+        pass
+    assert said == [True]

@@ -1,5 +1,6 @@
 """The holder's side of the lease: from its own send time, by the exact echo, and not a moment longer (B5, S4)."""
 
+import ctypes
 import os
 from collections.abc import Callable
 
@@ -233,6 +234,21 @@ def test_a_forked_child_starts_fenced(clock: ManualClock, renew: Callable[[Lease
     os.register_at_fork(after_in_child=guard.fence_child)
     renew(lease)
     child = os.fork()
+    if not child:
+        os._exit(17 if not guard.is_valid and guard.remaining_ms == 0 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 17
+    assert guard.is_valid
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_child_that_was_forked_outside_of_python_is_fenced_too(
+    clock: ManualClock, renew: Callable[[Lease], None]
+) -> None:
+    """No handler of Python's runs there, so nobody tells the copy; the process id does."""
+    lease = Lease(Incarnation(1))
+    guard = guard_of(lease, clock)
+    renew(lease)
+    child = ctypes.PyDLL(None).fork()
     if not child:
         os._exit(17 if not guard.is_valid and guard.remaining_ms == 0 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 17

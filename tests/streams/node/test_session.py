@@ -12,7 +12,7 @@ from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events.asking import LANES
 from topolog.events.codec import CODEC
-from topolog.events.errors import BadInput, HookFailed, LeftCluster, LogDiverged, Refused
+from topolog.events.errors import BadInput, HookFailed, LeftCluster, LogDiverged, Refused, Unreachable
 from topolog.events.fold import Folded
 from topolog.events.log import Headers, InMemoryLog, InMemoryWriter, OnDelivery
 from topolog.events.stamp import HEADER_NAME, decode_stamp, encode_stamp
@@ -493,3 +493,98 @@ def test_an_outcome_under_our_id_that_answers_another_request_is_none_of_ours() 
     outcome = node.session.outcome(ours)
     assert outcome is not None
     assert (outcome.status, outcome.code) == (q.Status.REFUSED, "REQUEST_ID_REUSED")
+
+
+# Whether the goodbye was heard.
+
+
+def has_said_goodbye(session: Session) -> bool:
+    return session.said_goodbye
+
+
+def member_with(world: World, writer: InMemoryWriter) -> Session:
+    """A member of this world that sends by this writer."""
+    session = Session(
+        world.log.reader(), writer, world.clock, q.Joiner("n1", 0, q.NodeKind.SERVER, "", {}, (m.FENCING,))
+    )
+    while session.core.phase is not Phase.MEMBER:
+        session.step(0)
+        world.settle()
+    return session
+
+
+def test_a_goodbye_is_said_when_the_log_has_it() -> None:
+    """An empty queue proves nothing: it is empty, too, when the release was lost."""
+    for is_lost in (True, False):
+        world = World(["c1"])
+        writer = world.log.writer()
+        session = member_with(world, writer)
+        writer.prompt = False
+        session.close()
+        assert not has_said_goodbye(session)
+        if is_lost:
+            writer.fail()
+        else:
+            writer.land()
+        assert writer.flush(0) == 0
+        assert has_said_goodbye(session) is not is_lost
+
+
+def test_a_renouncement_that_is_lost_is_no_goodbye() -> None:
+    """Its join may be granted, and then only the sentinel can say that nobody acts."""
+    world = World(["c1"])
+    writer = world.log.writer()
+    session = Session(world.log.reader(), writer, world.clock, q.Joiner("n1", 0, q.NodeKind.SERVER, "", {}, ()))
+    assert has_said_goodbye(session)
+    session.step(0)
+    assert phase_of(session) is Phase.JOINING
+    assert not has_said_goodbye(session)
+    writer.prompt = False
+    session.close()
+    writer.fail()
+    writer.serve()
+    assert phase_of(session) is Phase.GONE
+    assert not has_said_goodbye(session)
+
+
+def test_what_the_log_says_of_the_end_is_proof_as_well() -> None:
+    """A node that was removed has nothing left to say, nor has one whose join was refused."""
+    world = World(["c1"], ["n1"])
+    world.propose("n1", CUSTOMER)
+    world.settle()
+    refused = world.node("n2", types=(q.DeclaredType(md.ObjectType("Customer", {"id": "String"}), 0),)).session
+    assert refused.said_goodbye
+    removed = world.nodes["n1"].session
+    assert not has_said_goodbye(removed)
+    world.remove_node("n1")
+    world.settle()
+    assert phase_of(removed) is Phase.GONE
+    assert has_said_goodbye(removed)
+
+
+class FullOnce(InMemoryWriter):
+    """Refuses the next heartbeat, once it is told to."""
+
+    is_full = False
+
+    def append(
+        self, topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None
+    ) -> None:
+        if self.is_full and topic is Topic.HEARTBEATS:
+            self.is_full = False
+            raise Unreachable("The queue is full.")
+        super().append(topic, key, value, headers, on_delivery)
+
+
+def test_a_release_that_the_producer_did_not_take_is_said_later() -> None:
+    """By the next step, or by whoever closes the session again."""
+    for say_again in (lambda session: session.step(0), Session.close):
+        world = World(["c1"])
+        writer = FullOnce(world.log, prompt=True)
+        session = member_with(world, writer)
+        writer.is_full = True
+        with pytest.raises(Unreachable):
+            session.close()
+        assert phase_of(session) is Phase.STOPPING
+        say_again(session)
+        assert [each.release for each in heartbeats(world, "n1")].count(True) == 1
