@@ -2,11 +2,13 @@
 
 Threat: a worker that has died leaves a last word behind, and the last word was «punctual». So every answer is measured
 by the time of the log, which is that of brokers, like what the worker told: who has said nothing for half a fence is
-not believed, and what is shown then is the time since which nothing has been heard. Lease health has no past: it lives
-in minutes, while decisions are kept for ever.
+not believed, and what is shown then is the time since which nothing has been heard. Two brokers' clocks may differ: so
+the time since this reader has read the worker's last word counts too, by its own clock, and what lies in the future of
+the log is not believed, for a stored word may be read by a process that has not seen it come. Lease health has no past:
+it lives in minutes, while decisions are kept for ever.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -26,6 +28,8 @@ ALARMING = frozenset({WARNING, FENCED, SILENT})
 
 NO_PAST = "Lease health has no past: it says what the heartbeats of the last minutes were like."
 
+_WRONG_CLOCK = "that is ahead of the log's time, so nothing can be told of it. Set the brokers' clocks by one source."
+
 
 class _Said(msgspec.Struct, frozen=True):
     """A state and why."""
@@ -35,11 +39,21 @@ class _Said(msgspec.Struct, frozen=True):
 
 
 class _Now(msgspec.Struct, frozen=True):
-    """What holds for every node of one answer; `log_ms` is the log's time now, by what this reader knows."""
+    """What holds for every node of one answer; `log_ms` is the log's time now, by what this reader knows,
+    `heard_ago_ms` how long ago it has read the last word about a partition."""
 
     cluster: ClusterRow
     log_ms: int
     watches: tuple[WatchRow, ...]
+    heard_ago_ms: Mapping[int, int]
+
+    def health_ms(self, watch: WatchRow) -> int:
+        """The time now on the clock that the worker's words are stamped by, at least."""
+        return max(self.log_ms, watch.appended_ms + self.heard_ago_ms.get(watch.heard.partition, 0))
+
+    def is_future(self, time_ms: int) -> bool:
+        """Whether no clocks in order could have made it: decisions alone may be silent for half a fence."""
+        return time_ms > self.log_ms + self.cluster.fence_ms / 2 + self.cluster.heartbeat_ms
 
 
 def lease_health(reading: Reading, age_ms: int) -> list[resources.LeaseHealth]:
@@ -80,15 +94,15 @@ def _no_member(reading: Reading, name: str) -> NotFound:
 def _now(reading: Reading, age_ms: int) -> _Now:
     cluster = cluster_row(reading)
     watches = (row for _, row in reading.sides(WatchRow) if row.heard.log_id.hex() == cluster.log_id)
-    return _Now(cluster, reading.meta.logged_at_ms + age_ms, tuple(watches))
+    return _Now(cluster, reading.meta.logged_at_ms + age_ms, tuple(watches), reading.heard_ago_ms)
 
 
 def _shown(now: _Now, node: NodeRow, row: HealthRow | None) -> resources.LeaseHealth:
     health = row.health if row and _is_of(now, node, row.health) else None
     watch = _watch(now.watches, row.health.partition if row else None)
-    health_ms = max(now.log_ms, watch.appended_ms) if watch else now.log_ms
+    health_ms = now.health_ms(watch) if watch else now.log_ms
     silent_ms = max(0, health_ms - health.beat_ms) if health else None
-    said = _said(now.cluster, node, health, watch, health_ms)
+    said = _said(now, node, health, watch, health_ms)
     fence_ms, heartbeat_ms = now.cluster.fence_ms, now.cluster.heartbeat_ms
     return resources.LeaseHealth(
         node=node.node,
@@ -125,10 +139,13 @@ def _watch(watches: Iterable[WatchRow], partition: int | None) -> WatchRow | Non
     return max(fitting, key=lambda each: each.appended_ms, default=None)
 
 
-def _said(cluster: ClusterRow, node: NodeRow, health: LeaseHealth | None, watch: WatchRow | None, now_ms: int) -> _Said:
-    doubt = _doubt(cluster, watch, now_ms)
+def _said(now: _Now, node: NodeRow, health: LeaseHealth | None, watch: WatchRow | None, now_ms: int) -> _Said:
+    cluster = now.cluster
+    doubt = _doubt(now, watch, now_ms)
     if doubt or health is None:
         return _Said(UNKNOWN, doubt or f"No heartbeat of {node.node}'s incarnation has been measured yet.")
+    if now.is_future(health.beat_ms):
+        return _Said(UNKNOWN, f"{node.node}'s last heartbeat is stamped {iso(health.beat_ms)}: {_WRONG_CLOCK}")
     silent_ms = now_ms - health.beat_ms
     if health.released:
         return _Said(RELEASED, f"{node.node} has said that it stops.")
@@ -139,13 +156,15 @@ def _said(cluster: ClusterRow, node: NodeRow, health: LeaseHealth | None, watch:
     return _said_of_margin(cluster, health, silent_ms)
 
 
-def _doubt(cluster: ClusterRow, watch: WatchRow | None, now_ms: int) -> str:
+def _doubt(now: _Now, watch: WatchRow | None, now_ms: int) -> str:
     """Why nothing can be said of any node, if so."""
     how = "`topolog run lease-health` measures it, and `topolog up` runs that."
     if watch is None:
         return f"No lease health has been heard of yet: {how}"
+    if now.is_future(watch.appended_ms):
+        return f"Lease health's last word is stamped {iso(watch.appended_ms)}: {_WRONG_CLOCK}"
     age_ms = now_ms - watch.appended_ms
-    if age_ms >= cluster.fence_ms / 2:
+    if age_ms >= now.cluster.fence_ms / 2:
         return f"No lease health has been heard since {iso(watch.appended_ms)}, {ago(age_ms)} ago: {how}"
     if not watch.heard.at_end:
         return "Lease health is still reading heartbeats of the past."

@@ -33,7 +33,7 @@ from topolog.events.state import State
 from topolog.events.terms import ClusterRow
 from topolog.events.topics import PLANS, Topic
 from topolog.projections.layout import Meta, WholeSet
-from topolog.projections.sides import SIDE_PARTITIONS, LetterRow, expiry, side_write
+from topolog.projections.sides import SIDE_PARTITIONS, LetterRow, WatchRow, expiry, side_write
 from topolog.projections.store import (
     DiskFull,
     Reading,
@@ -131,6 +131,7 @@ class Projector:
         self._lacks_room = False
         self._hopes = False
         self._is_first_end = True
+        self._heard_at_s: dict[int, float] = {}
         self._expires_at_s = now_s()
         self._open()
 
@@ -206,6 +207,8 @@ class Projector:
         with ExitStack() as stack:
             with self._swap:
                 reading = stack.enter_context(self._store.reading())
+            now_s = self._now_s()
+            reading.heard_ago_ms = {key: round((now_s - at_s) * 1000) for key, at_s in self._heard_at_s.items()}
             try:
                 yield reading
             except DamagedStore as error:
@@ -278,7 +281,10 @@ class Projector:
     def _note_sides(self, entries: Sequence[Entry]) -> None:
         if entries:
             reach("projector.sides-read")
-            self._store.write_sides(side_write(entries))
+            write = side_write(entries)
+            heard = {row.heard.partition: self._now_s() for row in write.rows.values() if isinstance(row, WatchRow)}
+            self._heard_at_s = {**self._heard_at_s, **heard}  # another one: others read it meanwhile
+            self._store.write_sides(write)
             reach("projector.sides-written")
         if self._now_s() >= self._expires_at_s:
             self._expires_at_s = self._now_s() + _EXPIRY_EVERY_S

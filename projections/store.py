@@ -18,9 +18,10 @@ import logging
 import re
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from rocksdict import Options, Rdict, WriteBatch
@@ -93,8 +94,11 @@ class View:
 class Reading:
     """All rows at one position, and the past up to it. It holds still while the projector goes on; one thread uses it.
 
-    `meta` is that of the store's newest position, whatever position is read.
+    `meta` is that of the store's newest position, whatever position is read. `heard_ago_ms` is what its projector knows
+    beside the store: how long ago it has read the last word about a partition of lease health.
     """
+
+    heard_ago_ms: Mapping[int, int] = MappingProxyType({})
 
     def __init__(self, view: View, meta: Meta, at: Position) -> None:
         self._view = view

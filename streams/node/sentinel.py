@@ -17,8 +17,9 @@ leads a session of its own and ignores SIGINT, SIGTERM and SIGHUP. If it is lost
 A copy of the process that outlives it, a forked child, does not act: its lease guard knows the process it was made in,
 however the child was forked (`guards.py`).
 
-The settings of Kafka may hold secrets: they go through the pipe, never into arguments. The sentinel imports little and
-connects at once, so that it has only one record to send when it matters.
+The settings of Kafka may hold secrets: they go through a file in memory, never into arguments, and not through the
+pipe, which holds 64 KiB and is written without waiting, while a bundle of certificates may be larger. The sentinel
+imports little and connects at once, so that it has only one record to send when it matters.
 """
 
 import base64
@@ -33,6 +34,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from topolog.events.errors import TopologError
@@ -59,7 +61,7 @@ class Sentinel:
     """
 
     def __init__(self, kafka: Mapping[str, str], cluster: str, *, is_wanted: bool = True) -> None:
-        self._greeting = {"kafka": dict(kafka), "cluster": cluster}
+        self._greeting = json.dumps({"kafka": dict(kafka), "cluster": cluster}).encode() + b"\n"
         self._words: dict[str, str] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._pauses = iter(_RESTART_PAUSES_S)
@@ -124,33 +126,20 @@ class Sentinel:
             self._forget()
 
     def _start(self) -> None:
-        try:
-            pidfd = os.pidfd_open(os.getpid())
-        except OSError as error:
-            self._give_up(error)
+        if not _has_interpreter():
+            self._give_up(f"{sys.executable or 'nothing'!r}, which runs this service, is no Python to start it with")
             return
-        former = signal.pthread_sigmask(signal.SIG_BLOCK, _DEAF_TO)  # it begins deaf: it inherits this
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", _MODULE, str(pidfd)],
-                bufsize=0,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                pass_fds=(pidfd,),
-                start_new_session=True,
-            )
-        except OSError as error:
-            self._give_up(error)
+            with contextlib.ExitStack() as closing:
+                closing.callback(os.close, pidfd := os.pidfd_open(os.getpid()))
+                closing.callback(os.close, greeting := _in_memory(self._greeting))
+                self._process = _run(pidfd, greeting)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            self._give_up(str(error))
             return
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, former)
-            os.close(pidfd)
         self._started_at = time.monotonic()
         assert self._process.stdin is not None
         os.set_blocking(self._process.stdin.fileno(), False)
-        self._tell(self._greeting)
         if self._words:
             self._tell(self._words)
 
@@ -177,8 +166,8 @@ class Sentinel:
         self._hang_up(lost)
         self._process, self._starts_at = None, now + pause_s
 
-    def _give_up(self, error: OSError) -> None:
-        _LOGGER.warning("no sentinel can be started, so a crash costs the lease: %s", error)
+    def _give_up(self, reason: str) -> None:
+        _LOGGER.warning("no sentinel can be started, so a crash costs the lease: %s", reason)
         self._is_over = True
 
     def _forget(self) -> None:
@@ -193,6 +182,42 @@ class Sentinel:
         assert process.stdin is not None
         with contextlib.suppress(OSError):
             process.stdin.close()
+
+
+def _has_interpreter() -> bool:
+    """Whether `sys.executable` is a Python. In a frozen service it is the service itself, which would start again; a
+    program that embeds Python may have its own name there, or none."""
+    if not sys.executable or getattr(sys, "frozen", False):
+        return False
+    executable = Path(sys.executable)
+    names = [each.name.lower() for each in (executable, executable.resolve())]
+    return any(python in name for name in names for python in ("python", "pypy"))
+
+
+def _in_memory(content: bytes) -> int:
+    """A descriptor that reads as this content, which lies in no folder."""
+    descriptor = os.memfd_create("topolog-sentinel")
+    with os.fdopen(descriptor, "wb", closefd=False) as file:
+        file.write(content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _run(pidfd: int, greeting: int) -> subprocess.Popen[bytes]:
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, _DEAF_TO)  # it begins deaf: it inherits this
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", _MODULE, str(pidfd), str(greeting)],
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            pass_fds=(pidfd, greeting),
+            start_new_session=True,
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
 
 
 # The sentinel's own process.
@@ -229,11 +254,13 @@ class _Ward:
             self.is_done = True
 
 
-def watch(pidfd: int) -> None:
+def watch(pidfd: int, greeting: int) -> None:
     """Listen on standard input until told `done`, or until the process of `pidfd` is gone; then speak."""
     for number in _DEAF_TO:
         signal.signal(number, signal.SIG_IGN)
     ward = _Ward()
+    with os.fdopen(greeting, "rb") as file:
+        ward.hear(file.read())
     os.set_blocking(_PIPE, False)
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
@@ -260,4 +287,4 @@ def _drain(ward: _Ward) -> bool:
 
 if __name__ == "__main__":
     with contextlib.suppress(TopologError):  # nobody is there to be told
-        watch(int(sys.argv[1]))
+        watch(int(sys.argv[1]), int(sys.argv[2]))

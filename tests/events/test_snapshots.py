@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.events.examples import LOG_ID, Leader, proposed
+from tests.events.examples import JOINER, LOG_ID, REF, Leader, proposed
 from tests.events.test_fold import Record, logs, read_all
 
 from topolog.events import membership as m
@@ -14,7 +14,7 @@ from topolog.events import metadata as md
 from topolog.events import terms
 from topolog.events.errors import Poisoned, Undecodable
 from topolog.events.fold import Fold, Folded, Ignored
-from topolog.events.ids import NOWHERE, Offset, Place, Position, Term
+from topolog.events.ids import NOWHERE, Offset, Place, Position, Slot, Term, TopologyVersion
 from topolog.events.rows import ROWS, row_format, shape_of
 from topolog.events.snapshot_content import Content, Cut, Loader
 from topolog.events.snapshots import SnapshotAnchor, SnapshotTaken, evolve, last_snapshot
@@ -143,6 +143,30 @@ def test_rows_that_do_not_give_the_announced_state_are_found_out() -> None:
     loader.feed(pieces[0])
     with pytest.raises(Undecodable, match="state hash"):
         loader.finish(content.digest, bytes(16))
+
+
+@pytest.mark.parametrize("part", ["header", "lease"])
+def test_what_the_state_hash_leaves_out_is_bound_by_the_digest(part: str) -> None:
+    """The fold's header and the volatile rows have no part in the state hash: a content that is whole, of the right
+    state and of other inputs or later leases is found out all the same."""
+    leader, records = Leader.start()
+    joined = m.NodeJoined(REF, JOINER, Slot(0), TopologyVersion(1, 0))
+    fold = read_all(records + leader.set(joined) + leader.set(m.LeasesRenewed(m.pack_renewals([(Slot(0), 1)]))))
+    _, announced = content_of(fold)
+    header, rows = fold.header, fold.state.copies()
+    assert rows[m.LeaseRow.KIND]
+    if part == "header":
+        header = msgspec.structs.replace(header, next_sequence=header.next_sequence + 1)
+    else:
+        later = {key: msgspec.structs.replace(row, sequence=99) for key, row in rows[m.LeaseRow.KIND].items()}
+        rows = {**rows, m.LeaseRow.KIND: later}
+    forged = Content(Cut(header, rows))
+    content = b"".join(forged.pieces())
+    assert forged.state_hash == announced.state_hash
+    loader = Loader()
+    loader.feed(content)
+    with pytest.raises(Undecodable):
+        loader.finish(announced.digest, announced.state_hash)
 
 
 def test_a_snapshot_is_a_copy() -> None:

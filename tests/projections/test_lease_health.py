@@ -1,6 +1,8 @@
 """What people see of lease health: every state with its sentence, and that an old word is never shown as a new one."""
 
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -103,9 +105,11 @@ def test_each_state_has_its_sentence(
 def test_silence_now_counts_like_a_gap(
     silent_s: int, state: str, client: Client, chronicle: Chronicle, projector: Projector
 ) -> None:
-    """The worker lives and has read everything, and the node's last heartbeat grows old."""
+    """The worker lives and has read everything, decisions go on, and the node's last heartbeat grows old."""
     tell(chronicle, projector, health(chronicle), alive())
     chronicle.now_ms += silent_s * 1_000
+    chronicle.pace_ms = 0
+    chronicle.renew("n2")
     tell(chronicle, projector, alive())
     assert item(client)["state"] == state
 
@@ -123,6 +127,55 @@ def test_a_worker_that_is_gone_leaves_no_stale_ok(client: Client, chronicle: Chr
     assert f"heard since {found['heard_time']}, 11 s ago" in str(found["sentence"])
     assert str(found["sentence"]).split("`")[0] in client.get("/").text
     assert client.get(f"{MAIN}/nodes").json()["items"][0]["health"] == "UNKNOWN"
+
+
+def test_the_last_word_grows_old_by_the_readers_own_clock_too(chronicle: Chronicle, tmp_path: Path) -> None:
+    """The worker's broker is six seconds ahead of that of `decisions`: half a fence after it was read, and not six
+    seconds later, the last word of a worker that is gone is believed no more."""
+    now_s = 100.0
+    chronicle.pace_ms = 0
+    projector = Projector(chronicle.log.reader(), tmp_path / "other", "main", now_s=lambda: now_s)
+    chronicle.join("n1")
+    chronicle.now_ms += 6_000
+    tell(chronicle, projector, health(chronicle), alive())
+    chronicle.now_ms -= 6_000
+    with closing(projector), served(projector, Requester(chronicle.log.writer(), "api-1", "broker:9092")) as client:
+        for after_s, state in ((9, "OK"), (1, "UNKNOWN")):
+            now_s += after_s
+            chronicle.now_ms += after_s * 1_000
+            chronicle.renew("n1")
+            projector.step()
+            assert item(client)["state"] == state
+
+
+def test_a_word_from_the_future_is_not_believed(
+    client: Client, chronicle: Chronicle, projector: Projector, make_projector: MakeProjector
+) -> None:
+    """A worker that is gone would be believed for as long as its broker's clock is ahead, also by a projector that
+    was started since and cannot know how long ago the word was said."""
+    chronicle.now_ms += 3_600_000
+    tell(chronicle, projector, health(chronicle), alive())
+    chronicle.now_ms -= 3_600_000
+    chronicle.join("n3")
+    projector.step()
+    found = item(client)
+    assert found["state"] == "UNKNOWN"
+    assert f"stamped {found['heard_time']}" in str(found["sentence"])
+    assert "clocks" in str(found["sentence"])
+    again = make_projector()
+    again.step()
+    with served(again, Requester(chronicle.log.writer(), "api-2", "broker:9092")) as other:
+        assert item(other)["state"] == "UNKNOWN"
+
+
+def test_a_heartbeat_from_the_future_is_not_believed(
+    client: Client, chronicle: Chronicle, projector: Projector
+) -> None:
+    """The heartbeats' broker is ahead, the worker's is right: the node would never be seen silent."""
+    tell(chronicle, projector, health(chronicle, beat_ms=chronicle.now_ms + 3_600_000), alive())
+    found = item(client)
+    assert found["state"] == "UNKNOWN"
+    assert f"stamped {found['beat_time']}" in str(found["sentence"])
 
 
 def test_a_worker_that_has_not_read_to_the_end_knows_nothing_yet(

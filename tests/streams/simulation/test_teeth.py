@@ -30,7 +30,8 @@ that serves too early (exchange); DS1-DS9 (schema change and repair).
 
 import itertools
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -589,14 +590,13 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
 )
 
 
-def caught(seeds: Iterable[int], budget: Faults) -> Violation | None:
-    """What the first of these seeds that notices anything reports."""
+def caught(seeds: Iterable[int], budget: Faults) -> Iterator[Violation]:
+    """What those of these seeds report that notice anything."""
     for seed in seeds:
         try:
             simulate(seed, SPAN_MS, budget)
         except Violation as violation:
-            return violation
-    return None
+            yield violation
 
 
 @pytest.mark.parametrize(
@@ -605,8 +605,14 @@ def caught(seeds: Iterable[int], budget: Faults) -> Violation | None:
 def test_a_broken_rule_is_caught(
     defect: Defect, budget: Faults, seed: int, rule: Rule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The seed of the table catches the defect, or another one within bounds does."""
+    """The seed of the table catches the defect by the rule of the table, or another one within bounds does.
+
+    What other rules notice on the way does not count: a row would pass by any of them once its seed has moved.
+    """
     defect(monkeypatch)
-    violation = caught(itertools.chain([seed], range(SEEDS_MORE)), budget)
-    assert violation is not None, f"no seed below {SEEDS_MORE} notices that {defect.__doc__}"
-    assert violation.seed != seed or violation.rule is rule, f"update the table: {violation}"
+    passed_over: Counter[Rule] = Counter()
+    for violation in caught(itertools.chain([seed], range(SEEDS_MORE)), budget):
+        if violation.rule is rule:
+            return
+        passed_over[violation.rule] += 1
+    pytest.fail(f"no seed below {SEEDS_MORE} catches by {rule} that {defect.__doc__} Others: {dict(passed_over)}")
