@@ -558,7 +558,7 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (removed_member_counts_as_released, ANY, 0, Rule.LEFT_IN_TIME),
     (unheard_silence_counts, CUTS, 16, Rule.NO_FALSE_REMOVAL),
     (heartbeats_of_any_incarnation_count, RESTARTS, 8, Rule.ECHOES),
-    (the_dead_come_back, DEATHS, 84, Rule.DEAD_STAY_OUT),
+    (the_dead_come_back, DEATHS, 104, Rule.DEAD_STAY_OUT),
     (a_former_life_speaks_for_the_present_one, DEATHS, 0, Rule.LEFT_IN_TIME),
     (early_certificates_are_forgotten, DEATHS, 22, Rule.DEAD_STAY_OUT),
     (a_paused_process_is_certified, ANY, 0, Rule.LEFT_IN_TIME),
@@ -567,8 +567,8 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (a_lock_proves_too_much, ANY, 1, Rule.LEFT_IN_TIME),
     (accepted_without_waiting, ANY, 0, Rule.PRESUMED_IN_TIME),
     (silent_holders_are_left_out, HANDOVERS, 18, Rule.ACCEPTED),
-    (margin_below_the_drift, CUTS, 4, Rule.PRESUMED_IN_TIME),
-    (proposals_in_flight_are_ignored, OUTAGES, 70, Rule.PRESUMED_IN_TIME),
+    (margin_below_the_drift, CUTS, 7, Rule.PRESUMED_IN_TIME),
+    (proposals_in_flight_are_ignored, OUTAGES, 90, Rule.PRESUMED_IN_TIME),
     (no_term_refusal, ANY, 15, Rule.ONE_FOLD),
     (repeats_are_applied, ANY, 0, Rule.ONE_FOLD),
     (a_gap_is_accepted, LOSSES, 5, Rule.RUNS_ON),
@@ -584,9 +584,9 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (waiting_requests_are_kept_in_memory, ANY, 5, Rule.CONVERGES),
     (versions_restart_after_removal, ANY, 6, Rule.VERSIONS),
     (snapshots_without_the_folds_header, ANY, 0, Rule.RUNS_ON),
-    (snapshots_are_believed_unproven, USURPATIONS, 50, Rule.ONE_FOLD),
+    (snapshots_are_believed_unproven, USURPATIONS, 64, Rule.ONE_FOLD),
     (snapshots_without_the_volatile_rows, ANY, 0, Rule.RUNS_ON),
-    (snapshots_of_what_was_read_back, ANY, 0, Rule.ONE_FOLD),
+    (snapshots_of_what_was_read_back, ANY, 1, Rule.ONE_FOLD),
 )
 
 
