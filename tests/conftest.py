@@ -1,6 +1,7 @@
 """What all tests share: one broker for the whole run, a cluster name of one's own, and an order of running."""
 
 import os
+import signal
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 
@@ -25,6 +26,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Say which Kafka the tests ran on, if they needed one."""
     if choice := config.stash.get(BROKER_CHOICE, ""):
         terminalreporter.write_line(f"broker of the tests: {choice}")
+
+
+def pytest_configure() -> None:
+    """A shell starts its background jobs deaf to Ctrl-C, and what they start inherits that: here all hear it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
