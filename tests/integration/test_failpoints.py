@@ -288,6 +288,38 @@ def test_a_coordinator_that_dies_after_its_last_word_has_retired(crash_site: Cra
         assert_sound(crash_site, crash_site.witness)
 
 
+@pytest.mark.parametrize("entry", SNAPSHOT)
+def test_a_leader_that_dies_over_a_snapshot_leaves_none_that_is_used(entry: str, crash_site: CrashSite) -> None:
+    """K10: whatever of it is in the topic, the log does not name it, and whoever starts has the state of the log."""
+    before = snapshots_of(crash_site)
+    assert_died(crash_site.armed(entry, "snapshots", f"c{next(crash_site.numbers)}"), entry)
+    assert snapshots_of(crash_site) == before
+    with crash_site.leading():
+        crash_site.submit().outcome.result(PATIENCE_S)
+        with crash_site.node(f"late-{next(crash_site.numbers)}") as late:
+            assert_sound(crash_site, crash_site.witness, late)
+
+
+@pytest.mark.parametrize("entry", RESTORING)
+def test_who_dies_over_a_snapshot_that_it_reads_changes_nothing(entry: str, crash_site: CrashSite) -> None:
+    """K10: the next one starts from the same snapshot."""
+    before = snapshots_of(crash_site)
+    with crash_site.leading(AT_ONCE):
+        crash_site.submit().outcome.result(PATIENCE_S)
+        eventually(lambda: snapshots_of(crash_site) > before, "a snapshot")
+    assert_died(crash_site.armed(entry, "coordinator", f"c{next(crash_site.numbers)}"), entry)
+    with crash_site.leading():
+        crash_site.submit().outcome.result(PATIENCE_S)
+        with crash_site.node(f"late-{next(crash_site.numbers)}") as late:
+            assert late._session.started_from is not None
+            assert_sound(crash_site, crash_site.witness, late)
+
+
+def snapshots_of(site: CrashSite) -> int:
+    """How many the log names."""
+    return sum(isinstance(each.event, SnapshotTaken) for each in site.told().decisions)
+
+
 @pytest.fixture(scope="module")
 def led_site(crash_site: CrashSite) -> Iterator[CrashSite]:
     """The same cluster with a coordinator that stays."""
@@ -405,38 +437,6 @@ def test_a_request_whose_api_died_can_be_repeated(led_site: CrashSite, tmp_path:
     assert post(later).json()["item"]["status"] == "GRANTED"
     assert later.end() == 0
     assert_sound(led_site, led_site.witness)
-
-
-@pytest.mark.parametrize("entry", SNAPSHOT)
-def test_a_leader_that_dies_over_a_snapshot_leaves_none_that_is_used(entry: str, crash_site: CrashSite) -> None:
-    """K10: whatever of it is in the topic, the log does not name it, and whoever starts has the state of the log."""
-    before = snapshots_of(crash_site)
-    assert_died(crash_site.armed(entry, "snapshots", f"c{next(crash_site.numbers)}"), entry)
-    assert snapshots_of(crash_site) == before
-    with crash_site.leading():
-        crash_site.submit().outcome.result(PATIENCE_S)
-        with crash_site.node(f"late-{next(crash_site.numbers)}") as late:
-            assert_sound(crash_site, crash_site.witness, late)
-
-
-@pytest.mark.parametrize("entry", RESTORING)
-def test_who_dies_over_a_snapshot_that_it_reads_changes_nothing(entry: str, crash_site: CrashSite) -> None:
-    """K10: the next one starts from the same snapshot."""
-    before = snapshots_of(crash_site)
-    with crash_site.leading(AT_ONCE):
-        crash_site.submit().outcome.result(PATIENCE_S)
-        eventually(lambda: snapshots_of(crash_site) > before, "a snapshot")
-    assert_died(crash_site.armed(entry, "coordinator", f"c{next(crash_site.numbers)}"), entry)
-    with crash_site.leading():
-        crash_site.submit().outcome.result(PATIENCE_S)
-        with crash_site.node(f"late-{next(crash_site.numbers)}") as late:
-            assert late._session.started_from is not None
-            assert_sound(crash_site, crash_site.witness, late)
-
-
-def snapshots_of(site: CrashSite) -> int:
-    """How many the log names."""
-    return sum(isinstance(each.event, SnapshotTaken) for each in site.told().decisions)
 
 
 def test_every_failpoint_is_crashed_at() -> None:
