@@ -137,7 +137,7 @@ class LastRead:
         except TopologError as error:
             _LOGGER.warning("the last decision could not be read again, trying once more: %s", error)
             look.answer.set_result(_Answer(None, self._now_s()))
-        except Exception:
+        except Exception:  # a defect of ours: said, and asked again; see above
             _LOGGER.exception("the last decision could not be read again, trying once more")
             look.answer.set_result(_Answer(None, self._now_s()))
 

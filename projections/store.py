@@ -411,7 +411,7 @@ def _translated() -> Iterator[None]:
     """RocksDB's errors as ours: they are bare Exceptions, told apart by their text. Others are defects and stay so."""
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # rocksdict raises nothing more exact; see above
         if type(error) is not Exception:
             raise
         text = str(error)
