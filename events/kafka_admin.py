@@ -20,6 +20,9 @@ from topolog.events.topics import Topic, TopicPlan, topic_name
 KNOWN_TIMEOUT_S = 30.0
 """How long a topic that was just made may be unknown to a broker, or without leaders."""
 
+_SPREAD_S = 2.0
+"""How long a topic may be unknown to the broker asked before it is said to be missing."""
+
 COMPACTED = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 """The newest record of each key is kept; a segment is closed every ten minutes, for an open one is never compacted."""
 
@@ -83,16 +86,17 @@ class KafkaAdmin:
     def wait_for_leaders(self, cluster: str, plans: Iterable[TopicPlan], timeout_s: float = KNOWN_TIMEOUT_S) -> None:
         """Wait until every partition of these topics has a leader: metadata alone does not mean that it can be read.
 
-        Raises NotFound at once if a topic is missing.
+        Raises NotFound after two seconds if a topic is missing.
         """
         planned = {topic_name(cluster, plan.topic): plan.partitions for plan in plans}
-        existing = self.topics()
-        missing = [name for name in planned if name not in existing]
-        if missing:
-            raise NotFound(
-                f"Cluster {cluster!r} has no topic {missing[0]} on {self._address}.",
-                hint="Make its topics with `topolog cluster init`.",
-            )
+        deadline = time.monotonic() + _SPREAD_S
+        while missing := sorted(planned.keys() - self.topics()):
+            if time.monotonic() > deadline:
+                raise NotFound(
+                    f"Cluster {cluster!r} has no topic {missing[0]} on {self._address}.",
+                    hint="Make its topics with `topolog cluster init`.",
+                )
+            time.sleep(0.05)
         self._await_leaders(cluster, planned, timeout_s)
 
     def _await_leaders(self, cluster: str, planned: Mapping[str, int], timeout_s: float) -> None:

@@ -178,7 +178,7 @@ class Voider:
 
     def _encoded(self, event: Decision) -> bytes:
         """In schemas that all may read: the level may have risen behind the record that was found, it never falls."""
-        return CODEC.encode(event, cluster(self._fold.state).feature_level)
+        return CODEC.encode_decision(event, cluster(self._fold.state).feature_level)
 
     def _send(self, stamp: bytes, value: bytes) -> None:
         self._writer.append(Topic.DECISIONS, self._cluster, value, ((HEADER_NAME, stamp),), self._on_delivery)

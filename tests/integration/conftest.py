@@ -155,13 +155,20 @@ class Site:
         self._processes: list[Process] = []
         KafkaAdmin(self.kafka).create_topics(cluster, plans)
 
-    def coordinator(self, instance: str, env: Mapping[str, str] | None = None, *, sentinel: bool = True) -> Process:
+    def coordinator(
+        self,
+        instance: str,
+        env: Mapping[str, str] | None = None,
+        *,
+        sentinel: bool = True,
+        fence_ms: int = FENCE_MS,
+    ) -> Process:
         """A coordinator in a process of its own; `env` replaces this process's environment."""
         flags = {
             **({} if sentinel else {"lease.sentinel": "false"}),  # the first release does not know it
             "cluster.name": self.cluster,
             "kafka.bootstrap.servers": self.bootstrap,
-            "lease.fence": f"{FENCE_MS}ms",
+            "lease.fence": f"{fence_ms}ms",
             "lease.margin": f"{MARGIN_MS}ms",
             "lease.heartbeat": f"{HEARTBEAT_MS}ms",
         }
