@@ -10,6 +10,8 @@ READY := $(VENV)/.ready
 N ?= 20
 SEEDS ?= 1000
 ROUNDS ?= 40
+# Most tests wait for a broker or for a lease: three at a time keep two cores busy. -n 0 in ARGS runs one after the other.
+PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadscope
 
 .PHONY: help check test bench up again soak lock image-lock clean
 
@@ -22,7 +24,7 @@ up: $(READY) ## Start everything on this machine: a real Kafka, coordinator, pro
 	@exec $(BIN)/topolog up $(ARGS)
 
 test: $(READY) ## Run all tests
-	@$(BIN)/pytest $(ARGS)
+	@$(PYTEST) $(ARGS)
 
 check: $(READY) ## Lint, format, types (strict, tests included) and the architecture test
 	@$(BIN)/ruff check .
@@ -34,7 +36,7 @@ bench: $(READY) ## Print the figures of the metadata round
 	@$(BIN)/python tests/benchmarks/metadata_round.py $(ARGS)
 
 again: $(READY) ## Run the tests N times (N=20): what fails now and then, fails here
-	@for run in $$(seq $(N)); do echo "run $$run of $(N)"; $(BIN)/pytest -q --hypothesis-profile=exploring $(ARGS); done
+	@for run in $$(seq $(N)); do echo "run $$run of $(N)"; $(PYTEST) -q --hypothesis-profile=exploring $(ARGS); done
 
 soak: $(READY) ## Faults, simulated and on real brokers: make soak SEEDS=10000 ROUNDS=300
 	@$(BIN)/topolog simulate --seeds $(SEEDS)

@@ -4,6 +4,7 @@ import os
 import signal
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -18,8 +19,19 @@ settings.register_profile("exploring", deadline=None, print_blob=True)
 settings.load_profile("repeatable")
 
 BROKER_CHOICE = pytest.StashKey[str]()
-ASKED = {name: os.environ.pop(name) for name in [*os.environ] if name.startswith("TOPOLOG_TEST_")}
-"""What is asked of the tests; to the processes that they start it would be a setting that does not exist."""
+ASKED: dict[str, str] = {}
+"""What is asked of the tests in variables `TOPOLOG_TEST_…`; to the processes that they start it would be a setting that
+does not exist."""
+
+
+class Workers:
+    """What the controller of several test processes hears of them; only loaded with pytest-xdist at work."""
+
+    @pytest.hookimpl
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        choice = getattr(node, "workeroutput", {}).get("broker")
+        if choice and not error:
+            node.config.stash[BROKER_CHOICE] = choice
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -28,10 +40,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"broker of the tests: {choice}")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """A shell starts its background jobs deaf to Ctrl-C, and what they start inherits that: here all hear it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.getoption("dist", "no") != "no":  # the workers inherit the environment, and run the tests
+        config.pluginmanager.register(Workers())
+    else:
+        ASKED.update({name: os.environ.pop(name) for name in [*os.environ] if name.startswith("TOPOLOG_TEST_")})
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell the controller, if there is one, which Kafka it was."""
+    getattr(session.config, "workeroutput", {})["broker"] = session.config.stash.get(BROKER_CHOICE, "")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
