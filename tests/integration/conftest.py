@@ -33,12 +33,14 @@ MEMBER = Path(__file__).parent / "member.py"
 
 
 def eventually(look: Callable[[], T | None], what: str, patience_s: float = PATIENCE_S) -> T:
-    """What `look` finds, as soon as it finds something; fails with `what` after `patience_s`."""
+    """What `look` finds, as soon as it finds something; fails with `what` after `patience_s`.
+
+    Nothing found is what is false: None, False, an empty list.
+    """
     deadline = time.monotonic() + patience_s
     pause = threading.Event()
     while True:
-        found = look()
-        if found is not None and found is not False:
+        if found := look():
             return found
         assert time.monotonic() < deadline, f"waited {patience_s:g} s for {what}"
         pause.wait(0.02)
@@ -110,6 +112,7 @@ class Process:
         return (code,)
 
     def close(self) -> None:
+        """End it; what it complained of is shown with a test that fails."""
         if self._popen.poll() is None:
             self.kill()
         for reader in self._readers:
@@ -118,6 +121,7 @@ class Process:
             assert stream is not None
             with contextlib.suppress(BrokenPipeError):
                 stream.close()
+        print(f"process {self.pid} ended with {self.exit_code}", *self.complaints[-30:], sep="\n    ")
 
     def tell(self, **order: Any) -> None:
         assert self._popen.stdin is not None

@@ -91,7 +91,7 @@ def test_a_lost_sentinel_is_replaced(site: Site) -> None:
         os.kill(first, signal.SIGKILL)
         eventually(lambda: is_gone(first) and sentinel_of(killed) != first, "another sentinel")
         killed.kill()
-        assert eventually(lambda: reasons(site, "n2") or None, "n2 to be out") == [LeaveReason.DIED]
+        assert eventually(lambda: reasons(site, "n2"), "n2 to be out") == [LeaveReason.DIED]
 
 
 def test_a_node_that_leaves_in_order_leaves_no_sentinel(site: Site) -> None:
@@ -146,7 +146,7 @@ def test_a_fork_of_a_member_is_fenced_and_does_not_silence_the_sentinel(site: Si
         assert (told["valid"], told["remaining_ms"]) == (False, 0)
         try:
             forking.kill()
-            assert eventually(lambda: reasons(site, "n2") or None, "n2 to be out") == [LeaveReason.DIED]
+            assert eventually(lambda: reasons(site, "n2"), "n2 to be out") == [LeaveReason.DIED]
         finally:
             os.kill(told["pid"], signal.SIGKILL)
 
@@ -191,7 +191,7 @@ def test_what_ends_a_service_in_its_terminal_does_not_end_its_sentinel(site: Sit
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             os.kill(sentinel, number)
         killed.kill()
-        assert eventually(lambda: reasons(site, "n2") or None, "n2 to be out") == [LeaveReason.DIED]
+        assert eventually(lambda: reasons(site, "n2"), "n2 to be out") == [LeaveReason.DIED]
 
 
 def test_no_secret_stands_in_the_arguments(site: Site) -> None:
