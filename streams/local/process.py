@@ -16,6 +16,9 @@ from pathlib import Path
 
 import msgspec
 
+_KILLED_LIMIT_S = 10.0
+"""Longer than a process takes to end that can no longer do anything else."""
+
 
 class Process(msgspec.Struct, frozen=True):
     """`started` is opaque: equal for two sightings of one process, different for any two processes."""
@@ -84,7 +87,7 @@ def terminate(process: Process, limit_s: float) -> bool:
         if _has_ended(pidfd, process.pid, limit_s):
             return True
         _send(pidfd, signal.SIGKILL)
-        _has_ended(pidfd, process.pid, limit_s)
+        _has_ended(pidfd, process.pid, _KILLED_LIMIT_S)
         return False
 
 

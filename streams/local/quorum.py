@@ -32,6 +32,7 @@ from topolog.streams.local.runtime import QUICK_TO_START
 NODES = 3
 STOP_LIMIT_S = 6.0  # in order it takes less than one; without a quorum it would take for ever
 SMALL = tuple("-Xmx256m" if flag.startswith("-Xmx") else flag for flag in QUICK_TO_START)
+_LOOK_AGAIN_S = 0.2
 
 DoorsOf = Callable[[int], tuple[Door, ...]]
 
@@ -118,8 +119,9 @@ class LocalQuorum:
             while pending:
                 done, pending = wait(pending, return_when="FIRST_COMPLETED")
                 if failed := next((each for each in done if each.exception()), None):
-                    for node in self.nodes:
-                        node.kill()
+                    while pending:  # again: one of them may be about to start its process
+                        _at_once(self.nodes, LocalBroker.kill)
+                        pending = wait(pending, _LOOK_AGAIN_S).not_done
                     failed.result()
 
     def _claim(self) -> None:

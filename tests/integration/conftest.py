@@ -121,7 +121,8 @@ class Process:
             assert stream is not None
             with contextlib.suppress(BrokenPipeError):
                 stream.close()
-        print(f"process {self.pid} ended with {self.exit_code}", *self.complaints[-30:], sep="\n    ")
+        said = "\n    ".join(line.rstrip() for line in self.complaints[-30:])
+        sys.stdout.write(f"process {self.pid} ended with {self.exit_code}\n    {said}\n")
 
     def tell(self, **order: Any) -> None:
         assert self._popen.stdin is not None

@@ -95,17 +95,18 @@ def test_a_node_that_cannot_start_ends_the_others(quorum: LocalQuorum) -> None:
     assert not any(status.is_running for status in quorum.status())
 
 
-def test_one_node_and_three_nodes_do_not_share_a_folder(tmp_path: Path) -> None:
+def test_one_node_and_three_nodes_do_not_share_a_folder(tmp_path: Path, unused_ports: Callable[[int], int]) -> None:
     """Neither start touches the other's data, and both say what the folder is."""
+    port = unused_ports(6)
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "topolog-broker.json").write_text('{"kafka_cluster_id": "x"}')
     with pytest.raises(LocalBrokerError, match="holds the data of one node, not of three"):
-        LocalQuorum(tmp_path / "one").start()
-    LocalQuorum(tmp_path / "three")._claim()
+        LocalQuorum(tmp_path / "one", port=port).start()
+    LocalQuorum(tmp_path / "three", port=port)._claim()
     with pytest.raises(LocalBrokerError, match="holds a Kafka of several nodes"):
-        LocalBroker(tmp_path / "three").start()
-    with pytest.raises(LocalBrokerError, match="by the ports from 19092 on, not from 20000"):
-        LocalQuorum(tmp_path / "three", port=20000)
+        LocalBroker(tmp_path / "three", port=port).start()
+    with pytest.raises(LocalBrokerError, match=f"by the ports from {port} on, not from {port + 6}"):
+        LocalQuorum(tmp_path / "three", port=port + 6)
 
 
 def test_every_node_knows_all_controllers_and_its_own_doors() -> None:
