@@ -1,0 +1,384 @@
+"""The partition map exchange: how members agree on who holds and who acts, without a global stop (DESIGN §4.3).
+
+Threats. A primary dies, and two nodes believe that they follow it; a node that joins takes a partition over while its
+former primary still writes; a member never answers, and the exchange hangs on it without saying so; the coordinator
+dies between the question and the answer; a map that was sent before a restart is taken for one after it.
+
+Invariants. At most one node acts for a partition at any moment (PI4). Every node that has read an outcome has the same
+one (PI2), and it stands whatever becomes of the coordinator (PI10). Only members whose lease is provably over lose
+what they act for without their word. Whom an open exchange waits for is a row, and the wait is bounded.
+
+Argument. An outcome is one set of decisions: the fold takes all of it or nothing, and there is one fold. It names a
+new acting primary only where nobody acts. Nobody acts where the former primary has left, for NodeLeft is logged when its
+lease is over; or where it has stopped on a HandOverPrepared that it has applied, or had its lease run out over, by the
+one verdict. A node acts only under a valid lease for what the log it has applied says. An exchange carries the offset
+from which maps are read, so a new coordinator hears all answers again, and a map answers only if it names the exchange
+and comes from the very incarnation that is awaited.
+
+An exchange pauses only the partitions for which nobody acts; all others are served throughout.
+"""
+
+import struct
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from itertools import groupby
+from typing import ClassVar
+
+import msgspec
+
+from topolog.events import ownership
+from topolog.events.ids import Incarnation, NodeId, Offset, Place, Position, TopologyVersion
+from topolog.events.membership import Evidence
+from topolog.events.ownership import NOBODY, PARTITIONS_PER_ROW, WANTED, Change, Copy, row_key, row_of
+from topolog.events.partitions import PartitionState, pack_states, unpack_states
+from topolog.events.state import Row, State
+from topolog.events.terms import cluster
+
+EXCHANGES_KEPT = 64
+"""Completed exchanges that the state remembers; a projection's history has them all."""
+
+_CHANGE = struct.Struct("<HHBB")
+_COPY = struct.Struct("<HB")
+_LOST = 1
+
+
+class TriggerType(Enum):
+    """What an exchange is about. SWITCH: a hand-over, which asks nobody."""
+
+    UNKNOWN = "UNKNOWN"
+    JOIN = "JOIN"
+    LEAVE = "LEAVE"
+    GROUP_CREATED = "GROUP_CREATED"
+    GROUP_ALTERED = "GROUP_ALTERED"
+    GROUP_DROPPED = "GROUP_DROPPED"
+    LOSS_RESET = "LOSS_RESET"
+    REQUESTED = "REQUESTED"
+    SWITCH = "SWITCH"
+
+
+MERGED = (TriggerType.JOIN, TriggerType.LEAVE)
+"""What an open exchange takes in (N2); anything else waits for the next one."""
+
+
+class Trigger(msgspec.Struct, frozen=True):
+    """One event that asks for an exchange; `subject` is the node or the group, `version` the view it made (V1)."""
+
+    type: TriggerType
+    subject: str
+    version: TopologyVersion
+
+
+class Awaited(msgspec.Struct, frozen=True):
+    """A server whose single map is asked for: only this incarnation can give it."""
+
+    node: NodeId
+    incarnation: Incarnation
+
+
+class ExchangeStarted(msgspec.Struct, frozen=True):
+    """`maps`: the offset of topic `maps` from which on its answers stand (K4)."""
+
+    triggers: tuple[Trigger, ...]
+    awaited: tuple[Awaited, ...]
+    maps: Offset
+
+
+class ExchangeMerged(msgspec.Struct, frozen=True):
+    """Joins and leaves that an open exchange takes in; `awaited` are the servers that joined (N4)."""
+
+    triggers: tuple[Trigger, ...]
+    awaited: tuple[Awaited, ...]
+
+
+class FullPartitionMap(msgspec.Struct, frozen=True):
+    """What the outcome of an exchange changes in one group; `enrolled`: nodes that get the next numbers.
+
+    `changes` is packed by `pack_changes`, in as many records of one set as it needs.
+    """
+
+    group: str
+    enrolled: tuple[str, ...]
+    changes: bytes
+
+
+class PartitionsLost(msgspec.Struct, frozen=True):
+    """No owner of these partitions is left; `awaited` names the absent ones whose return ends it (DS2)."""
+
+    group: str
+    partitions: tuple[int, ...]
+    awaited: tuple[str, ...]
+
+
+class Waited(msgspec.Struct, frozen=True):
+    """How long an exchange has waited for a node, -1 if it went on without it."""
+
+    node: NodeId
+    waited_ms: int
+
+
+class ExchangeCompleted(msgspec.Struct, frozen=True):
+    """The outcome is whole; `version` is the result's, `waited` everybody who was asked, in the order of answers."""
+
+    version: TopologyVersion
+    waited: tuple[Waited, ...]
+    decided_ms: int
+
+
+class Move(msgspec.Struct, frozen=True):
+    """Partitions of a group that one node hands over to another."""
+
+    group: str
+    partitions: tuple[int, ...]
+    to: NodeId
+
+
+class HandOverPrepared(msgspec.Struct, frozen=True):
+    """From here on `node` starts nothing new for these partitions and lets what runs end; one per former primary."""
+
+    node: NodeId
+    incarnation: Incarnation
+    moves: tuple[Move, ...]
+
+
+class AffinitySwitched(msgspec.Struct, frozen=True):
+    """The hand-over prepared at `prepared` is done: the new primaries act, under this position as their token."""
+
+    prepared: Position
+    version: TopologyVersion
+    evidence: Evidence
+
+
+class PartitionStatesChanged(msgspec.Struct, frozen=True):
+    """Loads that have ended, copies that are no longer needed or are cleared: outside an exchange, coalesced."""
+
+    group: str
+    changes: bytes
+
+
+ExchangeEvent = (
+    ExchangeStarted
+    | ExchangeMerged
+    | FullPartitionMap
+    | PartitionsLost
+    | ExchangeCompleted
+    | HandOverPrepared
+    | AffinitySwitched
+    | PartitionStatesChanged
+)
+
+
+class ExchangeRow(Row, frozen=True):
+    """An exchange, open while `completed_at` is None, under its first version. `started_at` is its id for single maps."""
+
+    KIND: ClassVar[str] = "exchange"
+
+    version: TopologyVersion
+    result: TopologyVersion
+    triggers: tuple[Trigger, ...]
+    awaited: tuple[Awaited, ...]
+    maps: Offset
+    started_at: Position
+    completed_at: Position | None = None
+    waited: tuple[Waited, ...] = ()
+    decided_ms: int = 0
+
+
+class QueueRow(Row, frozen=True):
+    """Triggers in the order of the log that no exchange has taken up yet (E1)."""
+
+    KIND: ClassVar[str] = "exchange-queue"
+
+    triggers: tuple[Trigger, ...]
+
+
+class HandOverRow(Row, frozen=True):
+    """A hand-over under way, under its position."""
+
+    KIND: ClassVar[str] = "hand-over"
+
+    node: NodeId
+    incarnation: Incarnation
+    moves: tuple[Move, ...]
+    prepared_at: Position
+
+
+def open_exchange(state: State) -> ExchangeRow | None:
+    """The one exchange that is open."""
+    return next((row for _, row in state.rows(ExchangeRow) if row.completed_at is None), None)
+
+
+def queued(state: State) -> tuple[Trigger, ...]:
+    row = state.get(QueueRow, "")
+    return row.triggers if row else ()
+
+
+def evolve(state: State, event: ExchangeEvent, place: Place) -> None:
+    match event:
+        case ExchangeStarted():
+            _start(state, event, place)
+        case ExchangeMerged():
+            _merge(state, event)
+        case FullPartitionMap():
+            ownership.enrol(state, event.enrolled)
+            _change(state, event.group, event.changes, place)
+        case PartitionsLost():
+            pass  # said by the full map already; this names them, and whom they await, for people and for the policy
+        case ExchangeCompleted():
+            _complete(state, event, place)
+        case HandOverPrepared():
+            row = HandOverRow(event.node, event.incarnation, event.moves, place.position)
+            state.put(str(place.position), row)
+        case AffinitySwitched():
+            _switch(state, event, place)
+        case PartitionStatesChanged():
+            _change(state, event.group, event.changes, place)
+
+
+def evolve_others(state: State, event: NodeJoined | NodeLeft | GroupEvent, place: Place) -> None:
+    """What decisions of other protocols mean for partitions: each queues a trigger, for there is a group."""
+    match event:
+        case NodeJoined() if event.joiner.kind is NodeKind.SERVER:
+            _queue(state, TriggerType.JOIN, event.joiner.node)
+        case NodeLeft() if _is_server(state, event.node):
+            _leave(state, event.node, place)
+            _queue(state, TriggerType.LEAVE, event.node)
+        case GroupCreated():
+            for row in ownership.empty_rows(event.definition.name, event.definition.partitions):
+                state.put(row_key(row.group, row.first), row)
+            _queue(state, TriggerType.GROUP_CREATED, event.definition.name)
+        case GroupAltered():
+            _queue(state, TriggerType.GROUP_ALTERED, event.definition.name)
+        case GroupDropped():
+            _drop_group(state, event.name)
+
+
+def _leave(state: State, node: NodeId, place: Place) -> None:
+    """The node's incarnation has left at `place`: what it acted for, nobody does (DS1); its hand-overs are cancelled.
+
+    A former primary that has stopped for a hand-over does not act again by itself: the exchange of this leaving gives
+    it, or another owner, a new token (DS8).
+    """
+    for key, row in list(state.rows(HandOverRow)):
+        kept = tuple(move for move in row.moves if node not in (row.node, move.to))
+        if kept != row.moves:
+            for move in row.moves:
+                if move not in kept and node != row.node:
+                    _set_acting(state, move, None, place)
+            _keep_moves(state, key, row, kept)
+    ownership.leave(state, node, place)
+
+
+def _queue(state: State, type_: TriggerType, subject: str) -> None:
+    if state.count(GroupRow):
+        trigger = Trigger(type_, subject, cluster(state).topology_version)
+        state.put("", QueueRow((*queued(state), trigger)))
+
+
+def _take_up(state: State, triggers: Sequence[Trigger]) -> None:
+    """An exchange has begun with these, or taken them in: always the oldest."""
+    waiting = queued(state)
+    assert waiting[: len(triggers)] == tuple(triggers), "triggers are taken up in their order"
+    if rest := waiting[len(triggers) :]:
+        state.put("", QueueRow(rest))
+    else:
+        state.drop(QueueRow, "")
+
+
+def _start(state: State, event: ExchangeStarted, place: Place) -> None:
+    assert open_exchange(state) is None, "one exchange is open at a time"
+    first, last = event.triggers[0].version, event.triggers[-1].version
+    state.put(str(first), ExchangeRow(first, last, event.triggers, event.awaited, event.maps, place.position))
+    _take_up(state, event.triggers)
+    done = [key for key, row in state.rows(ExchangeRow) if row.completed_at is not None]
+    for key in done[: max(0, len(done) - EXCHANGES_KEPT)]:
+        state.drop(ExchangeRow, key)
+
+
+def _merge(state: State, event: ExchangeMerged) -> None:
+    row = open_exchange(state)
+    assert row is not None, "there is no exchange to merge into"
+    _take_up(state, event.triggers)
+    merged = msgspec.structs.replace(
+        row,
+        result=event.triggers[-1].version,
+        triggers=(*row.triggers, *event.triggers),
+        awaited=_awaited_after(row.awaited, event),
+    )
+    state.put(str(row.version), merged)
+
+
+def _awaited_after(awaited: tuple[Awaited, ...], event: ExchangeMerged) -> tuple[Awaited, ...]:
+    """Whoever left is awaited no more (PI5); of one that came back, the newer incarnation."""
+    gone = {trigger.subject for trigger in event.triggers if trigger.type is TriggerType.LEAVE}
+    gone |= {each.node for each in event.awaited}
+    return (*(each for each in awaited if each.node not in gone), *event.awaited)
+
+
+def _complete(state: State, event: ExchangeCompleted, place: Place) -> None:
+    row = open_exchange(state)
+    assert row is not None and row.result == event.version, "another exchange is open"
+    done = msgspec.structs.replace(
+        row, completed_at=place.position, waited=event.waited, decided_ms=event.decided_ms, awaited=()
+    )
+    state.put(str(row.version), done)
+
+
+def _switch(state: State, event: AffinitySwitched, place: Place) -> None:
+    row = state.get(HandOverRow, str(event.prepared))
+    assert row is not None, f"no hand-over was prepared at {event.prepared}"
+    for move in row.moves:
+        _set_acting(state, move, ownership.number_of(state, move.to), place)
+    state.drop(HandOverRow, str(event.prepared))
+    state.put("", msgspec.structs.replace(cluster(state), topology_version=event.version))
+
+
+def _set_acting(state: State, move: Move, acting: int | None, place: Place) -> None:
+    for _, partitions in groupby(move.partitions, key=lambda partition: partition // PARTITIONS_PER_ROW):
+        numbers = list(partitions)
+        row = row_of(state, move.group, numbers[0])
+        held = ownership.ownerships(row, numbers)
+        changes = [Change(each.partition, each.copies, acting, each.is_lost) for each in held]
+        state.put(row_key(move.group, numbers[0]), ownership.changed(row, changes, place))
+
+
+def _keep_moves(state: State, key: str, row: HandOverRow, kept: tuple[Move, ...]) -> None:
+    if kept:
+        state.put(key, msgspec.structs.replace(row, moves=kept))
+    else:
+        state.drop(HandOverRow, key)
+
+
+def _change(state: State, group: str, packed: bytes, place: Place) -> None:
+    for _, changes in groupby(unpack_changes(packed), key=lambda change: change.partition // PARTITIONS_PER_ROW):
+        whole = list(changes)
+        row = row_of(state, group, whole[0].partition)
+        state.put(row_key(group, whole[0].partition), ownership.changed(row, whole, place))
+
+
+def pack_changes(changes: Iterable[Change]) -> bytes:
+    """Six bytes a partition and three a copy; partitions must ascend."""
+    packed = bytearray()
+    before = -1
+    for change in changes:
+        assert change.partition > before, "partitions ascend"
+        before = change.partition
+        acting = NOBODY if change.acting is None else change.acting
+        packed += _CHANGE.pack(change.partition, acting, _LOST * change.is_lost, len(change.copies))
+        for copy in change.copies:
+            packed += _COPY.pack(copy.node, copy.state.value | (WANTED if copy.wanted else 0))
+    return bytes(packed)
+
+
+def unpack_changes(packed: bytes) -> list[Change]:
+    """The changes that `pack_changes` packed."""
+    at, changes = 0, list[Change]()
+    while at < len(packed):
+        partition, acting, flags, count = _CHANGE.unpack_from(packed, at)
+        at += _CHANGE.size
+        copies = tuple(
+            Copy(node, PartitionState(code & ~WANTED), bool(code & WANTED))
+            for node, code in _COPY.iter_unpack(packed[at : at + count * _COPY.size])
+        )
+        at += count * _COPY.size
+        changes.append(Change(partition, copies, None if acting == NOBODY else acting, bool(flags & _LOST)))
+    return changes

@@ -1,0 +1,107 @@
+"""Rules of copies outside an exchange: a load has ended, a copy is no longer needed, a copy is cleared (DS5, DS6, B12).
+
+A report names the very life of a copy: the position that made it MOVING or RENTING, and for a load the token of the
+primary that supplied it. What names another is about a copy that is no more, and is ignored; so a report may be repeated
+or late. Nothing changes while an exchange is open (PI8), and the report is repeated by the node until the log shows it.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from topolog.events import ownership
+from topolog.events.codec import Decision
+from topolog.events.exchange import HandOverRow, PartitionStatesChanged, open_exchange, pack_changes, queued
+from topolog.events.groups import GroupRow
+from topolog.events.ids import NodeId, Position
+from topolog.events.ownership import Change, Copy, Ownership, row_of
+from topolog.events.partitions import PartitionState
+from topolog.events.state import State
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """The copy that became MOVING at `since` holds all that the primary of `token` holds (DS5)."""
+
+    node: NodeId
+    group: str
+    partition: int
+    since: Position
+    token: Position
+
+
+class Cleared(msgspec.Struct, frozen=True):
+    """The copy that became RENTING at `since` is gone."""
+
+    node: NodeId
+    group: str
+    partition: int
+    since: Position
+
+
+Report = Loaded | Cleared
+
+
+def settle(state: State, reports: Iterable[Report]) -> list[Decision]:
+    """What the reports change; those that name what is no more are passed over."""
+    if open_exchange(state) or queued(state):
+        return []
+    found: dict[str, dict[int, Change]] = {}
+    for report in reports:
+        change = _changed(state, report, found)
+        if change is not None:
+            found.setdefault(report.group, {})[report.partition] = change
+    return [_decision(group, changes) for group, changes in found.items()]
+
+
+def surplus(state: State, group: GroupRow) -> list[Decision]:
+    """Copies that nobody needs any more: all that are wanted own, the wanted primary acts, no hand-over is under way."""
+    if open_exchange(state) or queued(state) or state.count(HandOverRow):
+        return []
+    changes = {each.partition: _rented(each) for each in _with_surplus(state, group)}
+    return [_decision(group.name, changes)] if changes else []
+
+
+def _changed(state: State, report: Report, found: dict[str, dict[int, Change]]) -> Change | None:
+    group = state.get(GroupRow, report.group)
+    if group is None or not 0 <= report.partition < group.partitions:
+        return None
+    number = ownership.number_of(state, report.node)
+    before = ownership.ownership(row_of(state, report.group, report.partition), report.partition)
+    copy = None if number is None else before.copy_of(number)
+    if copy is None or copy.since != report.since:
+        return None
+    copies = _pending(before, found.get(report.group, {}))
+    match report:
+        case Loaded() if copy.state is PartitionState.MOVING and before.token == report.token:
+            after = tuple(_owned(each) if each.node == copy.node else each for each in copies)
+        case Cleared() if copy.state is PartitionState.RENTING:
+            after = tuple(each for each in copies if each.node != copy.node)
+        case _:
+            return None
+    return Change(report.partition, after, before.acting, before.is_lost)
+
+
+def _pending(before: Ownership, changes: dict[int, Change]) -> tuple[Copy, ...]:
+    """The copies as reports before this one leave them."""
+    change = changes.get(before.partition)
+    return change.copies if change else before.copies
+
+
+def _owned(copy: Copy) -> Copy:
+    return Copy(copy.node, PartitionState.OWNING, copy.wanted)
+
+
+def _with_surplus(state: State, group: GroupRow) -> Iterator[Ownership]:
+    for row in ownership.rows_of(state, group.name, group.partitions):
+        yield from ownership.ownerships(row, ownership.with_surplus(row))
+
+
+def _rented(before: Ownership) -> Change:
+    copies = tuple(
+        copy if copy.wanted else Copy(copy.node, PartitionState.RENTING, wanted=False) for copy in before.copies
+    )
+    return Change(before.partition, copies, before.acting, before.is_lost)
+
+
+def _decision(group: str, changes: dict[int, Change]) -> Decision:
+    return PartitionStatesChanged(group, pack_changes(changes[partition] for partition in sorted(changes)))

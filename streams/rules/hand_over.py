@@ -1,0 +1,92 @@
+"""Rules of the hand-over: a primary moves between two live nodes without two of them ever acting (DESIGN §4.3.5).
+
+Threat. The wanted primary begins while the former one still has an operation under way, or believes itself alone.
+
+How it works. When no exchange is open and all that are wanted for a partition own it, HandOverPrepared tells the former
+primary to start nothing new there. Once it has applied that and has drained what ran, or its lease is provably over, by
+the one verdict, AffinitySwitched makes the wanted primary act under a new token. Whoever leaves cancels its part
+(`events/exchange.py`). A partition pauses for one round trip and its drain, all others go on.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from topolog.events import ownership
+from topolog.events.codec import Decision
+from topolog.events.exchange import AffinitySwitched, HandOverPrepared, HandOverRow, Move, open_exchange, queued
+from topolog.events.ids import Incarnation, NodeId, Position, TopologyVersion
+from topolog.events.membership import FENCING, NodeRow, Standing
+from topolog.events.metadata import Evidence
+from topolog.events.ownership import NodeNumber, OwnershipRow
+from topolog.events.state import State
+from topolog.events.terms import cluster
+
+Drained = Mapping[NodeId, tuple[Incarnation, Position]]
+"""Up to which position every hand-over has drained, as each node's newest heartbeat says."""
+
+PARTITIONS_MAX = 4_096
+"""Partitions one node hands over at a time: the next follow when these have switched."""
+
+
+def settle(state: State, rows: list[OwnershipRow], drained: Drained, waited_through: Position) -> list[Decision]:
+    """Switches that are due, else hand-overs to begin in these rows; nothing while an exchange is open or waits."""
+    for _, row in state.rows(HandOverRow):
+        if evidence := _is_over(state, row, drained, waited_through):
+            view = cluster(state).topology_version
+            return [AffinitySwitched(row.prepared_at, TopologyVersion(view.major, view.minor + 1), evidence)]
+    if open_exchange(state) or queued(state):
+        return []
+    busy = {row.node for _, row in state.rows(HandOverRow)}
+    moves = _moves(state, rows)
+    return [
+        HandOverPrepared(former.node, former.incarnation, tuple(_by_receiver(found)))
+        for former, found in moves.items()
+        if former.node not in busy
+    ]
+
+
+def _is_over(state: State, row: HandOverRow, drained: Drained, waited_through: Position) -> Evidence | None:
+    """Why the former primary acts no more, None while it may."""
+    node = state.get(NodeRow, row.node)
+    assert node is not None and node.incarnation == row.incarnation, "who leaves cancels its hand-overs"
+    incarnation, position = drained.get(row.node, (None, Position(-1)))
+    if incarnation == row.incarnation and position >= row.prepared_at:
+        return Evidence(applied=(row.node,), left=(), presumed_fenced=())
+    if waited_through >= row.prepared_at and FENCING in node.capabilities:
+        return Evidence(applied=(), left=(), presumed_fenced=(row.node,))
+    return None
+
+
+Found = list[tuple[str, int, NodeId]]
+"""Group, partition and receiver of each move."""
+
+
+def _moves(state: State, rows: list[OwnershipRow]) -> dict[NodeRow, Found]:
+    """What each live former primary has to hand over, at most PARTITIONS_MAX of it."""
+    names = ownership.names(state)
+    found: dict[NodeRow, Found] = {}
+    for row in rows:
+        for partition, former, receiver in ownership.ready_to_switch(row):
+            node = _acting(state, names, former)
+            moves = found.setdefault(node, [])
+            if len(moves) < PARTITIONS_MAX and _is_sound(state, names[receiver]):
+                moves.append((row.group, partition, NodeId(names[receiver])))
+    return {node: moves for node, moves in found.items() if moves}
+
+
+def _acting(state: State, names: tuple[str, ...], number: NodeNumber) -> NodeRow:
+    node = state.get(NodeRow, names[number])
+    assert node is not None and node.is_member, "only a member acts"
+    return node
+
+
+def _is_sound(state: State, node: str) -> bool:
+    row = state.get(NodeRow, node)
+    return row is not None and row.standing is Standing.MEMBER
+
+
+def _by_receiver(found: Found) -> Iterator[Move]:
+    grouped: dict[tuple[str, NodeId], list[int]] = {}
+    for group, partition, receiver in found:
+        grouped.setdefault((group, receiver), []).append(partition)
+    for (group, receiver), partitions in grouped.items():
+        yield Move(group, tuple(sorted(partitions)), receiver)

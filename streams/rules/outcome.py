@@ -1,0 +1,122 @@
+"""What an exchange makes of one partition: who holds it, who acts for it, whether it is lost (DESIGN §4.3.4, DS1-DS3).
+
+The owner row of the log is the measure. Maps that nodes sent say only two things of their own: whether a copy that the
+log lists still exists behind a restart, and in what order owners are preferred where nobody acts. A node that says it
+owns what the log does not list is believed to hold something stale, never to own it.
+
+    a live primary        goes on acting (L1, L2): whoever the affinity wants besides loads from it as MOVING
+    nobody acts, owners   one of the present owners acts, the wanted primary before others, then who counts highest (L3)
+    no owner is present   the partition is lost and awaits its absent owners (DS2); the policy IGNORE begins it empty
+    there never was one   all that are wanted own it at once, empty (L9, K11)
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from topolog.events.ownership import Change, Copy, NodeNumber, Ownership
+from topolog.events.partitions import PartitionState
+
+_OWNING, _MOVING, _RENTING = PartitionState.OWNING, PartitionState.MOVING, PartitionState.RENTING
+
+
+class Present(msgspec.Struct, frozen=True):
+    """What a member has of one partition: since when it is there, whether its map lists a whole copy, its counter.
+
+    `joined_at` is the position of its joining: a copy that the log lists from before that has lived through a restart,
+    and exists only if the map says so.
+    """
+
+    joined_at: int
+    has_whole_copy: bool = False
+    counter: int = 0
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """What the outcome is asked for besides: `begins_empty` where the policy or an operator gives up what is lost."""
+
+    begins_empty: bool = False
+
+
+_PLAIN = Ask()
+
+
+def outcome(
+    before: Ownership, wanted: Sequence[NodeNumber], present: Mapping[NodeNumber, Present], ask: Ask = _PLAIN
+) -> Change:
+    """The partition as the exchange leaves it; equal to what it was if nothing changes (`as_change`).
+
+    `wanted`: the affinity's choice, its primary first, members only. Raises nothing: every state has an outcome.
+    """
+    held = [copy for copy in before.copies if _exists(copy, present)]
+    owners = [copy.node for copy in held if copy.state is _OWNING]
+    acting = before.acting
+    if acting is None:
+        acting = _preferred([node for node in owners if node in present], wanted, present)
+    if acting is not None:
+        kept = [copy for copy in held if copy.node in present]
+        return Change(before.partition, _served(kept, wanted), acting)
+    if before.owners and not ask.begins_empty:
+        absent = tuple(_unwanted(copy) for copy in held if copy.state is _OWNING)
+        return Change(before.partition, absent, None, is_lost=True)
+    if before.owners and (heirs := [copy.node for copy in held if copy.node in present and copy.state is _MOVING]):
+        first = _preferred(heirs, wanted, present)
+        assert first is not None
+        began = [Copy(first, _OWNING, wanted=False), *(copy for copy in held if copy.node in present and copy.node != first)]
+        return Change(before.partition, _served(began, wanted), first)
+    return Change(
+        before.partition,
+        tuple(Copy(node, _OWNING, wanted=True) for node in wanted),
+        wanted[0] if wanted else None,
+        is_lost=bool(before.owners) and not wanted,
+    )
+
+
+def as_change(before: Ownership) -> Change:
+    """The partition as it is, to be compared with an outcome."""
+    copies = tuple(Copy(copy.node, copy.state, copy.wanted) for copy in before.copies)
+    return Change(before.partition, copies, before.acting, before.is_lost)
+
+
+def _exists(copy: Copy, present: Mapping[NodeNumber, Present]) -> bool:
+    """Whether the copy is still there, as far as anybody knows: of an absent node only what it owned counts."""
+    member = present.get(copy.node)
+    if member is None:
+        return copy.state is _OWNING
+    return copy.since > member.joined_at or member.has_whole_copy
+
+
+def _preferred(
+    nodes: Sequence[NodeNumber], wanted: Sequence[NodeNumber], present: Mapping[NodeNumber, Present]
+) -> NodeNumber | None:
+    """The wanted primary if it is one of them, else the highest counter, else the order of the affinity (L3, K3)."""
+    if not nodes:
+        return None
+    if wanted and wanted[0] in nodes:
+        return wanted[0]
+    order = {node: number for number, node in enumerate(wanted)}
+    return min(nodes, key=lambda node: (-present[node].counter, order.get(node, len(order)), node))
+
+
+def _served(held: Sequence[Copy], wanted: Sequence[NodeNumber]) -> tuple[Copy, ...]:
+    """The copies where somebody acts: the wanted ones first and in order, then those that are no longer needed."""
+    states = {copy.node: copy.state for copy in held}
+    rest = [copy for copy in held if copy.node not in wanted]
+    return (
+        *(Copy(node, _state_of_wanted(states.get(node)), wanted=True) for node in wanted),
+        *(Copy(copy.node, _state_of_rest(copy.state), wanted=False) for copy in rest),
+    )
+
+
+def _state_of_wanted(state: PartitionState | None) -> PartitionState:
+    """An owner stays one; anything else loads, also what was about to be cleared (B12)."""
+    return _OWNING if state is _OWNING else _MOVING
+
+
+def _state_of_rest(state: PartitionState) -> PartitionState:
+    """A surplus owner serves until all that are wanted own (DS6); a load that nobody wants is given up."""
+    return _OWNING if state is _OWNING else _RENTING
+
+
+def _unwanted(copy: Copy) -> Copy:
+    return Copy(copy.node, copy.state, wanted=False)
