@@ -15,7 +15,7 @@ import msgspec
 from fastavro.schema import SchemaParseException, UnknownType, fingerprint, to_parsing_canonical_form
 
 from topolog import schemas
-from topolog.events import health, levels, membership, metadata, requests, snapshots, terms, voiding
+from topolog.events import health, levels, membership, metadata, requests, single_maps, snapshots, terms, voiding
 from topolog.events.errors import BadInput, Undecodable
 from topolog.events.levels import NEWEST_LEVEL
 
@@ -35,12 +35,19 @@ Decision = (
 Sign = membership.Heartbeat | membership.NodeDied | terms.CoordinatorDied
 """What stands on the heartbeats topic: signs of life and of death."""
 
-Record = Decision | requests.AnyRequest | Sign | snapshots.SnapshotChunk | health.HealthRecord
+Record = (
+    Decision
+    | requests.AnyRequest
+    | Sign
+    | single_maps.SinglePartitionMap
+    | snapshots.SnapshotChunk
+    | health.HealthRecord
+)
 
 DECISIONS: tuple[type, ...] = Decision.__args__
 REQUESTS: tuple[type, ...] = requests.AnyRequest.__args__
 SIGNS: tuple[type, ...] = Sign.__args__
-RECORDS: tuple[type, ...] = (*DECISIONS, *REQUESTS, *SIGNS, snapshots.SnapshotChunk, *health.HealthRecord.__args__)
+RECORDS: tuple[type, ...] = Record.__args__
 
 
 class Writer(msgspec.Struct, frozen=True):
@@ -160,6 +167,7 @@ _NAMESPACES = {
     requests.__name__: "requests",
     membership.__name__: "membership",
     metadata.__name__: "metadata",
+    single_maps.__name__: "exchange",
     snapshots.__name__: "log",
     health.__name__: "health",
 }

@@ -14,6 +14,7 @@
         ├── NotFound             no such row, file or cluster
         ├── Gone                 asked for a past that is no longer kept
         ├── Undecodable          bytes that are not a record of ours
+        │   └── OutOfRange       a map names partitions that its group has not
         ├── LogDiverged          the log is not the one this reader has folded
         ├── Poisoned             an accepted record cannot be decoded or folded
         ├── HookFailed           a service's hook raised, so the node cannot apply the log any further
@@ -117,6 +118,10 @@ class Gone(Permanent):
 
 class Undecodable(Permanent):
     code = "undecodable"
+
+
+class OutOfRange(Undecodable):
+    code = "out_of_range"
 
 
 class LogDiverged(Permanent):

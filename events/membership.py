@@ -33,6 +33,7 @@ from topolog.events.ids import Incarnation, NodeId, Place, Position, Slot, Topol
 from topolog.events.requests import Joiner, NodeKind, RequestRef, grant
 from topolog.events.state import Row, State
 from topolog.events.terms import cluster
+from topolog.events.varints import put_varint, varints
 
 FENCING = "fencing"
 """Capability of a node that stops by itself when its lease is over; without it a verdict never presumes."""
@@ -289,34 +290,17 @@ def pack_renewals(growths: Iterable[tuple[Slot, int]]) -> bytes:
     before = -1
     for slot, growth in growths:
         assert slot > before and growth > 0
-        _put_varint(packed, slot - before)
-        _put_varint(packed, growth)
+        put_varint(packed, slot - before)
+        put_varint(packed, growth)
         before = slot
     return bytes(packed)
 
 
 def unpack_renewals(packed: bytes) -> list[tuple[Slot, int]]:
     """The pairs that `pack_renewals` packed."""
-    numbers = list(_varints(packed))
+    numbers = list(varints(packed))
     slot, pairs = -1, []
     for delta, growth in zip(numbers[::2], numbers[1::2], strict=True):
         slot += delta
         pairs.append((Slot(slot), growth))
     return pairs
-
-
-def _put_varint(packed: bytearray, number: int) -> None:
-    while number > 0x7F:
-        packed.append(number & 0x7F | 0x80)
-        number >>= 7
-    packed.append(number)
-
-
-def _varints(packed: bytes) -> Iterator[int]:
-    number = shift = 0
-    for byte in packed:
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            yield number
-            number = shift = 0

@@ -6,7 +6,9 @@ from topolog.events import health as h
 from topolog.events import levels, terms, voiding
 from topolog.events import membership as m
 from topolog.events import metadata as md
+from topolog.events import partitions as p
 from topolog.events import requests as q
+from topolog.events import single_maps as sm
 from topolog.events import snapshots as s
 from topolog.events.codec import CODEC, Decision, Record
 from topolog.events.ids import Incarnation, NodeId, Offset, Position, Slot, Term, TopologyVersion, Version
@@ -61,6 +63,25 @@ HEALTH = h.LeaseHealth(
     minutes=(h.Minute(1_700_000_040_000, FIGURES),),
     whole=FIGURES,
 )
+SINGLE_MAP = sm.SinglePartitionMap(
+    node=NodeId("n1"),
+    incarnation=Incarnation(-42),
+    exchange=Position(90),
+    update_sequence=3,
+    applied=m.Applied(LOG_ID, Position(99), bytes(16)),
+    part=1,
+    parts=2,
+    groups=(
+        sm.GroupMap(
+            group="accounts",
+            states=p.encode_codes(p.codes_of({0: p.PartitionState.OWNING, 7: p.PartitionState.LOST}, 14)),
+            same_as=None,
+            counters=sm.pack_counters({0: sm.UpdateCounter(4_000, 4_100), 7: sm.UpdateCounter(0, 0)}),
+            loads=sm.pack_loads({0: sm.FinishedLoad(Position(88), Position(80))}),
+        ),
+        sm.GroupMap("größe", b"", 0, b"", b""),
+    ),
+)
 N1, N2 = NodeId("n1"), NodeId("n2")
 STARTED = terms.LogStarted(LOG_ID, "demo", 20_000, 5_000, 1_000, levels.NEWEST_LEVEL)
 
@@ -108,6 +129,7 @@ EXAMPLES: tuple[Record, ...] = (
     HEARTBEAT,
     m.NodeDied(N1, Incarnation(-42)),
     terms.CoordinatorDied("c1", life=7),
+    SINGLE_MAP,
     s.SnapshotChunk(LOG_ID, Position(90), bytes(range(16)), 0, b"\x00\x00\x00\x01\xc0"),
     HEALTH,
     h.HealthHeard("worker-1", LOG_ID, 3, Offset(7_001), at_end=True, passed_over=2),

@@ -1,0 +1,277 @@
+"""The life of a copy: what state a node's replica of a partition may be in, what may follow, and how maps say it.
+
+Threats. A copy that is half loaded, half cleared or out of date is taken for a whole one, and what was acknowledged is
+gone. A report that was true once is believed when it no longer is. Bytes that anybody may have sent make a reader
+allocate or loop without end.
+
+Invariant. A copy changes its state only as a line of TRANSITIONS says, and what a copy may do follows from its state
+alone: it counts as an owner while it is OWNING, it is written to while it is OWNING or MOVING (DS3), and no road leads
+from a copy that is being cleared to one that owns except through MOVING, which is loading anew.
+
+Argument. The table is the only place that knows transitions: the coordinator checks what it decides by it, the node
+what it does, the picture in docs/partitions.md is drawn from it and the tests walk it. It is B12 of
+partition-map-exchange.md as our log needs it; where the two differ that page says why.
+
+A map is the states of a node's copies of one group. `Codes` is a map at hand: one byte a partition, 0 where there is no
+copy, else the state's ordinal + 1. On the wire a map is the smaller of two forms, told by its first byte: three bits a
+partition, as Apache Ignite's bit set has them (H1), or runs of equal codes, for a node of a big cluster has few copies
+of a group. One map has one encoding, so equal bytes are equal maps.
+"""
+
+import re
+from collections.abc import Mapping
+from enum import Enum
+
+import msgspec
+
+from topolog.events.errors import BadInput, OutOfRange, Refused, Undecodable
+from topolog.events.varints import checked_varints, put_varint
+
+PARTITIONS_MAX = 65_000
+"""The most partitions a group can have (W1)."""
+
+
+class PartitionState(Enum):
+    """State of a copy (B12, first table): its ordinal, whether it serves reads and writes, whether it counts as an
+    owner, whether writes go to it.
+
+    A LOST copy serves nothing whatever the loss policy: that decides over the group's other partitions (B14), and under
+    IGNORE no copy is LOST.
+    """
+
+    MOVING = ("MOVING", 0, False, False, True, "assigned here and loading; it gets every write meanwhile")
+    OWNING = ("OWNING", 1, True, True, True, "a complete copy")
+    RENTING = ("RENTING", 2, False, False, False, "no longer needed, being cleared")
+    EVICTED = ("EVICTED", 3, False, False, False, "cleared; the end of this copy")
+    LOST = ("LOST", 4, False, False, False, "no owner is left, so what is here cannot be trusted")
+
+    ordinal: int
+    serves: bool
+    is_owner: bool
+    is_written: bool
+    meaning: str
+    code: int
+
+    def __new__(
+        cls, name: str, ordinal: int, serves: bool, is_owner: bool, is_written: bool, meaning: str
+    ) -> "PartitionState":
+        state = object.__new__(cls)
+        state._value_ = name
+        state.ordinal, state.code = ordinal, ordinal + 1
+        state.serves, state.is_owner, state.is_written = serves, is_owner, is_written
+        state.meaning = meaning
+        return state
+
+
+class Trigger(Enum):
+    """Why a copy changes its state: a sentence each."""
+
+    ASSIGNED = "The node is to hold a copy and has none, or is back after its copy was taken out of the owner row."
+    NEVER_OWNED = "No copy has ever owned the partition, so there is nothing to load (K11, L9)."
+    OWNER_BACK = (
+        "A node of the owner row is back with its disk: its copy owns, those that were LOST load from it (DS2)."
+    )
+    LOADED = "The load that belongs to this listing of the copy and to the primary's token is finished (DS5, DS6, T11)."
+    GIVEN_UP = "The loss policy is IGNORE: what is lost is given up, and the partition goes on empty (O3)."
+    BEHIND = "The node is back with a copy that has left the owner row, or with the lower counter (DS1, K4)."
+    RECALLED = "The copy is wanted again before it was cleared."
+    SURPLUS = "The copy is not wanted and every wanted node owns (DS6)."
+    CLEARED = "The node has read its RENTING back from the log and has cleared the copy."
+    NO_OWNER = "No copy of the owner row is present at the end of the exchange (O1, DS2)."
+    RESET = "An operator has reset the lost partition: the copy that was chosen owns, the others load from it (O5)."
+    FORGOTTEN = "An evicted copy is over; what comes later is a new one."
+    NODE_LEFT = "The node is out of the membership, and its copy with it (DS1)."
+    GROUP_DROPPED = "The group is dropped."
+
+
+class When(Enum):
+    """What the decision that changes the state stands in."""
+
+    EXCHANGE = "in the set that ends an exchange"
+    BETWEEN = "while no exchange is open"
+    ANY_TIME = "at any time"
+
+
+class Transition(msgspec.Struct, frozen=True):
+    """One legal change of a copy's state; None is a partition of which the node has no copy."""
+
+    source: PartitionState | None
+    target: PartitionState | None
+    trigger: Trigger
+    when: When
+
+
+def _transitions() -> tuple[Transition, ...]:
+    moving, owning, renting, evicted, lost = PartitionState
+    present = tuple(PartitionState)
+    return (
+        Transition(None, moving, Trigger.ASSIGNED, When.EXCHANGE),
+        Transition(None, owning, Trigger.NEVER_OWNED, When.EXCHANGE),
+        Transition(None, owning, Trigger.OWNER_BACK, When.EXCHANGE),
+        Transition(None, owning, Trigger.GIVEN_UP, When.EXCHANGE),
+        Transition(None, lost, Trigger.NO_OWNER, When.EXCHANGE),
+        Transition(moving, owning, Trigger.LOADED, When.BETWEEN),
+        Transition(moving, owning, Trigger.NEVER_OWNED, When.EXCHANGE),
+        Transition(moving, owning, Trigger.GIVEN_UP, When.EXCHANGE),
+        Transition(moving, renting, Trigger.SURPLUS, When.BETWEEN),
+        Transition(moving, lost, Trigger.NO_OWNER, When.EXCHANGE),
+        Transition(owning, moving, Trigger.BEHIND, When.EXCHANGE),
+        Transition(owning, renting, Trigger.SURPLUS, When.BETWEEN),
+        Transition(owning, lost, Trigger.NO_OWNER, When.EXCHANGE),
+        Transition(renting, moving, Trigger.RECALLED, When.EXCHANGE),
+        Transition(renting, evicted, Trigger.CLEARED, When.ANY_TIME),
+        Transition(lost, owning, Trigger.RESET, When.EXCHANGE),
+        Transition(lost, moving, Trigger.RESET, When.EXCHANGE),
+        Transition(lost, moving, Trigger.OWNER_BACK, When.EXCHANGE),
+        Transition(lost, renting, Trigger.SURPLUS, When.BETWEEN),
+        Transition(evicted, None, Trigger.FORGOTTEN, When.ANY_TIME),
+        *(Transition(state, None, Trigger.NODE_LEFT, When.ANY_TIME) for state in present),
+        *(Transition(state, None, Trigger.GROUP_DROPPED, When.ANY_TIME) for state in present),
+    )
+
+
+TRANSITIONS = _transitions()
+"""Every legal change of a copy's state there is."""
+
+_LEGAL = {(each.source, each.target, each.trigger): each for each in TRANSITIONS}
+
+
+def check_transition(
+    source: PartitionState | None, target: PartitionState | None, trigger: Trigger, when: When
+) -> Transition:
+    """The line of TRANSITIONS that allows this; `when` is EXCHANGE or BETWEEN, as it is now.
+
+    Raises Refused (ILLEGAL_TRANSITION, B12) if there is none, or if it is not legal now.
+    """
+    legal = _LEGAL.get((source, target, trigger))
+    if legal is not None and legal.when in (when, When.ANY_TIME):
+        return legal
+    change = f"from {state_name(source)} to {state_name(target)} by {trigger.name}"
+    facts = {"from": state_name(source), "to": state_name(target), "trigger": trigger.name, "when": when.name}
+    if legal is None:
+        raise Refused("ILLEGAL_TRANSITION", "B12", f"No copy goes {change}.", facts)
+    raise Refused("ILLEGAL_TRANSITION", "B12", f"A copy goes {change} {legal.when.value}, not {when.value}.", facts)
+
+
+def state_name(state: PartitionState | None) -> str:
+    return "none" if state is None else state.name
+
+
+# Maps.
+
+Codes = bytes
+"""A map at hand: by partition 0 for no copy, else the ordinal of its state + 1."""
+
+_STATE_OF_CODE = dict(enumerate(PartitionState, start=1))
+_NO_COPY = b"\0"
+_CODES, _DIGITS = bytes(range(8)), b"01234567"
+_TO_DIGITS, _FROM_DIGITS = bytes.maketrans(_CODES, _DIGITS), bytes.maketrans(_DIGITS, _CODES)
+_NO_CODE = re.compile(b"[^\0-\5]")
+_NO_DIGIT = re.compile(b"[67]")
+_RUN = re.compile(b"(.)\\1*", re.DOTALL)
+_BITS, _RUNS = b"\0", b"\1"
+_BITS_BYTES_MAX = (3 * PARTITIONS_MAX + 7) // 8
+
+
+def codes_of(states: Mapping[int, PartitionState], partitions: int) -> Codes:
+    """The map of a group of so many partitions; raises BadInput for a partition that it has not."""
+    codes = bytearray(partitions)
+    for partition, state in states.items():
+        if not 0 <= partition < partitions:
+            raise BadInput(f"There is no partition {partition} in a group of {partitions}.")
+        codes[partition] = state.code
+    return bytes(codes)
+
+
+def states_of(codes: Codes) -> dict[int, PartitionState]:
+    """The state of each copy, partitions ascending; codes 1 to 5 only."""
+    return {partition: _STATE_OF_CODE[code] for partition, code in enumerate(codes) if code}
+
+
+def pack_states(states: Mapping[int, PartitionState], partitions: int) -> bytes:
+    """Apache Ignite's bit set (H1): ordinal + 1 at bits 3p to 3p+2, low bit first, trailing zero bytes left out.
+
+    Raises BadInput for a partition outside of 0 to `partitions` - 1.
+    """
+    return _packed(codes_of(states, partitions))
+
+
+def unpack_states(bits: bytes, partitions: int) -> dict[int, PartitionState]:
+    """The states in such a bit set, which may have zero bytes behind its end.
+
+    Raises Undecodable for bits that are no state, OutOfRange for copies of partitions that the group has not.
+    """
+    return states_of(_within(_unpacked(bits), partitions))
+
+
+def encode_codes(codes: Codes) -> bytes:
+    """A map as it is sent: one byte that tells the form, then bits (H1) or, where that is shorter, runs.
+
+    A run is the number (length - 1) * 8 + code; what follows the last copy is left out. Raises BadInput for codes
+    above 5.
+    """
+    bits = _packed(codes)
+    runs = _run_lengths(codes.rstrip(_NO_COPY), len(bits))
+    return _BITS + bits if runs is None else _RUNS + runs
+
+
+def decode_codes(data: bytes, partitions: int) -> Codes:
+    """The map in these bytes; raises Undecodable, OutOfRange for copies of partitions that the group has not.
+
+    However few bytes make a long map, no more than PARTITIONS_MAX partitions come out of them.
+    """
+    form, body = data[:1], data[1:]
+    if len(body) > _BITS_BYTES_MAX:
+        raise Undecodable(f"A map of {len(data)} bytes is larger than any group's.")
+    if form == _BITS:
+        codes = _unpacked(body)
+    elif form == _RUNS:
+        codes = _unrolled(body)
+    else:
+        raise Undecodable(f"A map of {len(data)} bytes is in no known form: it begins with {form.hex() or 'nothing'}.")
+    return _within(codes, partitions).ljust(partitions, _NO_COPY)
+
+
+def _within(codes: Codes, partitions: int) -> Codes:
+    if len(codes) > partitions:
+        raise OutOfRange(f"A map has a copy of partition {len(codes) - 1}, its group has {partitions} partitions.")
+    return codes
+
+
+def _packed(codes: Codes) -> bytes:
+    if _NO_CODE.search(codes):
+        raise BadInput("A map holds a code that is no state.")
+    number = int(codes[::-1].translate(_TO_DIGITS) or b"0", base=8)  # three bits a partition: an octal digit each
+    return number.to_bytes((number.bit_length() + 7) // 8, "little")
+
+
+def _unpacked(bits: bytes) -> Codes:
+    significant = bits.rstrip(b"\0")
+    if len(significant) > _BITS_BYTES_MAX:
+        raise Undecodable(f"A map of {len(significant)} bytes is larger than any group's.")
+    digits = format(int.from_bytes(significant, "little"), "o").encode()
+    if _NO_DIGIT.search(digits):
+        raise Undecodable("A map holds bits that are no state.")
+    return digits[::-1].translate(_FROM_DIGITS).rstrip(_NO_COPY)
+
+
+def _run_lengths(codes: Codes, bytes_max: int) -> bytes | None:
+    """The runs of these codes if they take less than so many bytes."""
+    runs = bytearray()
+    for run in _RUN.finditer(codes):
+        put_varint(runs, (run.end() - run.start() - 1) << 3 | codes[run.start()])
+        if len(runs) >= bytes_max:
+            return None
+    return bytes(runs) if len(runs) < bytes_max else None
+
+
+def _unrolled(runs: bytes) -> Codes:
+    codes = bytearray()
+    for number in checked_varints(runs):
+        code, length = number & 7, (number >> 3) + 1
+        if code > len(_STATE_OF_CODE):
+            raise Undecodable("A map holds a run of a code that is no state.")
+        if len(codes) + length > PARTITIONS_MAX:
+            raise Undecodable("A map is larger than any group's.")
+        codes += bytes((code,)) * length
+    return bytes(codes).rstrip(_NO_COPY)
