@@ -49,6 +49,10 @@ class Affinity(msgspec.Struct, frozen=True):
     node_filter: Mapping[str, str] = {}
     backup_filter: str = ""
 
+    def admits(self, attributes: Mapping[str, str]) -> bool:
+        """Whether a node with these attributes may hold copies."""
+        return all(attributes.get(name) == value for name, value in self.node_filter.items())
+
 
 class GroupDefinition(msgspec.Struct, frozen=True):
     """One group as it shall be. `backups` counts the copies beside the primary; `persistent`: copies outlive their
