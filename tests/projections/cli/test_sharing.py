@@ -19,19 +19,19 @@ def _granting(api: FakeApi) -> None:
         ("create group orders", {"kind": "create-group", "name": "orders"}),
         ("create groups/orders --persistent", {"kind": "create-group", "name": "orders", "persistent": True}),
         (
-            "create gr orders --partitions 64 --backups 0 --node-filter zone=eu --node-filter disk=a=b"
-            + " --exclude-neighbours-by host --loss-policy read_only_safe",
+            "create gr orders --partitions 64 --node-filter zone=eu --node-filter disk=a=b --loss-policy read_only_safe",
             {
                 "kind": "create-group",
                 "name": "orders",
                 "partitions": 64,
-                "backups": 0,
                 "node_filter": {"zone": "eu", "disk": "a=b"},
-                "exclude_neighbours_by": "host",
                 "loss_policy": "READ_ONLY_SAFE",
             },
         ),
-        ("alter group orders --backups 2", {"kind": "alter-group", "name": "orders", "backups": 2}),
+        (
+            "alter group orders --backups 0 --exclude-neighbours-by host",
+            {"kind": "alter-group", "name": "orders", "backups": 0, "exclude_neighbours_by": "host"},
+        ),
         (
             "alter group orders --partitions 128 --not-persistent",
             {"kind": "alter-group", "name": "orders", "partitions": 128, "persistent": False},
