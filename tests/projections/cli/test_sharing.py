@@ -19,11 +19,11 @@ def _granting(api: FakeApi) -> None:
         ("create group orders", {"kind": "create-group", "name": "orders"}),
         ("create groups/orders --persistent", {"kind": "create-group", "name": "orders", "persistent": True}),
         (
-            "create gr orders --partitions 64 --node-filter zone=eu --node-filter disk=a=b --loss-policy read_only_safe",
+            "create gr orders --partitions 9 --node-filter zone=eu --node-filter disk=a=b --loss-policy read_only_safe",
             {
                 "kind": "create-group",
                 "name": "orders",
-                "partitions": 64,
+                "partitions": 9,
                 "node_filter": {"zone": "eu", "disk": "a=b"},
                 "loss_policy": "READ_ONLY_SAFE",
             },
