@@ -15,7 +15,19 @@ import msgspec
 from fastavro.schema import SchemaParseException, UnknownType, fingerprint, to_parsing_canonical_form
 
 from topolog import schemas
-from topolog.events import health, levels, membership, metadata, requests, single_maps, snapshots, terms, voiding
+from topolog.events import (
+    exchange,
+    groups,
+    health,
+    levels,
+    membership,
+    metadata,
+    requests,
+    single_maps,
+    snapshots,
+    terms,
+    voiding,
+)
 from topolog.events.errors import BadInput, Undecodable
 from topolog.events.levels import NEWEST_LEVEL
 
@@ -29,6 +41,7 @@ Decision = (
     | requests.RequestEvent
     | membership.MembershipEvent
     | metadata.MetadataEvent
+    | groups.GroupEvent
     | snapshots.SnapshotTaken
     | voiding.RecordVoided
 )
@@ -167,6 +180,8 @@ _NAMESPACES = {
     requests.__name__: "requests",
     membership.__name__: "membership",
     metadata.__name__: "metadata",
+    groups.__name__: "groups",
+    exchange.__name__: "exchange",
     single_maps.__name__: "exchange",
     snapshots.__name__: "log",
     health.__name__: "health",

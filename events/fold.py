@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from topolog.events import levels, membership, metadata, requests, snapshots, terms, voiding
+from topolog.events import groups, levels, membership, metadata, requests, snapshots, terms, voiding
 from topolog.events.codec import CODEC, Codec, Decision, describe_prefix, stated_fingerprint
 from topolog.events.errors import BadInput, DamagedStore, LogDiverged, Poisoned, Undecodable
 from topolog.events.ids import NOWHERE, Place, Position, Term
@@ -205,6 +205,7 @@ _EVOLVE: dict[type, Callable[[State, Any, Place], None]] = {
         (requests, requests.RequestEvent.__args__),
         (membership, membership.MembershipEvent.__args__),
         (metadata, metadata.MetadataEvent.__args__),
+        (groups, groups.GroupEvent.__args__),
         (snapshots, (snapshots.SnapshotTaken,)),
         (voiding, voiding.VoidingEvent.__args__),
     )

@@ -33,7 +33,7 @@ from topolog.events.requests import RequestRef, grant
 from topolog.events.state import State
 from topolog.events.terms import cluster
 
-NEWEST_LEVEL = 2
+NEWEST_LEVEL = 3
 """The newest level this build can write, and hence the level of a log it founds."""
 
 FIRST_LEVEL = 1
@@ -44,6 +44,9 @@ SINCE: Mapping[str, int] = {
     "SnapshotTaken": 2,
     "SnapshotChunk": 2,
     "LeaveReason.v2": 2,
+    "GroupCreated": 3,
+    "GroupAltered": 3,
+    "GroupDropped": 3,
 }
 """From which level on each schema, by its file's name, may be written; any other may always be."""
 
@@ -52,6 +55,9 @@ DIED_LEVEL = SINCE["LeaveReason.v2"]
 
 SNAPSHOTS_LEVEL = SINCE["SnapshotTaken"]
 """From here on snapshots are taken."""
+
+PARTITIONS_LEVEL = SINCE["GroupCreated"]
+"""From here on there are groups, and their partitions are shared out."""
 
 _CAPABILITY = "level-"
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from topolog.events.errors import BadInput
+from topolog.events.group_definition import GroupDefinition, LossPolicy
 from topolog.events.ids import Place, Position
 from topolog.events.object_types import ObjectType
 from topolog.events.state import Row, State
@@ -128,7 +129,37 @@ class LevelRaiseRequested(Request, frozen=True):
     level: int
 
 
-AnyRequest = JoinRequested | NodeRemovalRequested | UpdateRequested | TypeRemovalRequested | LevelRaiseRequested
+class GroupCreationRequested(Request, frozen=True):
+    group: GroupDefinition
+
+
+class GroupAlterationRequested(Request, frozen=True):
+    """What is None stays as it is; a node filter that is given stands in place of the one before."""
+
+    name: str
+    partitions: int | None = None
+    backups: int | None = None
+    exclude_neighbours_by: str | None = None
+    node_filter: Mapping[str, str] | None = None
+    backup_filter: str | None = None
+    loss_policy: LossPolicy | None = None
+    persistent: bool | None = None
+
+
+class GroupDropRequested(Request, frozen=True):
+    name: str
+
+
+AnyRequest = (
+    JoinRequested
+    | NodeRemovalRequested
+    | UpdateRequested
+    | TypeRemovalRequested
+    | LevelRaiseRequested
+    | GroupCreationRequested
+    | GroupAlterationRequested
+    | GroupDropRequested
+)
 
 
 class RequestRefused(msgspec.Struct, frozen=True):
@@ -206,6 +237,10 @@ def subject_of(request: AnyRequest) -> str:
             return f"type {request.type_name}"
         case LevelRaiseRequested():
             return f"feature-level {request.level}"
+        case GroupCreationRequested():
+            return f"group {request.group.name}"
+        case GroupAlterationRequested() | GroupDropRequested():
+            return f"group {request.name}"
 
 
 def outcome_key(requester: str, sequence: int) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from topolog.events.groups import GroupRow
 from topolog.events.membership import LeaseRow, NodeRow, WaitingJoinRow
 from topolog.events.metadata import FloorRow, ProposalRow, RemovalRow, TypeRow
 from topolog.events.requests import OutcomeRow, RequesterRow
@@ -24,6 +25,7 @@ ROWS: tuple[type[Row], ...] = (
     ProposalRow,
     RemovalRow,
     FloorRow,
+    GroupRow,
     OutcomeRow,
     RequesterRow,
     SnapshotRow,

@@ -16,7 +16,7 @@ from topolog.events.state import Row, State
 class ClusterRow(Row, frozen=True):
     """The one row about the cluster itself. `fence_ms`, `margin_ms`, `heartbeat_ms` are the lease's terms,
     `feature_level` says which schemas may be written (`levels.py`), `life` is that of the coordinator process that
-    leads, 0 if none does."""
+    leads, 0 if none does; `next_group` is the number of the next group, counted from 1."""
 
     KIND: ClassVar[str] = "cluster"
 
@@ -32,6 +32,7 @@ class ClusterRow(Row, frozen=True):
     next_slot: Slot
     feature_level: int = 1
     life: int = 0
+    next_group: int = 1
 
     @property
     def proceed_ms(self) -> int:
@@ -78,6 +79,19 @@ def cluster(state: State) -> ClusterRow:
     row = state.get(ClusterRow, "")
     assert row is not None, "a decision stands before LogStarted"
     return row
+
+
+def changed_view(state: State) -> TopologyVersion:
+    """The view that follows from a change of groups, of the baseline or of a state: the next minor number (V1)."""
+    view = cluster(state).topology_version
+    return TopologyVersion(view.major, view.minor + 1)
+
+
+def enter_view(state: State, view: TopologyVersion) -> None:
+    """What follows is decided under this view."""
+    row = cluster(state)
+    assert view > row.topology_version, "a view follows that is not newer"
+    state.put("", msgspec.structs.replace(row, topology_version=view))
 
 
 def evolve(state: State, event: TermEvent, place: Place) -> None:

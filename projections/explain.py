@@ -5,9 +5,10 @@ was asked is in `patience.py`.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, takewhile
 
+from topolog.events.groups import GroupRow, LossPolicy
 from topolog.events.membership import WaitingJoinRow
 from topolog.events.metadata import (
     Evidence,
@@ -18,7 +19,7 @@ from topolog.events.metadata import (
     TypeRow,
 )
 from topolog.events.requests import OutcomeRow, RequestId, RequestRefused, Status
-from topolog.projections import health, patience, queries
+from topolog.projections import groups, health, patience, queries
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.resources import Cause, Explanation, Node
@@ -50,8 +51,21 @@ def explain_type(reading: Reading, name: str) -> Explanation:
         return _removed_type(reading, name)
     decided = _newest(reading, f"type {row.name}")
     wait = patience.for_type(reading, row)
-    facts = {**wait.facts, **dict(_type_facts(decided))}
+    facts = {**wait.facts, **dict(_told(decided))}
     return Explanation(_type_sentence(row, wait), facts, _chain(decided), wait.asked)
+
+
+def explain_group(reading: Reading, name: str) -> Explanation:
+    """What is shared out and by what rules, which servers may hold copies, what was refused."""
+    row = reading.row(GroupRow, name)
+    decided = _newest(reading, f"group {name}")
+    facts = dict(_told(decided))
+    if row is not None:
+        return Explanation(_group_sentence(row), {**dict(_group_facts(reading, row)), **facts}, _chain(decided))
+    dropped_at = groups.dropped_at(reading, name)
+    if dropped_at is None:
+        raise groups.no_group(reading, name)
+    return Explanation(f"Group {name} was dropped at position {dropped_at}.", facts, _chain(decided))
 
 
 def explain_node(reading: Reading, age_ms: int, name: str) -> Explanation:
@@ -113,7 +127,7 @@ def _type_sentence(row: TypeRow, wait: patience.Wait) -> str:
     return f"Type {row.name}: {accepted}, {rest}{f'; asked, not all have answered: {names}' if names else ''}."
 
 
-def _type_facts(decided: Iterable[Decided]) -> Iterator[tuple[str, str]]:
+def _told(decided: Iterable[Decided]) -> Iterator[tuple[str, str]]:
     """One fact per accepted version and per refusal, newest first."""
     for each in decided:
         event = each.event
@@ -125,6 +139,35 @@ def _type_facts(decided: Iterable[Decided]) -> Iterator[tuple[str, str]]:
                 yield f"removed at {each.position}", fact
             case MetadataUpdateRejected() | RequestRefused():
                 yield f"refused at {each.position}", f"{event.code} ({event.rule}): {event.message}"
+
+
+def _group_sentence(row: GroupRow) -> str:
+    copies = "no backup" if row.backups == 0 else "1 backup" if row.backups == 1 else f"{row.backups} backups"
+    lasting = ", and copies outlive their process" if row.persistent else ""
+    since = f"exists since position {row.created_at}" + (f", altered at {row.altered_at}" if row.altered_at else "")
+    return f"Group {row.name} {since}: {row.partitions} partitions with {copies} each{lasting}."
+
+
+def _group_facts(reading: Reading, row: GroupRow) -> Iterator[tuple[str, str]]:
+    affinity, servers = row.affinity, sorted(groups.admitted(reading, row))
+    required = " and ".join(f"{name} {value}" for name, value in sorted(affinity.node_filter.items()))
+    yield "copies go to", f"servers with {required}" if required else "any server"
+    yield "servers that fit now", ", ".join(servers) or "none"
+    if affinity.exclude_neighbours_by:
+        yield "copies of one partition", f"on different {affinity.exclude_neighbours_by} while there are enough"
+    if affinity.backup_filter:
+        yield "copies of one partition", f"never on the same {affinity.backup_filter}"
+    yield "while partitions are lost", _LOSS.get(row.loss_policy, row.loss_policy.value)
+    if len(servers) <= row.backups:
+        count = f"{len(servers)} server{'' if len(servers) == 1 else 's'}"
+        yield "warning", f"{count} cannot hold {row.backups + 1} copies"
+
+
+_LOSS: Mapping[LossPolicy, str] = {
+    LossPolicy.IGNORE: "they begin again empty (IGNORE)",
+    LossPolicy.READ_WRITE_SAFE: "the others are read and written (READ_WRITE_SAFE)",
+    LossPolicy.READ_ONLY_SAFE: "the others are only read (READ_ONLY_SAFE)",
+}
 
 
 def _words(evidence: Evidence) -> str:
@@ -157,7 +200,7 @@ def _removed_type(reading: Reading, name: str) -> Explanation:
         f"Type {floor.name} was removed at position {floor.removed_at}; content based on version {floor.version} "
         f"or lower never comes back."
     )
-    return Explanation(sentence, dict(_type_facts(decided)), _chain(decided))
+    return Explanation(sentence, dict(_told(decided)), _chain(decided))
 
 
 def _node_sentence(node: Node) -> str:

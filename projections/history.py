@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from topolog.events.errors import NotFound
+from topolog.events.groups import GroupRow
 from topolog.events.ids import Position
 from topolog.events.membership import NodeRow
 from topolog.events.metadata import TypeRow
@@ -29,6 +30,11 @@ def of_type(reading: Reading, name: str) -> Iterator[Change]:
     known = queries.type_ever(reading, name)
     key, subject = (str(known.type_id), known.name) if known else (name, name)
     return _history(reading, TypeRow, key, f"type {subject}")
+
+
+def of_group(reading: Reading, name: str) -> Iterator[Change]:
+    """Every change of the groups of this name, newest first; also of one that was dropped."""
+    return _history(reading, GroupRow, name, f"group {name}")
 
 
 def of_request(reading: Reading, name: RequestId) -> Iterator[Change]:

@@ -12,6 +12,7 @@ import msgspec
 from topolog.events import requests
 from topolog.events.errors import NotCaughtUp, NotFound
 from topolog.events.fold import Event
+from topolog.events.groups import GroupRow
 from topolog.events.ids import Position
 from topolog.events.levels import NEWEST_LEVEL, level_of
 from topolog.events.membership import (
@@ -54,10 +55,11 @@ def cluster(reading: Reading, age_ms: int) -> Cluster:
     members = [each for each in all_nodes if each.standing != "LEFT"]
     types = list(reading.rows(TypeRow))
     pending = [each for _, each in types if _is_pending(each)]
+    groups_there = sum(1 for _ in reading.rows(GroupRow))
     return Cluster(
         name=row.name,
         log_id=row.log_id,
-        sentence=_sentence(row, members, len(types), pending),
+        sentence=_sentence(row, members, len(types), pending, groups_there),
         term=row.term,
         coordinator=row.coordinator,
         led_since=row.led_since,
@@ -72,6 +74,7 @@ def cluster(reading: Reading, age_ms: int) -> Cluster:
         types=len(types),
         pending_types=len(pending),
         pending_proposals=sum(1 for _ in reading.rows(ProposalRow)),
+        groups=groups_there,
         waiting_joins=sum(1 for _ in reading.rows(WaitingJoinRow)),
         state_hash=head.state_hash.hex(),
         chain=head.chain.hex(),
@@ -95,7 +98,7 @@ def _is_pending(row: TypeRow) -> bool:
     return row.removing or row.accepted_version < row.pending_version
 
 
-def _sentence(row: ClusterRow, members: list[Node], types: int, pending: list[TypeRow]) -> str:
+def _sentence(row: ClusterRow, members: list[Node], types: int, pending: list[TypeRow], groups: int) -> str:
     leases = [each.lease for each in members if each.lease]
     bad = [lease.node for lease in leases if lease.state in ("NONE", "OVERDUE")]
     if not leases or leases[0].state is None:
@@ -106,8 +109,9 @@ def _sentence(row: ClusterRow, members: list[Node], types: int, pending: list[Ty
         about_leases = ", all leases valid"
     waiting = f"pending: {_listed([each.name for each in pending])}" if pending else "none pending"
     about_types = f"{_count(types, 'type')}, {waiting}" if types else "no types"
+    about_groups = f"; {_count(groups, 'group')}" if groups else ""
     leader = f"coordinator {row.coordinator} leads term {row.term}" if row.coordinator else "no coordinator leads"
-    return f"{_count(len(members), 'member')}{about_leases}; {about_types}; {leader}."
+    return f"{_count(len(members), 'member')}{about_leases}; {about_types}{about_groups}; {leader}."
 
 
 def _count(number: int, noun: str) -> str:

@@ -63,6 +63,7 @@ class Cluster(msgspec.Struct, frozen=True):
     types: int
     pending_types: int
     pending_proposals: int
+    groups: int
     waiting_joins: int
     state_hash: str
     chain: str
@@ -233,6 +234,26 @@ class Type(msgspec.Struct, frozen=True):
     proposed_at: int
     accepted_at: int | None
     evidence: Mapping[str, tuple[str, ...]] | None
+
+
+class Group(msgspec.Struct, frozen=True):
+    """A group: what is shared out over the members. `number` is its own for ever, also after it was dropped.
+
+    `exclude_neighbours_by` and `backup_filter` are attributes of nodes, `node_filter` their values; empty: no such
+    rule. `altered_at` is None until it is altered.
+    """
+
+    name: str
+    number: int
+    partitions: int
+    backups: int
+    exclude_neighbours_by: str
+    node_filter: Mapping[str, str]
+    backup_filter: str
+    loss_policy: str
+    persistent: bool
+    created_at: int
+    altered_at: int | None
 
 
 class Decision(msgspec.Struct, frozen=True):

@@ -1,6 +1,7 @@
 """What a decision is about, in the words of the CLI: `node n3`, `type Customer`, `cluster`, `leases`."""
 
 from topolog.events.fold import Event
+from topolog.events.groups import GroupAltered, GroupCreated, GroupDropped
 from topolog.events.levels import FeatureLevelRaised
 from topolog.events.membership import JoinWaiting, JoinWithdrawn, LeasesRenewed, LeaseStopped, NodeJoined, NodeLeft
 from topolog.events.metadata import (
@@ -16,7 +17,7 @@ from topolog.events.terms import LogStarted, TermEnded, TermStarted
 from topolog.events.voiding import LeftOut, RecordVoided
 
 
-def subject_of(event: Event) -> str:  # noqa: PLR0911 (one for each kind of subject)
+def subject_of(event: Event) -> str:  # noqa: C901, PLR0911 (one for each kind of subject)
     match event:
         case LeftOut() | RecordVoided():
             return f"position {event.position}"
@@ -42,3 +43,7 @@ def subject_of(event: Event) -> str:  # noqa: PLR0911 (one for each kind of subj
             | MetadataRemoveAccepted()
         ):
             return f"type {event.type_name}"
+        case GroupCreated():
+            return f"group {event.group.name}"
+        case GroupAltered() | GroupDropped():
+            return f"group {event.name}"

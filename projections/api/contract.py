@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from topolog.projections.api.examples import EXAMPLES
-from topolog.projections.api.forms import Propose, RaiseLevel, Remove
+from topolog.projections.api.forms import FORMS
 from topolog.projections.resources import AsOf
 
 _REF = "#/components/schemas/{name}"
@@ -49,7 +49,7 @@ REQUEST_BODY: dict[str, Any] = {
         "required": True,
         "content": {
             "application/json": {
-                "schema": {"oneOf": [{"$ref": _REF.format(name=name)} for name in ("Propose", "Remove", "RaiseLevel")]},
+                "schema": {"oneOf": [{"$ref": _REF.format(name=form.__name__)} for form in FORMS]},
                 "examples": {
                     "propose": {
                         "value": {
@@ -65,6 +65,21 @@ REQUEST_BODY: dict[str, Any] = {
                     "remove a node": {
                         "value": {"kind": "remove", "resource": "node", "name": "n3", "reason": "its disk is broken"}
                     },
+                    "create a group": {
+                        "value": {
+                            "kind": "create-group",
+                            "name": "orders",
+                            "partitions": 64,
+                            "backups": 1,
+                            "backup_filter": "rack",
+                            "persistent": True,
+                            "reason": "the shop's orders",
+                        }
+                    },
+                    "alter a group": {
+                        "value": {"kind": "alter-group", "name": "orders", "backups": 2, "reason": "a third rack"}
+                    },
+                    "drop a group": {"value": {"kind": "drop-group", "name": "orders", "reason": "the shop is closed"}},
                     "raise the feature level": {
                         "value": {"kind": "raise-level", "level": 2, "reason": "every node is upgraded"}
                     },
@@ -108,7 +123,7 @@ def install(app: FastAPI) -> None:
     def openapi() -> dict[str, Any]:
         if not app.openapi_schema:
             document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-            _, schemas = msgspec.json.schema_components([*EXAMPLES, Propose, Remove, RaiseLevel], ref_template=_REF)
+            _, schemas = msgspec.json.schema_components([*EXAMPLES, *FORMS], ref_template=_REF)
             document.setdefault("components", {}).setdefault("schemas", {}).update(
                 {**schemas, "Problem": PROBLEM_SCHEMA}
             )

@@ -5,11 +5,15 @@ from typing import Any, Literal
 import msgspec
 
 from topolog.events.errors import BadInput
+from topolog.events.group_definition import PARTITIONS_DEFAULT, Affinity, GroupDefinition, LossPolicy, validate
 from topolog.events.object_types import ObjectType, with_schema
 from topolog.events.requests import (
     REQUEST_BYTES_MAX,
     SUBJECT_CHARS_MAX,
     AnyRequest,
+    GroupAlterationRequested,
+    GroupCreationRequested,
+    GroupDropRequested,
     LevelRaiseRequested,
     NodeRemovalRequested,
     RequestId,
@@ -23,7 +27,8 @@ from topolog.projections.requester import Requester
 _NAME_LENGTH_MAX = 1_000
 _VERSION_MAX = 2**63 - 1
 _KEY_CHARS_MAX = SUBJECT_CHARS_MAX + len(f"/{_VERSION_MAX}")
-_HINT = 'See the examples of POST /requests in /openapi.json; `kind` is "propose", "remove" or "raise-level".'
+_KINDS = '"propose", "remove", "create-group", "alter-group", "drop-group" or "raise-level"'
+_HINT = f"See the examples of POST /requests in /openapi.json; `kind` is {_KINDS}."
 
 
 class Propose(msgspec.Struct, frozen=True, tag_field="kind", tag="propose", forbid_unknown_fields=True):
@@ -49,7 +54,46 @@ class RaiseLevel(msgspec.Struct, frozen=True, tag_field="kind", tag="raise-level
     reason: str = ""
 
 
-Form = Propose | Remove | RaiseLevel
+Policy = Literal["IGNORE", "READ_WRITE_SAFE", "READ_ONLY_SAFE"]
+
+
+class CreateGroup(msgspec.Struct, frozen=True, tag_field="kind", tag="create-group", forbid_unknown_fields=True):
+    """Create a group; one that is there and the same is left as it is."""
+
+    name: str
+    partitions: int = PARTITIONS_DEFAULT
+    backups: int = 0
+    exclude_neighbours_by: str = ""
+    node_filter: dict[str, str] = {}
+    backup_filter: str = ""
+    loss_policy: Policy = "READ_WRITE_SAFE"
+    persistent: bool = False
+    reason: str = ""
+
+
+class AlterGroup(msgspec.Struct, frozen=True, tag_field="kind", tag="alter-group", forbid_unknown_fields=True):
+    """Alter a group: what is null stays as it is. `partitions` and `persistent` never change, and are refused."""
+
+    name: str
+    partitions: int | None = None
+    backups: int | None = None
+    exclude_neighbours_by: str | None = None
+    node_filter: dict[str, str] | None = None
+    backup_filter: str | None = None
+    loss_policy: Policy | None = None
+    persistent: bool | None = None
+    reason: str = ""
+
+
+class DropGroup(msgspec.Struct, frozen=True, tag_field="kind", tag="drop-group", forbid_unknown_fields=True):
+    """Drop a group, and all copies of its partitions with it."""
+
+    name: str
+    reason: str = ""
+
+
+Form = Propose | Remove | RaiseLevel | CreateGroup | AlterGroup | DropGroup
+FORMS: tuple[type[msgspec.Struct], ...] = Form.__args__
 
 
 def read_form(body: bytes) -> Form:
@@ -78,6 +122,43 @@ def to_request(form: Form, name: RequestId, log_id: bytes, actor: str) -> AnyReq
             return NodeRemovalRequested(name, log_id, actor, form.reason, form.name)
         case RaiseLevel():
             return LevelRaiseRequested(name, log_id, actor, form.reason, form.level)
+        case CreateGroup():
+            return GroupCreationRequested(name, log_id, actor, form.reason, _definition(form))
+        case AlterGroup():
+            return _alteration(form, name, log_id, actor)
+        case DropGroup():
+            return GroupDropRequested(name, log_id, actor, form.reason, form.name)
+
+
+def _definition(form: CreateGroup | AlterGroup) -> GroupDefinition:
+    """The group that the form asks for, what it leaves out as it usually is; raises BadInput if none can be so."""
+    asked = {field: value for field, value in msgspec.structs.asdict(form).items() if value is not None}
+    affinity = Affinity(**{field: asked[field] for field in Affinity.__struct_fields__ if field in asked})
+    policy = LossPolicy(asked.get("loss_policy", LossPolicy.READ_WRITE_SAFE))
+    plain = {field: asked[field] for field in ("partitions", "backups", "persistent") if field in asked}
+    definition = GroupDefinition(form.name, affinity=affinity, loss_policy=policy, **plain)
+    with parameter("group", _HINT):
+        validate(definition)
+    return definition
+
+
+def _alteration(form: AlterGroup, name: RequestId, log_id: bytes, actor: str) -> GroupAlterationRequested:
+    _definition(form)
+    policy = None if form.loss_policy is None else LossPolicy(form.loss_policy)
+    return GroupAlterationRequested(
+        name,
+        log_id,
+        actor,
+        form.reason,
+        form.name,
+        form.partitions,
+        form.backups,
+        form.exclude_neighbours_by,
+        form.node_filter,
+        form.backup_filter,
+        policy,
+        form.persistent,
+    )
 
 
 def request_id(text: str, requester: Requester) -> RequestId:
@@ -101,8 +182,10 @@ def too_big() -> InvalidParameter:
 
 
 def _check_texts(form: Form) -> None:
-    if isinstance(form, Remove) and not (form.name.strip() and len(form.name) <= _NAME_LENGTH_MAX):
-        raise InvalidParameter("name", f"it must have 1 to {_NAME_LENGTH_MAX} characters", hint="Name what to remove.")
+    if isinstance(form, Remove | DropGroup) and not (form.name.strip() and len(form.name) <= _NAME_LENGTH_MAX):
+        raise InvalidParameter(
+            "name", f"it must have 1 to {_NAME_LENGTH_MAX} characters", hint="Name what to remove or drop."
+        )
     if isinstance(form, Propose) and not 0 <= (form.based_on or 0) <= _VERSION_MAX:
         raise InvalidParameter("based_on", "a version is 0 or more", hint="Use null for a definition made anew.")
     if isinstance(form, RaiseLevel) and not 1 <= form.level <= _VERSION_MAX:

@@ -68,6 +68,12 @@ class TypeFilters(PageParameters):
     ] = None
 
 
+class GroupFilters(PageParameters):
+    loss_policy: Annotated[
+        Literal["IGNORE", "READ_WRITE_SAFE", "READ_ONLY_SAFE"] | None, Field(description="Only these.")
+    ] = None
+
+
 class DecisionFilters(PageParameters):
     event: Annotated[str | None, Field(description="Only decisions of this event, as NodeJoined.")] = None
     subject: Annotated[str | None, Field(description="Only decisions about this, as `node n3`.")] = None
@@ -104,6 +110,7 @@ Leases = Annotated[LeaseFilters, Query()]
 LeaseHealth = Annotated[LeaseHealthFilters, Query()]
 DeadLetters = Annotated[DeadLetterFilters, Query()]
 Types = Annotated[TypeFilters, Query()]
+Groups = Annotated[GroupFilters, Query()]
 Decisions = Annotated[DecisionFilters, Query()]
 Requests = Annotated[RequestFilters, Query()]
 Write = Annotated[WriteParameters, Query()]

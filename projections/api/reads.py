@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from topolog.events.errors import BadInput
 from topolog.events.requests import RequestId
-from topolog.projections import explain, health, history, letters, queries, resources
+from topolog.projections import explain, groups, health, history, letters, queries, resources
 from topolog.projections.api import contract, parameters
 from topolog.projections.api.answers import API_VERSION, Answers, Asked, json_response
 from topolog.projections.api.problems import InvalidParameter
@@ -171,6 +171,30 @@ async def get_type_history(request: Request, here: Here, name: str, given: param
 async def explain_type(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
     """What is accepted and on what evidence, what is pending and whom it waits for, what was refused."""
     return await here.one(request, given, "Explanation", lambda r, _: explain.explain_type(r, name))
+
+
+@router.get("/groups", tags=["groups"], responses=contract.many(resources.Group))
+async def list_groups(request: Request, here: Here, given: parameters.Groups) -> Response:
+    """Every group, by name."""
+    return await here.page(request, given, "GroupList", _fitting(lambda r, _: groups.groups(r)), lambda each: each.name)
+
+
+@router.get("/groups/{name}", tags=["groups"], responses=contract.one(resources.Group))
+async def get_group(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
+    """One group."""
+    return await here.one(request, given, "Group", lambda r, _: groups.group(r, name))
+
+
+@router.get("/groups/{name}/history", tags=["groups"], responses=contract.many(resources.Change, "History"))
+async def get_group_history(request: Request, here: Here, name: str, given: parameters.History) -> Response:
+    """Every change of the groups of this name, newest first; also of one that was dropped."""
+    return await here.page(request, given, "History", lambda r, _: history.of_group(r, name), _position_key)
+
+
+@router.get("/groups/{name}/explain", tags=["groups"], responses=contract.one(resources.Explanation))
+async def explain_group(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
+    """What is shared out and by what rules, which servers may hold copies, what was refused."""
+    return await here.one(request, given, "Explanation", lambda r, _: explain.explain_group(r, name))
 
 
 @router.get("/decisions", tags=["decisions"], responses=contract.many(resources.Decision))

@@ -181,7 +181,7 @@ async def post_request(
     ] = None,
     x_topolog_actor: Annotated[str, Header(description="Who asks, as the log will show it.", max_length=1_000)] = "api",
 ) -> Response:
-    """Ask for a change and follow it: propose a definition, remove a type or a node, raise the level."""
+    """Ask for a change and follow it: of a type, a group, the members or the feature level."""
     with parameter("timeout"):
         timeout_s = duration_ms(given.timeout) / 1000
     form = forms.read_form(await read_body(request))

@@ -34,7 +34,7 @@ def propose(
     request = {"kind": "propose", "definition": definition, "based_on": based_on, "reason": patience.reason}
     timeout_s = moments.seconds(patience.timeout, "--timeout")
     with Api(target.api, target.cluster) as api:
-        _follow(api, request, patience, timeout_s, shape)
+        follow(api, request, patience, timeout_s, shape)
 
 
 def remove(
@@ -57,9 +57,9 @@ def remove(
     )
     with Api(target.api, target.cluster) as api:
         if not yes:
-            _confirm(f"Remove {kind.singular} {name} from cluster {api.cluster}? {effect}")
+            confirm("removed", f"Remove {kind.singular} {name} from cluster {api.cluster}? {effect}")
         request = {"kind": "remove", "resource": kind.singular, "name": name, "reason": patience.reason}
-        _follow(api, request, patience, timeout_s, shape)
+        follow(api, request, patience, timeout_s, shape)
 
 
 def raise_level(
@@ -73,19 +73,19 @@ def raise_level(
     check_request_id(patience.request_id)
     timeout_s = moments.seconds(patience.timeout, "--timeout")
     with Api(target.api, target.cluster) as api:
-        _follow(api, {"kind": "raise-level", "level": level, "reason": patience.reason}, patience, timeout_s, shape)
+        follow(api, {"kind": "raise-level", "level": level, "reason": patience.reason}, patience, timeout_s, shape)
 
 
-def _confirm(question: str) -> None:
+def confirm(what_happens: str, question: str) -> None:
     """Ask on a terminal; BadInput where nobody can be asked, exit 1 for a no."""
     if not sys.stdin.isatty():
-        raise BadInput("Nothing was removed: nobody is here to be asked.", hint="--yes removes without a question.")
+        raise BadInput(f"Nothing was {what_happens}: nobody is here to be asked.", hint="--yes asks no question.")
     if not typer.confirm(question, err=True):
-        Screen().note("Nothing was removed.", style="")
+        Screen().note(f"Nothing was {what_happens}.", style="")
         raise typer.Exit(1)
 
 
-def _follow(api: Api, request: Json, patience: Patience, timeout_s: float, shape: Shape) -> None:
+def follow(api: Api, request: Json, patience: Patience, timeout_s: float, shape: Shape) -> None:
     """Make the request and show its outcome; raises what the outcome means if it is not the one that was wanted."""
     screen = Screen(no_color=shape.no_color)
     params: dict[str, Param] = {"wait": patience.wait.value, "timeout": patience.timeout}

@@ -37,7 +37,7 @@ from topolog.events.topics import PARTITIONS, RECORD_BYTES_MAX, Topic
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.causes import cause_of
 from topolog.streams.coordinator.reports import Reports
-from topolog.streams.rules import levels, membership, metadata, requesters
+from topolog.streams.rules import groups, levels, membership, metadata, requesters
 
 
 class Role(Enum):
@@ -295,6 +295,8 @@ class Core:
                     return metadata.decide(self.state, request, ref)
                 case q.LevelRaiseRequested():
                     return levels.decide(self.state, request, ref)
+                case q.GroupCreationRequested() | q.GroupAlterationRequested() | q.GroupDropRequested():
+                    return groups.decide(self.state, request, ref)
         except Refused as refusal:
             facts = {name: _cut(fact) for name, fact in refusal.facts.items()}
             subject, message = _cut(q.subject_of(request)), _cut(str(refusal))

@@ -32,6 +32,16 @@ def decide(state: State, request: LevelRaiseRequested, ref: RequestRef) -> list[
     return [FeatureLevelRaised(ref, request.level, tuple(sorted(node.node for node in members(state))))]
 
 
+def require(state: State, level: int, what: str) -> None:
+    """Raise Refused while what is asked for could not be written: some member may not be able to read it."""
+    in_force = cluster(state).feature_level
+    if in_force < level:
+        message = f"{what} need feature level {level}, and {in_force} is in force."
+        facts = {"needed": str(level), "in_force": str(in_force)}
+        hint = f"`topolog raise-level {level}` raises it when every member is of a version that reads it."
+        raise Refused("LEVEL_TOO_LOW", "K8", message, facts, hint=hint)
+
+
 def check_joiner(state: State, joiner: Joiner) -> None:
     """Raise Refused for a process that could not read what is written at the level in force."""
     in_force, announced = cluster(state).feature_level, level_of(joiner.capabilities)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from topolog.events import groups as g
 from topolog.events import health as h
 from topolog.events import levels, terms, voiding
 from topolog.events import membership as m
@@ -34,6 +35,8 @@ JOINER = q.Joiner(
 )
 EVIDENCE = md.Evidence(("n1", "n2"), ("n3",), ("n4",))
 VIEW = TopologyVersion(5, 2)
+AFFINITY = g.Affinity("host", {"zone": "eu", "disk": "ssd"}, "")
+ORDERS = g.GroupDefinition("orders", 64, 2, AFFINITY, g.LossPolicy.READ_ONLY_SAFE, persistent=True)
 FACTS = {"what": "field id", "current": "long", "proposed": "String"}
 HEARTBEAT = m.Heartbeat(
     node=NodeId("n1"),
@@ -119,6 +122,9 @@ EXAMPLES: tuple[Record, ...] = (
     md.MetadataUpdateAccepted("Customer", Version(3), EVIDENCE),
     md.MetadataRemoveProposed(REF, "Customer", Version(3)),
     md.MetadataRemoveAccepted("Customer", Version(3), EVIDENCE),
+    g.GroupCreated(REF, 7, ORDERS, VIEW),
+    g.GroupAltered(REF, "orders", 1, g.Affinity(backup_filter="rack"), g.LossPolicy.READ_WRITE_SAFE, VIEW),
+    g.GroupDropped(REF, "orders", 7, VIEW),
     SNAPSHOT,
     voiding.RecordVoided(97, bytes(range(16))),
     q.JoinRequested(ID, LOG_ID, "n1", "first start", JOINER),
@@ -126,6 +132,11 @@ EXAMPLES: tuple[Record, ...] = (
     q.UpdateRequested(ID, LOG_ID, "n1", "new field", CUSTOMER, 2, "n1", -42),
     q.TypeRemovalRequested(ID, LOG_ID, "ada", "", "Customer"),
     q.LevelRaiseRequested(ID, LOG_ID, "ada", "all are upgraded", 2),
+    q.GroupCreationRequested(ID, LOG_ID, "n1", "the shop's orders", ORDERS),
+    q.GroupAlterationRequested(
+        ID, LOG_ID, "ada", "more copies", "orders", 64, 3, "", {"zone": "eu"}, "rack", g.LossPolicy.IGNORE, False
+    ),
+    q.GroupDropRequested(ID, LOG_ID, "ada", "shop closed", "orders"),
     HEARTBEAT,
     m.NodeDied(N1, Incarnation(-42)),
     terms.CoordinatorDied("c1", life=7),

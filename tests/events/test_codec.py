@@ -193,9 +193,9 @@ def test_an_older_reader_without_the_newer_schema_stops(record: Record) -> None:
 
 
 def of_two_levels(record: Record) -> tuple[Codec, type[Any]]:
-    """A codec whose newest version of the record has a field more and may be written from level 3 on."""
+    """A codec whose newest version of the record has a field more and may be written from the next level on."""
     made, schema = newer(type(record))
-    contract = {full_name(made): (CONTRACT[full_name(made)][-1], {**schema, "feature_level": 3})}
+    contract = {full_name(made): (CONTRACT[full_name(made)][-1], {**schema, "feature_level": NEWEST_LEVEL + 1})}
     return Codec([made], contract), made
 
 
@@ -204,16 +204,16 @@ def test_at_an_older_level_the_older_version_is_written(record: Record) -> None:
     """K8: members of the older build read every byte, as the same record."""
     codec, made = of_two_levels(record)
     values = [getattr(record, name) for name in record.__struct_fields__]
-    assert codec.encode(made(*values), 2) == CODEC.encode(record)
-    assert codec.encode(made(*values, "v3"), 3)[:10] != CODEC.encode(record)[:10]
+    assert codec.encode(made(*values), NEWEST_LEVEL) == CODEC.encode(record)
+    assert codec.encode(made(*values, "new"), NEWEST_LEVEL + 1)[:10] != CODEC.encode(record)[:10]
 
 
 @named
 def test_what_an_older_version_cannot_say_is_not_written_in_it(record: Record) -> None:
     """K8: a value that would be lost without a word is an error of the writer."""
     codec, made = of_two_levels(record)
-    with pytest.raises(BadInput, match="feature level 2"):
-        codec.encode(made(*(getattr(record, name) for name in record.__struct_fields__), "v3"), 2)
+    with pytest.raises(BadInput, match=f"feature level {NEWEST_LEVEL}"):
+        codec.encode(made(*(getattr(record, name) for name in record.__struct_fields__), "new"), NEWEST_LEVEL)
 
 
 def test_a_record_of_a_newer_level_is_not_written_at_all() -> None:

@@ -8,6 +8,9 @@ from topolog.events.errors import Refused
 from topolog.events.log import Headers, InMemoryWriter, OnDelivery
 from topolog.events.requests import (
     AnyRequest,
+    GroupAlterationRequested,
+    GroupCreationRequested,
+    GroupDropRequested,
     NodeRemovalRequested,
     RequestRef,
     RequestRefused,
@@ -18,7 +21,7 @@ from topolog.events.requests import (
 )
 from topolog.events.topics import Topic
 from topolog.projections.projector import Projector
-from topolog.streams.rules import membership, metadata
+from topolog.streams.rules import groups, membership, metadata
 
 
 class AnsweringWriter(InMemoryWriter):
@@ -70,6 +73,8 @@ class AnsweringWriter(InMemoryWriter):
                     return metadata.decide(state, request, ref)
                 case NodeRemovalRequested():
                     return membership.decide(state, request, ref, self._chronicle.now_ms)
+                case GroupCreationRequested() | GroupAlterationRequested() | GroupDropRequested():
+                    return groups.decide(state, request, ref)
                 case _:
                     raise AssertionError("the API sends no such request")
         except Refused as refusal:

@@ -6,13 +6,14 @@ from tests.projections.cli.conftest import Cli
 
 from topolog.projections.cli.exit_codes import ExitCode
 
-COMMANDS = ("get", "describe", "history", "explain", "propose", "remove", "help")
+COMMANDS = ("get", "describe", "history", "explain", "propose", "remove", "create", "alter", "drop", "help")
 RESOURCES = (
     "cluster",
     "nodes",
     "node",
     "types",
     "type",
+    "group",
     "leases",
     "decisions",
     "requests",
@@ -20,7 +21,20 @@ RESOURCES = (
     "n1",
     "Customer",
 )
-OPTIONS = ("-o", "--as-of", "--cluster", "--limit", "--timeout", "--no-color", "--help", "--version", "-f", "--reason")
+OPTIONS = (
+    "-o",
+    "--as-of",
+    "--cluster",
+    "--limit",
+    "--timeout",
+    "--no-color",
+    "--help",
+    "--version",
+    "-f",
+    "--reason",
+    "--partitions",
+    "--node-filter",
+)
 VALUES = (
     "json",
     "table",

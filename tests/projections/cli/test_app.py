@@ -38,6 +38,9 @@ def test_no_command_is_a_coroutine() -> None:
         "explain",
         "propose",
         "remove",
+        "create",
+        "alter",
+        "drop",
         "replay",
         "raise-level",
         "help",
@@ -45,7 +48,9 @@ def test_no_command_is_a_coroutine() -> None:
     assert not [c.name for c in found if inspect.iscoroutinefunction(inspect.unwrap(c.callback))]
 
 
-@pytest.mark.parametrize("command", ["get", "describe", "history", "explain", "propose", "remove", "raise-level"])
+@pytest.mark.parametrize(
+    "command", ["get", "describe", "history", "explain", "propose", "remove", "create", "raise-level"]
+)
 def test_every_command_takes_the_shared_options_and_explains_them(command: str, cli: Cli) -> None:
     ended = cli(command, "--help")
     assert ended.code == 0
@@ -60,6 +65,7 @@ def test_every_command_takes_the_shared_options_and_explains_them(command: str, 
         ("leases", resources.Lease),
         ("lease-health", resources.LeaseHealth),
         ("types", resources.Type),
+        ("groups", resources.Group),
         ("decisions", resources.Decision),
         ("requests", resources.Request),
         ("types/Customer/history", resources.Change),

@@ -157,9 +157,12 @@ def test_a_mistyped_command_gets_a_proposal(cli: Cli) -> None:
         ("get nods", "Did you mean nodes?"),
         ("get typ Customer", "Did you mean type?"),
         ("remove lease n1", "types (ty)"),
-        ("explain decision 47", "There are: cluster (cl), nodes (no), leases (le), types (ty), requests (re)."),
-        ("history lease n1", "There are: cluster (cl), nodes (no), types (ty), requests (re)."),
-        ("history decision/47", "There are: cluster (cl), nodes (no), types (ty), requests (re)."),
+        (
+            "explain decision 47",
+            "There are: cluster (cl), nodes (no), leases (le), types (ty), groups (gr), requests (re).",
+        ),
+        ("history lease n1", "There are: cluster (cl), nodes (no), types (ty), groups (gr), requests (re)."),
+        ("history decision/47", "There are: cluster (cl), nodes (no), types (ty), groups (gr), requests (re)."),
     ],
 )
 def test_an_unknown_resource_gets_a_proposal(command: str, guess: str, cli: Cli) -> None:

@@ -27,6 +27,7 @@ READS = {
     "get-leases": "get leases",
     "get-lease-health": "get lease-health",
     "get-types": "get types",
+    "get-groups": "get groups",
     "get-decisions": "get decisions",
     "get-requests": "get requests",
     "get-request": "get request cli-4f2a/3",
@@ -38,18 +39,23 @@ READS = {
     "describe-lease": "describe lease n1",
     "describe-lease-health": "describe lh n1",
     "describe-type": "describe type Customer",
+    "describe-group": "describe group orders",
     "describe-decision": "describe decision 399",
     "describe-request": "describe request cli-4f2a/3",
     "history-node": "history node n1",
     "history-type": "history type Customer",
+    "history-group": "history group orders",
     "explain-node": "explain node n1",
     "explain-type": "explain type Customer",
+    "explain-group": "explain gr/orders",
 }
 ASKS = {
     "propose-granted": ("propose", "granted", 200),
     "propose-undecided": ("propose", "unknown", 202),
     "propose-conflict": ("propose", "conflict", 409),
     "remove-granted": ("remove type Customer --yes", "granted", 200),
+    "create-granted": ("create group orders --partitions 64", "group-created", 200),
+    "create-refused": ("create group orders --partitions 128", "group-exists", 409),
 }
 FORMATS = [output.value for output in Format]
 
@@ -119,7 +125,7 @@ def test_describe_says_when_there_are_more_decisions_than_it_shows(cli: Cli, api
 
 def test_names_can_be_given_to_get_again(cli: Cli) -> None:
     """What `-o name` prints is what `get` takes."""
-    for resource in ("types", "nodes", "leases", "decisions", "requests"):
+    for resource in ("types", "groups", "nodes", "leases", "decisions", "requests"):
         first = cli("get", resource, "-o", "name").out.splitlines()[0]
         assert cli("get", first, "-o", "name").out == f"{first}\n"
 
@@ -170,7 +176,7 @@ def test_text_of_strangers_does_not_drive_the_terminal(cli: Cli, api: FakeApi) -
 
 
 @pytest.mark.parametrize("width", [30, 80, 140])
-@pytest.mark.parametrize("kind", ["nodes", "types", "decisions", "requests"])
+@pytest.mark.parametrize("kind", ["nodes", "types", "groups", "decisions", "requests"])
 def test_nothing_is_cut_off_on_a_narrow_terminal(kind: str, width: int) -> None:
     """Names and numbers stay whole; only columns of long text fold, and they keep every character."""
     items, columns = ANSWERS[f"/v1/clusters/demo/{kind}"]["items"], BY_RESOURCE[find(kind)]

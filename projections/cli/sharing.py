@@ -1,0 +1,92 @@
+"""The commands that create, alter and drop what is shared out over members: groups."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from topolog.events.errors import BadInput
+from topolog.projections.cli import moments
+from topolog.projections.cli.client import Api
+from topolog.projections.cli.options import CreateArgument, NameArgument, Patience, Shape, Sharing, Target
+from topolog.projections.cli.problems import Json
+from topolog.projections.cli.resources import CREATABLE, check_request_id, find_named
+from topolog.projections.cli.writing import confirm, follow
+
+
+def create(
+    resource: CreateArgument,
+    name: NameArgument = None,
+    *,
+    sharing: Sharing,
+    patience: Patience,
+    target: Target,
+    shape: Shape,
+) -> None:
+    """Create a group. One that is there and the same is left as it is, another one is refused (exit code 5)."""
+    _, name = find_named(resource, name, among=CREATABLE)
+    _ask({"kind": "create-group", "name": name, **_said(sharing)}, patience, target, shape)
+
+
+def alter(
+    resource: CreateArgument,
+    name: NameArgument = None,
+    *,
+    sharing: Sharing,
+    patience: Patience,
+    target: Target,
+    shape: Shape,
+) -> None:
+    """Alter a group: what is not said stays as it is. Partitions and persistence never change."""
+    _, name = find_named(resource, name, among=CREATABLE)
+    said = _said(sharing)
+    if not said:
+        raise BadInput(f"Nothing is to be altered of group {name}.", hint="Say what, as --backups 2.")
+    _ask({"kind": "alter-group", "name": name, **said}, patience, target, shape)
+
+
+def drop(
+    resource: CreateArgument,
+    name: NameArgument = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    *,
+    patience: Patience,
+    target: Target,
+    shape: Shape,
+) -> None:
+    """Drop a group, and with it every copy of its partitions."""
+    _, name = find_named(resource, name, among=CREATABLE)
+    _ask({"kind": "drop-group", "name": name}, patience, target, shape, is_sure=yes)
+
+
+def _ask(request: Json, patience: Patience, target: Target, shape: Shape, *, is_sure: bool = True) -> None:
+    check_request_id(patience.request_id)
+    timeout_s = moments.seconds(patience.timeout, "--timeout")
+    with Api(target.api, target.cluster) as api:
+        if not is_sure:
+            effect = "Every copy of its partitions goes with it."
+            confirm("dropped", f"Drop group {request['name']} from cluster {api.cluster}? {effect}")
+        follow(api, {**request, "reason": patience.reason}, patience, timeout_s, shape)
+
+
+def _said(sharing: Sharing) -> Json:
+    """What the options say; what they leave out is not in it."""
+    said = {name: value for name, value in asdict(sharing).items() if value is not None}
+    if sharing.node_filter:
+        said["node_filter"] = _attributes(sharing.node_filter)
+    else:
+        said.pop("node_filter", None)
+    return said
+
+
+def _attributes(texts: Sequence[str]) -> dict[str, str]:
+    """The attributes of `zone=eu`; empty texts say that there are none. BadInput for what is neither."""
+    found: dict[str, str] = {}
+    for text in filter(None, texts):
+        attribute, equals, value = text.partition("=")
+        if not equals or not attribute:
+            raise BadInput(f"--node-filter {text!r} is no attribute with a value.", hint="One looks like zone=eu.")
+        if found.setdefault(attribute, value) != value:
+            raise BadInput(f"--node-filter asks for {attribute} {found[attribute]!r} and {value!r}: no node has both.")
+    return found
