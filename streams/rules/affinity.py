@@ -4,7 +4,7 @@ Threat. Coordinator, node and projector each work the ideal assignment out for t
 anew, and clients send keys where it says. Two answers would be two primaries, or a key looked for where it is not.
 
 Invariant. The ids chosen are a function of the *set* of candidates and the placement alone: neither order nor history
-counts. A node that joins takes copies and moves none between others; one that leaves gives only its own away (W4).
+counts. Where no rule keeps nodes apart, a node that joins moves no copy between others, nor does one that leaves (W4).
 
 Argument. Each node has, for each partition, a 64-bit hash of its id and the partition's number; the smallest one is the
 primary, the next ones are backups. A node changes no hash but its own, so all others keep their order. Thomas Wang's
@@ -20,6 +20,7 @@ not stand beside the one just chosen is struck out before the next is looked for
 assignment before a join or a loss, and computes only the partitions that it may touch.
 """
 
+import functools
 import struct
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -47,7 +48,7 @@ Hashes = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
 
 _HASHES_AT_ONCE = 40_000
-"""320 kB, and as much again for a step's result: measured best where a processor has 1-2 MB of cache for itself."""
+"""320 kB, and as much again for a step's result: measured best with 2 MB of cache to a processor."""
 
 _STRUCK_OUT = np.iinfo(np.int64).max
 """No candidate's hash: the mix gives it only to partition 1,224,901,242."""
@@ -129,7 +130,8 @@ def ideal(candidates: Sequence[Candidate], placement: Placement) -> Indexes:
     too. Read-only, for groups share it. Raises BadInput if a node is given twice, or more than 32,767 are.
     """
     field = _field(candidates, placement)
-    assignment = _choose(field, _all(placement), min(placement.backups + 1, len(candidates)), placement)
+    partitions = np.arange(placement.partitions, dtype=np.uint64)
+    assignment = _choose(field, partitions, min(placement.backups + 1, len(candidates)), placement)
     assignment.flags.writeable = False
     return assignment
 
@@ -150,7 +152,7 @@ def ideal_after(
     came = np.array([known.get(now[index].node) != now[index] for index in field.indexes], dtype=bool)
     moved_to = _moved_to(before, now)
     assignment = moved_to[previous]
-    partitions = _all(placement)
+    partitions = np.arange(placement.partitions, dtype=np.uint64)
     stale = ((assignment == NOBODY) & (previous != NOBODY)).any(axis=1)
     if came.any():
         stale |= _may_be_joined_by(came, field, assignment, partitions, len(now))
@@ -158,10 +160,6 @@ def ideal_after(
     assignment[changed] = _choose(field, partitions[changed], width, placement)
     assignment.flags.writeable = False
     return assignment
-
-
-def _all(placement: Placement) -> Partitions:
-    return np.arange(placement.partitions, dtype=np.uint64)
 
 
 def _moved_to(before: Sequence[Candidate], now: Sequence[Candidate]) -> Indexes:
@@ -204,7 +202,7 @@ def _field(candidates: Sequence[Candidate], placement: Placement) -> _Field:
     labels = [number_of.setdefault(_likeness(candidates[index], apart_by), len(number_of)) for index in passing]
     return _Field(
         np.array(passing, dtype=np.int16),
-        np.array([_hash_of_text(ids[index]) for index in passing], dtype=np.uint64),
+        np.array([_hash_of_id(ids[index]) for index in passing], dtype=np.uint64),
         np.array(labels, dtype=np.int16),
         len(number_of) == len(passing),
     )
@@ -231,7 +229,7 @@ def _choose(field: _Field, partitions: Partitions, width: int, placement: Placem
 
 
 def _pick(hashes: Hashes, apart: _Field | None, chosen: Indexes) -> None:
-    """Fill each row with places in the field, smallest hash first; each strikes out itself, or `apart` all of its label."""
+    """Fill each row with places in the field, smallest hash first; each strikes itself out, or all of its label."""
     row = np.arange(len(hashes))
     for rank in range(chosen.shape[1]):
         best = hashes.argmin(axis=1)
@@ -278,6 +276,9 @@ def _hash_of_text(text: str) -> int:
     for unit in struct.unpack(f">{len(units) // 2}H", units):
         value = (31 * value + unit) & _MASK
     return value
+
+
+_hash_of_id = functools.lru_cache(CANDIDATES_MAX)(_hash_of_text)
 
 
 def _hash_of_key(key: str | int | None, key_type: KeyType) -> int:
