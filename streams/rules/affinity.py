@@ -30,10 +30,8 @@ import numpy as np
 import numpy.typing as npt
 
 from topolog.events.errors import BadInput
+from topolog.events.group_definition import PARTITIONS_MAX, GroupDefinition
 from topolog.events.ids import NodeId
-
-PARTITIONS_MAX = 65_000
-"""As in Ignite (W1)."""
 
 CANDIDATES_MAX = 32_767
 """What an index of 16 bits can name."""
@@ -68,23 +66,34 @@ class Candidate(msgspec.Struct, frozen=True):
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
     """What a group says of where its copies may lie; hashable, so that equal ones are computed once.
 
-    `node_filter`: (attribute, value) pairs, all of which a node must have. `neighbours_by`: an attribute, such as
-    `host`; nodes of one value are neighbours, and hold a copy of one partition each only where there are too few others
-    (W3). `backup_filter`: attributes, such as `rack`; nodes that agree in all of them never hold copies of one
-    partition, rather there are fewer backups; ignored with `neighbours_by`, as in Ignite (W3). A node that lacks an
+    `node_filter`: (attribute, value) pairs, all of which a node must have. `exclude_neighbours_by`: an attribute, such
+    as `host`; nodes of one value are neighbours, and hold a copy of one partition each only where there are too few
+    others (W3). `backup_filter`: attributes, such as `rack`; nodes that agree in all of them never hold copies of one
+    partition, rather there are fewer backups; ignored with neighbours, as in Ignite (W3). A node that lacks an
     attribute is like no other. Raises BadInput for numbers of partitions or backups that cannot be.
     """
 
     partitions: int
     backups: int
     node_filter: tuple[tuple[str, str], ...] = ()
-    neighbours_by: str | None = None
+    exclude_neighbours_by: str = ""
     backup_filter: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_partitions(self.partitions)
         if self.backups < 0:
             raise BadInput(f"A group cannot have {self.backups} backups.", hint="0 or more.")
+
+    @classmethod
+    def of(cls, group: GroupDefinition) -> "Placement":
+        affinity = group.affinity
+        return cls(
+            partitions=group.partitions,
+            backups=group.backups,
+            node_filter=tuple(sorted(affinity.node_filter.items())),
+            exclude_neighbours_by=affinity.exclude_neighbours_by,
+            backup_filter=(affinity.backup_filter,) if affinity.backup_filter else (),
+        )
 
 
 class _Field(NamedTuple):
@@ -197,7 +206,7 @@ def _field(candidates: Sequence[Candidate], placement: Placement) -> _Field:
         raise BadInput(f"Node {twice!r} is given twice.")
     order = sorted(range(len(candidates)), key=ids.__getitem__)
     passing = [index for index in order if set(placement.node_filter) <= candidates[index].attributes.items()]
-    apart_by = (placement.neighbours_by,) if placement.neighbours_by is not None else placement.backup_filter
+    apart_by = (placement.exclude_neighbours_by,) if placement.exclude_neighbours_by else placement.backup_filter
     number_of: dict[Hashable, int] = {}
     labels = [number_of.setdefault(_likeness(candidates[index], apart_by), len(number_of)) for index in passing]
     return _Field(
@@ -223,7 +232,7 @@ def _choose(field: _Field, partitions: Partitions, width: int, placement: Placem
     for start in range(0, len(partitions), rows):
         some = slice(start, start + rows)
         _pick(_mixed(field.java_hashes, partitions[some, np.newaxis]), None if field.distinct else field, chosen[some])
-        if placement.neighbours_by is not None and not field.distinct:
+        if placement.exclude_neighbours_by and not field.distinct:
             _fill_up(field, partitions[some], chosen[some])
     return np.append(field.indexes, np.int16(NOBODY))[chosen]
 

@@ -101,7 +101,7 @@ def main() -> None:
     usual = Placement(partitions=1024, backups=arguments.backups)
     large = Placement(partitions=65_000, backups=arguments.backups)
     racks = Placement(partitions=65_000, backups=arguments.backups, backup_filter=("rack",))
-    hosts = Placement(partitions=65_000, backups=arguments.backups, neighbours_by="host")
+    hosts = Placement(partitions=65_000, backups=arguments.backups, exclude_neighbours_by="host")
     print(f"{arguments.nodes} nodes, {arguments.backups} backups" + "ms: least, median, greatest (processor)".rjust(75))
     measured("977 groups of 1,024, of one placement: anew", lambda: ideal(cluster, usual), runs)
     measure("977 groups of 1,024", 977, usual, cluster, runs)

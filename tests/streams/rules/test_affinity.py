@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topolog.events.errors import BadInput
+from topolog.events.group_definition import Affinity, GroupDefinition
 from topolog.events.ids import NodeId
 from topolog.streams.rules import affinity
 from topolog.streams.rules.affinity import NOBODY, Candidate, Placement, assign, ideal, ideal_after, partition_of
@@ -54,13 +55,13 @@ def by_hand(candidates: Sequence[Candidate], placement: Placement, partition: in
     fit = [one for one in candidates if all(one.attributes.get(name) == value for name, value in placement.node_filter)]
     order = sorted(fit, key=lambda one: (mixed(one.node, partition), one.node))
     copies = min(placement.backups + 1, len(order))
-    neighbours = placement.neighbours_by
+    neighbours = placement.exclude_neighbours_by
     chosen: list[Candidate] = []
     for one in order:
-        names = (neighbours,) if neighbours is not None else placement.backup_filter
+        names = (neighbours,) if neighbours else placement.backup_filter
         if len(chosen) < copies and not any(alike(one, other, names) for other in chosen):
             chosen.append(one)
-    if neighbours is not None:
+    if neighbours:
         chosen += [one for one in order if one not in chosen][: copies - len(chosen)]
     return [one.node for one in chosen]
 
@@ -94,7 +95,7 @@ PLACEMENTS = st.builds(
     partitions=st.sampled_from([1, 7, 16]),
     backups=st.integers(0, 4),
     node_filter=st.lists(st.tuples(st.just("room"), st.sampled_from("ab")), max_size=1).map(tuple),
-    neighbours_by=st.sampled_from([None, None, "host"]),
+    exclude_neighbours_by=st.sampled_from(["", "", "host"]),
     backup_filter=st.sampled_from([(), ("rack",), ("rack", "host")]),
 )
 
@@ -282,7 +283,7 @@ def test_to_go_on_from_the_last_assignment_is_to_compute_it_anew(
     ("about", "old", "new"),
     [
         ({"backups": 0}, nodes("BB", "C"), nodes("Aa")),
-        ({"backups": 1, "neighbours_by": "host"}, nodes("a", "b", host="x"), nodes("c", host="y")),
+        ({"backups": 1, "exclude_neighbours_by": "host"}, nodes("a", "b", host="x"), nodes("c", host="y")),
         ({"backups": 1, "backup_filter": ("host",)}, nodes("a", "b", host="x"), nodes("c", host="y")),
         ({"backups": 1, "node_filter": (("host", "x"),)}, [*nodes("a", host="x"), *nodes("b")], nodes("c", host="x")),
     ],
@@ -300,7 +301,7 @@ def test_a_node_that_joins_is_seen_where_its_hash_alone_would_not_tell(
 
 @pytest.mark.parametrize(
     "about",
-    [{}, {"backup_filter": ("rack",)}, {"neighbours_by": "rack"}, {"node_filter": (("disk", "ssd"),)}],
+    [{}, {"backup_filter": ("rack",)}, {"exclude_neighbours_by": "rack"}, {"node_filter": (("disk", "ssd"),)}],
     ids=["plain", "backup filter", "neighbours", "node filter"],
 )
 def test_one_node_of_many_changes_only_what_it_must(about: Mapping[str, Any]) -> None:
@@ -370,12 +371,22 @@ def test_groups_of_one_placement_can_share_one_assignment() -> None:
     np.testing.assert_array_equal(ideal(cluster, Placement(partitions=16, backups=1)), longer[:16])
 
 
+def test_what_a_group_says_is_its_placement() -> None:
+    """Every field counts; in which order its node filter was written does not."""
+    asked = Affinity(exclude_neighbours_by="host", node_filter={"b": "2", "a": "1"})
+    expected = Placement(partitions=7, backups=2, exclude_neighbours_by="host", node_filter=(("a", "1"), ("b", "2")))
+    assert Placement.of(GroupDefinition("g", 7, 2, asked)) == expected
+    assert Placement.of(GroupDefinition("h", 7, 2, Affinity(backup_filter="rack"), persistent=True)) == Placement(
+        partitions=7, backups=2, backup_filter=("rack",)
+    )
+
+
 def test_neighbours_share_a_partition_only_where_they_must() -> None:
     """W3: with two hosts one backup is always on the other; with three copies the third is a neighbour, and last."""
     cluster = nodes("a1", "a2", "a3", host="a") + nodes("b1", "b2", host="b")
-    for row in nodes_of(cluster, ideal(cluster, Placement(partitions=64, backups=1, neighbours_by="host"))):
+    for row in nodes_of(cluster, ideal(cluster, Placement(partitions=64, backups=1, exclude_neighbours_by="host"))):
         assert row[0][0] != row[1][0]
-    for row in nodes_of(cluster, ideal(cluster, Placement(partitions=64, backups=2, neighbours_by="host"))):
+    for row in nodes_of(cluster, ideal(cluster, Placement(partitions=64, backups=2, exclude_neighbours_by="host"))):
         assert len(row) == 3
         assert row[0][0] != row[1][0]
 
@@ -399,7 +410,7 @@ def test_neighbours_switch_the_backup_filter_off() -> None:
     """W3: the filter is ignored with neighbour exclusion."""
     cluster = nodes("a", "b", "c", rack="r")
     plain = ideal(cluster, Placement(partitions=64, backups=2))
-    both = Placement(partitions=64, backups=2, neighbours_by="host", backup_filter=("rack",))
+    both = Placement(partitions=64, backups=2, exclude_neighbours_by="host", backup_filter=("rack",))
     np.testing.assert_array_equal(ideal(cluster, both), plain)
 
 
