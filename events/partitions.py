@@ -5,15 +5,15 @@ gone. A report that was true once is believed when it no longer is. Bytes that a
 allocate or loop without end.
 
 Invariant. A copy changes its state only as a line of TRANSITIONS says, and what a copy may do follows from its state
-alone: it counts as an owner while it is OWNING, it is written to while it is OWNING or MOVING (DS3), and no road leads
-from a copy that is being cleared to one that owns except through MOVING, which is loading anew.
+alone: it serves and counts as an owner while it is OWNING, it is written to while it is OWNING or MOVING (DS3). A copy
+that is being cleared never owns again unless it was made MOVING first; neither loss nor reset takes it as it is (DS2).
 
 Argument. The table is the only place that knows transitions: the coordinator checks what it decides by it, the node
 what it does, the picture in docs/partitions.md is drawn from it and the tests walk it. It is B12 of
 partition-map-exchange.md as our log needs it; where the two differ that page says why.
 
 A map is the states of a node's copies of one group. `Codes` is a map at hand: one byte a partition, 0 where there is no
-copy, else the state's ordinal + 1. On the wire a map is the smaller of two forms, told by its first byte: three bits a
+copy, else the state's ordinal + 1. On the wire a map is in one of two forms, told by its first byte: three bits a
 partition, as Apache Ignite's bit set has them (H1), or runs of equal codes, for a node of a big cluster has few copies
 of a group. One map has one encoding, so equal bytes are equal maps.
 """
@@ -205,13 +205,13 @@ def unpack_states(bits: bytes, partitions: int) -> dict[int, PartitionState]:
 
 
 def encode_codes(codes: Codes) -> bytes:
-    """A map as it is sent: one byte that tells the form, then bits (H1) or, where that is shorter, runs.
+    """A map as it is sent: a byte that tells the form, then bits (H1) or runs, where these are less than half as long.
 
-    A run is the number (length - 1) * 8 + code; what follows the last copy is left out. Raises BadInput for codes
-    above 5.
+    For bits are read twenty times faster. A run is the number (length - 1) * 8 + code; what follows the last copy is
+    left out. Raises BadInput for codes above 5.
     """
     bits = _packed(codes)
-    runs = _run_lengths(codes.rstrip(_NO_COPY), len(bits))
+    runs = _run_lengths(codes.rstrip(_NO_COPY), len(bits) // 2)
     return _BITS + bits if runs is None else _RUNS + runs
 
 

@@ -37,9 +37,8 @@ from topolog.events.single_maps import (
     NodeMap,
     SinglePartitionMap,
     assemble,
+    check_numbers,
     joined,
-    unpack_counters,
-    unpack_loads,
 )
 
 _Told = TypeVar("_Told", NodeMap, Assembly)
@@ -257,8 +256,7 @@ def _read(copies: Copies, partitions: int, legible: set[tuple[bytes, int]]) -> N
     if (copies.states, partitions) not in legible:
         decode_codes(copies.states, partitions)
         legible.add((copies.states, partitions))
-    unpack_counters(copies.counters, partitions)
-    unpack_loads(copies.loads, partitions)
+    check_numbers(copies, partitions)
 
 
 def _of_members(by_node: Mapping[NodeId, _Told], known: Known) -> dict[NodeId, _Told]:
