@@ -8,10 +8,11 @@ Invariant. A map is of one incarnation at one moment, tells of every group that 
 whole or not at all. Of two maps of an incarnation the one with the higher update sequence tells more.
 
 Argument. A node numbers its maps and says in each how far it had applied the log. A map is all that the node has to
-say, so the newest replaces the others and no reader needs to know them. What a map says of a copy counts only against
-decisions that its sender had applied: with the position at which the log put the copy into its present state, a reader
-sees whether the map is about that state or about an earlier one. Parts carry the number of their map and are put
-together only with others of the same number; whatever else arrives meanwhile, only one map of a node is in the making.
+say, so the newest replaces the others and no reader needs to know them. A copy that has loaded or was cleared is named
+with the position at which the log had asked for that, and a load with the token of its primary; so a reader sees
+whether the map is about the copy as the log has it now, or about an earlier life of it. Parts carry the number of their
+map and are put together only with others of the same number; whatever else arrives meanwhile, only one map of a node is
+in the making.
 
 Which map is kept and why others are not is `streams/rules/single_maps.py`.
 """
@@ -47,7 +48,7 @@ class GroupMap(msgspec.Struct, frozen=True):
     states: bytes
     same_as: int | None
     counters: bytes
-    loads: bytes
+    finished: bytes
 
 
 class SinglePartitionMap(msgspec.Struct, frozen=True):
@@ -67,11 +68,11 @@ class SinglePartitionMap(msgspec.Struct, frozen=True):
 
 
 class Copies(msgspec.Struct, frozen=True):
-    """A node's copies of one group, packed: by `partitions.encode_codes`, `pack_counters` and `pack_loads`."""
+    """A node's copies of one group, packed: by `partitions.encode_codes`, `pack_counters`, `pack_finished`."""
 
     states: bytes
     counters: bytes = b""
-    loads: bytes = b""
+    finished: bytes = b""
 
 
 class NodeMap(msgspec.Struct, frozen=True):
@@ -92,10 +93,13 @@ class UpdateCounter(msgspec.Struct, frozen=True, gc=False):
     current: int
 
 
-class FinishedLoad(msgspec.Struct, frozen=True, gc=False):
-    """Which load a copy has finished: by the position that made it MOVING and the token of its supplier's primary."""
+class Finished(msgspec.Struct, frozen=True, gc=False):
+    """What a node has done with a copy since the log made it MOVING or RENTING, at position `since`.
 
-    listed_at: Position
+    If it is OWNING now, it has loaded it from the primary of `token`; if it is EVICTED, it has cleared it (token 0).
+    """
+
+    since: Position
     token: Position
 
 
@@ -180,7 +184,7 @@ class _Pieces:
         self._shared: bytes | None = None
         self._states: list[bytes] = []
         self._counters: list[bytes] = []
-        self._loads: list[bytes] = []
+        self._finished: list[bytes] = []
         if entry.same_as is not None:
             if not 0 <= entry.same_as < len(before):
                 raise Undecodable(f"A map refers for group {entry.group!r} to a group that does not stand before it.")
@@ -192,7 +196,7 @@ class _Pieces:
             raise Undecodable(f"A map has states for group {entry.group!r} and refers to another's.")
         self._states.append(entry.states)
         self._counters.append(entry.counters)
-        self._loads.append(entry.loads)
+        self._finished.append(entry.finished)
 
     def states(self) -> bytes:
         """Called when the group is complete, by each that refers to it: the pieces are joined but once."""
@@ -201,7 +205,7 @@ class _Pieces:
         return self._shared
 
     def copies(self) -> Copies:
-        return Copies(self.states(), b"".join(self._counters), b"".join(self._loads))
+        return Copies(self.states(), b"".join(self._counters), b"".join(self._finished))
 
 
 def _head(part: SinglePartitionMap) -> SinglePartitionMap:
@@ -215,9 +219,9 @@ def _entries(groups: Mapping[str, Copies]) -> Iterator[GroupMap]:
     for number, (name, copies) in enumerate(groups.items()):
         same_as = first.setdefault(copies.states, number)
         if same_as == number:
-            yield GroupMap(name, copies.states, None, copies.counters, copies.loads)
+            yield GroupMap(name, copies.states, None, copies.counters, copies.finished)
         else:
-            yield GroupMap(name, b"", same_as, copies.counters, copies.loads)
+            yield GroupMap(name, b"", same_as, copies.counters, copies.finished)
 
 
 def _filled(entries: Iterable[GroupMap], bytes_max: int) -> Iterator[tuple[GroupMap, ...]]:
@@ -238,7 +242,7 @@ def _filled(entries: Iterable[GroupMap], bytes_max: int) -> Iterator[tuple[Group
 
 
 def _body_bytes(entry: GroupMap) -> int:
-    return len(entry.states) + len(entry.counters) + len(entry.loads)
+    return len(entry.states) + len(entry.counters) + len(entry.finished)
 
 
 def _cut(entry: GroupMap, room: int) -> tuple[GroupMap, GroupMap | None]:
@@ -248,9 +252,11 @@ def _cut(entry: GroupMap, room: int) -> tuple[GroupMap, GroupMap | None]:
         return entry, None
     states = min(room, len(entry.states))
     counters = min(room - states, len(entry.counters))
-    loads = room - states - counters
-    piece = GroupMap(entry.group, entry.states[:states], entry.same_as, entry.counters[:counters], entry.loads[:loads])
-    rest = GroupMap(entry.group, entry.states[states:], None, entry.counters[counters:], entry.loads[loads:])
+    finished = room - states - counters
+    piece = GroupMap(
+        entry.group, entry.states[:states], entry.same_as, entry.counters[:counters], entry.finished[:finished]
+    )
+    rest = GroupMap(entry.group, entry.states[states:], None, entry.counters[counters:], entry.finished[finished:])
     return piece, rest
 
 
@@ -284,27 +290,26 @@ def unpack_counters(packed: bytes, partitions: int) -> dict[int, UpdateCounter]:
     }
 
 
-def pack_loads(loads: Mapping[int, FinishedLoad]) -> bytes:
-    """DS6: which loads are finished, by partition."""
-    partitions = sorted(loads)
+def pack_finished(finished: Mapping[int, Finished]) -> bytes:
+    """DS6: what is finished, by partition."""
+    partitions = sorted(finished)
     return _packed(
-        (partitions, [loads[each].listed_at for each in partitions], [loads[each].token for each in partitions])
+        (partitions, [finished[each].since for each in partitions], [finished[each].token for each in partitions])
     )
 
 
-def unpack_loads(packed: bytes, partitions: int) -> dict[int, FinishedLoad]:
-    """The finished loads, partitions ascending; raises as `unpack_counters` does."""
-    numbers, listed_at, token = _unpacked(packed, partitions)
+def unpack_finished(packed: bytes, partitions: int) -> dict[int, Finished]:
+    """What is finished, partitions ascending; raises as `unpack_counters` does."""
+    numbers, since, token = _unpacked(packed, partitions)
     return {
-        partition: FinishedLoad(Position(at), Position(of))
-        for partition, at, of in zip(numbers, listed_at, token, strict=True)
+        partition: Finished(Position(at), Position(of)) for partition, at, of in zip(numbers, since, token, strict=True)
     }
 
 
 def check_numbers(copies: Copies, partitions: int) -> None:
-    """Raise what `unpack_counters` and `unpack_loads` would, which cost ten times as much."""
+    """Raise what `unpack_counters` and `unpack_finished` would, which cost ten times as much."""
     _unpacked_counters(copies.counters, partitions)
-    _unpacked(copies.loads, partitions)
+    _unpacked(copies.finished, partitions)
 
 
 def _packed(columns: _Columns) -> bytes:

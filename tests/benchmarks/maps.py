@@ -46,17 +46,17 @@ def cases() -> dict[str, p.Codes]:
     return found | {f"{size:,} partitions, the worst": restless(size) for size in SIZES}
 
 
-def copies(codes: p.Codes, counter: sm.UpdateCounter | None, load: sm.FinishedLoad | None = None) -> sm.Copies:
+def copies(codes: p.Codes, counter: sm.UpdateCounter | None, load: sm.Finished | None = None) -> sm.Copies:
     """Packed, with this counter and this finished load for each copy."""
     present = [partition for partition, code in enumerate(codes) if code]
     counters = dict.fromkeys(present, counter) if counter else {}
     loads = dict.fromkeys(present, load) if load else {}
-    return sm.Copies(p.encode_codes(codes), sm.pack_counters(counters), sm.pack_loads(loads))
+    return sm.Copies(p.encode_codes(codes), sm.pack_counters(counters), sm.pack_finished(loads))
 
 
 USUAL = sm.UpdateCounter(1_000_000, 1_001_000)
 LARGEST = sm.UpdateCounter((1 << 62), (1 << 63) - 1)
-LARGEST_LOAD = sm.FinishedLoad(Position((1 << 63) - 1), Position((1 << 63) - 1))
+LARGEST_LOAD = sm.Finished(Position((1 << 63) - 1), Position((1 << 63) - 1))
 
 
 def node_map(groups: Mapping[str, sm.Copies]) -> sm.NodeMap:

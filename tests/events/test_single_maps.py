@@ -20,7 +20,7 @@ from topolog.events.single_maps import (
     PARTS_MAX,
     Assembly,
     Copies,
-    FinishedLoad,
+    Finished,
     GroupMap,
     NodeMap,
     SinglePartitionMap,
@@ -29,10 +29,10 @@ from topolog.events.single_maps import (
     check_numbers,
     joined,
     pack_counters,
-    pack_loads,
+    pack_finished,
     split_map,
     unpack_counters,
-    unpack_loads,
+    unpack_finished,
 )
 from topolog.events.topics import RECORD_BYTES_MAX
 
@@ -82,10 +82,10 @@ def test_h4_counters_are_read_back(given_counters: dict[int, UpdateCounter]) -> 
 
 
 @given(st.dictionaries(st.integers(0, 70_000), st.tuples(numbers, numbers), max_size=30))
-def test_finished_loads_are_read_back(pairs: dict[int, tuple[int, int]]) -> None:
-    """DS6: a report names the position that made the copy MOVING and the token."""
-    loads = {each: FinishedLoad(Position(at), Position(token)) for each, (at, token) in pairs.items()}
-    assert unpack_loads(pack_loads(loads), 70_001) == loads
+def test_what_is_finished_is_read_back(pairs: dict[int, tuple[int, int]]) -> None:
+    """DS6: a report names the position that made the copy MOVING or RENTING, and the token."""
+    finished = {each: Finished(Position(at), Position(token)) for each, (at, token) in pairs.items()}
+    assert unpack_finished(pack_finished(finished), 70_001) == finished
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_counter_that_cannot_be_is_not_packed(initial: int, current: int) -> N
 def test_a_partition_that_cannot_be_is_not_packed(partition: int) -> None:
     """BadInput instead of an error of the library that packs."""
     with pytest.raises(BadInput):
-        pack_loads({partition: FinishedLoad(Position(1), Position(2))})
+        pack_finished({partition: Finished(Position(1), Position(2))})
 
 
 @given(st.binary(max_size=60) | st.binary(max_size=60).map(lambda body: b"\1\2\1" + body), st.integers(1, 300))
@@ -124,13 +124,15 @@ def test_any_bytes_are_numbers_or_undecodable(data: bytes, size: int) -> None:
 
 def test_numbers_of_partitions_outside_of_the_group_are_told_from_damage() -> None:
     """OutOfRange, so that a verdict can name it; also where there are more numbers than partitions."""
-    loads = pack_loads({300: FinishedLoad(Position(1), Position(2))})
-    assert unpack_loads(loads, 301)
-    for packed in (loads, b"\1\1\1" + bytes(3 * 301)):
+    finished = pack_finished({300: Finished(Position(1), Position(2))})
+    assert unpack_finished(finished, 301)
+    for packed in (finished, b"\1\1\1" + bytes(3 * 301)):
         with pytest.raises(OutOfRange):
-            unpack_loads(packed, 300)
+            unpack_finished(packed, 300)
     with pytest.raises(Undecodable, match="do not ascend"):
-        unpack_loads(b"\1\1\1" + bytes((5, 5, 1, 1, 1, 1)), 300)
+        unpack_finished(b"\1\1\1" + bytes((5, 5, 1, 1, 1, 1)), 300)
+    with pytest.raises(Undecodable, match="numbers by partition above"):
+        unpack_finished(b"\1\x08\1\0" + bytes(7) + b"\x80\1", 300)
     with pytest.raises(Undecodable, match="counters above"):
         check_numbers(Copies(b"", b"\1\x08\1\0" + NUMBER_MAX.to_bytes(8, "little") + b"\1"), 300)
 
@@ -177,15 +179,32 @@ def test_the_largest_group_of_all_fits_its_records() -> None:
     """65,000 partitions, each in another state than its neighbour, every number at its longest: two records of at most
     900 kB; nine such groups are a set of many, and the last byte of all is still there."""
     most = dict.fromkeys(range(PARTITIONS_MAX), UpdateCounter(1 << 62, NUMBER_MAX))
-    loads = dict.fromkeys(range(PARTITIONS_MAX), FinishedLoad(Position(NUMBER_MAX), Position(NUMBER_MAX)))
+    finished = dict.fromkeys(range(PARTITIONS_MAX), Finished(Position(NUMBER_MAX), Position(NUMBER_MAX)))
     states = encode_codes(b"\1\2\3\4\5" * (PARTITIONS_MAX // 5))
-    groups = {f"group {number}": Copies(states, pack_counters(most), pack_loads(loads)) for number in range(9)}
+    groups = {f"group {number}": Copies(states, pack_counters(most), pack_finished(finished)) for number in range(9)}
     parts = split_map(node_map(groups))
     sizes = [len(CODEC.encode(part)) for part in parts]
     assert max(sizes) <= RECORD_BYTES_MAX
     assert len(sizes) == -(-sum(sizes) // RECORD_BYTES_MAX), "no part is left half empty"
     _, (whole,) = put_in(reversed(parts))
     assert whole.groups == groups
+
+
+def test_many_small_groups_and_the_longest_numbers_fit_their_records() -> None:
+    """What Avro adds to each entry and to the head is less than what is set aside for it."""
+    many = node_map({f"{number:02x}": Copies(b"\0", b"\1") for number in range(9_000)})
+    longest = msgspec.structs.replace(
+        node_map({"g": Copies(b"\0", bytes(5_000))}),
+        node=NodeId("ü" * 100),
+        incarnation=Incarnation(-(1 << 63)),
+        exchange=Position(NUMBER_MAX),
+        update_sequence=NUMBER_MAX,
+        applied=Applied(LOG_ID, Position(NUMBER_MAX), bytes(16)),
+    )
+    for told in (many, longest):
+        parts = split_map(told, 10_000 if told is many else SMALL_BYTES)
+        assert len(parts) > 3
+        assert max(len(CODEC.encode(part)) for part in parts) <= (10_000 if told is many else SMALL_BYTES)
 
 
 def test_a_million_partitions_are_few_enough_parts() -> None:

@@ -14,13 +14,13 @@ from topolog.events.partitions import PartitionState, codes_of, encode_codes
 from topolog.events.single_maps import (
     PARTS_MAX,
     Copies,
-    FinishedLoad,
+    Finished,
     GroupMap,
     NodeMap,
     SinglePartitionMap,
     UpdateCounter,
     pack_counters,
-    pack_loads,
+    pack_finished,
     split_map,
 )
 from topolog.streams.rules.single_maps import (
@@ -30,11 +30,11 @@ from topolog.streams.rules.single_maps import (
     MapVerdict,
     Receipt,
     answers,
-    knows,
-    may_own,
+    finished_in,
     receive,
 )
 
+MOVING, OWNING, RENTING, EVICTED, LOST = PartitionState
 N1, N2 = NodeId("n1"), NodeId("n2")
 LIFE, FORMER_LIFE = Incarnation(7), Incarnation(6)
 LOG_ID = bytes(16)
@@ -48,9 +48,9 @@ KNOWN = Known(
     exchange=EXCHANGE,
     chains={Position(55): HASH},
 )
-OWNING = encode_codes(codes_of({0: PartitionState.OWNING, 5: PartitionState.OWNING}, 8))
+OWNED = encode_codes(codes_of({0: OWNING, 5: OWNING}, 8))
 NONE = encode_codes(b"")
-BOTH = {"a": Copies(OWNING), "b": Copies(NONE)}
+BOTH = {"a": Copies(OWNED), "b": Copies(NONE)}
 
 
 def at(position: int, chain: bytes = HASH, log_id: bytes = LOG_ID) -> Applied:
@@ -151,12 +151,6 @@ def test_t4_what_is_of_nodes_that_left_goes() -> None:
     assert (set(inbox.kept), set(inbox.arriving)) == ({N2}, {N2})
 
 
-def test_t5_a_map_is_about_a_state_only_if_its_sender_had_applied_it() -> None:
-    """T5, K5: the log overrides what a node says; no counter of the node's has to be raised for that."""
-    assert knows(told(applied=at(55)), Position(55))
-    assert not knows(told(applied=at(55)), Position(56))
-
-
 def test_t7_a_map_from_before_a_group_began_says_nothing_of_that_group() -> None:
     """T7: the group was dropped and made anew at 58, unknown to a node at 55; the other group counts."""
     anew = msgspec.structs.replace(KNOWN, groups={**KNOWN.groups, "a": KnownGroup(8, Position(58))})
@@ -166,25 +160,18 @@ def test_t7_a_map_from_before_a_group_began_says_nothing_of_that_group() -> None
     assert set(found.map.groups) == {"b"}
 
 
-LOAD = FinishedLoad(Position(40), Position(30))
+LOADED, CLEARED = Finished(Position(40), Position(30)), Finished(Position(41), Position(0))
 
 
-@pytest.mark.parametrize(
-    ("reported", "is_open", "owns"),
-    [
-        (LOAD, False, True),
-        (LOAD, True, False),
-        (FinishedLoad(Position(39), Position(30)), False, False),
-        (FinishedLoad(Position(40), Position(29)), False, False),
-        (None, False, False),
-    ],
-    ids=["this very load", "during an exchange", "an earlier listing", "an earlier token", "no load"],
-)
-def test_t11_a_copy_owns_only_by_the_load_that_is_asked_for(
-    reported: FinishedLoad | None, is_open: bool, owns: bool
-) -> None:
-    """T11, DS5, DS6: owning is refused if a change of affinity, or of the token, came after the load had begun."""
-    assert may_own(reported, LOAD, exchange_is_open=is_open) is owns
+def test_t11_what_is_finished_names_the_life_of_its_copy() -> None:
+    """T11, T5, DS5, DS6: of a load its listing and its token, of a clearing the position of its RENTING, so that who
+    decides sees whether the log has moved on since; and only of copies that are what such work makes of them."""
+    work = {0: LOADED, 1: CLEARED, 2: LOADED, 3: CLEARED, 5: LOADED}
+    codes = codes_of({0: MOVING, 1: EVICTED, 3: RENTING, 5: OWNING}, 8)
+    kept = receipt(record(groups={**BOTH, "a": Copies(encode_codes(codes), finished=pack_finished(work))})).map
+    assert kept is not None
+    assert list(finished_in(kept, "a", 8)) == [(1, EVICTED, CLEARED), (5, OWNING, LOADED)]
+    assert list(finished_in(kept, "b", 1024)) == []
 
 
 def test_pi6_a_map_applied_twice_or_late_changes_nothing() -> None:
@@ -275,22 +262,22 @@ def test_entries_that_contradict_each_other_are_malformed() -> None:
 
 def test_a_map_that_leaves_out_a_group_its_node_knows_is_incomplete() -> None:
     """A group that is not there would read as one without copies, and be given to others."""
-    found = receipt(record(groups={"a": Copies(OWNING)}))
+    found = receipt(record(groups={"a": Copies(OWNED)}))
     assert (found.verdict, found.detail) == (MapVerdict.INCOMPLETE, "It does not tell of b.")
 
 
 def test_a_map_need_not_tell_of_a_group_that_came_later() -> None:
     """Its node had applied 19, the group was made at 20."""
-    early = record(groups={"a": Copies(OWNING)}, exchange=None, applied=at(19))
+    early = record(groups={"a": Copies(OWNED)}, exchange=None, applied=at(19))
     assert verdict(early) is MapVerdict.KEPT
 
 
 def test_a_group_that_is_not_known_is_left_out_and_the_others_count() -> None:
     """It was dropped a moment ago: no fault of the node's, and no reason to ask it again."""
-    found = receipt(record(groups={**BOTH, "gone": Copies(OWNING)}))
+    found = receipt(record(groups={**BOTH, "gone": Copies(OWNED)}))
     assert (found.verdict, dict(found.left_out)) == (MapVerdict.KEPT, {"gone": MapVerdict.UNKNOWN_GROUP})
     assert found.map == told()
-    assert after(record(groups={**BOTH, "gone": Copies(OWNING)})).counts == {
+    assert after(record(groups={**BOTH, "gone": Copies(OWNED)})).counts == {
         MapVerdict.KEPT: 1,
         MapVerdict.UNKNOWN_GROUP: 1,
     }
@@ -300,10 +287,10 @@ def test_a_group_that_is_not_known_is_left_out_and_the_others_count() -> None:
     "copies",
     [
         Copies(encode_codes(b"\2" * 9)),
-        Copies(OWNING, pack_counters({8: UpdateCounter(1, 2)})),
-        Copies(OWNING, loads=pack_loads({8: LOAD})),
+        Copies(OWNED, pack_counters({8: UpdateCounter(1, 2)})),
+        Copies(OWNED, finished=pack_finished({8: LOADED})),
     ],
-    ids=["states", "counters", "loads"],
+    ids=["states", "counters", "finished"],
 )
 def test_partitions_outside_of_the_group_spoil_the_map(copies: Copies) -> None:
     """Group a has eight; the exchange waits for a better answer rather than to take half of this one."""
@@ -314,7 +301,7 @@ def test_partitions_outside_of_the_group_spoil_the_map(copies: Copies) -> None:
 
 @pytest.mark.parametrize(
     "copies",
-    [Copies(b""), Copies(b"\0\xff"), Copies(b"\1\6"), Copies(OWNING, b"\1\1"), Copies(OWNING, loads=b"\1\1\1\0")],
+    [Copies(b""), Copies(b"\0\xff"), Copies(b"\1\6"), Copies(OWNED, b"\1\1"), Copies(OWNED, finished=b"\1\1\1\0")],
     ids=["no form", "no state", "no run", "no columns", "half a column"],
 )
 def test_bytes_that_say_nothing_spoil_the_map(copies: Copies) -> None:
@@ -387,7 +374,7 @@ integers = st.integers(-2, 60) | st.integers(-(1 << 63), (1 << 63) - 1)
 entries = st.builds(
     GroupMap,
     st.sampled_from(("a", "b", "c")),
-    st.sampled_from((b"", NONE, OWNING)) | st.binary(max_size=6),
+    st.sampled_from((b"", NONE, OWNED)) | st.binary(max_size=6),
     st.none() | st.integers(-1, 3),
     st.just(b"") | st.binary(max_size=8),
     st.just(b"") | st.binary(max_size=8),
