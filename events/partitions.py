@@ -5,15 +5,15 @@ gone. A report that was true once is believed when it no longer is. Bytes that a
 allocate or loop without end.
 
 Invariant. A copy changes its state only as a line of TRANSITIONS says, and what a copy may do follows from its state
-alone: it counts as an owner while it is OWNING, it is written to while it is OWNING or MOVING (DS3), and no road leads
-from a copy that is being cleared to one that owns except through MOVING, which is loading anew.
+alone: it serves and counts as an owner while it is OWNING, it is written to while it is OWNING or MOVING (DS3). A copy
+that is being cleared never owns again unless it was made MOVING first; neither loss nor reset takes it as it is (DS2).
 
 Argument. The table is the only place that knows transitions: the coordinator checks what it decides by it, the node
 what it does, the picture in docs/partitions.md is drawn from it and the tests walk it. It is B12 of
 partition-map-exchange.md as our log needs it; where the two differ that page says why.
 
 A map is the states of a node's copies of one group. `Codes` is a map at hand: one byte a partition, 0 where there is no
-copy, else the state's ordinal + 1. On the wire a map is the smaller of two forms, told by its first byte: three bits a
+copy, else the state's ordinal + 1. On the wire a map is in one of two forms, told by its first byte: three bits a
 partition, as Apache Ignite's bit set has them (H1), or runs of equal codes, for a node of a big cluster has few copies
 of a group. One map has one encoding, so equal bytes are equal maps.
 """
@@ -73,12 +73,14 @@ class Trigger(Enum):
     )
     LOADED = "The load that belongs to this listing of the copy and to the primary's token is finished (DS5, DS6, T11)."
     GIVEN_UP = "The loss policy is IGNORE: what is lost is given up, and the partition goes on empty (O3)."
-    BEHIND = "The node is back with a copy that has left the owner row, or with the lower counter (DS1, K4)."
+    BEHIND = "The node is back without its copy, or with one that has left the owner row or counts less (DS1, K4)."
     RECALLED = "The copy is wanted again before it was cleared."
     SURPLUS = "The copy is not wanted and every wanted node owns (DS6)."
     CLEARED = "The node has read its RENTING back from the log and has cleared the copy."
     NO_OWNER = "No copy of the owner row is present at the end of the exchange (O1, DS2)."
-    RESET = "An operator has reset the lost partition: the copy that was chosen owns, the others load from it (O5)."
+    RESET = (
+        "An operator has reset the lost partition: what was chosen owns, empty if need be, others load from it (O5)."
+    )
     FORGOTTEN = "An evicted copy is over; what comes later is a new one."
     NODE_LEFT = "The node is out of the membership, and its copy with it (DS1)."
     GROUP_DROPPED = "The group is dropped."
@@ -109,10 +111,12 @@ def _transitions() -> tuple[Transition, ...]:
         Transition(None, owning, Trigger.NEVER_OWNED, When.EXCHANGE),
         Transition(None, owning, Trigger.OWNER_BACK, When.EXCHANGE),
         Transition(None, owning, Trigger.GIVEN_UP, When.EXCHANGE),
+        Transition(None, owning, Trigger.RESET, When.EXCHANGE),
         Transition(None, lost, Trigger.NO_OWNER, When.EXCHANGE),
         Transition(moving, owning, Trigger.LOADED, When.BETWEEN),
         Transition(moving, owning, Trigger.NEVER_OWNED, When.EXCHANGE),
         Transition(moving, owning, Trigger.GIVEN_UP, When.EXCHANGE),
+        Transition(moving, owning, Trigger.RESET, When.EXCHANGE),
         Transition(moving, renting, Trigger.SURPLUS, When.BETWEEN),
         Transition(moving, lost, Trigger.NO_OWNER, When.EXCHANGE),
         Transition(owning, moving, Trigger.BEHIND, When.EXCHANGE),
@@ -120,8 +124,11 @@ def _transitions() -> tuple[Transition, ...]:
         Transition(owning, lost, Trigger.NO_OWNER, When.EXCHANGE),
         Transition(renting, moving, Trigger.RECALLED, When.EXCHANGE),
         Transition(renting, evicted, Trigger.CLEARED, When.ANY_TIME),
+        Transition(renting, None, Trigger.CLEARED, When.ANY_TIME),
         Transition(lost, owning, Trigger.RESET, When.EXCHANGE),
+        Transition(lost, owning, Trigger.GIVEN_UP, When.EXCHANGE),
         Transition(lost, moving, Trigger.RESET, When.EXCHANGE),
+        Transition(lost, moving, Trigger.GIVEN_UP, When.EXCHANGE),
         Transition(lost, moving, Trigger.OWNER_BACK, When.EXCHANGE),
         Transition(lost, renting, Trigger.SURPLUS, When.BETWEEN),
         Transition(evicted, None, Trigger.FORGOTTEN, When.ANY_TIME),
@@ -151,6 +158,15 @@ def check_transition(
     if legal is None:
         raise Refused("ILLEGAL_TRANSITION", "B12", f"No copy goes {change}.", facts)
     raise Refused("ILLEGAL_TRANSITION", "B12", f"A copy goes {change} {legal.when.value}, not {when.value}.", facts)
+
+
+def triggers_between(source: PartitionState | None, target: PartitionState | None, when: When) -> tuple[Trigger, ...]:
+    """What may change the state so, `when` being EXCHANGE or BETWEEN; nothing if no line of TRANSITIONS allows it."""
+    return tuple(
+        each.trigger
+        for each in TRANSITIONS
+        if (each.source, each.target) == (source, target) and each.when in (when, When.ANY_TIME)
+    )
 
 
 def state_name(state: PartitionState | None) -> str:
@@ -205,13 +221,13 @@ def unpack_states(bits: bytes, partitions: int) -> dict[int, PartitionState]:
 
 
 def encode_codes(codes: Codes) -> bytes:
-    """A map as it is sent: one byte that tells the form, then bits (H1) or, where that is shorter, runs.
+    """A map as it is sent: a byte that tells the form, then bits (H1) or runs, where these are less than half as long.
 
-    A run is the number (length - 1) * 8 + code; what follows the last copy is left out. Raises BadInput for codes
-    above 5.
+    For bits are read twenty times faster. A run is the number (length - 1) * 8 + code; what follows the last copy is
+    left out. Raises BadInput for codes above 5.
     """
     bits = _packed(codes)
-    runs = _run_lengths(codes.rstrip(_NO_COPY), len(bits))
+    runs = _run_lengths(codes.rstrip(_NO_COPY), len(bits) // 2)
     return _BITS + bits if runs is None else _RUNS + runs
 
 

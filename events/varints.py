@@ -5,9 +5,6 @@ from collections.abc import Iterator
 
 from topolog.events.errors import Undecodable
 
-VARINT_MAX = (1 << 63) - 1
-"""The largest number that a stranger's bytes may hold: as Avro's long, and nine bytes do for it."""
-
 _LONGER_THAN_NINE = re.compile(rb"[\x80-\xff]{9}")
 
 
@@ -30,7 +27,7 @@ def varints(packed: bytes) -> Iterator[int]:
 
 
 def checked_varints(packed: bytes) -> Iterator[int]:
-    """The numbers in bytes that anybody may have made; raises Undecodable if one is cut off or above VARINT_MAX."""
+    """The numbers in anybody's bytes; raises Undecodable if one is cut off or longer than nine bytes."""
     if packed[-1:] >= b"\x80":
         raise Undecodable("A packed number is cut off.")
     if _LONGER_THAN_NINE.search(packed):

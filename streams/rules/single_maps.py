@@ -1,4 +1,4 @@
-"""Which single map is kept, and why another is not (T1 to T8, T11 of partition-map-exchange.md).
+"""Which single map is kept, and why another is not (T1 to T11 of partition-map-exchange.md).
 
 Threats. A map is late: its sender has another life by now, the exchange it answers is over, a newer one has come, the
 group was dropped or made anew. A map is wrong: it speaks of partitions that its group has not, leaves a group out, goes
@@ -19,7 +19,7 @@ Ignite's rules for *full* maps have no counterpart here: a full map is a decisio
 docs/partitions.md has the table of what became of each rule.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import TypeVar
 
@@ -28,18 +28,18 @@ import msgspec
 from topolog.events.errors import OutOfRange, Undecodable
 from topolog.events.ids import Incarnation, NodeId, Position
 from topolog.events.membership import Applied
-from topolog.events.partitions import decode_codes
+from topolog.events.partitions import PartitionState, decode_codes, states_of
 from topolog.events.single_maps import (
     PARTS_MAX,
     Assembly,
     Copies,
-    FinishedLoad,
+    Finished,
     NodeMap,
     SinglePartitionMap,
     assemble,
+    check_numbers,
     joined,
-    unpack_counters,
-    unpack_loads,
+    unpack_finished,
 )
 
 _Told = TypeVar("_Told", NodeMap, Assembly)
@@ -65,7 +65,7 @@ class MapVerdict(Enum):
     IMPOSSIBLE_SEQUENCE = ("Its update sequence contradicts what its node has sent before.", True)
     MALFORMED = ("It contradicts itself.", True)
     INCOMPLETE = ("It leaves out a group that its node must know.", True)
-    DAMAGED = ("Bytes in it are no states, counters or loads.", True)
+    DAMAGED = ("Bytes in it are no states and no numbers.", True)
     OUT_OF_RANGE = ("It names partitions that their group has not.", True)
     UNKNOWN_GROUP = ("There is no such group, or no longer.", False)
     OLD_GROUP = ("The group was made anew, and its node did not know that yet.", False)
@@ -188,14 +188,19 @@ def judge_groups(known: Known, whole: NodeMap) -> Receipt:
     return Receipt(MapVerdict.KEPT, msgspec.structs.replace(whole, groups=kept), left_out)
 
 
-def knows(told: NodeMap, since: Position) -> bool:
-    """Whether what the map says of a copy is about the state into which the log has put it at position `since`."""
-    return told.applied.position >= since
+def finished_in(told: NodeMap, group: str, partitions: int) -> Iterator[tuple[int, PartitionState, Finished]]:
+    """(partition, OWNING or EVICTED, what was finished) of a kept map's copies of a group of so many partitions.
 
-
-def may_own(reported: FinishedLoad | None, listed: FinishedLoad, *, exchange_is_open: bool) -> bool:
-    """T11, DS6: whether a MOVING copy becomes OWNING by this report; `listed` is what the log has of it now."""
-    return reported == listed and not exchange_is_open
+    It is for who decides about copies to compare it with the life and the token that the log has now (T5, T11, DS6).
+    """
+    copies = told.groups[group]
+    if not copies.finished:
+        return
+    states = states_of(decode_codes(copies.states, partitions))
+    for partition, finished in unpack_finished(copies.finished, partitions).items():
+        state = states.get(partition)
+        if state is PartitionState.OWNING or state is PartitionState.EVICTED:
+            yield partition, state, finished
 
 
 def _is_sound(arrived: SinglePartitionMap) -> bool:
@@ -257,8 +262,7 @@ def _read(copies: Copies, partitions: int, legible: set[tuple[bytes, int]]) -> N
     if (copies.states, partitions) not in legible:
         decode_codes(copies.states, partitions)
         legible.add((copies.states, partitions))
-    unpack_counters(copies.counters, partitions)
-    unpack_loads(copies.loads, partitions)
+    check_numbers(copies, partitions)
 
 
 def _of_members(by_node: Mapping[NodeId, _Told], known: Known) -> dict[NodeId, _Told]:

@@ -80,7 +80,7 @@ SINGLE_MAP = sm.SinglePartitionMap(
             states=p.encode_codes(p.codes_of({0: p.PartitionState.OWNING, 7: p.PartitionState.LOST}, 14)),
             same_as=None,
             counters=sm.pack_counters({0: sm.UpdateCounter(4_000, 4_100), 7: sm.UpdateCounter(0, 0)}),
-            loads=sm.pack_loads({0: sm.FinishedLoad(Position(88), Position(80))}),
+            finished=sm.pack_finished({0: sm.Finished(Position(88), Position(80))}),
         ),
         sm.GroupMap("größe", b"", 0, b"", b""),
     ),
