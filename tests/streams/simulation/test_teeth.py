@@ -570,7 +570,7 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (any_echo_counts, ANY, 0, Rule.ANCHORED_LEASE),
     (holder_uses_the_stopping_clock, SUSPENDS, 1, Rule.FRESH_LEASE),
     (generation_ignores_a_lapse, ANY, 0, Rule.READS),
-    (generations_start_anew_with_an_incarnation, ANY, 0, Rule.READS),
+    (generations_start_anew_with_an_incarnation, ANY, 14, Rule.READS),
     (stopping_node_keeps_its_lease, ANY, 0, Rule.MEMBER_LEASE),
     (left_before_the_lease_is_over, ANY, 0, Rule.LEFT_IN_TIME),
     (no_restart_of_waits_after_takeover, ANY, 0, Rule.NO_FALSE_REMOVAL),
@@ -607,7 +607,7 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (snapshots_are_believed_unproven, USURPATIONS, 64, Rule.ONE_FOLD),
     (snapshots_without_the_volatile_rows, ANY, 0, Rule.RUNS_ON),
     (snapshots_of_what_was_read_back, ANY, 1, Rule.ONE_FOLD),
-    (a_dropped_groups_number_is_given_again, ANY, 0, Rule.GROUPS),
+    (a_dropped_groups_number_is_given_again, ANY, 4, Rule.GROUPS),
     (groups_change_in_the_old_view, ANY, 0, Rule.VIEWS),
 )
 
