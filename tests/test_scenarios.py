@@ -1,4 +1,4 @@
-"""The transcripts in `scenarios/*.txt`, run against real coordinators and nodes and compared to the letter.
+"""The transcripts in `scenarios/`, run against real coordinators and nodes and compared to the letter.
 
 A block is one or more commands, a line `----`, and what followed: the decisions that were logged (all but lease
 renewals), each under its position, or what was asked for. Lines that start with `#` are the story.
@@ -9,10 +9,14 @@ renewals), each under its position, or what was asked for. Lines that start with
                                   a process of node n1 comes up, called n1b here; `unfenced`: it cannot fence itself
     propose n1 Customer id:long [on 2]       n1 proposes fields, built on version 2
     remove type Customer / remove node n1    the operator asks
+    create n1 orders partitions:64 backups:1 only:zone=eu differ:rack neighbours:host loss:IGNORE persistent:yes
+                                  n1 declares a group, of which it says what is not usual; `create operator ...` too
+    alter orders backups:2 only:  the operator alters it; nothing behind the colon takes a filter away
+    drop orders                   the operator drops it
     advance 500ms                 time passes, everybody works
     kill / pause / resume NAME    kill -9, SIGSTOP, SIGCONT; without time passing
     leave n1 / retire c1          an orderly stop
-    nodes, types, leases, coordinators       what stands where now
+    nodes, types, groups, leases, coordinators       what stands where now
     read n1 Customer              what n1 answers its callers
 
 After each command everybody who has read the same log must hold the same state.
@@ -21,10 +25,12 @@ After each command everybody who has read the same log must hold the same state.
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.scenarios.world import Member, World
 
+from topolog.events import groups as g
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
@@ -32,7 +38,8 @@ from topolog.events import terms
 from topolog.events.errors import TopologError
 from topolog.events.fold import Event
 
-SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))
+FOLDER = Path(__file__).parent / "scenarios"
+SCENARIOS = sorted(FOLDER.rglob("*.txt"))
 SEPARATOR = "----"
 NOTHING = "(nothing)"
 
@@ -107,6 +114,23 @@ class Scenario:
         self.world.settle()
         return []
 
+    def do_create(self, who: str, name: str, *words: str) -> list[str]:
+        said = asked_of_group(words)
+        affinity = g.Affinity(**{field: said.pop(field) for field in g.Affinity.__struct_fields__ if field in said})
+        self.world.create_group(who, g.GroupDefinition(name, affinity=affinity, **said))
+        self.world.settle()
+        return []
+
+    def do_alter(self, name: str, *words: str) -> list[str]:
+        self.world.alter_group(name, asked_of_group(words))
+        self.world.settle()
+        return []
+
+    def do_drop(self, name: str) -> list[str]:
+        self.world.drop_group(name)
+        self.world.settle()
+        return []
+
     def do_advance(self, time: str) -> list[str]:
         self.world.run(int(time.removesuffix("ms")))
         self.world.settle()
@@ -153,6 +177,10 @@ class Scenario:
             for name, each in self.world.coordinators.items()
         ]
 
+    def do_groups(self) -> list[str]:
+        view = terms.cluster(self.world.state).topology_version
+        return [f"view {view}", *(group_line(row) for _, row in self.world.state.rows(g.GroupRow))]
+
     def do_read(self, name: str, type_name: str) -> list[str]:
         node = self.world.nodes[name]
         row = md.type_row(node.state, type_name)
@@ -169,6 +197,46 @@ class Scenario:
 
 def definition(name: str, fields: Iterable[str]) -> md.ObjectType:
     return md.ObjectType(name, dict(field.split(":") for field in fields))
+
+
+GROUP_WORDS = {"only": "node_filter", "differ": "backup_filter", "neighbours": "exclude_neighbours_by"}
+
+
+def asked_of_group(words: Iterable[str]) -> dict[str, Any]:
+    """The fields of a group that these words name."""
+    said: dict[str, Any] = {}
+    for word in words:
+        name, _, value = word.partition(":")
+        match name:
+            case "partitions" | "backups":
+                said[name] = int(value)
+            case "persistent":
+                said[name] = value == "yes"
+            case "loss":
+                said["loss_policy"] = g.LossPolicy(value)
+            case "only":
+                said["node_filter"] = dict([value.split("=")] if value else [])
+            case _:
+                said[GROUP_WORDS[name]] = value
+    return said
+
+
+def group_line(row: g.GroupRow) -> str:
+    return f"{row.name}, number {row.number}: {told_of_group(row.definition)}"
+
+
+def told_of_group(of: g.GroupDefinition) -> str:
+    lasting = ", persistent" if of.persistent else ""
+    return f"{of.partitions} partitions, {of.backups} backups{lasting}{told_of_rules(of.affinity, of.loss_policy)}"
+
+
+def told_of_rules(affinity: g.Affinity, policy: g.LossPolicy) -> str:
+    rules = {
+        "only": " ".join(f"{name}={value}" for name, value in affinity.node_filter.items()),
+        "differ": affinity.backup_filter,
+        "neighbours": affinity.exclude_neighbours_by,
+    }
+    return "".join(f", {name}:{value}" for name, value in rules.items() if value) + f", {policy.value}"
 
 
 def fields_of(of: md.ObjectType) -> str:
@@ -212,7 +280,7 @@ def content(event: Event) -> str:
         case q.RequestersForgotten():
             return " ".join(event.requesters)
         case _:
-            return content_of_types(event) or content_of_members(event)
+            return content_of_types(event) or content_of_groups(event) or content_of_members(event)
 
 
 def content_of_types(event: Event) -> str:
@@ -227,6 +295,20 @@ def content_of_types(event: Event) -> str:
             return f"{event.type_name} {event.version}"
         case md.MetadataRemoveAccepted():
             return f"{event.type_name}, floor {event.floor}{told_of_evidence(event.evidence)}"
+        case _:
+            return ""
+
+
+def content_of_groups(event: Event) -> str:
+    match event:
+        case g.GroupCreated():
+            group = event.group
+            return f"{group.name}, number {event.number}, view {event.topology_version}: {told_of_group(group)}"
+        case g.GroupAltered():
+            rules = told_of_rules(event.affinity, event.loss_policy)
+            return f"{event.name}, view {event.topology_version}: {event.backups} backups{rules}"
+        case g.GroupDropped():
+            return f"{event.name}, number {event.number}, view {event.topology_version}"
         case _:
             return ""
 
@@ -271,7 +353,7 @@ def rewritten(text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.relative_to(FOLDER).with_suffix("").as_posix())
 def test_the_transcript_is_what_happens(path: Path) -> None:
     """Each transcript, read aloud, is the specification of what it tells."""
     text = path.read_text(encoding="utf-8")

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self, TypeVar
 
+from topolog.events.groups import GroupDefinition, GroupRow
 from topolog.events.object_types import ObjectType
 from topolog.streams.node.answers import Metadata, Outcome
 from topolog.streams.node.member import TIMEOUT_S, Member, Wait
@@ -67,6 +68,10 @@ class AsyncNode(Member):
     async def metadata(self, name: str, *, timeout_s: float = TIMEOUT_S) -> Metadata | None:
         """As `Node.metadata`."""
         return await _answer(self._agreed(name), timeout_s)
+
+    async def create_group(self, group: GroupDefinition, *, timeout_s: float = TIMEOUT_S, reason: str = "") -> GroupRow:
+        """As `Node.create_group`."""
+        return await _answer(self._declaring.group(group, reason), timeout_s)
 
 
 async def _answer(pending: Pending[T], timeout_s: float) -> T:

@@ -1,12 +1,14 @@
-"""What a node answers its service: a type as it may be used, and what became of a proposal."""
+"""What a node answers its service: a type as it may be used, what became of a proposal, and that it takes longer."""
 
 from concurrent.futures import Future
 
 import msgspec
 
+from topolog.events.errors import NotCaughtUp, OutcomeUnknown, TopologError
 from topolog.events.ids import Position
+from topolog.events.metadata import TypeRow
 from topolog.events.object_types import ObjectType
-from topolog.events.requests import Status
+from topolog.events.requests import RequestId, Status
 
 
 class Metadata(msgspec.Struct, frozen=True):
@@ -32,3 +34,28 @@ class Submitted(msgspec.Struct, frozen=True):
 
     request_id: str | None
     outcome: Future[Outcome]
+
+
+def not_settled(request: RequestId | None, timeout_s: float) -> TopologError:
+    """The error for a caller whose time was over before his request was settled; without one, before the version
+    was accepted that contains what he proposed."""
+    if request is None:
+        return NotCaughtUp(
+            f"The type contains this already, but its version is not accepted after {timeout_s:g} s.",
+            hint="Nothing was sent; the same call again goes on waiting.",
+        )
+    return OutcomeUnknown(
+        f"Request {request} is not settled after {timeout_s:g} s.",
+        request_id=str(request),
+        hint="Ask again with outcome(request_id); it is applied once or not at all.",
+    )
+
+
+def not_accepted(row: TypeRow | None, timeout_s: float) -> TopologError:
+    """The error for a reader whose time was over before the version was accepted that he had seen pending."""
+    assert row is not None, "there is nothing to wait for without a type"
+    return NotCaughtUp(
+        f"Type {row.name!r}: version {row.pending_version} (proposed at position {row.proposed_at}) is not "
+        f"accepted after {timeout_s:g} s.",
+        hint=f"`topolog explain type {row.name}` says whom it waits for.",
+    )

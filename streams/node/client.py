@@ -12,6 +12,7 @@ for asyncio; what both do, `member.py` does.
 
 from typing import Self
 
+from topolog.events.groups import GroupDefinition, GroupRow
 from topolog.events.object_types import ObjectType
 from topolog.streams.node.answers import Metadata, Outcome, Submitted
 from topolog.streams.node.member import TIMEOUT_S, Member, Wait
@@ -63,3 +64,11 @@ class Node(Member):
         returns that one (R1). A removal under way is waited for too (R4). Raises NotCaughtUp when `timeout_s` is over.
         """
         return self._agreed(name).result(timeout_s)
+
+    def create_group(self, group: GroupDefinition, *, timeout_s: float = TIMEOUT_S, reason: str = "") -> GroupRow:
+        """The group as it stands, created unless it is there: a service declares its groups at every start.
+
+        Nothing is sent if it is known already. Raises BadInput for what cannot be a group; Refused, with what differs,
+        if another one has the name; OutcomeUnknown when `timeout_s` is over: the same call again does no harm.
+        """
+        return self._declaring.group(group, reason).result(timeout_s)

@@ -16,19 +16,16 @@ from typing import Literal
 
 import msgspec
 
-from topolog.events.asking import refusal_of
 from topolog.events.codec import CODEC
 from topolog.events.errors import (
     BadInput,
     Fenced,
     MergeConflict,
-    NotCaughtUp,
-    OutcomeUnknown,
-    Refused,
     TopologError,
     Unreachable,
 )
 from topolog.events.fold import Folded
+from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Position
 from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.kafka_admin import KafkaAdmin
@@ -43,13 +40,13 @@ from topolog.events.requests import (
     RequestId,
     Status,
     UpdateRequested,
-    is_forgotten,
 )
 from topolog.events.state import State
 from topolog.events.topics import NEEDED
 from topolog.streams.clock import CAN_FENCE, Clock, SystemClock
-from topolog.streams.node.answers import Metadata, Outcome, Submitted
+from topolog.streams.node.answers import Metadata, Outcome, Submitted, not_accepted, not_settled
 from topolog.streams.node.core import Phase
+from topolog.streams.node.declaring import Declaring
 from topolog.streams.node.folder import FolderLock
 from topolog.streams.node.forks import tell_children
 from topolog.streams.node.guards import LeaseGuard
@@ -156,6 +153,7 @@ class Member:
                 announce=self._announce,
             )
             self.lease = LeaseGuard(self._clock, self._session)
+            self._declaring = Declaring(self._session, self._waits, lambda: self._may_rely_on_what_it_knows)
             tell_children(self)
             self._sentinel.look_after()
             self._start(self._follow, "log")
@@ -196,6 +194,13 @@ class Member:
         with self._reading(), self._folding:
             rows = [row for _, row in self._state.rows(TypeRow)]
         return {row.name: Metadata(row.accepted, row.accepted_version) for row in rows if row.accepted}
+
+    # Groups.
+
+    def groups(self) -> dict[str, GroupRow]:
+        """Every group by name, as of `position`. A server without a valid lease raises Fenced."""
+        with self._reading(), self._folding:
+            return dict(self._state.rows(GroupRow))
 
     # Membership.
 
@@ -359,7 +364,7 @@ class Member:
             return found
 
         future = _READY if holds() else self._waits.when(lambda: holds() or None)  # most reads find it accepted
-        return Pending(future, finish, partial(_not_accepted, row))
+        return Pending(future, finish, partial(not_accepted, row))
 
     def _submit(
         self, definition: ObjectType, wait: Wait, based_on: int, reason: str
@@ -381,10 +386,15 @@ class Member:
         self._session.send(proposal)
         return request, self._waits.when(lambda: self._outcome(request, wait))
 
+    @property
+    def _may_rely_on_what_it_knows(self) -> bool:
+        """Whether this node has applied all that was in the log a fence ago; a client never knows."""
+        return self._kind is NodeKind.SERVER and self.lease.is_valid
+
     def _version_containing(self, definition: ObjectType) -> tuple[TypeRow, int] | None:
         """The type, if its pending version contains the definition already and this node may rely on what it knows."""
         row = type_row(self._state, definition.name)
-        if row is None or row.removing or self._kind is NodeKind.CLIENT or not self.lease.is_valid:
+        if row is None or row.removing or not self._may_rely_on_what_it_knows:
             return None
         try:
             return (row, row.pending_version) if merge(row.pending, definition) is row.pending else None
@@ -392,13 +402,9 @@ class Member:
             return None  # the coordinator refuses it, so that the refusal is in the log
 
     def _outcome(self, request: RequestId, wait: Wait) -> Outcome | None:
-        row = self._session.outcome(request)
+        row = self._session.decided(request)
         if row is None:
-            if is_forgotten(self._state, request):
-                raise Refused("OUTCOME_FORGOTTEN", "K7", f"The outcome of request {request} is no longer kept.")
             return None
-        if row.status is Status.REFUSED:
-            raise refusal_of(row)
         name = row.subject.removeprefix("type ")
         return self._reached(request, row.status, name, row.version or 0, row.position, wait)
 
@@ -417,29 +423,7 @@ class Member:
 
 
 def _settling(future: Future[Outcome], request: RequestId | None) -> Pending[Outcome]:
-    return Pending(future, lambda outcome: outcome, partial(_not_settled, request))
-
-
-def _not_settled(request: RequestId | None, timeout_s: float) -> TopologError:
-    if request is None:
-        return NotCaughtUp(
-            f"The type contains this already, but its version is not accepted after {timeout_s:g} s.",
-            hint="Nothing was sent; the same call again goes on waiting.",
-        )
-    return OutcomeUnknown(
-        f"Request {request} is not settled after {timeout_s:g} s.",
-        request_id=str(request),
-        hint="Ask again with outcome(request_id); it is applied once or not at all.",
-    )
-
-
-def _not_accepted(row: TypeRow | None, timeout_s: float) -> TopologError:
-    assert row is not None, "there is nothing to wait for without a type"
-    return NotCaughtUp(
-        f"Type {row.name!r}: version {row.pending_version} (proposed at position {row.proposed_at}) is not "
-        f"accepted after {timeout_s:g} s.",
-        hint=f"`topolog explain type {row.name}` says whom it waits for.",
-    )
+    return Pending(future, lambda outcome: outcome, partial(not_settled, request))
 
 
 def _connect_to_kafka(kafka: Mapping[str, str], cluster_name: str) -> tuple[LogReader, LogWriter]:

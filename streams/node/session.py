@@ -17,7 +17,16 @@ import msgspec
 
 from topolog.events.asking import OpenRequests, digest_of, encode_request, refusal_of
 from topolog.events.codec import CODEC
-from topolog.events.errors import BadInput, DamagedStore, HookFailed, LeftCluster, Poisoned, TopologError, Unreachable
+from topolog.events.errors import (
+    BadInput,
+    DamagedStore,
+    HookFailed,
+    LeftCluster,
+    Poisoned,
+    Refused,
+    TopologError,
+    Unreachable,
+)
 from topolog.events.failpoints import reach
 from topolog.events.fold import Folded, Ignored
 from topolog.events.ids import Incarnation, NodeId, Offset, Position
@@ -33,6 +42,7 @@ from topolog.events.requests import (
     RequestId,
     RequestRef,
     Status,
+    is_forgotten,
     outcome_of,
 )
 from topolog.events.terms import ClusterRow
@@ -266,6 +276,15 @@ class Session:
     def outcome(self, request: RequestId) -> OutcomeRow | None:
         """The outcome of a request, if it has been applied here."""
         return self._outcomes.get(request) or outcome_of(self.core.state, request)
+
+    def decided(self, request: RequestId) -> OutcomeRow | None:
+        """The outcome of a request, None before it is applied here; raises what it stands for if it is a refusal."""
+        row = self.outcome(request)
+        if row is None and is_forgotten(self.core.state, request):
+            raise Refused("OUTCOME_FORGOTTEN", "K7", f"The outcome of request {request} is no longer kept.")
+        if row is not None and row.status is Status.REFUSED:
+            raise refusal_of(row)
+        return row
 
     def fail(self, error: TopologError) -> None:
         """End this node for good: it is fenced and says so, so that nobody waits for it."""

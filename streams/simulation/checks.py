@@ -10,14 +10,16 @@ from enum import Enum
 
 import msgspec
 
+from topolog.events import groups as g
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events.codec import CODEC
-from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, TopologyVersion
 from topolog.events.log import Entry
 from topolog.events.object_types import ObjectType
 from topolog.events.snapshots import SnapshotTaken
+from topolog.events.terms import cluster
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
 from topolog.streams.node.core import Phase
@@ -44,6 +46,8 @@ class Rule(Enum):
     ONE_AUTHOR = "what is accepted of a term was written by the one coordinator that started it"
     ONE_OUTCOME = "a request that reached the log has one outcome, for the content that came first"
     VERSIONS = "versions rise by one, belong to one proposal, are accepted in order and only gain fields"
+    VIEWS = "a server's join or leave is the next major view, a change of groups the next minor one, all else none"
+    GROUPS = "a group's number is given once and counted up, and what it names keeps its partitions"
     MEMBER_LEASE = "only members hold leases"
     FRESH_LEASE = "who passes the lease check has applied all that was in the log a fence ago"
     ANCHORED_LEASE = "a lease runs a fence from handing over a heartbeat whose echo its holder has read"
@@ -99,6 +103,9 @@ class Checks:
         self._author = ""
         self._replaced: set[int | None] = set()
         self._types: dict[str, _Type] = {}
+        self._view = TopologyVersion(0, 0)
+        self._groups: dict[str, tuple[int, int]] = {}
+        self._numbers = 0
         self._accepted_through = NOWHERE
         self._needed = NOWHERE
         self._members: dict[NodeId, Incarnation] = {}
@@ -115,6 +122,8 @@ class Checks:
                 for standing in whole:
                     self._judge(standing)
                 self._check_the_dead(whole)
+                if whole and cluster(self.ledger.state).topology_version != self._view:
+                    raise Broken(Rule.VIEWS, f"another view than {self._view} is in force")
                 if any(isinstance(each.event, m.NodeJoined | m.NodeLeft) for each in whole):
                     self._members = {row.node: row.incarnation for row in m.members(self.ledger.state)}
             elif entry.topic is Topic.REQUESTS:
@@ -251,16 +260,51 @@ class Checks:
         if standing.author != self._author:
             raise Broken(Rule.ONE_AUTHOR, f"{standing.author} continues a term of {self._author}")
         self._check_outcome(standing)
+        self._check_view(event)
         match event:
             case m.NodeLeft():
                 self._check_left(event)
             case m.LeasesRenewed():
                 self._check_echoes(event)
+            case g.GroupCreated() | g.GroupAltered() | g.GroupDropped():
+                self._check_group(event)
             case SnapshotTaken():
                 if self.ledger.marks.get(event.position) != (event.chain, event.state_hash):
                     raise Broken(Rule.ONE_FOLD, f"the snapshot of position {event.position} is of another state")
             case _:
                 self._check_metadata(event, standing)
+
+    def _check_view(self, event: object) -> None:
+        stated = getattr(event, "topology_version", None)
+        if stated is None:
+            return
+        match event:
+            case g.GroupCreated() | g.GroupAltered() | g.GroupDropped():
+                self._view = TopologyVersion(self._view.major, self._view.minor + 1)
+            case m.NodeJoined() if event.joiner.kind is q.NodeKind.SERVER:
+                self._view = TopologyVersion(self._view.major + 1, 0)
+            case m.NodeLeft() if self._is_server(event.node):
+                self._view = TopologyVersion(self._view.major + 1, 0)
+        if stated != self._view:
+            raise Broken(Rule.VIEWS, f"view {stated} instead of {self._view}")
+
+    def _is_server(self, node: NodeId) -> bool:
+        row = self.ledger.state.get(m.NodeRow, node)
+        return row is not None and row.kind is q.NodeKind.SERVER
+
+    def _check_group(self, event: g.GroupEvent) -> None:
+        match event:
+            case g.GroupCreated(group=group):
+                self._numbers += 1
+                is_right = event.number == self._numbers and group.name not in self._groups
+                self._groups[group.name] = (event.number, group.partitions)
+            case g.GroupAltered():
+                is_right = event.name in self._groups
+            case g.GroupDropped():
+                is_right = self._groups.pop(event.name, (0, 0))[0] == event.number
+        rows = {name: (row.number, row.partitions) for name, row in self.ledger.state.rows(g.GroupRow)}
+        if not is_right or rows != self._groups:
+            raise Broken(Rule.GROUPS, _brief(event))
 
     def _check_metadata(self, event: object, standing: Standing) -> None:
         match event:

@@ -12,6 +12,7 @@ import msgspec
 
 from topolog.events import requests as q
 from topolog.events.codec import CODEC
+from topolog.events.group_definition import Affinity, GroupDefinition
 from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
 from topolog.streams.node.core import Phase
@@ -44,11 +45,14 @@ class Faults(msgspec.Struct, frozen=True):
     type_removals: int = 4
     repeats: int = 6
     proposals: int = 25
+    groups: int = 8
 
     @classmethod
     def calm(cls) -> "Faults":
         """Nothing goes wrong: work only, on a network and clocks as they are."""
-        return msgspec.structs.replace(cls(**dict.fromkeys(cls.__struct_fields__, 0)), repeats=6, proposals=25)
+        return msgspec.structs.replace(
+            cls(**dict.fromkeys(cls.__struct_fields__, 0)), repeats=6, proposals=25, groups=8
+        )
 
 
 class Kind(Enum):
@@ -68,6 +72,7 @@ class Kind(Enum):
     REMOVE_TYPE = "type_removals"
     REPEAT = "repeats"
     PROPOSE = "proposals"
+    SHARE = "groups"
 
 
 _ALL = frozenset(Topic)
@@ -75,7 +80,7 @@ _NONE: frozenset[Topic] = frozenset()
 _CUTS = ((_ALL, True), (_ALL, False), (_NONE, True), (frozenset({Topic.HEARTBEATS}), False))
 """What a process that is cut off can no longer read, and whether it can no longer send."""
 
-_WORK = (Kind.REPEAT, Kind.PROPOSE)
+_WORK = (Kind.REPEAT, Kind.PROPOSE, Kind.SHARE)
 
 
 class Act(msgspec.Struct, frozen=True):
@@ -119,7 +124,7 @@ def perform(world: World, act: Act) -> None:
                 node.leave()
         case Kind.TWIN:
             _double(world, act, draw)
-        case Kind.REMOVE_NODE | Kind.REMOVE_TYPE | Kind.REPEAT | Kind.PROPOSE:
+        case Kind.REMOVE_NODE | Kind.REMOVE_TYPE | Kind.REPEAT | Kind.PROPOSE | Kind.SHARE:
             _ask(world, act, draw)
 
 
@@ -175,6 +180,9 @@ def _ask(world: World, act: Act, draw: random.Random) -> None:
         case Kind.PROPOSE:
             for _ in range(draw.choice((1, 1, 2, 4))):
                 _propose(world, draw)
+        case Kind.SHARE:
+            for _ in range(draw.choice((1, 2, 4))):
+                _share(world, draw)
 
 
 def _remove(world: World, act: Act, draw: random.Random) -> None:
@@ -225,6 +233,29 @@ def _send_as(node: NodeProcess, definition: ObjectType, based_on: int, *, stale:
     session.send(
         q.UpdateRequested(session.next_id(), log_id, node.name, "", definition, based_on, node.name, incarnation)
     )
+
+
+def _share(world: World, draw: random.Random) -> None:
+    """One of two groups is declared, by a service or an operator, altered or dropped; some of it cannot be."""
+    log_id = _log_id(world)
+    if log_id is None:
+        return
+    name, kind = f"G{draw.randrange(2)}", draw.choice(("declare", "declare", "alter", "drop"))
+    filters = Affinity(backup_filter=draw.choice(("", "rack")))
+    group = GroupDefinition(name, draw.choice((16, 16, 16, 64, 0)), draw.randint(0, 2), filters)
+    members = [node for node in world.nodes if node.session.core.phase is Phase.MEMBER and not world.is_paused(node)]
+    if kind == "declare" and members and draw.random() < 0.5:
+        node = draw.choice(members)
+        node.session.send(q.GroupCreationRequested(node.session.next_id(), log_id, node.name, "", group))
+        return
+    head = (world.operator.next_id(), log_id, "op", "drill")
+    match kind:
+        case "declare":
+            world.operator.send(q.GroupCreationRequested(*head, group))
+        case "alter":
+            world.operator.send(q.GroupAlterationRequested(*head, name, backups=group.backups))
+        case _:
+            world.operator.send(q.GroupDropRequested(*head, name))
 
 
 def _log_id(world: World) -> bytes | None:

@@ -6,8 +6,10 @@ its turn, `settle` lets them take turns until nothing more comes, without moving
 
 import contextlib
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from topolog.events import groups as g
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
@@ -217,6 +219,22 @@ class World:
 
     def remove_type(self, name: str) -> q.RequestId:
         return self.ask(q.TypeRemovalRequested(self.operator_id(), self.log_id, "ada", "", name))
+
+    def create_group(self, who: str, group: g.GroupDefinition) -> q.RequestId:
+        """A node declares a group, or the operator does."""
+        if who not in self.nodes:
+            return self.ask(q.GroupCreationRequested(self.operator_id(), self.log_id, "ada", "", group))
+        session = self.nodes[who].session
+        request = q.GroupCreationRequested(session.next_id(), self.log_id, self.nodes[who].name, "", group)
+        session.send(request)
+        return request.id
+
+    def alter_group(self, name: str, changes: Mapping[str, Any]) -> q.RequestId:
+        head = (self.operator_id(), self.log_id, "ada", "", name)
+        return self.ask(q.GroupAlterationRequested(*head, **changes))
+
+    def drop_group(self, name: str) -> q.RequestId:
+        return self.ask(q.GroupDropRequested(self.operator_id(), self.log_id, "ada", "", name))
 
     def remove_node(self, name: str) -> q.RequestId:
         return self.ask(q.NodeRemovalRequested(self.operator_id(), self.log_id, "ada", "", name))

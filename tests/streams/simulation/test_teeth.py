@@ -37,8 +37,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from topolog.events import groups
 from topolog.events.fold import Accepted, Fold, Header, Ignored, Judge
-from topolog.events.ids import Offset, Position
+from topolog.events.ids import Offset, Place, Position
 from topolog.events.log import Entry
 from topolog.events.membership import (
     Heartbeat,
@@ -54,7 +55,7 @@ from topolog.events.requests import Joiner, JoinRequested
 from topolog.events.snapshot_content import Cut, Loader
 from topolog.events.stamp import Stamp, decode_stamp
 from topolog.events.state import Row, State
-from topolog.events.terms import ClusterRow
+from topolog.events.terms import ClusterRow, cluster
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.core import Core
 from topolog.streams.coordinator.driver import Driver
@@ -507,6 +508,25 @@ def snapshots_of_what_was_read_back(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Core, "cut", lambda core: Cut(core.confirmed, core.state.copies()))
 
 
+# Groups.
+
+
+def a_dropped_groups_number_is_given_again(patch: pytest.MonkeyPatch) -> None:
+    """The group that is created next gets the number of the one that was dropped last."""
+    drop = groups._drop
+
+    def returned(state: State, event: groups.GroupDropped, place: Place) -> None:
+        drop(state, event, place)
+        state.put("", msgspec.structs.replace(cluster(state), next_group=event.number))
+
+    patch.setattr(groups, "_drop", returned)
+
+
+def groups_change_in_the_old_view(patch: pytest.MonkeyPatch) -> None:
+    """The decision names the next view, and nobody enters it."""
+    patch.setattr(groups, "enter_view", lambda *_: None)
+
+
 def _accept_in_spite_of(patch: pytest.MonkeyPatch, ignored: Ignored) -> None:
     refusal = Judge._refusal
 
@@ -550,7 +570,7 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (any_echo_counts, ANY, 0, Rule.ANCHORED_LEASE),
     (holder_uses_the_stopping_clock, SUSPENDS, 1, Rule.FRESH_LEASE),
     (generation_ignores_a_lapse, ANY, 0, Rule.READS),
-    (generations_start_anew_with_an_incarnation, ANY, 0, Rule.READS),
+    (generations_start_anew_with_an_incarnation, ANY, 14, Rule.READS),
     (stopping_node_keeps_its_lease, ANY, 0, Rule.MEMBER_LEASE),
     (left_before_the_lease_is_over, ANY, 0, Rule.LEFT_IN_TIME),
     (no_restart_of_waits_after_takeover, ANY, 0, Rule.NO_FALSE_REMOVAL),
@@ -587,6 +607,8 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (snapshots_are_believed_unproven, USURPATIONS, 64, Rule.ONE_FOLD),
     (snapshots_without_the_volatile_rows, ANY, 0, Rule.RUNS_ON),
     (snapshots_of_what_was_read_back, ANY, 1, Rule.ONE_FOLD),
+    (a_dropped_groups_number_is_given_again, ANY, 4, Rule.GROUPS),
+    (groups_change_in_the_old_view, ANY, 0, Rule.VIEWS),
 )
 
 

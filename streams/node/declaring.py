@@ -1,0 +1,63 @@
+"""What a service declares to the cluster when it starts, and needs to find there: its groups.
+
+Every process of a service declares the same, each time it starts. So a declaration of what holds already costs nothing
+but a look at what this node has applied, and one that is asked for twice is decided once.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from topolog.events.errors import OutcomeUnknown, Refused
+from topolog.events.group_definition import GroupDefinition, validate
+from topolog.events.groups import GroupRow, group_row
+from topolog.events.levels import PARTITIONS_LEVEL
+from topolog.events.requests import GroupCreationRequested, RequestId
+from topolog.streams.node.session import Session
+from topolog.streams.node.waits import Pending, Waits
+from topolog.streams.rules import levels
+
+
+class Declaring:
+    """`may_rely` says whether what this node has applied is recent enough to go without asking."""
+
+    def __init__(self, session: Session, waits: Waits, may_rely: Callable[[], bool]) -> None:
+        self._session = session
+        self._waits = waits
+        self._may_rely = may_rely
+
+    def group(self, wanted: GroupDefinition, reason: str) -> Pending[GroupRow]:
+        """The group as it stands, once it is there; raises BadInput or Refused for what can never be."""
+        if self._session.failure:
+            raise self._session.failure
+        validate(wanted)
+        core = self._session.core
+        known = group_row(core.state, wanted.name)
+        if known is not None and known.definition == wanted and self._may_rely():
+            found: Future[GroupRow] = Future()
+            found.set_result(known)
+            return _pending(found, None)
+        levels.require(core.state, PARTITIONS_LEVEL, "Groups")  # a leader of an older build would not answer
+        assert core.log_id is not None, "a member has read the log"
+        request = self._session.next_id()
+        self._session.send(GroupCreationRequested(request, core.log_id, core.node, reason, wanted))
+        created = self._waits.when(lambda: self._created(request, wanted.name))
+        return _pending(created, request)
+
+    def _created(self, request: RequestId, name: str) -> GroupRow | None:
+        if self._session.decided(request) is None:
+            return None
+        row = group_row(self._session.core.state, name)
+        if row is None:
+            raise Refused("GROUP_UNKNOWN", "DESIGN 4.3", f"Group {name!r} was dropped as soon as it was there.")
+        return row
+
+
+def _pending(group: Future[GroupRow], request: RequestId | None) -> Pending[GroupRow]:
+    def late(timeout_s: float) -> OutcomeUnknown:
+        return OutcomeUnknown(
+            f"Request {request} is not decided after {timeout_s:g} s: nobody knows if the group is there.",
+            request_id=str(request),
+            hint="Declare it again: it is created once or not at all.",
+        )
+
+    return Pending(group, lambda row: row, late)

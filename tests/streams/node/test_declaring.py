@@ -1,0 +1,109 @@
+"""A service declares its groups: created once, found by all, refused with what differs."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from topolog.events import groups as g
+from topolog.events.errors import BadInput, Fenced, OutcomeUnknown, Refused, Unreachable
+from topolog.events.requests import NodeKind
+from topolog.events.topics import Topic
+from topolog.streams.coordinator import driver
+from topolog.streams.node.testing import LocalCluster
+
+ORDERS = g.GroupDefinition("orders", 64, 1, g.Affinity(backup_filter="rack"))
+
+
+@pytest.fixture
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster() as cluster:
+        yield cluster
+
+
+def asked(cluster: LocalCluster) -> int:
+    return len(cluster.log.entries(Topic.REQUESTS))
+
+
+def test_every_process_of_a_service_declares_the_same_and_one_group_comes_of_it(cluster: LocalCluster) -> None:
+    """Idempotent, whoever is first."""
+    with cluster.node("n1") as one, cluster.node("n2") as two, cluster.node("c", kind=NodeKind.CLIENT) as client:
+        rows = [each.create_group(ORDERS, reason="start") for each in (one, two, client)]
+        assert [row.definition for row in rows] == [ORDERS] * 3
+        assert [row.number for row in rows] == [1] * 3
+        cluster.settle()
+        assert one.groups() == two.groups() == client.groups() == {"orders": rows[0]}
+        assert len(cluster.decisions(g.GroupCreated)) == 1
+
+
+def test_what_is_known_to_hold_is_not_asked_for(cluster: LocalCluster) -> None:
+    """A server knows by its lease that it is up to date enough; a client asks."""
+    with cluster.node("n1") as node, cluster.node("c", kind=NodeKind.CLIENT) as client:
+        node.create_group(ORDERS)
+        cluster.settle()
+        before = asked(cluster)
+        node.create_group(ORDERS)
+        assert asked(cluster) == before
+        client.create_group(ORDERS)
+        assert asked(cluster) == before + 1
+
+
+def test_another_group_of_the_name_is_refused_with_what_differs(cluster: LocalCluster) -> None:
+    with cluster.node("n1") as node:
+        node.create_group(ORDERS)
+        with pytest.raises(Refused, match="partitions 64, asked for: 128") as refused:
+            node.create_group(g.GroupDefinition("orders", 128, 1, ORDERS.affinity))
+        assert refused.value.code == "GROUP_EXISTS"
+        assert node.groups()["orders"].partitions == 64
+
+
+def test_what_cannot_be_a_group_is_not_sent(cluster: LocalCluster) -> None:
+    with cluster.node("n1") as node:
+        before = asked(cluster)
+        with pytest.raises(BadInput, match="70000 partitions"):
+            node.create_group(g.GroupDefinition("orders", 70_000))
+        assert asked(cluster) == before
+
+
+def test_before_every_member_can_read_of_groups_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """K8: a leader of an older build would take the request for a dead letter and never answer."""
+    monkeypatch.setattr(driver, "NEWEST_LEVEL", 2)
+    with LocalCluster() as cluster, cluster.node("n1") as node:
+        before = asked(cluster)
+        with pytest.raises(Refused, match="raise-level 3") as refused:
+            node.create_group(ORDERS)
+        assert refused.value.code == "LEVEL_TOO_LOW"
+        assert asked(cluster) == before
+
+
+def test_without_a_coordinator_the_caller_is_told_that_nobody_knows(cluster: LocalCluster) -> None:
+    """The same call again finds the group, created once."""
+    with cluster.node("n1") as node:
+        cluster.stop_coordinator()
+        with pytest.raises(OutcomeUnknown, match="nobody knows if the group is there") as unknown:
+            node.create_group(ORDERS, timeout_s=0.02)
+        assert unknown.value.request_id.startswith("n1-")
+        cluster.start_coordinator()
+        assert node.create_group(ORDERS).number == 1
+        cluster.settle()
+        assert len(cluster.decisions(g.GroupCreated)) == 1
+
+
+def test_a_fenced_server_shows_no_groups(cluster: LocalCluster) -> None:
+    """It may have missed that one was dropped."""
+    with cluster.node("n1") as node:
+        with cluster.leases_expired(), pytest.raises(Fenced):
+            node.groups()
+        cluster.kill("n1")
+        with pytest.raises(Unreachable, match="was killed"):
+            node.create_group(ORDERS)
+
+
+def test_a_service_of_asyncio_awaits_the_same(cluster: LocalCluster) -> None:
+    async def main() -> None:
+        async with cluster.async_node("n1") as node:
+            rows = await asyncio.gather(node.create_group(ORDERS), node.create_group(g.GroupDefinition("carts")))
+            assert sorted(row.number for row in rows) == [1, 2]
+            assert node.groups()["carts"].partitions == 1024
+
+    asyncio.run(main())
