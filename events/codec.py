@@ -42,6 +42,7 @@ Decision = (
     | membership.MembershipEvent
     | metadata.MetadataEvent
     | groups.GroupEvent
+    | exchange.ExchangeEvent
     | snapshots.SnapshotTaken
     | voiding.RecordVoided
 )

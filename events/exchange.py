@@ -4,14 +4,14 @@ Threats. A primary dies, and two nodes believe that they follow it; a node that 
 former primary still writes; a member never answers, and the exchange hangs on it without saying so; the coordinator
 dies between the question and the answer; a map that was sent before a restart is taken for one after it.
 
-Invariants. At most one node acts for a partition at any moment (PI4). Every node that has read an outcome has the same
-one (PI2), and it stands whatever becomes of the coordinator (PI10). Only members whose lease is provably over lose
-what they act for without their word. Whom an open exchange waits for is a row, and the wait is bounded.
+Invariants. At most one node acts for a partition at any moment (PI4). Every node that has read an outcome has the
+same one (PI2), and it stands whatever becomes of the coordinator (PI10). Only members whose lease is provably over
+lose what they act for without their word. Whom an open exchange waits for is a row, and the wait is bounded.
 
 Argument. An outcome is one set of decisions: the fold takes all of it or nothing, and there is one fold. It names a
-new acting primary only where nobody acts. Nobody acts where the former primary has left, for NodeLeft is logged when its
-lease is over; or where it has stopped on a HandOverPrepared that it has applied, or had its lease run out over, by the
-one verdict. A node acts only under a valid lease for what the log it has applied says. An exchange carries the offset
+new acting primary only where nobody acts. Nobody acts where the former primary has left, for NodeLeft is logged when
+its lease is over; or where it has stopped on a HandOverPrepared that it has applied, or had its lease run out over,
+by the one verdict. A node acts only under a valid lease for what the log it has applied says. An exchange carries the offset
 from which maps are read, so a new coordinator hears all answers again, and a map answers only if it names the exchange
 and comes from the very incarnation that is awaited.
 
@@ -27,12 +27,28 @@ from typing import ClassVar
 import msgspec
 
 from topolog.events import ownership
+from topolog.events.groups import GroupAltered, GroupCreated, GroupDropped, GroupEvent, GroupRow
 from topolog.events.ids import Incarnation, NodeId, Offset, Place, Position, TopologyVersion
-from topolog.events.membership import Evidence
-from topolog.events.ownership import NOBODY, PARTITIONS_PER_ROW, WANTED, Change, Copy, row_key, row_of
-from topolog.events.partitions import PartitionState, pack_states, unpack_states
+from topolog.events.membership import NodeJoined, NodeLeft, NodeRow
+from topolog.events.metadata import Evidence
+from topolog.events.ownership import (
+    NOBODY,
+    PARTITIONS_PER_ROW,
+    STATES,
+    WANTED,
+    Change,
+    Copy,
+    OwnershipRow,
+    row_key,
+    row_of,
+)
+from topolog.events.partitions import pack_states, unpack_states
+from topolog.events.requests import NodeKind
 from topolog.events.state import Row, State
 from topolog.events.terms import cluster
+
+__all__ = ["pack_states", "unpack_states"]
+"""A map's encoding is found here too: single maps answer exchanges."""
 
 EXCHANGES_KEPT = 64
 """Completed exchanges that the state remembers; a projection's history has them all."""
@@ -50,7 +66,6 @@ class TriggerType(Enum):
     LEAVE = "LEAVE"
     GROUP_CREATED = "GROUP_CREATED"
     GROUP_ALTERED = "GROUP_ALTERED"
-    GROUP_DROPPED = "GROUP_DROPPED"
     LOSS_RESET = "LOSS_RESET"
     REQUESTED = "REQUESTED"
     SWITCH = "SWITCH"
@@ -110,7 +125,7 @@ class PartitionsLost(msgspec.Struct, frozen=True):
 
 
 class Waited(msgspec.Struct, frozen=True):
-    """How long an exchange has waited for a node, -1 if it went on without it."""
+    """How long an exchange has waited for a node."""
 
     node: NodeId
     waited_ms: int
@@ -121,7 +136,6 @@ class ExchangeCompleted(msgspec.Struct, frozen=True):
 
     version: TopologyVersion
     waited: tuple[Waited, ...]
-    decided_ms: int
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -168,7 +182,7 @@ ExchangeEvent = (
 
 
 class ExchangeRow(Row, frozen=True):
-    """An exchange, open while `completed_at` is None, under its first version. `started_at` is its id for single maps."""
+    """An exchange, open while `completed_at` is None, under its first version; `started_at` names it in single maps."""
 
     KIND: ClassVar[str] = "exchange"
 
@@ -180,7 +194,6 @@ class ExchangeRow(Row, frozen=True):
     started_at: Position
     completed_at: Position | None = None
     waited: tuple[Waited, ...] = ()
-    decided_ms: int = 0
 
 
 class QueueRow(Row, frozen=True):
@@ -234,8 +247,12 @@ def evolve(state: State, event: ExchangeEvent, place: Place) -> None:
             _change(state, event.group, event.changes, place)
 
 
+OTHERS = (NodeJoined, NodeLeft, GroupCreated, GroupAltered, GroupDropped)
+"""Decisions of other protocols that mean something for partitions."""
+
+
 def evolve_others(state: State, event: NodeJoined | NodeLeft | GroupEvent, place: Place) -> None:
-    """What decisions of other protocols mean for partitions: each queues a trigger, for there is a group."""
+    """What these mean for partitions, behind what their own protocol makes of them."""
     match event:
         case NodeJoined() if event.joiner.kind is NodeKind.SERVER:
             _queue(state, TriggerType.JOIN, event.joiner.node)
@@ -243,13 +260,27 @@ def evolve_others(state: State, event: NodeJoined | NodeLeft | GroupEvent, place
             _leave(state, event.node, place)
             _queue(state, TriggerType.LEAVE, event.node)
         case GroupCreated():
-            for row in ownership.empty_rows(event.definition.name, event.definition.partitions):
+            for row in ownership.empty_rows(event.group.name, event.group.partitions):
                 state.put(row_key(row.group, row.first), row)
-            _queue(state, TriggerType.GROUP_CREATED, event.definition.name)
+            _queue(state, TriggerType.GROUP_CREATED, event.group.name)
         case GroupAltered():
-            _queue(state, TriggerType.GROUP_ALTERED, event.definition.name)
+            _queue(state, TriggerType.GROUP_ALTERED, event.name)
         case GroupDropped():
             _drop_group(state, event.name)
+
+
+def _is_server(state: State, node: str) -> bool:
+    row = state.get(NodeRow, node)
+    return row is not None and row.kind is NodeKind.SERVER
+
+
+def _drop_group(state: State, group: str) -> None:
+    """Its partitions are nobody's any more: no exchange is needed for that."""
+    for key, row in list(state.rows(OwnershipRow)):
+        if row.group == group:
+            state.drop(OwnershipRow, key)
+    for key, hand_over in list(state.rows(HandOverRow)):
+        _keep_moves(state, key, hand_over, tuple(move for move in hand_over.moves if move.group != group))
 
 
 def _leave(state: State, node: NodeId, place: Place) -> None:
@@ -317,9 +348,7 @@ def _awaited_after(awaited: tuple[Awaited, ...], event: ExchangeMerged) -> tuple
 def _complete(state: State, event: ExchangeCompleted, place: Place) -> None:
     row = open_exchange(state)
     assert row is not None and row.result == event.version, "another exchange is open"
-    done = msgspec.structs.replace(
-        row, completed_at=place.position, waited=event.waited, decided_ms=event.decided_ms, awaited=()
-    )
+    done = msgspec.structs.replace(row, completed_at=place.position, waited=event.waited, awaited=())
     state.put(str(row.version), done)
 
 
@@ -365,7 +394,7 @@ def pack_changes(changes: Iterable[Change]) -> bytes:
         acting = NOBODY if change.acting is None else change.acting
         packed += _CHANGE.pack(change.partition, acting, _LOST * change.is_lost, len(change.copies))
         for copy in change.copies:
-            packed += _COPY.pack(copy.node, copy.state.value | (WANTED if copy.wanted else 0))
+            packed += _COPY.pack(copy.node, copy.state.code | (WANTED if copy.wanted else 0))
     return bytes(packed)
 
 
@@ -376,7 +405,7 @@ def unpack_changes(packed: bytes) -> list[Change]:
         partition, acting, flags, count = _CHANGE.unpack_from(packed, at)
         at += _CHANGE.size
         copies = tuple(
-            Copy(node, PartitionState(code & ~WANTED), bool(code & WANTED))
+            Copy(node, STATES[code & ~WANTED], bool(code & WANTED))
             for node, code in _COPY.iter_unpack(packed[at : at + count * _COPY.size])
         )
         at += count * _COPY.size

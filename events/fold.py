@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from topolog.events import groups, levels, membership, metadata, requests, snapshots, terms, voiding
+from topolog.events import exchange, groups, levels, membership, metadata, requests, snapshots, terms, voiding
 from topolog.events.codec import CODEC, Codec, Decision, describe_prefix, stated_fingerprint
 from topolog.events.errors import BadInput, DamagedStore, LogDiverged, Poisoned, Undecodable
 from topolog.events.ids import NOWHERE, Place, Position, Term
@@ -206,6 +206,7 @@ _EVOLVE: dict[type, Callable[[State, Any, Place], None]] = {
         (membership, membership.MembershipEvent.__args__),
         (metadata, metadata.MetadataEvent.__args__),
         (groups, groups.GroupEvent.__args__),
+        (exchange, exchange.ExchangeEvent.__args__),
         (snapshots, (snapshots.SnapshotTaken,)),
         (voiding, voiding.VoidingEvent.__args__),
     )
@@ -216,6 +217,8 @@ _EVOLVE: dict[type, Callable[[State, Any, Place], None]] = {
 def evolve(state: State, event: Event, place: Place) -> None:
     """Fold one event into the state: total, never refuses; an assertion that fails is a poisoned log."""
     _EVOLVE[type(event)](state, event, place)
+    if isinstance(event, exchange.OTHERS):
+        exchange.evolve_others(state, event, place)
 
 
 class Fold:

@@ -47,6 +47,14 @@ SINCE: Mapping[str, int] = {
     "GroupCreated": 3,
     "GroupAltered": 3,
     "GroupDropped": 3,
+    "ExchangeStarted": 3,
+    "ExchangeMerged": 3,
+    "FullPartitionMap": 3,
+    "PartitionsLost": 3,
+    "ExchangeCompleted": 3,
+    "HandOverPrepared": 3,
+    "AffinitySwitched": 3,
+    "PartitionStatesChanged": 3,
 }
 """From which level on each schema, by its file's name, may be written; any other may always be."""
 

@@ -8,17 +8,17 @@ Invariant. A copy that is OWNING here, the *owner row* of its partition, holds e
 node has been away since before the last of them and nobody has acted for the partition since (DS1). At most one node
 acts for a partition; the position that made it act, its *token*, is carried by all that it writes (DS8, DS9).
 
-Argument. A write is acknowledged when every copy listed here has stored it (DS3), so a copy can only fall behind when it
-is not there; whoever leaves while another acts is taken out of the owner row at the very position of its leaving, and
-comes back as MOVING. Where nobody acts nothing is written, so the row may wait for the absent.
+Argument. A write is acknowledged when every copy listed here has stored it (DS3), so a copy can only fall behind when
+it is not there; whoever leaves while another acts is taken out of the owner row at the very position of its leaving,
+and comes back as MOVING. Where nobody acts nothing is written, so the row may wait for the absent.
 
 A million partitions must fit into every node's memory and change in a blink. So one row holds 256 partitions in columns
 of fixed width; nodes are numbers in one roster, in the order in which they first held anything.
 
 | column | per | type | |
 |---|---|---|---|
-| holders | copy | u2 | the node's number, NOBODY for an empty place; wanted ones first, in the order of their affinity |
-| states | copy | u1 | PartitionState's code, and WANTED if the affinity wants the copy there; 0 for an empty place |
+| holders | copy | u2 | the node's number, NOBODY for an empty place; wanted ones first, in their affinity's order |
+| states | copy | u1 | the state's code (`partitions.py`), and WANTED if the affinity wants it; 0 for an empty place |
 | since | copy | u8 | the position that put the copy into this state |
 | acting | partition | u2 | the acting primary's number, NOBODY while none acts |
 | tokens | partition | u8 | the position that made it act, or ended that |
@@ -43,6 +43,9 @@ WANTED = 0x80
 """Bit of a state: the affinity of the newest outcome wants this copy."""
 
 NodeNumber = int
+
+STATES = {state.code: state for state in PartitionState}
+"""The state of each code."""
 
 
 class RosterRow(Row, frozen=True):
@@ -186,7 +189,7 @@ def ownerships(row: OwnershipRow, partitions: Iterable[int]) -> Iterator[Ownersh
         at = partition - row.first
         places = zip(columns.holders[at].tolist(), columns.states[at].tolist(), columns.since[at].tolist(), strict=True)
         copies = tuple(
-            Copy(node, PartitionState(state & ~WANTED), bool(state & WANTED), Position(since))
+            Copy(node, STATES[state & ~WANTED], bool(state & WANTED), Position(since))
             for node, state, since in places
             if node != NOBODY
         )
@@ -210,7 +213,7 @@ def changed(row: OwnershipRow, changes: Sequence[Change], place: Place) -> Owner
         columns.holders[at], columns.states[at], columns.since[at] = NOBODY, 0, 0
         for number, copy in enumerate(change.copies):
             columns.holders[at, number] = copy.node
-            columns.states[at, number] = copy.state.value | (WANTED if copy.wanted else 0)
+            columns.states[at, number] = copy.state.code | (WANTED if copy.wanted else 0)
             columns.since[at, number] = kept.get((copy.node, copy.state), place.position)
         if change.acting != before.acting:
             columns.acting[at] = NOBODY if change.acting is None else change.acting
@@ -241,7 +244,7 @@ def is_settled(row: OwnershipRow, *, but_for_absent: bool = False) -> bool:
     """
     columns = Columns(row)
     held = columns.holders != NOBODY
-    if not row.width or (held & (columns.states != (PartitionState.OWNING.value | WANTED))).any():
+    if not row.width or (held & (columns.states != (PartitionState.OWNING.code | WANTED))).any():
         return False
     if but_for_absent:
         return bool(((columns.acting == columns.holders[:, 0]) | (columns.acting == NOBODY)).all())
@@ -264,14 +267,16 @@ def with_surplus(row: OwnershipRow) -> list[int]:
     if not row.width:
         return []
     columns = Columns(row)
-    owning = columns.states == PartitionState.OWNING.value
-    found = owning.any(axis=1) & _all_wanted_own(columns) & (columns.acting == columns.holders[:, 0])
+    is_unwanted = (columns.holders != NOBODY) & ((columns.states & WANTED) == 0)
+    is_surplus = is_unwanted & (columns.states != PartitionState.RENTING.code)
+    acts_as_wanted = (columns.acting == columns.holders[:, 0]) & (columns.acting != NOBODY)
+    found = is_surplus.any(axis=1) & _all_wanted_own(columns) & acts_as_wanted
     return [row.first + at for at in np.flatnonzero(found).tolist()]
 
 
 def _all_wanted_own(columns: Columns) -> NDArray[np.bool_]:
     is_wanted = (columns.states & WANTED) != 0
-    owns = columns.states == (PartitionState.OWNING.value | WANTED)
+    owns = columns.states == (PartitionState.OWNING.code | WANTED)
     found: NDArray[np.bool_] = (~is_wanted | owns).all(axis=1)
     return found
 

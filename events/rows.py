@@ -7,9 +7,11 @@ from typing import Any
 
 import msgspec
 
+from topolog.events.exchange import ExchangeRow, HandOverRow, QueueRow
 from topolog.events.groups import GroupRow
 from topolog.events.membership import LeaseRow, NodeRow, WaitingJoinRow
 from topolog.events.metadata import FloorRow, ProposalRow, RemovalRow, TypeRow
+from topolog.events.ownership import OwnershipRow, RosterRow
 from topolog.events.requests import OutcomeRow, RequesterRow
 from topolog.events.snapshots import SnapshotRow
 from topolog.events.state import Row
@@ -26,6 +28,11 @@ ROWS: tuple[type[Row], ...] = (
     RemovalRow,
     FloorRow,
     GroupRow,
+    RosterRow,
+    OwnershipRow,
+    QueueRow,
+    ExchangeRow,
+    HandOverRow,
     OutcomeRow,
     RequesterRow,
     SnapshotRow,

@@ -1,5 +1,15 @@
 """What a decision is about, in the words of the CLI: `node n3`, `type Customer`, `cluster`, `leases`."""
 
+from topolog.events.exchange import (
+    AffinitySwitched,
+    ExchangeCompleted,
+    ExchangeMerged,
+    ExchangeStarted,
+    FullPartitionMap,
+    HandOverPrepared,
+    PartitionsLost,
+    PartitionStatesChanged,
+)
 from topolog.events.fold import Event
 from topolog.events.groups import GroupAltered, GroupCreated, GroupDropped
 from topolog.events.levels import FeatureLevelRaised
@@ -33,6 +43,12 @@ def subject_of(event: Event) -> str:  # noqa: C901, PLR0911 (one for each kind o
             return f"node {event.node}"
         case RequestRefused() | RequestUnchanged():
             return event.subject
+        case ExchangeStarted() | ExchangeMerged() | ExchangeCompleted():
+            return "exchange"
+        case HandOverPrepared() | AffinitySwitched():
+            return "hand-over"
+        case FullPartitionMap() | PartitionsLost() | PartitionStatesChanged():
+            return f"group {event.group}"
         case RequestersForgotten():
             return "requesters"
         case (

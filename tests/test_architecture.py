@@ -52,7 +52,7 @@ OWNERS = {
     "jinja2": ("projections/api/", "projections/web/"),
     "mode": ("streams/lease_health/app.py",),
     "msgspec": ("",),
-    "numpy": ("streams/rules/affinity.py",),
+    "numpy": ("events/ownership.py", "streams/rules/affinity.py"),
     "platformdirs": (SETTINGS, "streams/local/jars.py"),
     "prometheus_client": ("projections/api/",),
     "pyarrow": ("streams/local/demo/",),

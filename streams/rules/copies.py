@@ -1,8 +1,9 @@
 """Rules of copies outside an exchange: a load has ended, a copy is no longer needed, a copy is cleared (DS5, DS6, B12).
 
 A report names the very life of a copy: the position that made it MOVING or RENTING, and for a load the token of the
-primary that supplied it. What names another is about a copy that is no more, and is ignored; so a report may be repeated
-or late. Nothing changes while an exchange is open (PI8), and the report is repeated by the node until the log shows it.
+primary that supplied it. What names another is about a copy that is no more, and is ignored; so a report may be
+repeated or late. Nothing changes while an exchange is open (PI8), and the node repeats its report until the log
+shows it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -54,7 +55,7 @@ def settle(state: State, reports: Iterable[Report]) -> list[Decision]:
 
 
 def surplus(state: State, group: GroupRow) -> list[Decision]:
-    """Copies that nobody needs any more: all that are wanted own, the wanted primary acts, no hand-over is under way."""
+    """Copies that nobody needs: all that are wanted own, the wanted primary acts, no hand-over is under way."""
     if open_exchange(state) or queued(state) or state.count(HandOverRow):
         return []
     changes = {each.partition: _rented(each) for each in _with_surplus(state, group)}

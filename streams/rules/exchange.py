@@ -1,8 +1,8 @@
 """Rules of the exchange: when one begins, what it takes in, whom it waits for, what it decides (DESIGN §4.3.1-4, 7).
 
 A new exchange takes the oldest trigger; one of joins and leaves takes all of those that stand in a row behind it, and
-those that come while it is open (N1, N2, N6). Servers are asked only where something is to be learnt: when members leave
-a fully rebalanced cluster nobody is (P1, P2).
+those that come while it is open (N1, N2, N6). Servers are asked only where something is to be learnt: when members
+leave a fully rebalanced cluster nobody is (P1, P2).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -76,11 +76,6 @@ def servers(state: State) -> list[NodeRow]:
     return sorted(found, key=lambda row: row.joined_at)
 
 
-def is_rebalanced(state: State) -> bool:
-    """Whether every partition is owned by all that are wanted, and by nobody else, its wanted primary acting."""
-    return all(ownership.is_settled(row) for group in _groups(state) for row in _rows(state, group))
-
-
 def _begin(state: State, waiting: tuple[Trigger, ...], choose: Choose, maps: Offset) -> list[Decision]:
     triggers = _alike(waiting) or waiting[:1]
     if all(trigger.type is TriggerType.LEAVE for trigger in triggers) and _was_rebalanced(state):
@@ -91,7 +86,9 @@ def _begin(state: State, waiting: tuple[Trigger, ...], choose: Choose, maps: Off
 
 def _was_rebalanced(state: State) -> bool:
     """Up to what the leaving itself has torn open."""
-    return all(ownership.is_settled(row, but_for_absent=True) for group in _groups(state) for row in _rows(state, group))
+    return all(
+        ownership.is_settled(row, but_for_absent=True) for group in _groups(state) for row in _rows(state, group)
+    )
 
 
 def _takes_in(row: ExchangeRow) -> bool:
@@ -123,8 +120,8 @@ def _end(state: State, row: ExchangeRow, answers: Answers, choose: Choose) -> li
 
 
 def _completed(version: TopologyVersion, awaited: Sequence[Awaited], answers: Answers) -> ExchangeCompleted:
-    waited = sorted((Waited(each.node, answers[each.node].waited_ms) for each in awaited), key=lambda each: each.waited_ms)
-    return ExchangeCompleted(version, tuple(waited))
+    waited = [Waited(each.node, answers[each.node].waited_ms) for each in awaited]
+    return ExchangeCompleted(version, tuple(sorted(waited, key=lambda each: each.waited_ms)))
 
 
 def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose: Choose) -> list[Decision]:
@@ -138,12 +135,12 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
         ask = Ask(begins_empty=group.name in resets or group.loss_policy is LossPolicy.IGNORE)
         changes = list(_changes(state, group, wanted, known, answers, ask))
         decided += _full_maps(state, group, changes, known)
-        decided += _losses(state, group, changes, known)
+        decided += _losses(group, changes, known)
     return decided
 
 
 def _unknown(wanted: Wanted, known: Sequence[str]) -> set[str]:
-    return {node for nodes in wanted.values() for node in nodes}.difference(known)
+    return {str(node) for nodes in wanted.values() for node in nodes}.difference(known)
 
 
 def _changes(
@@ -183,7 +180,7 @@ def _full_maps(state: State, group: GroupRow, changes: Sequence[Change], known: 
         yield FullPartitionMap(group.name, enrolled, pack_changes(part))
 
 
-def _losses(state: State, group: GroupRow, changes: Sequence[Change], known: Sequence[str]) -> Iterator[Decision]:
+def _losses(group: GroupRow, changes: Sequence[Change], known: Sequence[str]) -> Iterator[Decision]:
     """One sentence about each set of absent owners."""
     by_awaited: dict[tuple[NodeNumber, ...], list[int]] = {}
     for change in changes:

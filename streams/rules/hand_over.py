@@ -16,7 +16,7 @@ from topolog.events.exchange import AffinitySwitched, HandOverPrepared, HandOver
 from topolog.events.ids import Incarnation, NodeId, Position, TopologyVersion
 from topolog.events.membership import FENCING, NodeRow, Standing
 from topolog.events.metadata import Evidence
-from topolog.events.ownership import NodeNumber, OwnershipRow
+from topolog.events.ownership import OwnershipRow
 from topolog.events.state import State
 from topolog.events.terms import cluster
 
@@ -36,11 +36,10 @@ def settle(state: State, rows: list[OwnershipRow], drained: Drained, waited_thro
     if open_exchange(state) or queued(state):
         return []
     busy = {row.node for _, row in state.rows(HandOverRow)}
-    moves = _moves(state, rows)
     return [
-        HandOverPrepared(former.node, former.incarnation, tuple(_by_receiver(found)))
-        for former, found in moves.items()
-        if former.node not in busy
+        HandOverPrepared(former, _incarnation(state, former), tuple(_by_receiver(found)))
+        for former, found in _moves(state, rows).items()
+        if former not in busy
     ]
 
 
@@ -60,23 +59,22 @@ Found = list[tuple[str, int, NodeId]]
 """Group, partition and receiver of each move."""
 
 
-def _moves(state: State, rows: list[OwnershipRow]) -> dict[NodeRow, Found]:
+def _moves(state: State, rows: list[OwnershipRow]) -> dict[NodeId, Found]:
     """What each live former primary has to hand over, at most PARTITIONS_MAX of it."""
     names = ownership.names(state)
-    found: dict[NodeRow, Found] = {}
+    found: dict[NodeId, Found] = {}
     for row in rows:
         for partition, former, receiver in ownership.ready_to_switch(row):
-            node = _acting(state, names, former)
-            moves = found.setdefault(node, [])
+            moves = found.setdefault(NodeId(names[former]), [])
             if len(moves) < PARTITIONS_MAX and _is_sound(state, names[receiver]):
                 moves.append((row.group, partition, NodeId(names[receiver])))
     return {node: moves for node, moves in found.items() if moves}
 
 
-def _acting(state: State, names: tuple[str, ...], number: NodeNumber) -> NodeRow:
-    node = state.get(NodeRow, names[number])
-    assert node is not None and node.is_member, "only a member acts"
-    return node
+def _incarnation(state: State, node: NodeId) -> Incarnation:
+    row = state.get(NodeRow, node)
+    assert row is not None and row.is_member, "only a member acts"
+    return row.incarnation
 
 
 def _is_sound(state: State, node: str) -> bool:

@@ -17,7 +17,9 @@ import msgspec
 from topolog.events.ownership import Change, Copy, NodeNumber, Ownership
 from topolog.events.partitions import PartitionState
 
-_OWNING, _MOVING, _RENTING = PartitionState.OWNING, PartitionState.MOVING, PartitionState.RENTING
+_OWNING, _MOVING, _LOST = PartitionState.OWNING, PartitionState.MOVING, PartitionState.LOST
+_HEIRS = (_MOVING, _LOST)
+"""What an operator's reset may choose when no owner is left: never a copy that is being cleared (DS2)."""
 
 
 class Present(msgspec.Struct, frozen=True):
@@ -57,19 +59,13 @@ def outcome(
         kept = [copy for copy in held if copy.node in present]
         return Change(before.partition, _served(kept, wanted), acting)
     if before.owners and not ask.begins_empty:
-        absent = tuple(_unwanted(copy) for copy in held if copy.state is _OWNING)
-        return Change(before.partition, absent, None, is_lost=True)
-    if before.owners and (heirs := [copy.node for copy in held if copy.node in present and copy.state is _MOVING]):
-        first = _preferred(heirs, wanted, present)
-        assert first is not None
-        began = [Copy(first, _OWNING, wanted=False), *(copy for copy in held if copy.node in present and copy.node != first)]
-        return Change(before.partition, _served(began, wanted), first)
-    return Change(
-        before.partition,
-        tuple(Copy(node, _OWNING, wanted=True) for node in wanted),
-        wanted[0] if wanted else None,
-        is_lost=bool(before.owners) and not wanted,
-    )
+        return Change(before.partition, tuple(_lost(copy) for copy in held), None, is_lost=True)
+    heirs = [copy.node for copy in held if copy.node in present and copy.state in _HEIRS]
+    if first := _preferred(heirs, wanted, present) if before.owners else None:
+        began = [Copy(copy.node, _OWNING if copy.node == first else copy.state, wanted=False) for copy in held]
+        return Change(before.partition, _served([copy for copy in began if copy.node in present], wanted), first)
+    fresh = tuple(Copy(node, _OWNING, wanted=True) for node in wanted)
+    return Change(before.partition, fresh, wanted[0] if wanted else None, is_lost=bool(before.owners) and not wanted)
 
 
 def as_change(before: Ownership) -> Change:
@@ -99,12 +95,15 @@ def _preferred(
 
 
 def _served(held: Sequence[Copy], wanted: Sequence[NodeNumber]) -> tuple[Copy, ...]:
-    """The copies where somebody acts: the wanted ones first and in order, then those that are no longer needed."""
+    """The copies where somebody acts: the wanted ones first and in order, then those that are no longer needed.
+
+    These stay as they are, owners among them serve, until all that are wanted own (DS6).
+    """
     states = {copy.node: copy.state for copy in held}
     rest = [copy for copy in held if copy.node not in wanted]
     return (
         *(Copy(node, _state_of_wanted(states.get(node)), wanted=True) for node in wanted),
-        *(Copy(copy.node, _state_of_rest(copy.state), wanted=False) for copy in rest),
+        *(Copy(copy.node, copy.state, wanted=False) for copy in rest),
     )
 
 
@@ -113,10 +112,6 @@ def _state_of_wanted(state: PartitionState | None) -> PartitionState:
     return _OWNING if state is _OWNING else _MOVING
 
 
-def _state_of_rest(state: PartitionState) -> PartitionState:
-    """A surplus owner serves until all that are wanted own (DS6); a load that nobody wants is given up."""
-    return _OWNING if state is _OWNING else _RENTING
-
-
-def _unwanted(copy: Copy) -> Copy:
-    return Copy(copy.node, copy.state, wanted=False)
+def _lost(copy: Copy) -> Copy:
+    """Absent owners stay in the owner row; what is here has nothing to load from, and may be chosen by a reset."""
+    return Copy(copy.node, _LOST if copy.state is _MOVING else copy.state, wanted=False)

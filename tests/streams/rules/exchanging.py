@@ -1,0 +1,206 @@
+"""A cluster whose groups are shared out, without a log: nodes that answer, load, clear and drain when they are told."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tests.streams.rules.cluster import LOG_ID, Cluster, join_request, joiner, new_id
+
+from topolog.events import exchange as x
+from topolog.events import groups as g
+from topolog.events import ownership as o
+from topolog.events import requests as q
+from topolog.events.codec import Decision
+from topolog.events.errors import Refused
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position, TopologyVersion
+from topolog.events.levels import NEWEST_LEVEL, FeatureLevelRaised, announced
+from topolog.events.membership import FENCING, LeaveReason, NodeLeft, NodeRow, lease_of
+from topolog.events.ownership import Ownership
+from topolog.events.partitions import PartitionState, Trigger, When, check_transition
+from topolog.events.terms import cluster
+from topolog.streams.rules import copies, exchange, hand_over
+from topolog.streams.rules.affinity import NOBODY, Candidate, Placement, ideal
+from topolog.streams.rules.exchange import Answer
+
+CAPABILITIES = (FENCING, announced(NEWEST_LEVEL))
+
+
+def choose(group: g.GroupRow, servers: Sequence[NodeRow]) -> Mapping[int, tuple[NodeId, ...]]:
+    """The affinity's choice, as the coordinator computes it."""
+    candidates = [Candidate(row.node, row.attributes) for row in servers]
+    wanted = ideal(candidates, Placement(partitions=group.partitions, backups=group.backups)).tolist()
+    return {
+        partition: tuple(servers[index].node for index in indexes if index != NOBODY)
+        for partition, indexes in enumerate(wanted)
+    }
+
+
+class Shared(Cluster):
+    """`disks`: whole copies that a node brings when it comes back, by (group, partition)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.disks: dict[str, dict[tuple[str, int], int]] = {}
+        self._incarnations: dict[str, int] = {}
+        self._answers: dict[NodeId, Answer] = {}
+        self.log(FeatureLevelRaised(q.RequestRef("t", 0, bytes(8)), NEWEST_LEVEL, ()))
+
+    # What happens to it.
+
+    def join(self, *nodes: str) -> None:
+        for node in nodes:
+            incarnation = self._incarnations[node] = self._incarnations.get(node, 0) + 1
+            self.ask(join_request(joiner(node, incarnation, capabilities=CAPABILITIES)))
+
+    def leave(self, *nodes: str) -> None:
+        """Their leases are over; what they owned stays on their disks."""
+        for node in nodes:
+            row = self.node(node)
+            self.disks[node] = {(group, each.partition): 1 for group, each in self.all() if self._owns(node, each)}
+            view = cluster(self.state).topology_version
+            lease = lease_of(self.state, row)
+            self.log(
+                NodeLeft(
+                    row.node,
+                    row.incarnation,
+                    LeaveReason.DIED,
+                    lease.sequence,
+                    lease.renewed_at,
+                    TopologyVersion(view.major + 1, 0),
+                )
+            )
+
+    def create(self, name: str, partitions: int = 16, backups: int = 1, **rest: object) -> None:
+        group = g.GroupDefinition(name, partitions, backups, **rest)  # type: ignore[arg-type]
+        self.ask(q.GroupCreationRequested(new_id(), LOG_ID, "t", "", group))
+
+    def answer(self, *nodes: str) -> None:
+        """These nodes send the single map of their present incarnation."""
+        for node in nodes:
+            disk = self.disks.get(node, {})
+            states: dict[str, dict[int, PartitionState]] = {}
+            counters: dict[str, dict[int, int]] = {}
+            for (group, partition), counter in disk.items():
+                states.setdefault(group, {})[partition] = PartitionState.OWNING
+                counters.setdefault(group, {})[partition] = counter
+            self._answers[NodeId(node)] = Answer(Incarnation(self._incarnations[node]), 7, states, counters)
+
+    def settle_exchange(self) -> list[Decision]:
+        """Decide about exchanges until nothing follows, each set folded and checked by itself."""
+        followed: list[Decision] = []
+        while decided := exchange.settle(self.state, self._answers, choose, Offset(5)):
+            if isinstance(decided[0], x.ExchangeStarted):
+                self._answers = {}
+            self._log_set(decided, When.EXCHANGE)
+            followed += decided
+        return followed
+
+    def exchange(self) -> list[Decision]:
+        """As `settle_exchange`, everybody answering at once."""
+        followed = self.settle_exchange()
+        while row := x.open_exchange(self.state):
+            self.answer(*(each.node for each in row.awaited))
+            followed += self.settle_exchange()
+        return followed
+
+    def load(self, *nodes: str) -> list[Decision]:
+        """These nodes finish all their loads."""
+        reports = [
+            copies.Loaded(NodeId(node), group, each.partition, copy.since, each.token)
+            for group, each in self.all()
+            for node in nodes
+            if (copy := self._copy(node, each)) and copy.state is PartitionState.MOVING and each.acting is not None
+        ]
+        return self._between(copies.settle(self.state, reports))
+
+    def clear(self, *nodes: str) -> list[Decision]:
+        reports = [
+            copies.Cleared(NodeId(node), group, each.partition, copy.since)
+            for group, each in self.all()
+            for node in nodes
+            if (copy := self._copy(node, each)) and copy.state is PartitionState.RENTING
+        ]
+        return self._between(copies.settle(self.state, reports))
+
+    def rent(self) -> list[Decision]:
+        return self._between(
+            [each for _, row in self.state.rows(g.GroupRow) for each in copies.surplus(self.state, row)]
+        )
+
+    def hand_over(self, *drained: str, waited_through: Position = NOWHERE) -> list[Decision]:
+        """One step of hand-overs; these nodes have drained up to now."""
+        told = {NodeId(node): (Incarnation(self._incarnations[node]), self.position) for node in drained}
+        rows = [row for _, row in self.state.rows(o.OwnershipRow)]
+        return self._between(hand_over.settle(self.state, rows, told, waited_through))
+
+    def rest(self) -> None:
+        """Go on until nothing is left to do."""
+        for _ in range(100):
+            nodes = [row.node for row in exchange.servers(self.state)]
+            if not (
+                self.exchange() or self.load(*nodes) or self.hand_over(*nodes) or self.rent() or self.clear(*nodes)
+            ):
+                return
+        raise AssertionError("it never comes to rest")
+
+    # What it is.
+
+    def all(self) -> Iterator[tuple[str, Ownership]]:
+        for _, row in self.state.rows(o.OwnershipRow):
+            for each in o.ownerships(row, range(row.first, row.first + row.count)):
+                yield row.group, each
+
+    def one(self, partition: int = 0, group: str = "orders") -> Ownership:
+        return o.ownership(o.row_of(self.state, group, partition), partition)
+
+    def acting(self, partition: int = 0, group: str = "orders") -> str | None:
+        number = self.one(partition, group).acting
+        return None if number is None else o.names(self.state)[number]
+
+    def states(self, partition: int = 0, group: str = "orders") -> dict[str, str]:
+        names = o.names(self.state)
+        return {names[copy.node]: copy.state.name for copy in self.one(partition, group).copies}
+
+    def _owns(self, node: str, each: Ownership) -> bool:
+        copy = self._copy(node, each)
+        return copy is not None and copy.state is PartitionState.OWNING
+
+    def _copy(self, node: str, each: Ownership) -> o.Copy | None:
+        number = o.number_of(self.state, NodeId(node))
+        return None if number is None else each.copy_of(number)
+
+    def _between(self, decided: list[Decision]) -> list[Decision]:
+        self._log_set(decided, When.BETWEEN)
+        return decided
+
+    def _log_set(self, decided: list[Decision], when: When) -> None:
+        before = {(group, each.partition): each for group, each in self.all()}
+        self.log(*decided)
+        for group, each in self.all():
+            self._check(before[group, each.partition], each, when)
+
+    def _check(self, before: Ownership, after: Ownership, when: When) -> None:
+        """Every change of a copy is legal (B12), who acts owns (PI3), nobody takes over from a live primary (PI4)."""
+        for node in {copy.node for copy in (*before.copies, *after.copies)}:
+            was, now = before.copy_of(node), after.copy_of(node)
+            source, target = was.state if was else None, now.state if now else None
+            assert source is target or is_legal(source, target, when), (before, after)
+        if after.acting is not None:
+            copy = after.copy_of(after.acting)
+            assert copy is not None and copy.state is PartitionState.OWNING, after
+            assert self.node(o.names(self.state)[after.acting]).is_member
+        if before.acting not in (None, after.acting):
+            assert when is When.BETWEEN, "an exchange takes nothing from a live primary"
+        assert (after.token != before.token) == (after.acting != before.acting)
+        assert not after.is_lost or after.acting is None
+
+
+def is_legal(source: PartitionState | None, target: PartitionState | None, when: When) -> bool:
+    """Whether some trigger allows this change; a copy that is cleared is evicted and forgotten in one decision."""
+    if (source, target) == (PartitionState.RENTING, None):
+        return True
+    for trigger in Trigger:
+        try:
+            check_transition(source, target, trigger, when)
+        except Refused:
+            continue
+        return True
+    return False

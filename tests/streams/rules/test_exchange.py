@@ -1,0 +1,255 @@
+"""Rules of the exchange: triggers, merging, owners, loss, late primaries, hand-over (DESIGN §4.3, DS1, DS2, DS5, DS6)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.streams.rules.exchanging import Shared
+
+from topolog.events import exchange as x
+from topolog.events.ids import Position
+from topolog.events.membership import NodeRow
+
+NODES = ("n1", "n2", "n3", "n4")
+
+
+def shared(*nodes: str, partitions: int = 16, backups: int = 1) -> Shared:
+    """A cluster at rest with one group."""
+    found = Shared()
+    found.join(*nodes)
+    found.create("orders", partitions, backups)
+    found.rest()
+    return found
+
+
+def kinds(decided: list[object]) -> list[str]:
+    return [type(each).__name__ for each in decided]
+
+
+def test_a_new_group_is_owned_at_once_by_all_that_are_wanted() -> None:
+    """L9, K11: there is nothing to load, so every wanted copy owns, and the wanted primary acts."""
+    found = Shared()
+    found.join("n1", "n2", "n3")
+    found.create("orders", 16, 1)
+    decided = found.exchange()
+    assert kinds(decided) == ["ExchangeStarted", "FullPartitionMap", "ExchangeCompleted"]
+    for partition in range(16):
+        assert set(found.states(partition).values()) == {"OWNING"}
+        assert len(found.states(partition)) == 2
+        assert found.acting(partition) == next(iter(found.states(partition)))
+
+
+def test_without_groups_nothing_is_exchanged() -> None:
+    """Joins and leaves concern nobody's partitions."""
+    found = Shared()
+    found.join("n1", "n2")
+    found.leave("n2")
+    assert found.exchange() == []
+
+
+def test_a_join_moves_no_primary() -> None:
+    """L1, L2: whoever acts goes on; the newcomer loads, then the primary is handed over, then surplus is cleared."""
+    found = shared("n1", "n2", partitions=64)
+    acting = {partition: found.acting(partition) for partition in range(64)}
+    found.join("n3")
+    found.exchange()
+    assert {partition: found.acting(partition) for partition in range(64)} == acting
+    assert found.hand_over() == [], "nobody is ready yet"
+    found.load("n3")
+    prepared = found.hand_over()
+    assert {type(each) for each in prepared} == {x.HandOverPrepared}
+    assert {partition: found.acting(partition) for partition in range(64)} == acting
+    found.hand_over("n1", "n2")
+    found.hand_over("n1", "n2")
+    assert "n3" in {found.acting(partition) for partition in range(64)}
+
+
+def test_joins_and_leaves_that_come_meanwhile_are_merged() -> None:
+    """N1-N4, V3: the open exchange takes them in, awaits the newcomer, and results in the last view."""
+    found = shared("n1", "n2")
+    found.join("n3")
+    found.settle_exchange()
+    found.answer("n1", "n2")
+    found.join("n4")
+    assert kinds(found.settle_exchange()) == ["ExchangeMerged"]
+    row = x.open_exchange(found.state)
+    assert row is not None and {each.node for each in row.awaited} == {"n1", "n2", "n3", "n4"}
+    found.leave("n3")
+    found.answer("n4")
+    decided = found.settle_exchange()
+    assert kinds(decided)[0] == "ExchangeMerged" and kinds(decided)[-1] == "ExchangeCompleted"
+    assert x.open_exchange(found.state) is None
+
+
+def test_another_kind_of_trigger_waits_for_the_next_exchange() -> None:
+    """N2: a new group is no part of the exchange of a join."""
+    found = shared("n1", "n2")
+    found.join("n3")
+    found.settle_exchange()
+    found.create("items", 4, 0)
+    assert found.settle_exchange() == []
+    found.answer("n1", "n2", "n3")
+    assert kinds(found.settle_exchange())[-1] == "ExchangeStarted"
+    found.answer("n1", "n2", "n3")
+    found.settle_exchange()
+    assert found.acting(0, "items") is not None
+
+
+def test_who_answers_before_it_was_restarted_has_not_answered() -> None:
+    """T2: only the incarnation that is awaited can give the map."""
+    found = shared("n1", "n2")
+    found.join("n3")
+    found.settle_exchange()
+    found.answer("n1", "n2", "n3")
+    found.leave("n3")
+    found.join("n3")
+    assert kinds(found.settle_exchange()) == ["ExchangeMerged"]
+    assert x.open_exchange(found.state) is not None
+
+
+def test_a_leave_of_a_rebalanced_cluster_asks_nobody() -> None:
+    """P1, P2: one set starts and completes the exchange; the other owners act under a new token at once."""
+    found = shared("n1", "n2", "n3")
+    found.leave("n1")
+    decided = found.settle_exchange()
+    assert kinds(decided)[0] == "ExchangeStarted" and kinds(decided)[-1] == "ExchangeCompleted"
+    started = decided[0]
+    assert isinstance(started, x.ExchangeStarted) and started.awaited == ()
+    assert all(found.acting(partition) in ("n2", "n3") for partition in range(16))
+
+
+def test_what_an_owner_missed_it_loads_again() -> None:
+    """DS1: it left while another acted; back with its disk it is MOVING, whatever its map says."""
+    found = shared("n1", "n2")
+    found.leave("n1")
+    found.rest()
+    found.join("n1")
+    found.exchange()
+    for partition in range(16):
+        assert found.states(partition)["n1"] == "MOVING"
+        assert found.acting(partition) == "n2"
+
+
+def test_a_partition_without_an_owner_is_lost_and_awaits_it() -> None:
+    """DS2, O1: nobody begins it empty; the return of the owner with its disk ends the loss."""
+    found = shared("n1", "n2", "n3", backups=0)
+    gone = [partition for partition in range(16) if found.acting(partition) == "n1"]
+    found.leave("n1")
+    decided = found.exchange()
+    lost = [each for each in decided if isinstance(each, x.PartitionsLost)]
+    assert [(each.partitions, each.awaited) for each in lost] == [(tuple(gone), ("n1",))]
+    assert all(found.one(partition).is_lost and found.acting(partition) is None for partition in gone)
+    found.join("n1")
+    found.exchange()
+    assert all(found.acting(partition) == "n1" and not found.one(partition).is_lost for partition in gone)
+
+
+def test_an_owner_that_comes_back_without_its_disk_ends_no_loss() -> None:
+    """DS2: what it held is gone, and only an operator may give that up."""
+    found = shared("n1", "n2", backups=0)
+    gone = [partition for partition in range(16) if found.acting(partition) == "n1"]
+    found.leave("n1")
+    found.exchange()
+    found.disks["n1"] = {}
+    found.join("n1")
+    found.rest()
+    assert all(found.one(partition).is_lost for partition in gone)
+
+
+@pytest.mark.parametrize("leaver", ["former", "receiver"])
+def test_a_hand_over_is_cancelled_when_a_side_leaves(leaver: str) -> None:
+    """4.3.5, DS8: nobody acts until the exchange ends; then somebody does, under a new token."""
+    found = shared("n1", "n2", "n3", partitions=64, backups=2)
+    found.join("n4")
+    found.exchange()
+    found.load("n4")
+    prepared = next(each for each in found.hand_over() if isinstance(each, x.HandOverPrepared))
+    partition, receiver = prepared.moves[0].partitions[0], prepared.moves[0].to
+    token = found.one(partition).token
+    found.leave(prepared.node if leaver == "former" else receiver)
+    assert found.acting(partition) is None
+    found.exchange()
+    assert found.acting(partition) not in (None, prepared.node if leaver == "former" else receiver)
+    assert found.one(partition).token > token
+
+
+def test_a_switch_waits_for_the_drain_or_for_the_lease() -> None:
+    """F, DS8: neither a heartbeat from before the hand-over nor another node's says that the former primary stopped."""
+    found = shared("n1", "n2", partitions=64)
+    found.join("n3")
+    found.exchange()
+    found.load("n3")
+    prepared = found.hand_over()
+    assert prepared and found.hand_over("n3") == []
+    position = found.position
+    assert found.hand_over(waited_through=Position(position - len(prepared))) == []
+    assert {type(each) for each in found.hand_over(waited_through=position)} == {x.AffinitySwitched}
+
+
+def test_a_report_of_another_life_of_the_copy_changes_nothing() -> None:
+    """DS5, DS6: the load ended, but of a listing or under a token that is no more."""
+    found = shared("n1", "n2", "n3", partitions=4, backups=1)
+    found.leave("n3")
+    found.rest()
+    found.join("n3")
+    found.exchange()
+    stale = [(group, each) for group, each in found.all() if "MOVING" in found.states(each.partition).values()]
+    assert stale
+    found.leave("n3")
+    found.rest()
+    found.join("n3")
+    found.exchange()
+    from topolog.streams.rules import copies
+
+    for group, each in stale:
+        copy = next(copy for copy in each.copies if copy.state.name == "MOVING")
+        report = copies.Loaded("n3", group, each.partition, copy.since, each.token)  # type: ignore[arg-type]
+        assert copies.settle(found.state, [report]) == []
+
+
+acts = st.lists(
+    st.tuples(
+        st.sampled_from(("join", "leave", "wipe", "exchange", "load", "hand", "drain", "rent", "clear")),
+        st.integers(0, 3),
+    ),
+    max_size=40,
+)
+
+
+@given(acts=acts, backups=st.integers(0, 2), bystander=st.booleans())
+def test_whatever_comes_in_whatever_order(acts: list[tuple[str, int]], backups: int, bystander: bool) -> None:
+    """PI3, PI4, PI7, B12: checked at each set (`Shared`); at rest all that are wanted own, unless the partition is lost."""
+    found = Shared()
+    found.join("n1", "n2")
+    found.create("orders", 8, backups)
+    for act, number in acts:
+        perform(found, act, NODES[number], bystander=bystander)
+    found.rest()
+    for _, each in found.all():
+        if each.is_lost or each.acting is None:
+            continue
+        assert each.acting == each.wanted[0]
+        assert set(each.wanted) == set(each.owners)
+
+
+def perform(found: Shared, act: str, node: str, *, bystander: bool) -> None:
+    row = found.state.get(NodeRow, node)
+    is_member = row is not None and row.is_member
+    match act:
+        case "join" if not is_member:
+            found.join(node)
+        case "leave" if is_member:
+            found.leave(node)
+        case "wipe" if not is_member:
+            found.disks[node] = {}
+        case "exchange":
+            found.settle_exchange() if bystander else found.exchange()
+        case "load":
+            found.load(node)
+        case "hand":
+            found.hand_over()
+        case "drain" if is_member:
+            found.hand_over(node)
+        case "rent":
+            found.rent()
+        case "clear":
+            found.clear(node)
