@@ -11,8 +11,8 @@ lose what they act for without their word. Whom an open exchange waits for is a 
 Argument. An outcome is one set of decisions: the fold takes all of it or nothing, and there is one fold. It names a
 new acting primary only where nobody acts. Nobody acts where the former primary has left, for NodeLeft is logged when
 its lease is over; or where it has stopped on a HandOverPrepared that it has applied, or had its lease run out over,
-by the one verdict. A node acts only under a valid lease for what the log it has applied says. An exchange carries the offset
-from which maps are read, so a new coordinator hears all answers again, and a map answers only if it names the exchange
+by the one verdict. A node acts only under a valid lease for what the log it has applied says. An exchange carries
+the offset from which maps are read, so a new coordinator hears all answers again, and a map answers only if it names the exchange
 and comes from the very incarnation that is awaited.
 
 An exchange pauses only the partitions for which nobody acts; all others are served throughout.

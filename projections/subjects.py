@@ -27,7 +27,7 @@ from topolog.events.terms import LogStarted, TermEnded, TermStarted
 from topolog.events.voiding import LeftOut, RecordVoided
 
 
-def subject_of(event: Event) -> str:  # noqa: C901, PLR0911 (one for each kind of subject)
+def subject_of(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 (one for each kind of subject)
     match event:
         case LeftOut() | RecordVoided():
             return f"position {event.position}"

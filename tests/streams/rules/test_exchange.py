@@ -1,4 +1,6 @@
-"""Rules of the exchange: triggers, merging, owners, loss, late primaries, hand-over (DESIGN §4.3, DS1, DS2, DS5, DS6)."""
+"""Rules of the exchange: triggers, merging, owners, loss, late primaries, hand-over (DESIGN §4.3)."""
+
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -8,6 +10,7 @@ from tests.streams.rules.exchanging import Shared
 from topolog.events import exchange as x
 from topolog.events.ids import Position
 from topolog.events.membership import NodeRow
+from topolog.streams.rules import copies
 
 NODES = ("n1", "n2", "n3", "n4")
 
@@ -21,7 +24,7 @@ def shared(*nodes: str, partitions: int = 16, backups: int = 1) -> Shared:
     return found
 
 
-def kinds(decided: list[object]) -> list[str]:
+def kinds(decided: Sequence[object]) -> list[str]:
     return [type(each).__name__ for each in decided]
 
 
@@ -72,11 +75,13 @@ def test_joins_and_leaves_that_come_meanwhile_are_merged() -> None:
     found.join("n4")
     assert kinds(found.settle_exchange()) == ["ExchangeMerged"]
     row = x.open_exchange(found.state)
-    assert row is not None and {each.node for each in row.awaited} == {"n1", "n2", "n3", "n4"}
+    assert row is not None
+    assert {each.node for each in row.awaited} == {"n1", "n2", "n3", "n4"}
     found.leave("n3")
     found.answer("n4")
     decided = found.settle_exchange()
-    assert kinds(decided)[0] == "ExchangeMerged" and kinds(decided)[-1] == "ExchangeCompleted"
+    assert kinds(decided)[0] == "ExchangeMerged"
+    assert kinds(decided)[-1] == "ExchangeCompleted"
     assert x.open_exchange(found.state) is None
 
 
@@ -111,9 +116,11 @@ def test_a_leave_of_a_rebalanced_cluster_asks_nobody() -> None:
     found = shared("n1", "n2", "n3")
     found.leave("n1")
     decided = found.settle_exchange()
-    assert kinds(decided)[0] == "ExchangeStarted" and kinds(decided)[-1] == "ExchangeCompleted"
+    assert kinds(decided)[0] == "ExchangeStarted"
+    assert kinds(decided)[-1] == "ExchangeCompleted"
     started = decided[0]
-    assert isinstance(started, x.ExchangeStarted) and started.awaited == ()
+    assert isinstance(started, x.ExchangeStarted)
+    assert started.awaited == ()
     assert all(found.acting(partition) in ("n2", "n3") for partition in range(16))
 
 
@@ -179,7 +186,8 @@ def test_a_switch_waits_for_the_drain_or_for_the_lease() -> None:
     found.exchange()
     found.load("n3")
     prepared = found.hand_over()
-    assert prepared and found.hand_over("n3") == []
+    assert prepared
+    assert found.hand_over("n3") == []
     position = found.position
     assert found.hand_over(waited_through=Position(position - len(prepared))) == []
     assert {type(each) for each in found.hand_over(waited_through=position)} == {x.AffinitySwitched}
@@ -198,8 +206,6 @@ def test_a_report_of_another_life_of_the_copy_changes_nothing() -> None:
     found.rest()
     found.join("n3")
     found.exchange()
-    from topolog.streams.rules import copies
-
     for group, each in stale:
         copy = next(copy for copy in each.copies if copy.state.name == "MOVING")
         report = copies.Loaded("n3", group, each.partition, copy.since, each.token)  # type: ignore[arg-type]
@@ -217,7 +223,7 @@ acts = st.lists(
 
 @given(acts=acts, backups=st.integers(0, 2), bystander=st.booleans())
 def test_whatever_comes_in_whatever_order(acts: list[tuple[str, int]], backups: int, bystander: bool) -> None:
-    """PI3, PI4, PI7, B12: checked at each set (`Shared`); at rest all that are wanted own, unless the partition is lost."""
+    """PI3, PI4, PI7, B12: checked at each set (`Shared`); at rest all that are wanted own what is not lost."""
     found = Shared()
     found.join("n1", "n2")
     found.create("orders", 8, backups)
