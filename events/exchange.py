@@ -12,8 +12,8 @@ Argument. An outcome is one set of decisions: the fold takes all of it or nothin
 new acting primary only where nobody acts. Nobody acts where the former primary has left, for NodeLeft is logged when
 its lease is over; or where it has stopped on a HandOverPrepared that it has applied, or had its lease run out over,
 by the one verdict. A node acts only under a valid lease for what the log it has applied says. An exchange carries
-the offset from which maps are read, so a new coordinator hears all answers again, and a map answers only if it names the exchange
-and comes from the very incarnation that is awaited.
+the offset from which maps are read, so a new coordinator hears all answers again, and a map answers only if it names
+the exchange and comes from the very incarnation that is awaited.
 
 An exchange pauses only the partitions for which nobody acts; all others are served throughout.
 """
@@ -91,11 +91,12 @@ class Awaited(msgspec.Struct, frozen=True):
 
 
 class ExchangeStarted(msgspec.Struct, frozen=True):
-    """`maps`: the offset of topic `maps` from which on its answers stand (K4)."""
+    """`maps`: the offset of topic `maps` from which on its answers stand (K4); `began_at_ms`: for people only."""
 
     triggers: tuple[Trigger, ...]
     awaited: tuple[Awaited, ...]
     maps: Offset
+    began_at_ms: int
 
 
 class ExchangeMerged(msgspec.Struct, frozen=True):
@@ -192,6 +193,7 @@ class ExchangeRow(Row, frozen=True):
     awaited: tuple[Awaited, ...]
     maps: Offset
     started_at: Position
+    began_at_ms: int
     completed_at: Position | None = None
     waited: tuple[Waited, ...] = ()
 
@@ -317,12 +319,16 @@ def _take_up(state: State, triggers: Sequence[Trigger]) -> None:
 
 def _start(state: State, event: ExchangeStarted, place: Place) -> None:
     assert open_exchange(state) is None, "one exchange is open at a time"
-    first, last = event.triggers[0].version, event.triggers[-1].version
-    state.put(str(first), ExchangeRow(first, last, event.triggers, event.awaited, event.maps, place.position))
+    state.put(str(event.triggers[0].version), _row(event, place))
     _take_up(state, event.triggers)
     done = [key for key, row in state.rows(ExchangeRow) if row.completed_at is not None]
     for key in done[: max(0, len(done) - EXCHANGES_KEPT)]:
         state.drop(ExchangeRow, key)
+
+
+def _row(event: ExchangeStarted, place: Place) -> ExchangeRow:
+    first, last = event.triggers[0].version, event.triggers[-1].version
+    return ExchangeRow(first, last, event.triggers, event.awaited, event.maps, place.position, event.began_at_ms)
 
 
 def _merge(state: State, event: ExchangeMerged) -> None:

@@ -28,6 +28,7 @@ class Topic(Enum):
     DEAD = ("dead", 3)
     SNAPSHOTS = ("snapshots", 4)
     LEASE_HEALTH = ("lease-health", 5)
+    MAPS = ("maps", 6)
 
     def __init__(self, short_name: str, code: int) -> None:
         self.short_name = short_name
@@ -54,6 +55,7 @@ PLANS = (
     TopicPlan(Topic.HEARTBEATS, 4, _HOUR_MS),
     TopicPlan(Topic.DEAD, 1, 30 * _DAY_MS),
     TopicPlan(Topic.SNAPSHOTS, 1, 30 * _DAY_MS, is_needed=False),
+    TopicPlan(Topic.MAPS, 1, 7 * _DAY_MS, is_needed=False),
     TopicPlan(Topic.LEASE_HEALTH, 4, -1, is_needed=False, compacts=True),
 )
 NEEDED = tuple(plan for plan in PLANS if plan.is_needed)
@@ -85,9 +87,11 @@ ACLS = (
     Access("node", ("Read",), Topic.SNAPSHOTS),
     Access("node", ("Write",), Topic.REQUESTS),
     Access("node", ("Write",), Topic.HEARTBEATS),
+    Access("node", ("Write",), Topic.MAPS),
     Access("coordinator", ("Read", "Write"), Topic.DECISIONS),
     Access("coordinator", ("Read",), Topic.REQUESTS),
     Access("coordinator", ("Read", "Write"), Topic.HEARTBEATS),  # to write, for its death certificate
+    Access("coordinator", ("Read",), Topic.MAPS),
     Access("coordinator", ("Write",), Topic.DEAD),
     Access("coordinator", ("Read", "Write"), Topic.SNAPSHOTS),
     Access("projector", ("Read",), Topic.DECISIONS),

@@ -24,10 +24,13 @@ from topolog.events import requests as q
 from topolog.events.asking import digest_of
 from topolog.events.codec import CODEC, Decision, Record
 from topolog.events.errors import Refused, TopologError, Undecodable
+from topolog.events.exchange import open_exchange, queued
 from topolog.events.fold import Accepted, Fold, Folded, Header, Ignored, Judge, evolve, next_term
+from topolog.events.groups import GroupRow
 from topolog.events.ids import Offset, Place, Position, Term
 from topolog.events.levels import FeatureLevelRaised
 from topolog.events.log import Entry
+from topolog.events.single_maps import SinglePartitionMap
 from topolog.events.snapshot_content import Cut
 from topolog.events.snapshots import SnapshotTaken
 from topolog.events.stamp import NO_CHAIN, InputOffset, Stamp, chain_after, encode_stamp
@@ -36,8 +39,10 @@ from topolog.events.terms import CoordinatorDied, LogStarted, TermEnded, TermSta
 from topolog.events.topics import PARTITIONS, RECORD_BYTES_MAX, Topic
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.causes import cause_of
+from topolog.streams.coordinator.exchanges import Exchanges, known_of
 from topolog.streams.coordinator.reports import Reports
 from topolog.streams.rules import groups, levels, membership, metadata, requesters
+from topolog.streams.rules.single_maps import Known
 
 
 class Role(Enum):
@@ -80,6 +85,7 @@ class Core:
         self.dead: list[Dead] = []
         self.agenda = Agenda()
         self.reports = Reports()
+        self.exchanges = Exchanges()
         self._fold = Fold()
         self._confirmed: Judge | None = None
         self._ahead = Header()
@@ -121,11 +127,15 @@ class Core:
     def resume_at(self) -> dict[tuple[Topic, int], Offset | None]:
         """Where a leader starts to read each input: what the accepted sets have read through (K4)."""
         read = {(each.topic, each.partition): each.next_offset for each in self.confirmed.inputs}
-        return {
+        starts: dict[tuple[Topic, int], Offset | None] = {
             (topic, number): read.get((topic.code, number))
             for topic in (Topic.REQUESTS, Topic.HEARTBEATS)
             for number in range(PARTITIONS[topic])
         }
+        if self.state.count(GroupRow):
+            row = open_exchange(self.state)
+            starts[Topic.MAPS, 0] = row.maps if row else None
+        return starts
 
     def found(self, started: LogStarted) -> None:
         """Begin an empty log. If another coordinator was quicker, its log id wins and this record is ignored."""
@@ -188,6 +198,16 @@ class Core:
                 pass
             case other:
                 self.dead.append(Dead(entry, f"a {type(other).__name__} is no heartbeat"))
+
+    def hear_map(self, entry: Entry) -> None:
+        """One record of `maps`; decisions follow from `settle`."""
+        match self._decoded(entry):
+            case SinglePartitionMap() as record:
+                self.exchanges.hear(record, entry, self._known())
+            case None:
+                pass
+            case other:
+                self.dead.append(Dead(entry, f"a {type(other).__name__} is no single map"))
 
     def ask(self, entry: Entry) -> None:
         """One record of `requests`, decided at once; a repeat has its outcome already (K7)."""
@@ -311,7 +331,18 @@ class Core:
             membership.settle(self.state, self.reports.hearing, self.agenda.lapsed, self._certified)
             or metadata.settle(self.state, self.reports.applied(), self.agenda.waited_through)
             or requesters.settle(self.agenda.idle)
+            or self._due_partitions()
         )
+
+    def _due_partitions(self) -> list[Decision]:
+        if not self.state.count(GroupRow) and not queued(self.state):
+            return []
+        return self.exchanges.settle(
+            self.state, self._known(), self.reports.drained(), self.agenda.waited_through, self.at_ms
+        )
+
+    def _known(self) -> Known:
+        return known_of(self.state, self.confirmed.position, self.reports.known_chains())
 
     def _renew_grown(self) -> None:
         echo = membership.renew(self.state, self.reports.hearing, self.agenda.waited_through)

@@ -42,7 +42,7 @@ class Exchanges:
         self._came_at_ms: dict[NodeId, int] = {}
         self._ideals: dict[Placement, tuple[list[Candidate], Indexes]] = {}
 
-    def hear(self, state: State, record: SinglePartitionMap, entry: Entry, known: Known) -> Receipt:
+    def hear(self, record: SinglePartitionMap, entry: Entry, known: Known) -> Receipt:
         """One record of `maps`."""
         self.next_offset = Offset(entry.offset + 1)
         self.inbox, receipt = receive(self.inbox, known, record)
@@ -51,11 +51,11 @@ class Exchanges:
         return receipt
 
     def settle(
-        self, state: State, known: Known, began_at_ms: int, drained: Drained, waited_through: Position
+        self, state: State, known: Known, drained: Drained, waited_through: Position, at_ms: int
     ) -> list[Decision]:
-        """What follows about partitions; call again until nothing does. `began_at_ms`: the open exchange's time."""
+        """What follows about partitions; call again until nothing does. `at_ms`: wall time, for people."""
         return (
-            exchange.settle(state, self._answers(state, known, began_at_ms), self._choose, self.next_offset)
+            exchange.settle(state, self._answers(state, known), self._choose, self.next_offset, at_ms)
             or copies.settle(state, self._finished(state, known))
             or hand_over.settle(state, [row for _, row in state.rows(ownership.OwnershipRow)], drained, waited_through)
             or self._surplus(state)
@@ -76,14 +76,14 @@ class Exchanges:
             for partition, indexes in enumerate(found.tolist())
         }
 
-    def _answers(self, state: State, known: Known, began_at_ms: int) -> Mapping[NodeId, Answer]:
+    def _answers(self, state: State, known: Known) -> Mapping[NodeId, Answer]:
         """Who has answered the open exchange, and what."""
         row = open_exchange(state)
         if row is None:
             return {}
         awaited = {each.node for each in row.awaited}
         return {
-            node: self._answer(state, told, began_at_ms)
+            node: self._answer(state, told, row.began_at_ms)
             for node, told in answers(self.inbox, known).items()
             if node in awaited
         }

@@ -1,5 +1,7 @@
 """What members report of themselves: the newest heartbeat of each, and how far it has provably applied the log (K9)."""
 
+from collections.abc import Mapping
+
 from topolog.events.fold import Header
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position
 from topolog.events.log import Entry
@@ -65,6 +67,7 @@ class Reports:
             heartbeat.fenced,
             heartbeat.release,
             entry.appended_at_ms,
+            heartbeat.drained,
         )
         self.newest = self._sources[heartbeat.node] = f"heartbeats/{entry.partition}@{entry.offset} {heartbeat.node}"
         self._unchecked[heartbeat.node] = heartbeat.applied
@@ -84,6 +87,14 @@ class Reports:
         """What the verdict needs: checked positions by node."""
         return {node: (heard.incarnation, heard.applied) for node, heard in self.hearing.items()}
 
+    def drained(self) -> dict[NodeId, tuple[Incarnation, Position]]:
+        """Up to where each node has drained its hand-overs: never behind what it has provably applied."""
+        return {node: (heard.incarnation, min(heard.drained, heard.applied)) for node, heard in self.hearing.items()}
+
+    def known_chains(self) -> Mapping[Position, bytes]:
+        """The chain hash at each position that is remembered."""
+        return self._chains
+
 
 def _with_applied(heard: Heard, position: Position) -> Heard:
     return Heard(
@@ -93,4 +104,5 @@ def _with_applied(heard: Heard, position: Position) -> Heard:
         heard.fenced,
         heard.release,
         heard.appended_at_ms,
+        heard.drained,
     )

@@ -58,11 +58,14 @@ class Answer(msgspec.Struct, frozen=True):
 Answers = Mapping[NodeId, Answer]
 
 
-def settle(state: State, answers: Answers, choose: Choose, maps: Offset) -> list[Decision]:
-    """What follows about exchanges; call again until nothing does. `maps`: how far the topic `maps` has been read."""
+def settle(state: State, answers: Answers, choose: Choose, maps: Offset, at_ms: int) -> list[Decision]:
+    """What follows about exchanges; call again until nothing does.
+
+    `maps`: how far the topic `maps` has been read. `at_ms`: wall time, for people.
+    """
     row, waiting = open_exchange(state), queued(state)
     if row is None:
-        return _begin(state, waiting, choose, maps) if waiting else []
+        return _begin(state, waiting, choose, maps, at_ms) if waiting else []
     if _takes_in(row) and (more := _alike(waiting)):
         return [ExchangeMerged(more, tuple(_joined(state, more)))]
     if all(_has_answered(each, answers) for each in row.awaited):
@@ -76,12 +79,12 @@ def servers(state: State) -> list[NodeRow]:
     return sorted(found, key=lambda row: row.joined_at)
 
 
-def _begin(state: State, waiting: tuple[Trigger, ...], choose: Choose, maps: Offset) -> list[Decision]:
+def _begin(state: State, waiting: tuple[Trigger, ...], choose: Choose, maps: Offset, at_ms: int) -> list[Decision]:
     triggers = _alike(waiting) or waiting[:1]
     if all(trigger.type is TriggerType.LEAVE for trigger in triggers) and _was_rebalanced(state):
-        started = ExchangeStarted(triggers, (), maps)
+        started = ExchangeStarted(triggers, (), maps, at_ms)
         return [started, *_decided(state, triggers, {}, choose), _completed(triggers[-1].version, (), {})]
-    return [ExchangeStarted(triggers, tuple(_awaited(servers(state))), maps)]
+    return [ExchangeStarted(triggers, tuple(_awaited(servers(state))), maps, at_ms)]
 
 
 def _was_rebalanced(state: State) -> bool:

@@ -6,7 +6,7 @@ import msgspec
 
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
-from topolog.events.ids import Incarnation, NodeId, Position, Slot, TopologyVersion
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Slot, TopologyVersion
 from topolog.events.levels import DIED_LEVEL
 from topolog.events.membership import (
     FENCING,
@@ -45,7 +45,10 @@ DECLARED_TYPES_MAX = 10_000
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """The newest heartbeat of an incarnation. `applied` is its position as far as the log's chain confirms it."""
+    """The newest heartbeat of an incarnation. `applied` is its position as far as the log's chain confirms it.
+
+    `drained`: up to which position every hand-over has drained there.
+    """
 
     incarnation: Incarnation
     sequence: int
@@ -53,6 +56,7 @@ class Heard(msgspec.Struct, frozen=True):
     fenced: bool
     release: bool
     appended_at_ms: int
+    drained: Position = NOWHERE
 
 
 Hearing = Mapping[NodeId, Heard]

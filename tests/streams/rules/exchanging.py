@@ -86,7 +86,7 @@ class Shared(Cluster):
     def settle_exchange(self) -> list[Decision]:
         """Decide about exchanges until nothing follows, each set folded and checked by itself."""
         followed: list[Decision] = []
-        while decided := exchange.settle(self.state, self._answers, choose, Offset(5)):
+        while decided := exchange.settle(self.state, self._answers, choose, Offset(5), 1_000):
             if isinstance(decided[0], x.ExchangeStarted):
                 self._answers = {}
             self._log_set(decided, When.EXCHANGE)
@@ -185,7 +185,8 @@ class Shared(Cluster):
             assert source is target or is_legal(source, target, when), (before, after)
         if after.acting is not None:
             copy = after.copy_of(after.acting)
-            assert copy is not None and copy.state is PartitionState.OWNING, after
+            assert copy is not None, after
+            assert copy.state is PartitionState.OWNING, after
             assert self.node(o.names(self.state)[after.acting]).is_member
         if before.acting not in (None, after.acting):
             assert when is When.BETWEEN, "an exchange takes nothing from a live primary"
