@@ -222,6 +222,12 @@ def changed(row: OwnershipRow, changes: Sequence[Change], place: Place) -> Owner
     return columns.row(row)
 
 
+def held_by(row: OwnershipRow, node: NodeNumber) -> list[int]:
+    """The partitions of a row of which the node holds a copy."""
+    holds = (Columns(row).holders == node).any(axis=1)
+    return [row.first + at for at in np.flatnonzero(holds).tolist()]
+
+
 def without(row: OwnershipRow, node: NodeNumber, place: Place) -> OwnershipRow | None:
     """The row after the node has left at `place` (DS1), None if it held nothing here.
 

@@ -1,0 +1,166 @@
+"""A node's own copies: what the log asks of each, what the node has done with it, for what it may act. Pure.
+
+Threats. A node acts for a partition that it has been told to hand over, or under a token that is no more; it reports a
+load of an earlier life of its copy as one of this; after a restart it says that it owns what it no longer has.
+
+The log says what a node holds, since when, and for what it acts; this file only adds what the log cannot know: which
+loads and clearings the node has finished, which partitions were on its disk when it started, and which hand-overs have
+not drained yet. A finished load names the life of the copy and the token of the primary that supplied it (DS5), so what
+is finished for another life, or under another token, counts no more by itself.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from topolog.events import ownership
+from topolog.events.exchange import HandOverRow, open_exchange
+from topolog.events.groups import GroupRow
+from topolog.events.ids import Incarnation, NodeId, Position
+from topolog.events.membership import Applied
+from topolog.events.ownership import Copy, Ownership
+from topolog.events.partitions import PartitionState, codes_of, encode_codes
+from topolog.events.single_maps import Copies, Finished, NodeMap, UpdateCounter, pack_counters, pack_finished
+from topolog.events.state import State
+
+Place = tuple[str, int]
+"""A group and one of its partitions."""
+
+Disk = Mapping[str, Mapping[int, UpdateCounter]]
+"""Whole copies that a process has found on its disk when it started, by group and partition."""
+
+
+class Held(msgspec.Struct, frozen=True):
+    """One copy of this node as the log has it; `token` is that of whoever acts, `acts`: that is this node."""
+
+    group: str
+    partition: int
+    state: PartitionState
+    since: Position
+    token: Position
+    acts: bool
+
+
+class NodeCopies:
+    """`update_sequence` numbers the maps of one incarnation."""
+
+    def __init__(self, node: NodeId, disk: Disk | None = None) -> None:
+        self.update_sequence = 0
+        self._node = node
+        self._disk = disk or {}
+        self._finished: dict[Place, Finished] = {}
+        self._drained: dict[Position, set[Place]] = {}
+
+    def held(self, state: State) -> Iterator[Held]:
+        """This node's copies as of the state, in the order of groups and partitions."""
+        number = ownership.number_of(state, self._node)
+        if number is None:
+            return
+        for _, row in state.rows(ownership.OwnershipRow):
+            for each in ownership.ownerships(row, ownership.held_by(row, number)):
+                copy = each.copy_of(number)
+                assert copy is not None, "the row lists it"
+                yield Held(row.group, each.partition, copy.state, copy.since, each.token, each.acting == number)
+
+    def token(self, state: State, group: str, partition: int) -> Position | None:
+        """The token under which this node may begin to act for a partition, None if it may not (DS8).
+
+        Not behind a HandOverPrepared, whatever has become of it since: to act again takes a new token.
+        """
+        each = self._ownership(state, group, partition)
+        number = ownership.number_of(state, self._node)
+        if each is None or number is None or each.acting != number:
+            return None
+        is_leaving = any(
+            move.group == group and partition in move.partitions
+            for _, row in state.rows(HandOverRow)
+            if row.node == self._node
+            for move in row.moves
+        )
+        return None if is_leaving else each.token
+
+    def finish(self, state: State, group: str, partition: int, since: Position, token: Position) -> bool:
+        """Note that the copy of this life is loaded under this token, or cleared; False if it is another by now."""
+        copy = self._own(state, group, partition)
+        if copy is None or copy.since != since:
+            return False
+        self._finished[group, partition] = Finished(since, token)
+        return True
+
+    def drain(self, state: State, group: str, partition: int) -> None:
+        """Nothing that this node began for a partition that it hands over still runs."""
+        for _, row in state.rows(HandOverRow):
+            if row.node == self._node:
+                self._drained.setdefault(row.prepared_at, set()).add((group, partition))
+
+    def drained(self, state: State, applied: Position) -> Position:
+        """Up to which position every hand-over has drained here, for the heartbeat."""
+        waiting = [row.prepared_at for row in self._hand_overs(state) if self._undrained(row)]
+        self._drained = {at: self._drained[at] for at in self._drained if state.get(HandOverRow, str(at))}
+        return Position(min(waiting) - 1) if waiting else applied
+
+    def undrained(self, state: State) -> set[Place]:
+        """What must drain before hand-overs under way can switch."""
+        return {place for row in self._hand_overs(state) for place in self._undrained(row)}
+
+    def is_awaited(self, state: State, incarnation: Incarnation) -> bool:
+        """Whether the open exchange asks this incarnation for its map."""
+        row = open_exchange(state)
+        return row is not None and any(
+            (each.node, each.incarnation) == (self._node, incarnation) for each in row.awaited
+        )
+
+    def next_map(self, state: State, incarnation: Incarnation, applied: Applied, counters: Disk) -> NodeMap:
+        """All that this node has to say of its copies now; `counters` are the present ones of persistent groups."""
+        self.update_sequence += 1
+        row = open_exchange(state)
+        groups = {name: self._group_map(state, group, counters.get(name, {})) for name, group in state.rows(GroupRow)}
+        exchange = row.started_at if row else None
+        return NodeMap(self._node, incarnation, exchange, self.update_sequence, applied, groups)
+
+    def _group_map(self, state: State, group: GroupRow, counters: Mapping[int, UpdateCounter]) -> Copies:
+        states: dict[int, PartitionState] = {}
+        finished: dict[int, Finished] = {}
+        for held in self.held(state):
+            if held.group != group.name:
+                continue
+            done = self._done(held)
+            states[held.partition] = _after(held.state) if done else held.state
+            if done:
+                finished[held.partition] = done
+        for partition in self._disk.get(group.name, {}):
+            states.setdefault(partition, PartitionState.OWNING)
+        known = {partition: counter for partition, counter in counters.items() if partition in states}
+        return Copies(
+            encode_codes(codes_of(states, group.partitions)),
+            pack_counters(known) if known else b"",
+            pack_finished(finished) if finished else b"",
+        )
+
+    def _done(self, held: Held) -> Finished | None:
+        """What is finished of this very life of the copy, a load under the token that acts now."""
+        done = self._finished.get((held.group, held.partition))
+        if done is None or done.since != held.since:
+            return None
+        if held.state is PartitionState.MOVING:
+            return done if done.token == held.token else None
+        return done if held.state is PartitionState.RENTING else None
+
+    def _hand_overs(self, state: State) -> list[HandOverRow]:
+        return [row for _, row in state.rows(HandOverRow) if row.node == self._node]
+
+    def _undrained(self, row: HandOverRow) -> set[Place]:
+        places = {(move.group, partition) for move in row.moves for partition in move.partitions}
+        return places - self._drained.get(row.prepared_at, set())
+
+    def _ownership(self, state: State, group: str, partition: int) -> Ownership | None:
+        row = state.get(ownership.OwnershipRow, ownership.row_key(group, partition))
+        return ownership.ownership(row, partition) if row and partition < row.first + row.count else None
+
+    def _own(self, state: State, group: str, partition: int) -> Copy | None:
+        each, number = self._ownership(state, group, partition), ownership.number_of(state, self._node)
+        return each.copy_of(number) if each and number is not None else None
+
+
+def _after(state: PartitionState) -> PartitionState:
+    return PartitionState.OWNING if state is PartitionState.MOVING else PartitionState.EVICTED
