@@ -17,7 +17,7 @@ from topolog.events import ownership
 from topolog.events.exchange import HandOverRow, open_exchange
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Position
-from topolog.events.membership import Applied
+from topolog.events.membership import Applied, NodeRow
 from topolog.events.ownership import Copy, Ownership
 from topolog.events.partitions import PartitionState, codes_of, encode_codes
 from topolog.events.single_maps import Copies, Finished, NodeMap, UpdateCounter, pack_counters, pack_finished
@@ -119,17 +119,19 @@ class NodeCopies:
         return NodeMap(self._node, incarnation, exchange, self.update_sequence, applied, groups)
 
     def _group_map(self, state: State, group: GroupRow, counters: Mapping[int, UpdateCounter]) -> Copies:
-        states: dict[int, PartitionState] = {}
+        disk = self._disk.get(group.name, {})
+        states = dict.fromkeys(disk, PartitionState.OWNING)
         finished: dict[int, Finished] = {}
+        node = state.get(NodeRow, self._node)
         for held in self.held(state):
-            if held.group != group.name:
+            if held.group != group.name or node is None:
+                continue
+            if held.since < node.joined_at:  # of the life before: it exists if the disk has it
                 continue
             done = self._done(held)
             states[held.partition] = _after(held.state) if done else held.state
             if done:
                 finished[held.partition] = done
-        for partition in self._disk.get(group.name, {}):
-            states.setdefault(partition, PartitionState.OWNING)
         known = {partition: counter for partition, counter in counters.items() if partition in states}
         return Copies(
             encode_codes(codes_of(states, group.partitions)),

@@ -1,0 +1,97 @@
+"""A node's own copies, in a cluster that is shared out: maps, finished loads, drains, tokens (DESIGN §4.3)."""
+
+from tests.streams.rules.exchanging import Shared
+
+from topolog.events import exchange as x
+from topolog.events.ids import Incarnation, NodeId, Position
+from topolog.events.membership import Applied
+from topolog.events.partitions import PartitionState, decode_codes, states_of
+from topolog.events.single_maps import NodeMap, UpdateCounter, unpack_finished
+from topolog.streams.node.copies import Disk, NodeCopies
+
+
+def joining(partitions: int = 16) -> Shared:
+    """Two nodes share a group, a third one has joined and is to load."""
+    found = Shared()
+    found.join("n1", "n2")
+    found.create("orders", partitions, 1)
+    found.rest()
+    found.join("n3")
+    found.exchange()
+    return found
+
+
+def map_of(of: Shared, copies: NodeCopies, incarnation: int = 1, counters: Disk | None = None) -> NodeMap:
+    applied = Applied(bytes(16), of.position, bytes(16))
+    return copies.next_map(of.state, Incarnation(incarnation), applied, counters or {})
+
+
+def states(told: NodeMap, partitions: int = 16) -> dict[int, PartitionState]:
+    return states_of(decode_codes(told.groups["orders"].states, partitions))
+
+
+def test_a_finished_load_is_told_with_the_life_of_the_copy_and_the_token() -> None:
+    """DS5: and no longer once the token is another, for then it is to load again."""
+    found = joining()
+    copies = NodeCopies(NodeId("n3"))
+    held = next(each for each in copies.held(found.state) if each.state is PartitionState.MOVING)
+    assert copies.finish(found.state, held.group, held.partition, held.since, held.token)
+    assert not copies.finish(found.state, held.group, held.partition, Position(held.since - 1), held.token)
+    told = map_of(found, copies)
+    assert states(told)[held.partition] is PartitionState.OWNING
+    finished = unpack_finished(told.groups["orders"].finished, 16)
+    assert (finished[held.partition].since, finished[held.partition].token) == (held.since, held.token)
+    found.leave(found.acting(held.partition) or "")
+    found.exchange()
+    assert states(map_of(found, copies))[held.partition] is PartitionState.MOVING
+
+
+def test_maps_are_numbered_and_name_the_open_exchange() -> None:
+    """T1, T2."""
+    found = joining()
+    copies = NodeCopies(NodeId("n1"))
+    assert map_of(found, copies).exchange is None
+    found.join("n4")
+    found.settle_exchange()
+    row = x.open_exchange(found.state)
+    assert row is not None
+    told = map_of(found, copies)
+    assert (told.exchange, told.update_sequence) == (row.started_at, 2)
+    assert copies.is_awaited(found.state, Incarnation(1))
+    assert not copies.is_awaited(found.state, Incarnation(2))
+
+
+def test_after_a_restart_only_the_disk_says_what_is_there() -> None:
+    """DS2: the log still lists its copies where nobody acts, but a wiped disk has none of them."""
+    found = Shared()
+    found.join("n1")
+    found.create("orders", 4, 0)
+    found.rest()
+    found.leave("n1")
+    found.join("n1")
+    found.settle_exchange()
+    assert states(map_of(found, NodeCopies(NodeId("n1")), 2), 4) == {}
+    kept = {"orders": {2: UpdateCounter(0, 7)}}
+    assert states(map_of(found, NodeCopies(NodeId("n1"), kept), 2), 4) == {2: PartitionState.OWNING}
+
+
+def test_nobody_begins_to_act_behind_a_hand_over() -> None:
+    """DS8: from HandOverPrepared on the former primary has no token there; elsewhere it goes on."""
+    found = joining(64)
+    found.load("n3")
+    prepared = next(each for each in found.hand_over() if isinstance(each, x.HandOverPrepared))
+    former, move = NodeCopies(prepared.node), prepared.moves[0]
+    partition = move.partitions[0]
+    assert found.acting(partition) == prepared.node, "the log still names it"
+    assert former.token(found.state, "orders", partition) is None
+    assert former.undrained(found.state) == {("orders", each) for move in prepared.moves for each in move.partitions}
+    position = found.position
+    assert former.drained(found.state, position) < position
+    for group, each in former.undrained(found.state):
+        former.drain(found.state, group, each)
+    assert former.drained(found.state, position) == position
+    receiver = NodeCopies(move.to)
+    assert receiver.token(found.state, "orders", partition) is None
+    found.hand_over(prepared.node)
+    found.hand_over(prepared.node)
+    assert receiver.token(found.state, "orders", partition) == found.one(partition).token
