@@ -31,6 +31,7 @@ from topolog.streams.rules.single_maps import (
     Receipt,
     answers,
     finished_in,
+    judge_map,
     receive,
 )
 
@@ -112,6 +113,7 @@ def test_t1_a_new_life_begins_anew() -> None:
     earlier = msgspec.structs.replace(KNOWN, members={N1: FORMER_LIFE})
     inbox = after(record(100, incarnation=FORMER_LIFE), known=earlier)
     assert after(record(1), inbox=inbox).kept == {N1: told(1)}
+    assert judge_map(KNOWN, told(100, incarnation=FORMER_LIFE), record(1)) is MapVerdict.KEPT
 
 
 @pytest.mark.parametrize("node", ["n3", ""])
@@ -297,6 +299,12 @@ def test_partitions_outside_of_the_group_spoil_the_map(copies: Copies) -> None:
     found = receipt(record(groups={**BOTH, "a": copies}))
     assert found.verdict is MapVerdict.OUT_OF_RANGE
     assert found.detail.startswith("Group a: ")
+
+
+def test_states_that_are_fine_for_one_group_may_be_too_many_for_another() -> None:
+    """Equal states are sent once and looked at for each size of group."""
+    same = Copies(encode_codes(codes_of({900: OWNING}, 1024)))
+    assert verdict(record(groups={"b": same, "a": same})) is MapVerdict.OUT_OF_RANGE
 
 
 @pytest.mark.parametrize(
