@@ -90,6 +90,7 @@ class KnownGroup(msgspec.Struct, frozen=True):
 class Known(msgspec.Struct, frozen=True):
     """What the log says up to `position`, and maps are judged by.
 
+    A leader's `position` is that of what it has decided: nodes may read a decision before its leader has read it back.
     `members` are servers; `exchange` is the position of the latest ExchangeStarted, over or not (NOWHERE before the
     first); `chains` has the chain hash at positions that are remembered (K9).
     """
