@@ -342,7 +342,8 @@ class Core:
         )
 
     def _known(self) -> Known:
-        return known_of(self.state, self.confirmed.position, self.reports.known_chains())
+        """Also what is decided and not read back yet: a node may read it before we do, and its map speaks of it."""
+        return known_of(self.state, self._ahead.position, self.reports.known_chains())
 
     def _renew_grown(self) -> None:
         echo = membership.renew(self.state, self.reports.hearing, self.agenda.waited_through)

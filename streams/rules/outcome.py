@@ -60,18 +60,30 @@ def outcome(
         return Change(before.partition, _served(kept, wanted), acting)
     if before.owners and not ask.begins_empty:
         return Change(before.partition, tuple(_lost(copy) for copy in held), None, is_lost=True)
-    heirs = [copy.node for copy in held if copy.node in present and copy.state in _HEIRS]
-    if first := _preferred(heirs, wanted, present) if before.owners else None:
-        began = [Copy(copy.node, _OWNING if copy.node == first else copy.state, wanted=False) for copy in held]
-        return Change(before.partition, _served([copy for copy in began if copy.node in present], wanted), first)
-    fresh = tuple(Copy(node, _OWNING, wanted=True) for node in wanted)
-    return Change(before.partition, fresh, wanted[0] if wanted else None, is_lost=bool(before.owners) and not wanted)
+    return _begun(before, held, wanted, present)
 
 
 def as_change(before: Ownership) -> Change:
     """The partition as it is, to be compared with an outcome."""
     copies = tuple(Copy(copy.node, copy.state, copy.wanted) for copy in before.copies)
     return Change(before.partition, copies, before.acting, before.is_lost)
+
+
+def _begun(
+    before: Ownership, held: Sequence[Copy], wanted: Sequence[NodeNumber], present: Mapping[NodeNumber, Present]
+) -> Change:
+    """A partition that begins empty, or with what a reset chooses of it: never with a copy that is being cleared."""
+    here = {copy.node: copy.state for copy in held if copy.node in present}
+    heirs = [node for node, state in here.items() if state in _HEIRS]
+    fresh = [node for node in wanted if node not in here]
+    first = _preferred(heirs, wanted, present) if heirs else next(iter(fresh), None)
+    if first is None:
+        return Change(before.partition, tuple(_lost(copy) for copy in held), None, is_lost=bool(before.owners))
+    owning = [first] if heirs else fresh
+    states = {**here, **dict.fromkeys(owning, _OWNING)}
+    return Change(
+        before.partition, _served([Copy(node, state, wanted=False) for node, state in states.items()], wanted), first
+    )
 
 
 def _exists(copy: Copy, present: Mapping[NodeNumber, Present]) -> bool:
