@@ -34,13 +34,19 @@ definitions = st.fixed_dictionaries(
     optional={"affinity_key": texts | bodies, "enum": bodies, "schemas": bodies},
 )
 requests = st.fixed_dictionaries(
-    {"kind": st.sampled_from(("propose", "remove")) | texts},
+    {"kind": st.sampled_from(("propose", "remove", "create-group", "alter-group", "drop-group")) | texts},
     optional={
         "definition": definitions | bodies,
         "resource": st.sampled_from(("type", "node")) | texts,
         "name": texts | bodies,
         "reason": texts | bodies,
         "based_on": st.integers() | bodies,
+        "partitions": st.integers() | bodies,
+        "backups": st.integers() | bodies,
+        "node_filter": st.dictionaries(texts, texts, max_size=3) | bodies,
+        "backup_filter": texts | bodies,
+        "loss_policy": st.sampled_from(("IGNORE", "READ_ONLY_SAFE")) | texts,
+        "persistent": st.booleans() | bodies,
     },
 )
 

@@ -12,6 +12,7 @@ from topolog.events import terms
 from topolog.events.codec import CODEC, Codec, Record
 from topolog.events.errors import Undecodable
 from topolog.events.fold import Fold, Ignored
+from topolog.events.group_definition import Affinity, GroupDefinition
 from topolog.events.ids import NOWHERE, NodeId, Offset, Slot
 from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.stamp import decode_stamp
@@ -278,7 +279,7 @@ def test_k7_a_request_whose_outcome_is_no_longer_kept_is_not_decided() -> None:
     assert len(desk.decided()) == before
 
 
-@pytest.mark.parametrize("kind", ["join", "node removal", "update", "type removal"])
+@pytest.mark.parametrize("kind", ["join", "node removal", "update", "type removal", "group"])
 def test_every_kind_of_request_gives_nothing_the_second_time(kind: str) -> None:
     """The same input twice gives nothing the second time."""
     desk = Desk.leading()
@@ -290,6 +291,7 @@ def test_every_kind_of_request_gives_nothing_the_second_time(kind: str) -> None:
         "node removal": q.NodeRemovalRequested(desk.new_id(), LOG_ID, "ada", "", "n1"),
         "update": desk.update("S", id="long"),
         "type removal": q.TypeRemovalRequested(desk.new_id(), LOG_ID, "ada", "", "T"),
+        "group": q.GroupCreationRequested(desk.new_id(), LOG_ID, "ada", "", GroupDefinition("G")),
     }
     desk.take()
     desk.ask(requests[kind])
@@ -323,6 +325,12 @@ LONG = "x" * 400_000
     [
         q.NodeRemovalRequested(q.RequestId("t", 1), LOG_ID, LONG, LONG, LONG),
         q.TypeRemovalRequested(q.RequestId("t", 1), LOG_ID, "", "", LONG + LONG),
+        q.GroupCreationRequested(q.RequestId("t", 1), LOG_ID, "", "", GroupDefinition(LONG)),
+        q.GroupCreationRequested(
+            q.RequestId("t", 1), LOG_ID, "", "", GroupDefinition("G", affinity=Affinity(LONG, {LONG: ""}))
+        ),
+        q.GroupAlterationRequested(q.RequestId("t", 1), LOG_ID, "", "", LONG, node_filter={"a": LONG}),
+        q.GroupDropRequested(q.RequestId("t", 1), LOG_ID, "", LONG, LONG),
         q.JoinRequested(q.RequestId("t", 1), LOG_ID, "", "", joiner(LONG)),
         q.UpdateRequested(q.RequestId("t", 1), LOG_ID, "", "", md.ObjectType(LONG, {}), 0),
         q.UpdateRequested(q.RequestId("t", 1), LOG_ID, "", "", md.ObjectType("T", {LONG: "int"}), 0),
@@ -330,7 +338,20 @@ LONG = "x" * 400_000
         q.UpdateRequested(q.RequestId("t", 1), LOG_ID, "", "", md.ObjectType("T", {}), 0, LONG, 1),
         q.TypeRemovalRequested(q.RequestId("t", 1), LOG_ID, "", "", LONG + LONG + LONG),
     ],
-    ids=["node", "type", "joiner", "definition", "field", "schema", "proposer", "over the limit"],
+    ids=[
+        "node",
+        "type",
+        "group",
+        "filter",
+        "altered",
+        "dropped",
+        "joiner",
+        "definition",
+        "field",
+        "schema",
+        "proposer",
+        "over the limit",
+    ],
 )
 def test_a_request_full_of_long_names_gets_a_short_refusal(request_: q.AnyRequest) -> None:
     """What a refusal repeats must fit a record, or one request would stop every coordinator that reads it."""
