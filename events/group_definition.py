@@ -8,6 +8,7 @@ outlive their process (it puts READ_WRITE_SAFE in its place).
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import Any
 
 import msgspec
 
@@ -64,6 +65,25 @@ class GroupDefinition(msgspec.Struct, frozen=True):
     affinity: Affinity = Affinity()
     loss_policy: LossPolicy = LossPolicy.READ_WRITE_SAFE
     persistent: bool = False
+
+    @classmethod
+    def from_dict(cls, d: Mapping[str, Any]) -> "GroupDefinition":
+        """The definition in the flat form of files and of the API (`FIELDS`); raises BadInput with what is wrong."""
+        flat = {field: value for field, value in d.items() if field not in Affinity.__struct_fields__}
+        rules = {field: value for field, value in d.items() if field in Affinity.__struct_fields__}
+        try:
+            definition = msgspec.convert({**flat, "affinity": rules}, cls)
+        except msgspec.ValidationError as error:
+            reason = str(error).replace("$.affinity.", "$.")
+            raise BadInput(f"This is no definition of a group: {reason}.", hint=EXAMPLE) from error
+        validate(definition)
+        return definition
+
+
+FIELDS = (*(each for each in GroupDefinition.__struct_fields__ if each != "affinity"), *Affinity.__struct_fields__)
+"""What a definition says in its flat form, in which what is left out is as it usually is."""
+
+EXAMPLE = 'One looks like {"name": "orders", "partitions": 64, "backups": 1, "backup_filter": "rack"}.'
 
 
 class BadGroup(BadInput):

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from topolog.events.errors import BadInput
-from topolog.events.group_definition import PARTITIONS_DEFAULT, Affinity, GroupDefinition, LossPolicy, validate
+from topolog.events.group_definition import FIELDS, PARTITIONS_DEFAULT, GroupDefinition, LossPolicy
 from topolog.events.object_types import ObjectType, with_schema
 from topolog.events.requests import (
     REQUEST_BYTES_MAX,
@@ -132,14 +132,9 @@ def to_request(form: Form, name: RequestId, log_id: bytes, actor: str) -> AnyReq
 
 def _definition(form: CreateGroup | AlterGroup) -> GroupDefinition:
     """The group that the form asks for, what it leaves out as it usually is; raises BadInput if none can be so."""
-    asked = {field: value for field, value in msgspec.structs.asdict(form).items() if value is not None}
-    affinity = Affinity(**{field: asked[field] for field in Affinity.__struct_fields__ if field in asked})
-    policy = LossPolicy(asked.get("loss_policy", LossPolicy.READ_WRITE_SAFE))
-    plain = {field: asked[field] for field in ("partitions", "backups", "persistent") if field in asked}
-    definition = GroupDefinition(form.name, affinity=affinity, loss_policy=policy, **plain)
+    asked = {field: getattr(form, field) for field in FIELDS}
     with parameter("group", _HINT):
-        validate(definition)
-    return definition
+        return GroupDefinition.from_dict({field: value for field, value in asked.items() if value is not None})
 
 
 def _alteration(form: AlterGroup, name: RequestId, log_id: bytes, actor: str) -> GroupAlterationRequested:

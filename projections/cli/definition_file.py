@@ -1,4 +1,4 @@
-"""The file that `propose` reads: one definition of a type in JSON or YAML, checked before anything is sent.
+"""The file that `propose` or `create` reads: one definition in JSON or YAML, checked before anything is sent.
 
 Threat: a slip that both formats forgive. A key written twice would silently win over the first, a mistyped key would
 silently mean nothing; both are errors here, with the line where they stand.
@@ -6,7 +6,8 @@ silently mean nothing; both are errors here, with the line where they stand.
 
 import json
 import sys
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -14,39 +15,64 @@ from typing import Any
 import yaml
 
 from topolog.events.errors import BadInput
+from topolog.events.group_definition import EXAMPLE, FIELDS, GroupDefinition
 from topolog.events.object_types import ObjectType
 from topolog.events.requests import REQUEST_BYTES_MAX
 
 _FILE_BYTES_MAX = 4 * REQUEST_BYTES_MAX  # a request packs the names tighter than JSON does
-_KEYS = ("name", "type_id", "fields", "affinity_key", "is_enum", "enum", "schemas")
+_TYPE_KEYS = ("name", "type_id", "fields", "affinity_key", "is_enum", "enum", "schemas")
+_TYPE_EXAMPLE = 'One looks like {"name": "Customer", "fields": {"id": "long", "name": "String"}, "affinity_key": "id"}.'
 
 
 def read_definition(path: str) -> ObjectType:
-    """The definition in the file, `-` for stdin.
+    """The definition of a type in the file, `-` for stdin.
 
     BadInput, with the file's name and if possible the line, for what is no definition and where no file is.
     """
-    source = "stdin" if path == "-" else path
-    text = _text(path, source)
-    content = _parse_json(text, source) if _is_json(path, text) else _parse_yaml(text, source)
-    if not isinstance(content, dict):
-        raise BadInput(f"{source} holds {_kind(content)}, not the definition of one type.", hint=_EXAMPLE)
-    _check_keys(content, text, source)
-    try:
+    source, content = _read(path, "type", _TYPE_KEYS, _TYPE_EXAMPLE)
+    with _about(source):
         return ObjectType.from_dict(content)
+
+
+def read_group(path: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    """What the file says of a group, and in place of it what is `said` otherwise, in the flat form of the API.
+
+    BadInput as above, and if the whole is no group.
+    """
+    source, content = _read(path, "group", FIELDS, EXAMPLE)
+    if "name" in content and content["name"] != said.get("name", content["name"]):
+        raise BadInput(f"{source} is about group {content['name']!r}, not {said['name']!r}.")
+    whole = {**content, **said}
+    with _about(source):
+        GroupDefinition.from_dict(whole)
+    return whole
+
+
+@contextmanager
+def _about(source: str) -> Iterator[None]:
+    try:
+        yield
     except BadInput as error:
         raise BadInput(f"{source}: {error.message}", hint=error.hint) from error
 
 
-_EXAMPLE = 'One looks like {"name": "Customer", "fields": {"id": "long", "name": "String"}, "affinity_key": "id"}.'
+def _read(path: str, what: str, keys: Sequence[str], example: str) -> tuple[str, dict[str, Any]]:
+    """What the file is called, and the mapping that it holds, which has no other keys than these."""
+    source = "stdin" if path == "-" else path
+    text = _text(path, source, what)
+    content = _parse_json(text, source) if _is_json(path, text) else _parse_yaml(text, source)
+    if not isinstance(content, dict):
+        raise BadInput(f"{source} holds {_kind(content)}, not the definition of one {what}.", hint=example)
+    _check_keys(content, text, source, keys)
+    return source, content
 
 
-def _text(path: str, source: str) -> str:
+def _text(path: str, source: str, what: str) -> str:
     try:
         with sys.stdin.buffer if path == "-" else Path(path).open("rb") as file:
             data = file.read(_FILE_BYTES_MAX + 1)
         if len(data) > _FILE_BYTES_MAX:
-            raise BadInput(f"{source} has more than {_FILE_BYTES_MAX} bytes: no definition of one type is that big.")
+            raise BadInput(f"{source} has more than {_FILE_BYTES_MAX} bytes: no definition of one {what} is that big.")
         return data.decode()
     except FileNotFoundError as error:
         raise BadInput(f"There is no file {path}.", hint="--file - reads from stdin.") from error
@@ -95,15 +121,15 @@ def _parse_yaml(text: str, source: str) -> object:
         raise BadInput(f"{source}: no YAML: {error}.") from error
 
 
-def _check_keys(content: dict[Any, Any], text: str, source: str) -> None:
+def _check_keys(content: dict[Any, Any], text: str, source: str, keys: Sequence[str]) -> None:
     for key in content:
-        if key in _KEYS:
+        if key in keys:
             continue
-        near = get_close_matches(str(key), _KEYS, n=1)
+        near = get_close_matches(str(key), keys, n=1)
         guess = f"Did you mean {near[0]!r}? " if near else ""
         raise BadInput(
             f"{source}{_line_of(text, str(key))}: a definition has no key {key!r}.",
-            hint=f"{guess}It may have {', '.join(_KEYS)}.",
+            hint=f"{guess}It may have {', '.join(keys)}.",
         )
 
 

@@ -9,15 +9,20 @@ import typer
 from topolog.events.errors import BadInput
 from topolog.projections.cli import moments
 from topolog.projections.cli.client import Api
+from topolog.projections.cli.definition_file import read_group
 from topolog.projections.cli.options import CreateArgument, NameArgument, Patience, Shape, Sharing, Target
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import CREATABLE, check_request_id, find_named
+from topolog.projections.cli.resources import CREATABLE, check_request_id, find_item, find_named
 from topolog.projections.cli.writing import confirm, follow
 
 
 def create(
     resource: CreateArgument,
     name: NameArgument = None,
+    file: Annotated[
+        str | None,
+        typer.Option("--file", "-f", metavar="FILE", help="What is not said here, JSON or YAML; - is stdin."),
+    ] = None,
     *,
     sharing: Sharing,
     patience: Patience,
@@ -25,8 +30,14 @@ def create(
     shape: Shape,
 ) -> None:
     """Create a group. One that is there and the same is left as it is, another one is refused (exit code 5)."""
-    _, name = find_named(resource, name, among=CREATABLE)
-    _ask({"kind": "create-group", "name": name, **_said(sharing)}, patience, target, shape)
+    said = _said(sharing)
+    if file is None:
+        _, name = find_named(resource, name, among=CREATABLE)
+        whole = {"name": name, **said}
+    else:
+        _, name = find_item(resource, name, among=CREATABLE)
+        whole = read_group(file, {**({"name": name} if name else {}), **said})
+    _ask({"kind": "create-group", **whole}, patience, target, shape)
 
 
 def alter(

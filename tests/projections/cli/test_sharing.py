@@ -1,5 +1,7 @@
 """`create`, `alter`, `drop`: what is typed becomes the request that was meant, or a sentence and nothing is sent."""
 
+from pathlib import Path
+
 import pytest
 from tests.projections.cli.conftest import Cli, FakeApi, Json
 
@@ -100,3 +102,45 @@ def test_a_drop_is_asked_about(cli: Cli, api: FakeApi, monkeypatch: pytest.Monke
     assert sent(api) == []
     assert cli("drop", "group", "a{b}").code == 0
     assert asked[0] == "Drop group a{b} from cluster demo? Every copy of its partitions goes with it."
+
+
+YAML = "name: orders\npartitions: 64\nnode_filter:\n  zone: eu\nloss_policy: READ_ONLY_SAFE\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [
+        ("", {}),
+        ("orders", {}),
+        ("--partitions 32 --node-filter disk=ssd", {"partitions": 32, "node_filter": {"disk": "ssd"}}),
+    ],
+)
+def test_a_file_says_what_is_not_said_here(options: str, changes: Json, cli: Cli, api: FakeApi, tmp_path: Path) -> None:
+    """What stands in the version control of a service is created as it stands there."""
+    (tmp_path / "orders.yaml").write_text(YAML)
+    ended = cli("create", "group", *options.split(), "--file", str(tmp_path / "orders.yaml"))
+    assert ended.code == 0, ended.err
+    whole = {"name": "orders", "partitions": 64, "node_filter": {"zone": "eu"}, "loss_policy": "READ_ONLY_SAFE"}
+    assert sent(api) == [{"kind": "create-group", **whole, **changes, "reason": ""}]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"name": "orders",\n"partition": 64}', "g.json, line 2: a definition has no key 'partition'"),
+        ('{"name": "orders", "partitions": "64"}', "g.json: This is no definition of a group: Expected `int`"),
+        ('{"name": "orders", "node_filter": {"zone": 1}}', "$.node_filter"),
+        ('{"name": "orders", "partitions": 0}', "g.json: Group 'orders': 0 partitions are not 1 to 65000."),
+        ('{"name": "orders", "loss_policy": "NONE"}', "Invalid enum value 'NONE'"),
+        ('{"partitions": 64}', "g.json: This is no definition of a group: Object missing required field `name`."),
+        ('{"name": "carts"}', "g.json is about group 'carts', not 'orders'."),
+        ("[]", "g.json holds a list, not the definition of one group."),
+    ],
+)
+def test_a_bad_file_is_named_and_nothing_is_sent(text: str, said: str, cli: Cli, api: FakeApi, tmp_path: Path) -> None:
+    (tmp_path / "g.json").write_text(text)
+    name = ["orders"] if "carts" in text else []
+    ended = cli("create", "group", *name, "--file", str(tmp_path / "g.json"))
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err
+    assert not api.asked
