@@ -81,7 +81,7 @@ REQUEST_BODY: dict[str, Any] = {
                     },
                     "drop a group": {"value": {"kind": "drop-group", "name": "orders", "reason": "the shop is closed"}},
                     "raise the feature level": {
-                        "value": {"kind": "raise-level", "level": 2, "reason": "every node is upgraded"}
+                        "value": {"kind": "raise-level", "level": 3, "reason": "every node is upgraded"}
                     },
                 },
             }

@@ -13,8 +13,9 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from topolog.events.errors import TopologError
 from topolog.projections import queries
 from topolog.projections.durations import ago
+from topolog.projections.groups import groups
 from topolog.projections.health import lease_health
-from topolog.projections.resources import AsOf, Cluster, Decision, Lease, LeaseHealth, Node, Type
+from topolog.projections.resources import AsOf, Cluster, Decision, Group, Lease, LeaseHealth, Node, Type
 from topolog.projections.store import Reading
 
 _REFRESH_S = 3
@@ -52,6 +53,7 @@ class Overview(msgspec.Struct, frozen=True):
     cluster: Cluster
     nodes: list[Node]
     types: list[Type]
+    groups: list[Group]
     decisions: list[Decision]
     health: Mapping[str, LeaseHealth]
 
@@ -86,6 +88,7 @@ def overview(reading: Reading, as_of: AsOf) -> Overview:
         cluster=queries.cluster(reading, as_of.age_ms),
         nodes=present + left[:_LEFT_NODES_MAX],
         types=queries.types(reading),
+        groups=groups(reading),
         health={each.node: each for each in lease_health(reading, as_of.age_ms)} if reading.is_current else {},
         decisions=list(islice(queries.decisions(reading, {}), _DECISIONS)),
     )

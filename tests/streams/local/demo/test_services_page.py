@@ -25,10 +25,11 @@ def page(coordinated: tuple[str, dict[str, str]]) -> dict[str, Any]:
 
 
 def test_the_page_does_what_it_says(page: dict[str, Any]) -> None:
-    """Guard, read, token, hook and the outcomes of agreement, each by the page's own code."""
+    """Groups, guard, read, token, hook and the outcomes of agreement, each by the page's own code."""
     node, receiver = page["node"], page["Receiver"]()
     assert page["outcome"].accepted
     with node:
+        assert node.groups()["accounts"].definition == page["accounts"]
         page["write"](18, "Grace")
         assert (page["read"](17), page["read"](18)) == ("Ada", "Grace")
         page["write_to"](receiver, 17, "Ada")
