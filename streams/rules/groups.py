@@ -27,6 +27,8 @@ T = TypeVar("T")
 NEVER_CHANGES = ("partitions", "persistent")
 """What a group is for its whole life: where a key belongs, and whether copies outlive their process."""
 
+_MAKE_ANEW = "Choose another name; or drop it, with all its data, and create it anew."
+
 GroupRequest = GroupCreationRequested | GroupAlterationRequested | GroupDropRequested
 
 
@@ -79,9 +81,6 @@ def _alter(state: State, request: GroupAlterationRequested, ref: RequestRef) -> 
         return RequestUnchanged(ref, subject_of(request), None)
     _check(wanted)
     return GroupAltered(ref, row.name, wanted.backups, wanted.affinity, wanted.loss_policy, changed_view(state))
-
-
-_MAKE_ANEW = "Choose another name; or drop it, with all its data, and create it anew."
 
 
 def _altered(now: GroupDefinition, request: GroupAlterationRequested) -> GroupDefinition:
