@@ -60,12 +60,22 @@ class KafkaAdmin:
             try:
                 future.result()
             except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise Unreachable(f"Topic {name} cannot be made: {error.args[0].str()}.") from error
+                self._check_made(name, error.args[0], replicas)
         self._await_leaders(
             cluster, {topic_name(cluster, plan.topic): plan.partitions for plan in plans}, KNOWN_TIMEOUT_S
         )
         return tuple(topic.topic for topic in missing)
+
+    def _check_made(self, name: str, error: KafkaError, replicas: int) -> None:
+        """Raise for a topic that could not be made, unless somebody else was quicker."""
+        if error.code() == KafkaError.INVALID_REPLICATION_FACTOR:
+            brokers = len(self._admin.list_topics(timeout=REACH_TIMEOUT_S).brokers)
+            raise BadInput(
+                f"{replicas} copies of a topic need {replicas} brokers, there are {brokers}.",
+                hint="`topolog broker start --nodes 3` starts three on this machine.",
+            )
+        if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise Unreachable(f"Topic {name} cannot be made: {error.str()}.")
 
     def replicas(self, cluster: str, topic: Topic) -> int:
         """How many copies the topic has, for those that go with it; waits until the broker asked knows it."""
