@@ -250,7 +250,7 @@ def test_what_a_dead_coordinator_has_begun_its_successor_ends(crash_site: CrashS
         assert {dict(entry.headers)["__dlq.errors.topic"] for entry in dead} == {b"requests", b"heartbeats"}
     assert joinings_of(site, f"client{number}") == 1
     if entry == f"coordinator.inside-a-set{LANDED}":
-        assert cut_sets(site) == 1
+        assert cut_sets(site) >= 1, "more, if a busy machine has another leader deposed inside a set"
 
 
 def joinings_of(site: CrashSite, node: str) -> int:
