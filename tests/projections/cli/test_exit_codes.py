@@ -142,6 +142,32 @@ def test_an_unknown_outcome_names_the_id_and_both_ways_on(cli: Cli, api: FakeApi
         assert "--request-id ada-42/1" in ended.err
 
 
+@pytest.mark.parametrize("command", ["get", "describe", "history", "explain", "remove --yes"])
+def test_an_empty_name_is_wrong_usage_before_anything_is_asked(command: str, cli: Cli, api: FakeApi) -> None:
+    """Else the address would end in a slash, and whoever answers there would be said to be no API of ours."""
+    ended = cli(*command.split(), "type", "")
+    assert ended.code == 2
+    assert "An empty name names no type. Hint: `topolog get types -o name` lists them." in " ".join(ended.err.split())
+    assert not api.asked
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("describe decision abc", "'abc' is no position"),
+        ("get decisions event=SnapshotTaken", "is no position"),
+        ("explain node a/b", "'a/b' names no node: none has a '/'"),
+        ("replay dead-letter 3/4", "names no dead-letter"),
+        ("get request ada", "is no request id"),
+    ],
+)
+def test_a_name_that_none_can_have_is_wrong_usage(command: str, said: str, cli: Cli, api: FakeApi) -> None:
+    ended = cli(*command.split())
+    assert ended.code == 2
+    assert said in ended.err
+    assert not api.asked
+
+
 @pytest.mark.parametrize("command", ["", "gte nodes", "get", "get nodes --foo", "get nodes -o xml", "get --limit 0"])
 def test_wrong_usage_ends_with_2_and_no_data(command: str, cli: Cli) -> None:
     assert cli(*command.split()).code == 2
