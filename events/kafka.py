@@ -51,6 +51,8 @@ _Client = TypeVar("_Client", Consumer, Producer, AdminClient)
 
 def client(kind: type[_Client], settings: Mapping[str, Any]) -> _Client:
     """A client of librdkafka; BadInput, in its own words, for a key or a value that it does not take."""
+    if not (settings.get("bootstrap.servers") or settings.get("metadata.broker.list")):
+        raise BadInput("[kafka]: bootstrap.servers is missing.", hint="Name a broker, such as 127.0.0.1:19092.")
     try:
         return kind(dict(settings), logger=_LIBRARY)
     except (KafkaException, TypeError, ValueError) as error:

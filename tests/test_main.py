@@ -89,6 +89,18 @@ def test_a_role_without_a_broker_says_so_in_time(role: str) -> None:
     assert "Traceback" not in ended.stderr
 
 
+def test_a_coordinator_needs_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    nowhere = ["--set", f"kafka.bootstrap.servers={NOWHERE}"]
+    assert cli.run(_app(), ["run", "coordinator", "--instance", " ", *nowhere]) == ExitCode.USAGE
+    assert "--instance is empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("make", [KafkaAdmin, lambda s: KafkaReader(s, "east"), lambda s: KafkaWriter(s, "east")])
+def test_settings_without_a_broker_say_so_at_once(make: type[KafkaAdmin]) -> None:
+    with pytest.raises(BadInput, match=r"bootstrap\.servers is missing"):
+        make({})
+
+
 @pytest.mark.parametrize("role", ["coordinator", "projector"])
 def test_a_role_of_a_cluster_without_topics_says_so_in_time(role: str, kafka: str, cluster: str) -> None:
     sets = ("--set", f"kafka.bootstrap.servers={kafka}", "--set", f"cluster.name={cluster}")

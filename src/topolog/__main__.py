@@ -237,6 +237,8 @@ def run_coordinator(
     from topolog.streams.coordinator.snapshots import Cadence
     from topolog.streams.node.sentinel import Sentinel
 
+    if not instance.strip():
+        raise BadInput("--instance is empty: the log would not say who leads.", hint="Such as --instance c2.")
     _log_to_stderr()
     settings = _settings(config, pairs)
     name, lease = settings.cluster.name, settings.lease

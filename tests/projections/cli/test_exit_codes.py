@@ -48,6 +48,21 @@ def test_each_error_has_its_exit_code(error: errors.TopologError, code: int) -> 
             2,
             "limit: too large",
         ),
+        (
+            400,
+            {
+                "detail": "at_least: 'x' is no token.",
+                "invalid_params": [{"name": "at_least", "reason": "'x' is no token."}],
+            },
+            2,
+            "Error: --at-least: 'x' is no token.\n",
+        ),
+        (
+            400,
+            {"detail": "level: too high", "invalid_params": [{"name": "level", "reason": "too high"}]},
+            2,
+            "Error: level: too high.\n",
+        ),
         (401, {"title": "Unauthorized"}, 3, "Unauthorized"),
         (403, {"detail": "You may not."}, 3, "You may not."),
         (404, {"detail": "No cluster."}, 1, "No cluster."),
