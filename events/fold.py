@@ -323,13 +323,7 @@ def ends_term(value: bytes) -> bool:
 
     By its bytes alone: whoever folds it, leaves it out or looks ahead over it must accept the same behind it.
     """
-    if CODEC.type_of(value) is not terms.TermEnded:
-        return False
-    try:
-        CODEC.decode(value)
-    except Undecodable:
-        return False
-    return True
+    return CODEC.type_of(value) is terms.TermEnded and CODEC.read(value) is not None
 
 
 def _poisoned(accepted: Accepted, error: Exception, level: int) -> Poisoned:

@@ -51,6 +51,8 @@ _Client = TypeVar("_Client", Consumer, Producer, AdminClient)
 
 def client(kind: type[_Client], settings: Mapping[str, Any]) -> _Client:
     """A client of librdkafka; BadInput, in its own words, for a key or a value that it does not take."""
+    if not (settings.get("bootstrap.servers") or settings.get("metadata.broker.list")):
+        raise BadInput("[kafka]: bootstrap.servers is missing.", hint="Name a broker, such as 127.0.0.1:19092.")
     try:
         return kind(dict(settings), logger=_LIBRARY)
     except (KafkaException, TypeError, ValueError) as error:
@@ -295,7 +297,8 @@ def _producing() -> Iterator[None]:
     """
     try:
         yield
-    except KafkaException as error:
+    except (KafkaException, SystemError) as raised:
+        error = _of_librdkafka(raised)
         if not error.args[0].fatal():
             raise Unreachable(f"The broker takes no more records: {error.args[0].str()}.") from error
         raise LogDiverged(
@@ -303,6 +306,16 @@ def _producing() -> Iterator[None]:
             hint="It has lost what it acknowledged before, as after an older copy of its data was put back. Compare "
             "the log with a backup, then start this process again.",
         ) from error
+
+
+def _of_librdkafka(raised: KafkaException | SystemError) -> KafkaException:
+    """A fatal error comes as a SystemError when callbacks are still run after it: its cause is what was meant."""
+    cause: BaseException | None = raised
+    while cause is not None and not isinstance(cause, KafkaException):
+        cause = cause.__cause__
+    if cause is None:
+        raise raised
+    return cause
 
 
 def _delivery(on_delivery: OnDelivery) -> Any:

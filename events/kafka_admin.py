@@ -5,6 +5,7 @@ whose partitions have no leader can be named and not be read. So whoever needs t
 of them with their leaders.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 
@@ -60,12 +61,22 @@ class KafkaAdmin:
             try:
                 future.result()
             except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise Unreachable(f"Topic {name} cannot be made: {error.args[0].str()}.") from error
+                self._check_made(name, error.args[0], replicas)
         self._await_leaders(
             cluster, {topic_name(cluster, plan.topic): plan.partitions for plan in plans}, KNOWN_TIMEOUT_S
         )
         return tuple(topic.topic for topic in missing)
+
+    def _check_made(self, name: str, error: KafkaError, replicas: int) -> None:
+        """Raise for a topic that could not be made, unless somebody else was quicker."""
+        if error.code() == KafkaError.INVALID_REPLICATION_FACTOR:
+            brokers = len(self._admin.list_topics(timeout=REACH_TIMEOUT_S).brokers)
+            raise BadInput(
+                f"{replicas} copies of a topic need {replicas} brokers, there are {brokers}.",
+                hint="`topolog broker start --nodes 3` starts three on this machine.",
+            )
+        if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise Unreachable(f"Topic {name} cannot be made: {error.str()}.")
 
     def replicas(self, cluster: str, topic: Topic) -> int:
         """How many copies the topic has, for those that go with it; waits until the broker asked knows it."""
@@ -90,11 +101,11 @@ class KafkaAdmin:
         """
         planned = {topic_name(cluster, plan.topic): plan.partitions for plan in plans}
         deadline = time.monotonic() + _SPREAD_S
-        while missing := sorted(planned.keys() - self.topics()):
+        while missing := sorted(planned.keys() - (known := self.topics())):
             if time.monotonic() > deadline:
                 raise NotFound(
                     f"Cluster {cluster!r} has no topic {missing[0]} on {self._address}.",
-                    hint="Make its topics with `topolog cluster init`.",
+                    hint=_how_to_go_on(cluster, known),
                 )
             time.sleep(0.05)
         self._await_leaders(cluster, planned, timeout_s)
@@ -133,6 +144,16 @@ class KafkaAdmin:
                 f"No Kafka broker answers at {self._address}.",
                 hint="Start one with `topolog broker start`, or set kafka.bootstrap.servers.",
             ) from error
+
+
+def _how_to_go_on(cluster: str, topics: Iterable[str]) -> str:
+    """For a cluster without topics. A name that was mistyped is not to become one."""
+    logs = (re.fullmatch(rf"topolog\.(.+)\.{Topic.DECISIONS.short_name}", name) for name in topics)
+    clusters = sorted(log[1] for log in logs if log)
+    make = "make what is missing with `topolog cluster init`"
+    if not clusters or cluster in clusters:
+        return f"{make.capitalize()}."
+    return f"Is the name right? There are: {', '.join(clusters)}. If it is a new one, {make}."
 
 
 def _has_leaders(topic: TopicMetadata) -> bool:

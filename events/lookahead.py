@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from topolog.events.codec import CODEC
-from topolog.events.errors import Poisoned, Undecodable
+from topolog.events.errors import Poisoned
 from topolog.events.fold import Fold, Ignored, Judge, ends_term
 from topolog.events.ids import Offset, Position
 from topolog.events.log import Entry, LogReader, Partition
@@ -130,11 +130,5 @@ class LookAhead:
 
 def _voided_by(value: bytes) -> Voiding | None:
     """Which record this value voids, if that is what it does."""
-    if CODEC.type_of(value) is not RecordVoided:
-        return None
-    try:
-        record = CODEC.decode(value)
-    except Undecodable:
-        return None
-    assert isinstance(record, RecordVoided)
-    return Position(record.position), record.chain
+    record = CODEC.read(value) if CODEC.type_of(value) is RecordVoided else None
+    return (Position(record.position), record.chain) if isinstance(record, RecordVoided) else None

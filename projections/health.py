@@ -103,6 +103,7 @@ def _shown(now: _Now, node: NodeRow, row: HealthRow | None) -> resources.LeaseHe
     health_ms = now.health_ms(watch) if watch else now.log_ms
     silent_ms = max(0, health_ms - health.beat_ms) if health else None
     said = _said(now, node, health, watch, health_ms)
+    heard_ms = _heard_ms(watch, row if health else None)
     fence_ms, heartbeat_ms = now.cluster.fence_ms, now.cluster.heartbeat_ms
     return resources.LeaseHealth(
         node=node.node,
@@ -123,8 +124,8 @@ def _shown(now: _Now, node: NodeRow, row: HealthRow | None) -> resources.LeaseHe
             for each in (health.minutes if health else ())
         ),
         worker=watch.heard.worker if watch else None,
-        heard_time=iso(watch.appended_ms) if watch else None,
-        heard_age_ms=health_ms - watch.appended_ms if watch else None,
+        heard_time=iso(heard_ms) if heard_ms is not None else None,
+        heard_age_ms=max(0, health_ms - heard_ms) if heard_ms is not None else None,
         passed_over=watch.heard.passed_over if watch else None,
     )
 
@@ -137,6 +138,13 @@ def _watch(watches: Iterable[WatchRow], partition: int | None) -> WatchRow | Non
     """The last word about the node's partition; while that is not known, the last of all."""
     fitting = [each for each in watches if partition in (None, each.heard.partition)]
     return max(fitting, key=lambda each: each.appended_ms, default=None)
+
+
+def _heard_ms(watch: WatchRow | None, row: HealthRow | None) -> int | None:
+    """When the worker said a word last that is shown: a word about the node is one too, also behind its last sign of
+    life. So nobody is silent for less long than the worker that heard of him."""
+    words = [each.appended_ms for each in (watch, row) if each]
+    return max(words) if watch and words else None
 
 
 def _said(now: _Now, node: NodeRow, health: LeaseHealth | None, watch: WatchRow | None, now_ms: int) -> _Said:

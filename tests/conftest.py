@@ -44,6 +44,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """A shell starts its background jobs deaf to Ctrl-C, and what they start inherits that: here all hear it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as under nohup
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if config.getoption("dist", "no") != "no":  # the workers inherit the environment, and run the tests
         config.pluginmanager.register(Workers())
     else:

@@ -1,12 +1,13 @@
 """The program as it is started: what it needs settings for, what it prints of a cluster, how its roles end early."""
 
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,18 @@ def test_a_role_without_a_broker_says_so_in_time(role: str) -> None:
     assert "Traceback" not in ended.stderr
 
 
+def test_a_coordinator_needs_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    nowhere = ["--set", f"kafka.bootstrap.servers={NOWHERE}"]
+    assert cli.run(_app(), ["run", "coordinator", "--instance", " ", *nowhere]) == ExitCode.USAGE
+    assert "--instance is empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("make", [KafkaAdmin, lambda s: KafkaReader(s, "east"), lambda s: KafkaWriter(s, "east")])
+def test_settings_without_a_broker_say_so_at_once(make: type[KafkaAdmin]) -> None:
+    with pytest.raises(BadInput, match=r"bootstrap\.servers is missing"):
+        make({})
+
+
 @pytest.mark.parametrize("role", ["coordinator", "projector"])
 def test_a_role_of_a_cluster_without_topics_says_so_in_time(role: str, kafka: str, cluster: str) -> None:
     sets = ("--set", f"kafka.bootstrap.servers={kafka}", "--set", f"cluster.name={cluster}")
@@ -146,7 +159,8 @@ def test_the_simulation_counts_false_removals() -> None:
     """In worlds of a hundred stalls each."""
     ended = program("simulate", "--stalls", "1")
     assert (ended.returncode, ended.stdout) == (0, "False removals: 0.\n")
-    assert "stalls in 1 worlds" in ended.stderr
+    assert "stalls in 1 world and" in ended.stderr
+    assert "1 of 1 world\n" in ended.stderr
 
 
 def test_a_seed_that_fails_only_once_is_told_as_it_was(
@@ -159,9 +173,26 @@ def test_a_seed_that_fails_only_once_is_told_as_it_was(
     assert capsys.readouterr().out.startswith("seed 6, after 9 ms: the whole story\n")
 
 
-@pytest.mark.parametrize("wrong", [("--span", "fast"), ("--span", "0s"), ("--replay", "{}"), ("--replay", "/nowhere")])
-def test_a_simulation_that_cannot_be_says_why(wrong: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["--span", "fast"], "a duration needs a number and a unit"),
+        (["--span", "0s"], "no time at all"),
+        (["--span", "10000h"], "more than 1h"),
+        (["--replay", "{}"], "no case of the simulation"),
+        (["--replay", "[]"], "no case of the simulation"),
+        (["--replay", '{"seed":-1,"span_ms":9,"acts":[]}'], "are 0 or more"),
+        (["--replay", '{"seed":1,"span_ms":-4,"acts":[]}'], "are 0 or more"),
+        (["--replay", "/nowhere"], "'/nowhere' cannot be read: No such file"),
+        (["--replay", ""], "'' cannot be read"),
+        (["--stalls", "0"], "--stalls"),
+        (["--stalls", "1", "--seeds", "1"], "takes no --seeds"),
+        (["--replay", "{}", "--span", "1s", "--stalls", "1"], "takes no --span, --stalls"),
+    ],
+)
+def test_a_simulation_that_cannot_be_says_why(wrong: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(_app(), ["simulate", *wrong]) == ExitCode.USAGE
+    assert said in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.fixture
@@ -190,3 +221,41 @@ def test_ctrl_c_ends_the_program_without_a_trace_however_far_it_is(
     said, _ = starting.communicate(timeout=20)
     assert "Traceback" not in said
     assert starting.returncode in (130, -signal.SIGINT)
+
+
+@pytest.fixture
+def running() -> Iterator[subprocess.Popen[str]]:
+    """A simulation whose processes are at work: it has said that a tenth is done."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "topolog", "simulate", "--seeds", "1000", "--span", "1s"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        process_group=0,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "100 of 1000 seeds\n"
+    yield process
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("tell", [os.kill, os.killpg])
+def test_a_signal_ends_a_simulation_in_order_and_it_says_how_far_it_is(
+    tell: Callable[[int, int], None], number: int, running: subprocess.Popen[str]
+) -> None:
+    """Whether one process hears it or the whole group; nothing else is said, and what holds the output has ended."""
+    tell(running.pid, number)
+    said, _ = running.communicate(timeout=20)
+    done = re.fullmatch(r"(?:\d+ of 1000 seeds\n)*\nInterrupted: (\d+) of 1000 seeds done, none of which .*\n", said)
+    assert done, said
+    assert int(done[1]) >= 99
+    assert running.returncode == ExitCode.INTERRUPTED
+
+
+def test_the_processes_of_a_simulation_that_was_killed_end_quietly(running: subprocess.Popen[str]) -> None:
+    running.kill()
+    said, _ = running.communicate(timeout=20)
+    assert "Traceback" not in said

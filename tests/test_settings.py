@@ -125,7 +125,11 @@ def test_variables_that_are_no_settings_are_left_alone(write: Write) -> None:
         ({"lease.fence": "0s"}, r"lease\.fence \(flag\): Input should be greater than 0"),
         ({"api.port": 70_000}, r"api\.port \(flag\): Input should be less than or equal to 65535"),
         ({"broker.port": 65_535}, r"broker\.port \(flag\)"),
-        ({"cluster.name": "Main cluster"}, r"cluster\.name \(flag\)"),
+        (
+            {"cluster.name": "Main cluster"},
+            r"^cluster\.name \(flag\): a name has 1 to 63 characters of [^;]*$",
+        ),
+        ({"cluster.name": "ä"}, r"^cluster\.name \(flag\): [^;]*$"),
         (
             {"lease.fence": "4s"},
             r"lease\.fence must be at least 5 × lease\.heartbeat.* lease\.heartbeat is 1s \(default",

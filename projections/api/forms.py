@@ -182,6 +182,10 @@ def _check_texts(form: Form) -> None:
             "name", f"it must have 1 to {_NAME_LENGTH_MAX} characters", hint="Name what to remove or drop."
         )
     if isinstance(form, Propose) and not 0 <= (form.based_on or 0) <= _VERSION_MAX:
-        raise InvalidParameter("based_on", "a version is 0 or more", hint="Use null for a definition made anew.")
+        raise InvalidParameter(
+            "based_on", f"a version is 0 to {_VERSION_MAX}", hint="Use null for a definition made anew."
+        )
     if isinstance(form, RaiseLevel) and not 1 <= form.level <= _VERSION_MAX:
-        raise InvalidParameter("level", "a feature level is 1 or more", hint="`topolog get cluster -o json` has both.")
+        raise InvalidParameter(
+            "level", f"a feature level is 1 to {_VERSION_MAX}", hint="`topolog get cluster -o json` has both."
+        )

@@ -26,6 +26,7 @@ async def readyz(request: Request) -> Response:
     content = {
         "ready": not reasons,
         "reasons": reasons,
+        "stopped": projector.stopped,
         "position": projector.meta.position,
         "age_ms": projector.age_ms,
     }

@@ -20,6 +20,7 @@ from topolog.events.object_types import ObjectType
 from topolog.events.requests import REQUEST_BYTES_MAX
 
 _FILE_BYTES_MAX = 4 * REQUEST_BYTES_MAX  # a request packs the names tighter than JSON does
+_SHOWN_MAX = 60  # whatever file was named by mistake, its secrets are not for a terminal
 _TYPE_KEYS = ("name", "type_id", "fields", "affinity_key", "is_enum", "enum", "schemas")
 _TYPE_EXAMPLE = 'One looks like {"name": "Customer", "fields": {"id": "long", "name": "String"}, "affinity_key": "id"}.'
 
@@ -155,4 +156,5 @@ def _kind(content: object) -> str:
         case list():
             return "a list"
         case _:
-            return f"the value {content!r}"
+            shown = repr(content)
+            return f"the value {shown if len(shown) <= _SHOWN_MAX else f'{shown[:_SHOWN_MAX]}…'}"

@@ -38,7 +38,7 @@ MEANINGS: Mapping[ExitCode, str] = {
     ExitCode.FENCED: "the node has no valid lease now; try again",
     ExitCode.UNKNOWN: "time ran out: a request may or may not have been decided, or a reader is behind; ask again",
     ExitCode.FOUND: "the command worked and found differences or something unhealthy",
-    ExitCode.INTERRUPTED: "stopped by Ctrl-C",
+    ExitCode.INTERRUPTED: "stopped by Ctrl-C, `simulate` also by SIGTERM or SIGHUP",
 }
 
 _BY_ERROR: tuple[tuple[type[TopologError], ExitCode], ...] = (

@@ -36,13 +36,13 @@ def problem_error(status: int, body: Json) -> TopologError:
     """The error that a problem document of this HTTP status stands for.
 
     The text is the server's `detail`, the hint its `hint`, in which parameters are called as
-    the options of the command line; rejected ones are named one by one.
+    the options of the command line; rejected ones are named one by one, unless the text does so.
     """
     message = str(body.get("detail") or body.get("title") or f"The API answered {status}.")
     hint = _in_options(str(body.get("hint") or ""))
     match status:
         case HTTPStatus.BAD_REQUEST | HTTPStatus.UNPROCESSABLE_ENTITY:
-            return BadInput(" ".join([message, *_reasons(body)]), hint=hint)
+            return BadInput(_with_reasons(message, body), hint=hint)
         case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
             return NotAllowed(message, hint=hint)
         case HTTPStatus.NOT_FOUND:
@@ -77,12 +77,16 @@ def _in_options(hint: str) -> str:
     return re.sub(rf"\b({'|'.join(_OPTIONS)})\b", lambda found: _OPTIONS[found[0]], hint)
 
 
-def _reasons(body: Json) -> list[str]:
-    return [
-        f"{_OPTIONS.get(str(rejected.get('name')), rejected.get('name', '?'))}: {rejected.get('reason', 'not valid')}."
-        for rejected in body.get("invalid_params") or []
-        if isinstance(rejected, Mapping)
-    ]
+def _with_reasons(message: str, body: Json) -> str:
+    for rejected in body.get("invalid_params") or []:
+        if not isinstance(rejected, Mapping):
+            continue
+        name, reason = str(rejected.get("name", "?")), str(rejected.get("reason", "not valid"))
+        if reason in message:
+            message = message.replace(f"{name}: ", f"{_OPTIONS.get(name, name)}: ")
+        else:
+            message += f" {_OPTIONS.get(name, name)}: {reason}."
+    return message if message.endswith(".") else f"{message}."
 
 
 def _refused(message: str, body: Json, hint: str) -> Refused:

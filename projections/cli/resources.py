@@ -76,16 +76,32 @@ def find(text: str, among: Iterable[Resource] = RESOURCES) -> Resource:
 def find_item(text: str, name: str | None, among: Iterable[Resource] = RESOURCES) -> tuple[Resource, str | None]:
     """Resource and name from `RESOURCE NAME` or `RESOURCE/NAME`, the form that `-o name` prints.
 
-    BadInput for a request's name that is no request id.
+    BadInput for a name that none of them can have.
     """
     if name is None and "/" in text:
         text, name = text.split("/", 1)
     resource = find(text, among)
-    if resource is REQUESTS and name is not None and "/" not in name:
+    if name is not None and resource is not CLUSTER:
+        _check_name(resource, name)
+    return resource, name
+
+
+def _check_name(resource: Resource, name: str) -> None:
+    """Refuse here what the API would look for under another address than was meant."""
+    if not name.strip():
+        raise BadInput(f"An empty name names no {resource.singular}.", hint=_lists_them(resource))
+    if resource is REQUESTS and "/" not in name:
         raise BadInput(
             f"{name!r} is no request id.", hint="One looks like cli-4f2a/3; `topolog get requests` has them."
         )
-    return resource, name
+    if resource is DECISIONS and not (name.isascii() and name.isdecimal()):
+        raise BadInput(f"{name!r} is no position.", hint="A decision is named by its position, a number from 0.")
+    if resource not in (REQUESTS, TYPES) and "/" in name:
+        raise BadInput(f"{name!r} names no {resource.singular}: none has a '/'.", hint=_lists_them(resource))
+
+
+def _lists_them(resource: Resource) -> str:
+    return f"`topolog get {resource.plural} -o name` lists them."
 
 
 def check_request_id(text: str | None) -> None:
@@ -105,9 +121,7 @@ def find_named(text: str, name: str | None, among: Iterable[Resource] = RESOURCE
     """Like `find_item` for commands that need one item; the cluster needs no name. BadInput without one."""
     resource, given = find_item(text, name, among)
     if given is None and resource is not CLUSTER:
-        raise BadInput(
-            f"Which {resource.singular}?", hint=f"Give its name; `topolog get {resource.plural} -o name` lists them."
-        )
+        raise BadInput(f"Which {resource.singular}?", hint=f"Give its name; {_lists_them(resource)}")
     return resource, given or ""
 
 

@@ -168,7 +168,9 @@ def _wait_for_broker(bootstrap: str) -> None:
 @cluster_app.command("init")
 def cluster_init(
     plan: Annotated[bool, typer.Option("--plan", help="Print what would be made, make nothing.")] = False,
-    replicas: Annotated[int, typer.Option(help="Copies of each topic: 3 in production.")] = 1,
+    replicas: Annotated[
+        int | None, typer.Option(min=1, help="Copies of each topic: 3 in production, 1 if nothing is said.")
+    ] = None,
     config: Config = None,
     pairs: Set = None,
 ) -> None:
@@ -177,14 +179,20 @@ def cluster_init(
     name = settings.cluster.name
     if plan:
         screen = Screen()
-        screen.view(_topic_table(name, replicas))
+        screen.view(_topic_table(name, replicas or 1))
         screen.aside("\nThe access that each role needs, no more:")
         screen.view(_access_table(name))
         return
-    made = KafkaAdmin(settings.kafka).create_topics(name, PLANS, replicas=replicas)
+    admin = KafkaAdmin(settings.kafka)
+    made = admin.create_topics(name, PLANS, replicas=replicas or 1)
     _say(f"Made {', '.join(made)}." if made else f"Cluster {name!r} has all its topics.")
-    if replicas == 1:
-        _say("One copy of each topic: not durable against loss of the disk.")
+    copies = {plan.topic.short_name: admin.replicas(name, plan.topic) for plan in PLANS}
+    if single := [topic for topic, count in copies.items() if count == 1]:
+        _say(f"One copy of {', '.join(single)}: not durable against loss of the disk.")
+    if replicas and any(count != replicas for count in copies.values()):
+        found = ", ".join(f"{topic} {count}" for topic, count in copies.items())
+        _say(f"Topics that exist keep their copies: {found}. Kafka's kafka-reassign-partitions changes that.")
+        raise typer.Exit(ExitCode.FOUND)
 
 
 def _topic_table(name: str, replicas: int) -> Table:
@@ -229,6 +237,8 @@ def run_coordinator(
     from topolog.streams.coordinator.snapshots import Cadence
     from topolog.streams.node.sentinel import Sentinel
 
+    if not instance.strip():
+        raise BadInput("--instance is empty: the log would not say who leads.", hint="Such as --instance c2.")
     _log_to_stderr()
     settings = _settings(config, pairs)
     name, lease = settings.cluster.name, settings.lease

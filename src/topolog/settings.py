@@ -63,6 +63,13 @@ def duration_text(ms: int) -> str:
     return f"{ms // UNITS_MS[unit]}{unit}"
 
 
+def cluster_name(text: str) -> str:
+    """The text, if topics can be called by it; raises ValueError for anything else."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", text):
+        raise ValueError("a name has 1 to 63 characters of a-z, 0-9 and -, and does not begin with -")
+    return text
+
+
 Duration = Annotated[int, BeforeValidator(duration_ms), Field(gt=0)]
 Port = Annotated[int, Field(ge=1, le=HIGHEST_PORT)]
 Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
@@ -75,7 +82,7 @@ class Section(BaseModel):
 
 
 class Cluster(Section):
-    name: str = Field("main", pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
+    name: Annotated[str, AfterValidator(cluster_name)] = "main"
     """The cluster that is meant; a part of every topic's name."""
 
 
@@ -333,7 +340,8 @@ def _librdkafka_text(value: object) -> object:
 
 def _bad_input(error: ValidationError, given: Mapping[str, Given]) -> BadInput:
     problems = []
-    for problem in error.errors(include_url=False, include_context=False, include_input=False):
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    for problem in [each for each in found if each["type"] != "missing"] or found:  # what follows from the others
         key = ".".join(map(str, problem["loc"]))
         origin = given[key].origin if key in given else "default"
         problems.append(f"{key} ({origin}): {problem['msg'].removeprefix('Value error, ')}")

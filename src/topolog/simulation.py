@@ -1,6 +1,7 @@
 """`topolog simulate`: seeds of the simulation, one case of it, or stalls. It needs neither settings nor a broker."""
 
 import contextlib
+import signal
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,33 +18,74 @@ from topolog.settings import duration_ms, duration_text
 
 T = TypeVar("T")
 _SPAN = "10s"
+_SPAN_MS_MAX = duration_ms("1h")
 
 
 def simulate(
+    context: typer.Context,
     seeds: Annotated[int, typer.Option(min=1, metavar="N", help="How many seeds.")] = 1000,
     first: Annotated[int, typer.Option(min=0, metavar="S", help="The first of them.")] = 0,
     span: Annotated[str, typer.Option(metavar="TIME", help="Simulated time with faults, in each.")] = _SPAN,
     shrink: Annotated[str, typer.Option(metavar="TIME", help="How long to shorten a failing seed, at most.")] = "60s",
-    replay: Annotated[str, typer.Option(metavar="CASE", help="Run one case only: its JSON, or a file with it.")] = "",
-    stalls: Annotated[int, typer.Option(min=0, metavar="N", help="Count false removals over so many stalls.")] = 0,
+    replay: Annotated[
+        str | None, typer.Option(metavar="CASE", help="Run one case only: its JSON, or a file with it.")
+    ] = None,
+    stalls: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Count false removals over so many stalls, or some more.")
+    ] = None,
 ) -> int:
     """Run the real cores through seeded faults on a log in memory; exit code 8 with the story of a rule that broke."""
+    _check_only_one_task(context)
+    with _ending_like_ctrl_c():
+        if replay is not None:
+            return _replay(replay)
+        if stalls is not None:
+            return _count_false_removals(stalls)
+        return _run_seeds(range(first, first + seeds), _span_ms(span), _duration("--shrink", shrink))
+
+
+def _check_only_one_task(context: typer.Context) -> None:
+    """An option that would mean nothing beside the others is not passed over in silence."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    given = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+    for alone in ("replay", "stalls"):
+        if alone in given and len(given) > 1:
+            beside = ", ".join(f"--{name}" for name in given if name != alone)
+            raise BadInput(f"--{alone} is a task of its own and takes no {beside}.", hint=f"Leave out {beside}.")
+
+
+@contextlib.contextmanager
+def _ending_like_ctrl_c() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the task in order too, unless whoever started it lets it pass over them (`nohup`)."""
+    numbers = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _replay(given: str) -> int:
+    from topolog.streams.simulation.seeds import case_from, replayed
+
+    violation = replayed(case_from(_text_or_file(given)))
+    typer.echo(violation or "No rule is broken.")
+    return ExitCode.FOUND if violation else ExitCode.OK
+
+
+def _run_seeds(numbers: range, span_ms: int, shrink_ms: int) -> int:
     from topolog.streams.simulation import seeds as many
 
-    if replay:
-        violation = many.replayed(many.case_from(_text_or_file(replay)))
-        typer.echo(violation or "No rule is broken.")
-        return ExitCode.FOUND if violation else ExitCode.OK
-    if stalls:
-        return _count_false_removals(stalls)
-    span_ms, shrink_ms = _duration("--span", span), _duration("--shrink", shrink)
     positions = terms = left = 0
-    with contextlib.closing(many.outcomes(range(first, first + seeds), span_ms)) as ended:
-        for outcome in _with_progress(ended, seeds):
+    with contextlib.closing(many.outcomes(numbers, span_ms)) as ended:
+        for outcome in _with_progress(ended, len(numbers), "seed", ", none of which breaks a rule"):
             if outcome.violation:
                 return _tell_shortened(outcome.seed, outcome.violation, span_ms, shrink_ms)
             positions, terms, left = positions + outcome.positions, terms + outcome.terms, left + outcome.nodes_left
-    say(f"{seeds} seeds from {first}, {span} with faults each: {positions} positions, {terms} terms, {left} left.")
+    done = f"{_counted(len(numbers), 'seed')} from {numbers.start}, {duration_text(span_ms)} with faults each"
+    say(f"{done}: {_counted(positions, 'position')}, {_counted(terms, 'term')}, {_counted(left, 'node')} left.")
     typer.echo("No rule is broken.")
     return ExitCode.OK
 
@@ -69,22 +111,33 @@ def _count_false_removals(stalls: int) -> int:
     count = removals = terms = lived_s = 0
     false: list[str] = []
     with contextlib.closing(tallies(range(worlds))) as ended:
-        for tally in _with_progress(ended, worlds, "worlds"):
+        for tally in _with_progress(ended, worlds, "world"):
             count, removals, terms = count + tally.stalls.total(), removals + tally.removals, terms + tally.terms
             lived_s, false = lived_s + tally.lived_s, false + tally.false
-    say(f"{count} stalls in {worlds} worlds and {lived_s} s of theirs, {terms} terms.")
-    say(f"{removals - len(false)} nodes were removed that had stood still for a fence themselves.")
+    say(f"{count} stalls in {_counted(worlds, 'world')} and {lived_s} s of simulated time, {_counted(terms, 'term')}.")
+    say(f"Removed, having stood still for a fence themselves: {_counted(removals - len(false), 'node')}.")
     typer.echo("\n\n".join([*false, f"False removals: {len(false)}."]))
     return ExitCode.FOUND if false else ExitCode.OK
 
 
 def _text_or_file(given: str) -> str:
-    if given.lstrip().startswith("{"):
+    if given.lstrip().startswith(("{", "[")):
         return given
     try:
         return Path(given).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{given} cannot be read: {error}.", hint="Name a file, or give the JSON itself.") from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise BadInput(f"{given!r} cannot be read: {why}.", hint="Name a file, or give the JSON itself.") from error
+
+
+def _span_ms(text: str) -> int:
+    span_ms = _duration("--span", text)
+    if span_ms > _SPAN_MS_MAX:
+        raise BadInput(
+            f"--span {text} is more than {duration_text(_SPAN_MS_MAX)}.",
+            hint="Many short seeds find more than a long one.",
+        )
+    return span_ms
 
 
 def _duration(flag: str, text: str) -> int:
@@ -97,8 +150,20 @@ def _duration(flag: str, text: str) -> int:
     return found
 
 
-def _with_progress(ended: Iterable[T], total: int, what: str = "seeds") -> Iterator[T]:
-    """What has ended, one by one: with a bar on a terminal, with ten lines in all elsewhere."""
+def _with_progress(ended: Iterable[T], total: int, what: str, verdict: str = "") -> Iterator[T]:
+    """What has ended, one by one: with a bar on a terminal, with ten lines in all elsewhere. Ctrl-C says how far it is,
+    and the `verdict` on all that has ended by then."""
+    count = 0
+    try:
+        for one in _shown(ended, total, what):
+            count += 1
+            yield one
+    except KeyboardInterrupt:
+        say(f"\nInterrupted: {count} of {_counted(total, what)} done{verdict}.")
+        raise
+
+
+def _shown(ended: Iterable[T], total: int, what: str) -> Iterator[T]:
     console = Console(stderr=True)
     if console.is_terminal:
         columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -108,4 +173,8 @@ def _with_progress(ended: Iterable[T], total: int, what: str = "seeds") -> Itera
     for count, one in enumerate(ended, 1):
         yield one
         if count * 10 // total > (count - 1) * 10 // total:
-            say(f"{count} of {total} {what}")
+            say(f"{count} of {_counted(total, what)}")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

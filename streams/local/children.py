@@ -162,7 +162,8 @@ class Children:
         while running := [child for child in children if child.process and child.process.poll() is None]:
             late = [c for c in running if hurries() or time.monotonic() - asked_at > c.role.stop_limit_s]
             for child in late:
-                self._say(f"{child.role.title} (pid {child.pid}) does not stop; it is killed")
+                why = "is not waited for" if hurries() else "does not stop"
+                self._say(f"{child.role.title} (pid {child.pid}) {why}; it is killed")
                 child.send(signal.SIGKILL)
                 self._wait_killed(child)
             time.sleep(LOOK_AGAIN_S)

@@ -13,7 +13,7 @@ from topolog.streams.local.kafka_config import parse_properties
 OWNER_FILE = "topolog-broker.json"
 QUORUM_FILE = "topolog-brokers.json"  # of a folder whose subfolders are the nodes of one Kafka
 ROOM_BYTES = 100 << 20  # with less, Kafka starts and ends at the first segment that it cannot write
-ANOTHER_FOLDER = "Set broker.data to another folder."
+ANOTHER_FOLDER = "Name another folder: --set broker.data=..."
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -33,7 +33,8 @@ def claim(folder: Path, cluster_id: str | None = None) -> Owner:
     if (folder / QUORUM_FILE).exists():
         raise LocalBrokerError(
             f"{folder} holds a Kafka of several nodes.",
-            hint="Start it with `topolog broker start`, or set broker.data to another folder.",
+            hint="`topolog broker status` shows where it is: use it with --set kafka.bootstrap.servers=..., or name "
+            "another folder with --set broker.data=...",
         )
     owner = _recorded_owner(folder)
     if owner is None:

@@ -14,7 +14,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
 from urllib.error import HTTPError
@@ -49,13 +49,16 @@ MakeTopics = Callable[[Mapping[str, str], str], None]
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What one `up` runs. What nobody waits for comes last, once the page can show it: the stand-by, lease health and
-    the nodes of the demo."""
+    """What one `up` runs; `store` is where its projector keeps the rows.
+
+    What nobody waits for comes last, once the page can show it: the stand-by, lease health and the nodes of the demo.
+    """
 
     cluster: str
     kafka: Mapping[str, str]
     url: str
     data: Path
+    store: Path
     environment: Mapping[str, str]
     coordinator: Role
     projector: Role
@@ -78,6 +81,7 @@ def plan(
         kafka=settings.kafka,
         url=settings.api.url,
         data=data,
+        store=settings.projector.data,
         environment=environment_of(settings, inherited),
         coordinator=coordinator("c1"),
         projector=projector(),
@@ -119,7 +123,7 @@ def run_up(
         stack.callback(_stop, what, children, say, stopping)
         children.start((what.coordinator, what.projector))
         say(f"waiting for the API at {what.url}")
-        if _await_ready(what.url, children, stopping):
+        if _await_ready(what, children, stopping):
             children.start((what.stand_by, what.lease_health, *what.nodes))
             say(what_next(what, children))
             _watch(kafka, children, stopping)
@@ -203,29 +207,45 @@ class _Kafka:
         self._topics(self._plan.kafka, self._plan.cluster)
 
 
-def _await_ready(url: str, children: Children, stopping: Stop) -> bool:
+def _await_ready(what: Plan, children: Children, stopping: Stop) -> bool:
     """True once the API says that it is ready, False if told to stop before."""
+    url = what.url
     deadline = time.monotonic() + READY_LIMIT_S
     while time.monotonic() < deadline:
         if stopping.wait(LOOK_AGAIN_S):
             return False
         if end := children.ended():
             raise Unreachable(f"The start failed: {end}.", hint=f"All that it said is in {children.logs}.")
-        if _answers(f"{url}/readyz"):
+        ready = _readiness(url)
+        if ready.stopped:
+            raise BadInput(
+                f"The projector reads no further. {ready.stopped}",
+                hint=f"If its rows are of another log, move {what.store} away: they are made again. If "
+                "another Kafka was meant, name it: --set kafka.bootstrap.servers=...",
+            )
+        if ready.ready:
             return True
     raise Unreachable(f"The API at {url} was not ready after {READY_LIMIT_S:.0f} s.", hint=f"See {children.logs}.")
 
 
-def _answers(url: str) -> bool:
+class _Readiness(msgspec.Struct, frozen=True):
+    """What /readyz says; `stopped` is why the projector reads no further, if it does not."""
+
+    ready: bool = False
+    stopped: str | None = None
+
+
+def _readiness(url: str) -> _Readiness:
     opener = build_opener(ProxyHandler({}))  # the address is this machine's own, whatever HTTP_PROXY says
     try:
-        with opener.open(url, timeout=PROBE_TIMEOUT_S) as answer:
-            return bool(answer.status == 200)
+        with opener.open(f"{url}/readyz", timeout=PROBE_TIMEOUT_S) as answer:
+            return msgspec.json.decode(answer.read(), type=_Readiness)
     except HTTPError as error:
-        error.close()
-        return False
-    except (OSError, HTTPException):
-        return False
+        with error, suppress(msgspec.MsgspecError, OSError):
+            return msgspec.json.decode(error.read(), type=_Readiness)
+    except (OSError, HTTPException, msgspec.MsgspecError):
+        pass
+    return _Readiness()
 
 
 def _watch(kafka: _Kafka, children: Children, stopping: Stop) -> None:

@@ -15,6 +15,7 @@ What cannot be had here: the broker's own faults, and a process that dies. `kill
 and fences the object, for the process goes on and must not act.
 """
 
+import math
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -196,6 +197,8 @@ class LocalCluster:
 
     def advance(self, seconds: float) -> None:
         """Let time pass, a heartbeat at a time; after each step all have done what was due."""
+        if not 0 <= seconds < math.inf:
+            raise BadInput(f"Time cannot pass by {seconds} s.", hint="Give a number that is 0 or more.")
         clock, left_ms = self._manual_clock(), seconds * 1000
         while left_ms > 0:
             clock.advance(min(left_ms, self.terms.heartbeat_ms))
@@ -208,6 +211,8 @@ class LocalCluster:
 
     def decisions(self, kind: type[T]) -> list[T]:
         """The events of this kind in the log so far, in order, as an independent reader folds them."""
+        if not isinstance(kind, type):
+            raise BadInput(f"{kind!r} is no class of events.", hint="Such as NodeJoined of topolog.events.membership.")
         return [each.event for each in self._told()[1] if isinstance(each.event, kind)]
 
     def _connect(self, name: str) -> tuple[LogReader, LogWriter]:

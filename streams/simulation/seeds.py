@@ -3,7 +3,8 @@
 A case is written as one line of JSON, so that a failing one, shortened, can be run again from a shell, a report or a
 test.
 
-Ctrl-C is the caller's: its processes never see it, so that none of them complains while it is being ended.
+Signals are the caller's: its processes never see one, so that none of them complains while it is being ended. They
+share no queue and no lock, so that one that dies leaves nobody waiting.
 """
 
 import logging
@@ -13,12 +14,15 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import cycle
 from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from typing import TypeVar
 
 import msgspec
 
-from topolog.events.errors import BadInput
+from topolog.events.errors import BadInput, TopologError
 from topolog.streams.simulation.faults import Faults
 from topolog.streams.simulation.run import Case, Violation, drawn, simulate
 from topolog.streams.simulation.shrinking import shrink, violation_of
@@ -26,6 +30,7 @@ from topolog.streams.simulation.stalls import Tally, stall
 
 R = TypeVar("R")
 PROCESSES = 2
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -55,11 +60,16 @@ def case_text(case: Case) -> str:
 def case_from(text: str) -> Case:
     """The case in such a line; raises BadInput."""
     try:
-        return msgspec.json.decode(text, type=Case)
+        case = msgspec.json.decode(text, type=Case)
     except msgspec.MsgspecError as error:
-        raise BadInput(
-            f"This is no case of the simulation: {error}.", hint="Use the line that it has printed."
-        ) from error
+        raise _no_case(str(error)) from error
+    if case.seed < 0 or case.span_ms < 0:
+        raise _no_case("`seed` and `span_ms` are 0 or more")
+    return case
+
+
+def _no_case(why: str) -> BadInput:
+    return BadInput(f"This is no case of the simulation: {why}.", hint="Use the line that it has printed.")
 
 
 def outcomes(seeds: Sequence[int], span_ms: int, *, processes: int = PROCESSES) -> Generator[Outcome, None, None]:
@@ -73,18 +83,52 @@ def tallies(worlds: Sequence[int], *, processes: int = PROCESSES) -> Generator[T
 
 
 def _on_several(run: Callable[[int], R], numbers: Sequence[int], processes: int) -> Generator[R, None, None]:
+    """One of n processes takes every n-th number, and answers in a pipe of its own."""
+    with _workers(run, numbers, min(processes, len(numbers))) as pipes:
+        for number, pipe in zip(numbers, cycle(pipes), strict=False):
+            try:
+                yield pipe.recv()
+            except EOFError as error:
+                raise TopologError(
+                    f"The process that ran number {number} has died.",
+                    hint="Its trace stands above, or memory is short.",
+                ) from error
+
+
+@contextmanager
+def _workers(run: Callable[[int], R], numbers: Sequence[int], count: int) -> Iterator[Sequence[Connection]]:
+    """Processes that are at work inside, and killed at its end: they hold nothing that anybody else waits for."""
     context = multiprocessing.get_context("spawn")  # a fork would copy locks that other threads hold
-    with _deaf_children():
-        pool = context.Pool(min(processes, len(numbers)), initializer=logging.disable)
-    with pool:
-        yield from pool.imap(run, numbers)
+    started: list[tuple[SpawnProcess, Connection]] = []
+    try:
+        with _deaf_children():
+            for first in range(count):
+                ours, theirs = context.Pipe(duplex=False)
+                process = context.Process(target=_work, args=(run, numbers[first::count], theirs))
+                process.start()
+                theirs.close()
+                started.append((process, ours))
+        yield [pipe for _, pipe in started]
+    finally:
+        for process, _ in started:
+            process.kill()
+        for process, pipe in started:
+            process.join()
+            pipe.close()
+
+
+def _work(run: Callable[[int], R], numbers: Sequence[int], pipe: Connection) -> None:
+    logging.disable()
+    with suppress(BrokenPipeError):  # who asked was killed
+        for number in numbers:
+            pipe.send(run(number))
 
 
 @contextmanager
 def _deaf_children() -> Iterator[None]:
-    """Processes that start inside inherit that SIGINT is blocked; one that comes meanwhile is kept for after."""
+    """Processes that start inside inherit that signals are blocked; one that comes meanwhile is kept for after."""
     resource_tracker.ensure_running()  # before: its start unblocks SIGINT
-    former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
     finally:

@@ -1,20 +1,23 @@
 """A broker that was not the one to make a topic learns of it a moment later."""
 
 from collections.abc import Iterator, Mapping
+from itertools import repeat
 
+import pytest
 from confluent_kafka.admin._metadata import PartitionMetadata, TopicMetadata
 
+from topolog.events.errors import NotFound
 from topolog.events.kafka_admin import KafkaAdmin
-from topolog.events.topics import Topic, topic_name
+from topolog.events.topics import PLANS, Topic, topic_name
 
 NAME = topic_name("east", Topic.LEASE_HEALTH)
 
 
 def known(leader: int) -> dict[str, TopicMetadata]:
-    """What a broker says of the topic: one partition, three replicas."""
+    """What a broker says of the topic: four partitions, three replicas."""
     topic, partition = TopicMetadata(), PartitionMetadata()
     partition.leader, partition.replicas = leader, [1, 2, 3]
-    topic.partitions = {0: partition}
+    topic.partitions = dict.fromkeys(range(4), partition)
     return {NAME: topic}
 
 
@@ -34,3 +37,25 @@ def test_how_many_copies_a_topic_has_is_known_once_the_broker_asked_knows_it() -
     answers = iter([{}, {NAME: TopicMetadata()}, known(leader=-1), known(leader=2)])
     assert Asked(answers).replicas("east", Topic.LEASE_HEALTH) == 3
     assert not list(answers)
+
+
+def test_a_topic_that_another_broker_has_just_made_is_waited_for() -> None:
+    """Of three brokers the one asked may not know it yet: it is not missing because of that."""
+    answers = iter([{}, {}, known(leader=2), known(leader=2)])
+    Asked(answers).wait_for_leaders("east", [plan for plan in PLANS if plan.topic is Topic.LEASE_HEALTH])
+    assert not list(answers)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "hint"),
+    [
+        ("eats", "Is the name right? There are: east. If it is a new one, make what is missing with"),
+        ("east", "Make what is missing with"),
+    ],
+)
+def test_a_name_that_no_cluster_has_may_be_a_typo(cluster: str, hint: str) -> None:
+    """`cluster init` would make a cluster of it."""
+    there = {topic_name("east", Topic.DECISIONS): TopicMetadata()}
+    with pytest.raises(NotFound) as caught:
+        Asked(repeat(there)).wait_for_leaders(cluster, PLANS)
+    assert caught.value.hint.startswith(hint)

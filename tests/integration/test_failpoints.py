@@ -15,6 +15,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import httpx
 import pytest
@@ -53,6 +54,9 @@ from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.driver import Driver
 from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.node.client import Node, Submitted
+
+S = TypeVar("S", bound=SideRow)
+
 
 GARBAGE = b"garbage"
 ARMED = Path(__file__).parent / "armed.py"
@@ -250,7 +254,7 @@ def test_what_a_dead_coordinator_has_begun_its_successor_ends(crash_site: CrashS
         assert {dict(entry.headers)["__dlq.errors.topic"] for entry in dead} == {b"requests", b"heartbeats"}
     assert joinings_of(site, f"client{number}") == 1
     if entry == f"coordinator.inside-a-set{LANDED}":
-        assert cut_sets(site) == 1
+        assert cut_sets(site) >= 1, "more, if a busy machine has another leader deposed inside a set"
 
 
 def joinings_of(site: CrashSite, node: str) -> int:
@@ -379,11 +383,9 @@ def test_a_dead_projector_has_each_letter_once_and_the_last_word_on_health(
     def assert_told(sequence: int) -> None:
         letters = [entry.value for entry in reversed(site.entries(Topic.DEAD))]
         with closing_projector(site, tmp_path) as projector:
-            eventually(lambda: projector.step(0.1) >= 0 and side_rows(projector, LetterRow) == len(letters), "letters")
-            eventually(lambda: projector.step(0.1) >= 0 and side_rows(projector, HealthRow) == 2, "health")
-            with projector.reading() as reading:
-                assert [body.value for _, body in reading.sides(LetterBodyRow)] == letters
-                assert [row.health.sequence for _, row in reading.sides(HealthRow)] == [sequence] * 2
+            eventually(lambda: projector.step(0.1) >= 0 and len(side_rows(projector, LetterRow)) == len(letters), "all")
+            eventually(lambda: projector.step(0.1) >= 0 and healths(projector) == [sequence] * 2, "the last word")
+            assert [body.value for body in side_rows(projector, LetterBodyRow)] == letters
             assert projector.stopped is None
 
     tell(1)
@@ -394,9 +396,13 @@ def test_a_dead_projector_has_each_letter_once_and_the_last_word_on_health(
     assert_told(3)
 
 
-def side_rows(projector: Projector, kind: type[SideRow]) -> int:
+def side_rows(projector: Projector, kind: type[S]) -> list[S]:
     with projector.reading() as reading:
-        return sum(1 for _ in reading.sides(kind))
+        return [row for _, row in reading.sides(kind)]
+
+
+def healths(projector: Projector) -> list[int]:
+    return [row.health.sequence for row in side_rows(projector, HealthRow)]
 
 
 def health_of(name: str, sequence: int) -> LeaseHealth:

@@ -1,6 +1,8 @@
 """The main path on a real broker: nodes agree, everyone folds the same, bad input harms nobody."""
 
 import functools
+import subprocess
+import sys
 
 import pytest
 from tests.integration.conftest import Site, eventually
@@ -98,3 +100,19 @@ def test_an_unreachable_broker_is_named_within_ten_seconds() -> None:
     """Bad input: no broker, one clear error that names the address."""
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
         KafkaAdmin({"bootstrap.servers": "127.0.0.1:1"}).topics()
+
+
+def test_init_says_how_many_copies_the_topics_have(kafka: str, cluster: str) -> None:
+    """What is there counts, not what is asked for; too few brokers are named."""
+
+    def init(*args: str) -> subprocess.CompletedProcess[str]:
+        sets = ("--set", f"cluster.name={cluster}", "--set", f"kafka.bootstrap.servers={kafka}")
+        command = [sys.executable, "-m", "topolog", "cluster", "init", *args, *sets]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    too_many = init("--replicas", "3")
+    assert (too_many.returncode, "need 3 brokers, there are 1" in too_many.stderr) == (2, True)
+    made = init()
+    assert (made.returncode, "One copy of decisions" in made.stderr) == (0, True)
+    other = init("--replicas", "3")
+    assert (other.returncode, "decisions 1" in other.stderr) == (8, True)

@@ -222,3 +222,17 @@ def test_a_side_family_is_read_on_from_its_own_place(chronicle: Chronicle, make_
     assert again.step() == 0
     with served(again, Requester(chronicle.log.writer(), "api-1", "broker:9092")) as client:
         assert item(client)["sequence"] == 10
+
+
+def test_nobody_is_silent_for_less_long_than_the_worker_that_heard_of_him(
+    client: Client, chronicle: Chronicle, projector: Projector
+) -> None:
+    """A worker that is killed behind a word about a node, before its next sign of life."""
+    tell(chronicle, projector, alive())
+    chronicle.now_ms += 2_000
+    tell(chronicle, projector, health(chronicle))
+    chronicle.now_ms += 1_000
+    chronicle.renew("n2")
+    projector.step()
+    found = item(client)
+    assert 0 < int(str(found["heard_age_ms"])) <= int(str(found["silent_ms"])) < 2_000

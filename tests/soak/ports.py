@@ -1,9 +1,14 @@
 """Ports that nobody uses."""
 
+import os
 import random
 import socket
 
-BELOW_EPHEMERAL = range(20_000, 32_000)  # the kernel gives outgoing connections ports above
+_WORKERS_MAX = 8
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _WORKERS_MAX
+_SHARE = 12_000 // _WORKERS_MAX
+BELOW_EPHEMERAL = range(20_000, 32_000)[_WORKER * _SHARE :][:_SHARE]
+"""The kernel gives outgoing connections ports above; test processes that run at once have ports of their own."""
 
 
 def is_free(port: int) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
 CHUNK_BYTES = 1 << 16
+LIMIT_S = 60.0  # nothing here takes long, but on a machine that is busy with other things
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER for no time: the peer gets a reset, not an end
 
 
@@ -153,4 +154,4 @@ class Network:
         return found
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(LIMIT_S)

@@ -155,8 +155,8 @@ def test_all_readers_take_a_forged_record_alike_wherever_they_started(
 def test_a_leader_that_reads_a_forged_record_goes_on_or_is_deposed(data: st.DataObject, count: int) -> None:
     """K6: it believes what it has read back; what it does not expect deposes it, nothing else happens to it."""
     desk = Desk.leading()
+    judge = Judge(desk.core.confirmed)  # one for all, for a forged record may leave a set open
     for _ in range(count):
-        judge = Judge(desk.core.confirmed)
         raw = forge(data, judge)
         assert decode_stamp(raw[0]).log_id == DESK_LOG_ID
         expected = outcome(judge.judge, *raw)

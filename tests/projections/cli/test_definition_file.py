@@ -46,6 +46,7 @@ def test_a_dash_is_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
         ("c.json", "[]", "c.json holds a list"),
         ("c.yaml", "", "c.yaml holds nothing"),
         ("c.yaml", "Customer", "c.yaml holds the value 'Customer'"),
+        ("c", "root of all evil " * 99, f"c holds the value '{('root of all evil ' * 4)[:59]}…, not"),
         ("c.json", "{}", "c.json: This is no definition of a type"),
         ("c.json", '{"name": "A", "fields": {"id": 7}}', "$.fields"),
         ("c.json", '{"name": " ", "fields": {}}', "A type needs a name"),

@@ -48,6 +48,21 @@ def test_each_error_has_its_exit_code(error: errors.TopologError, code: int) -> 
             2,
             "limit: too large",
         ),
+        (
+            400,
+            {
+                "detail": "at_least: 'x' is no token.",
+                "invalid_params": [{"name": "at_least", "reason": "'x' is no token."}],
+            },
+            2,
+            "Error: --at-least: 'x' is no token.\n",
+        ),
+        (
+            400,
+            {"detail": "level: too high", "invalid_params": [{"name": "level", "reason": "too high"}]},
+            2,
+            "Error: level: too high.\n",
+        ),
         (401, {"title": "Unauthorized"}, 3, "Unauthorized"),
         (403, {"detail": "You may not."}, 3, "You may not."),
         (404, {"detail": "No cluster."}, 1, "No cluster."),
@@ -140,6 +155,32 @@ def test_an_unknown_outcome_names_the_id_and_both_ways_on(cli: Cli, api: FakeApi
         assert ended.code == 7
         assert "topolog get request ada-42/1" in ended.err
         assert "--request-id ada-42/1" in ended.err
+
+
+@pytest.mark.parametrize("command", ["get", "describe", "history", "explain", "remove --yes"])
+def test_an_empty_name_is_wrong_usage_before_anything_is_asked(command: str, cli: Cli, api: FakeApi) -> None:
+    """Else the address would end in a slash, and whoever answers there would be said to be no API of ours."""
+    ended = cli(*command.split(), "type", "")
+    assert ended.code == 2
+    assert "An empty name names no type. Hint: `topolog get types -o name` lists them." in " ".join(ended.err.split())
+    assert not api.asked
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("describe decision abc", "'abc' is no position"),
+        ("get decisions event=SnapshotTaken", "is no position"),
+        ("explain node a/b", "'a/b' names no node: none has a '/'"),
+        ("replay dead-letter 3/4", "names no dead-letter"),
+        ("get request ada", "is no request id"),
+    ],
+)
+def test_a_name_that_none_can_have_is_wrong_usage(command: str, said: str, cli: Cli, api: FakeApi) -> None:
+    ended = cli(*command.split())
+    assert ended.code == 2
+    assert said in ended.err
+    assert not api.asked
 
 
 @pytest.mark.parametrize("command", ["", "gte nodes", "get", "get nodes --foo", "get nodes -o xml", "get --limit 0"])

@@ -22,18 +22,21 @@ from topolog.streams.local.up import Plan, make_topics, plan, run_up
 
 PATIENCE_S = 30.0
 
+READY, STOPPED = '{"ready": true, "stopped": null}', '{"ready": false, "stopped": "It is another log."}'
+
 FAKE_ROLE = """
 import os, sys, threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from topolog.streams.local.stopping import stopping_when_told
 
-name, ends, port = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+name, ends, port, readiness = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 
 class Ready(BaseHTTPRequestHandler):
     def do_GET(self):
-        self.send_response(200)
+        self.send_response(200 if "true" in readiness else 503)
         self.end_headers()
+        self.wfile.write(readiness.encode())
     def log_message(self, *_):
         pass
 
@@ -70,7 +73,7 @@ def what(tmp_path: Path, unused_port: Callable[[], int]) -> Plan:
     api_port = unused_port()
 
     def role(name: str, port: int = 0, *, restarts: bool = True) -> Role:
-        command = (sys.executable, "-c", FAKE_ROLE, name, str(tmp_path / "ends"), str(port))
+        command = (sys.executable, "-c", FAKE_ROLE, name, str(tmp_path / "ends"), str(port), READY)
         return Role(name, name, command, restarts)
 
     return Plan(
@@ -78,6 +81,7 @@ def what(tmp_path: Path, unused_port: Callable[[], int]) -> Plan:
         kafka={},
         url=f"http://127.0.0.1:{api_port}",
         data=tmp_path / "data",
+        store=tmp_path / "rows",
         environment=dict(os.environ),
         coordinator=role("c1"),
         projector=role("projector", api_port),
@@ -211,6 +215,17 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(what: Plan, terminal: Te
     assert not (what.data / "children.json").exists()
 
 
+def test_a_projector_that_reads_no_further_ends_the_start(what: Plan, terminal: Terminal) -> None:
+    """Its rows are of another log: nothing that comes makes that good, so nobody waits for it."""
+    stopped = msgspec.structs.replace(what.projector, command=(*what.projector.command[:-1], STOPPED))
+    with pytest.raises(BadInput, match="It is another log") as caught:
+        run_up(
+            msgspec.structs.replace(what, projector=stopped), None, terminal.say, terminal.stopping, topics=no_topics
+        )
+    assert str(what.store) in caught.value.hint
+    assert set(ends(what)) == {"c1", "projector"}
+
+
 def test_being_told_to_stop_while_starting_is_an_end_in_order(what: Plan, terminal: Terminal) -> None:
     """Ctrl-C before the page is there stops what has been started."""
     terminal.on["waiting for the API"] = terminal.tell
@@ -286,7 +301,7 @@ def test_who_does_not_stop_is_killed(what: Plan, terminal: Terminal, told_twice:
         terminal.stopping,
         topics=no_topics,
     )
-    assert terminal.has("does not stop; it is killed")
+    assert terminal.has("is not waited for; it is killed" if told_twice else "does not stop; it is killed")
 
 
 def test_a_paused_node_stops_in_order(what: Plan, terminal: Terminal) -> None:

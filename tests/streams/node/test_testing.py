@@ -1,5 +1,6 @@
 """The kit for services' unit tests: what it promises about time, leases, cuts and deaths, and that it is quick."""
 
+import math
 import time
 from collections.abc import Iterator
 
@@ -109,8 +110,13 @@ def test_a_fence_of_twenty_seconds_runs_out_in_a_moment(cluster: LocalCluster) -
 
 
 def test_what_cannot_be_done_is_said(cluster: LocalCluster) -> None:
-    """A misspelt name, a real clock."""
+    """A misspelt name, a real clock, time that is none, what is no event."""
     with pytest.raises(BadInput, match="no live node 'n9'"):
         cluster.kill("n9")
+    for seconds in (-1, math.nan, math.inf):
+        with pytest.raises(BadInput, match="Time cannot pass"):
+            cluster.advance(seconds)
+    with pytest.raises(BadInput, match="no class of events"):
+        cluster.decisions("NodeJoined")  # type: ignore[arg-type]
     with LocalCluster(clock=SystemClock()) as real, pytest.raises(BadInput, match="real clock"):
         real.advance(1)

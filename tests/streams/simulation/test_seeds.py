@@ -1,8 +1,11 @@
 """Many seeds: the same outcomes as one by one, in processes of their own, and the story of one that breaks a rule."""
 
+import signal
+
 import pytest
 
-from topolog.streams.simulation.seeds import outcome_of, outcomes
+from topolog.events.errors import TopologError
+from topolog.streams.simulation.seeds import _on_several, outcome_of, outcomes
 
 SPAN_MS = 1_000
 
@@ -20,3 +23,11 @@ def test_a_violation_is_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     assert outcome.seed == 7
     assert "seed 7, after" in outcome.violation
     assert " s  position " in outcome.violation
+
+
+def test_a_process_that_dies_is_said_and_not_waited_for() -> None:
+    """As for want of memory: what came before its number has been given."""
+    given = _on_several(signal.raise_signal, [0, 0, signal.SIGKILL, 0], 2)
+    assert [next(given) for _ in range(2)] == [None, None]
+    with pytest.raises(TopologError, match="number 9 has died"):
+        next(given)
