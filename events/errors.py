@@ -5,6 +5,9 @@
     │   ├── Unreachable          no broker or API answered in time
     │   ├── Overloaded           too many requests of this process are under way
     │   ├── Fenced               the node has no valid lease now
+    │   ├── NotPrimary           another node acts for this partition, or nobody does now
+    │   ├── Moved                another node may have begun to act while this operation ran
+    │   ├── PartitionLost        no copy that holds all acknowledged writes is there
     │   ├── NotCaughtUp          a reader is behind the position that was asked for
     │   └── OutcomeUnknown       a request was sent, its outcome has not been read
     └── Permanent                the same call will fail again
@@ -65,6 +68,29 @@ class Fenced(Retriable):
     def __init__(self, message: str, *, retry_after_ms: int, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.retry_after_ms = retry_after_ms
+
+
+class NotPrimary(Retriable):
+    """This node does not act for the partition. `node` and `endpoint` are of who does, empty while nobody does."""
+
+    code = "not_primary"
+
+    def __init__(self, message: str, *, node: str = "", endpoint: str = "", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.node = node
+        self.endpoint = endpoint
+
+
+class Moved(Retriable):
+    """The operation has outlived its node's right to act: whatever it did must not count. Ask the new primary."""
+
+    code = "moved"
+
+
+class PartitionLost(Retriable):
+    """No owner of the partition is there: it comes back with one, or by an operator's reset."""
+
+    code = "partition_lost"
 
 
 class NotCaughtUp(Retriable):

@@ -18,8 +18,7 @@ the exchange and comes from the very incarnation that is awaited.
 An exchange pauses only the partitions for which nobody acts; all others are served throughout.
 """
 
-import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from itertools import groupby
 from typing import ClassVar
@@ -27,35 +26,22 @@ from typing import ClassVar
 import msgspec
 
 from topolog.events import ownership
+from topolog.events.changes import unpack_changes
 from topolog.events.groups import GroupAltered, GroupCreated, GroupDropped, GroupEvent, GroupRow
 from topolog.events.ids import Incarnation, NodeId, Offset, Place, Position, TopologyVersion
 from topolog.events.membership import NodeJoined, NodeLeft, NodeRow
 from topolog.events.metadata import Evidence
-from topolog.events.ownership import (
-    NOBODY,
-    PARTITIONS_PER_ROW,
-    STATES,
-    WANTED,
-    Change,
-    Copy,
-    OwnershipRow,
-    row_key,
-    row_of,
-)
+from topolog.events.ownership import PARTITIONS_PER_ROW, Change, OwnershipRow, row_key, row_of
 from topolog.events.partitions import pack_states, unpack_states
-from topolog.events.requests import NodeKind
+from topolog.events.requests import NodeKind, RequestRef, grant
 from topolog.events.state import Row, State
-from topolog.events.terms import cluster
+from topolog.events.terms import cluster, enter_view
 
 __all__ = ["pack_states", "unpack_states"]
 """A map's encoding is found here too: single maps answer exchanges."""
 
 EXCHANGES_KEPT = 64
 """Completed exchanges that the state remembers; a projection's history has them all."""
-
-_CHANGE = struct.Struct("<HHBB")
-_COPY = struct.Struct("<HB")
-_LOST = 1
 
 
 class TriggerType(Enum):
@@ -88,6 +74,14 @@ class Awaited(msgspec.Struct, frozen=True):
 
     node: NodeId
     incarnation: Incarnation
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """An awaited server, and the position that asked it."""
+
+    node: NodeId
+    incarnation: Incarnation
+    at: Position
 
 
 class ExchangeStarted(msgspec.Struct, frozen=True):
@@ -133,10 +127,32 @@ class Waited(msgspec.Struct, frozen=True):
 
 
 class ExchangeCompleted(msgspec.Struct, frozen=True):
-    """The outcome is whole; `version` is the result's, `waited` everybody who was asked, in the order of answers."""
+    """The outcome is whole; `version` is the result's, `waited` everybody who answered, in the order of answers.
+
+    `unheard` are servers it was completed without, because to stop them would have taken the last copy of a partition.
+    """
 
     version: TopologyVersion
     waited: tuple[Waited, ...]
+    unheard: tuple[NodeId, ...]
+
+
+class ExchangeOverdue(msgspec.Struct, frozen=True):
+    """The open exchange has waited long for these: from here on operators see whom, and since when."""
+
+    awaited: tuple[NodeId, ...]
+
+
+class ExchangeQueued(msgspec.Struct, frozen=True):
+    """An exchange is asked for: LOSS_RESET of a group, or REQUESTED. It begins when none is open.
+
+    `request` is an operator's; None where a server is heard at last that the last exchange had to do without.
+    """
+
+    request: RequestRef | None
+    type: TriggerType
+    subject: str
+    version: TopologyVersion
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -171,8 +187,10 @@ class PartitionStatesChanged(msgspec.Struct, frozen=True):
 
 
 ExchangeEvent = (
-    ExchangeStarted
+    ExchangeQueued
+    | ExchangeStarted
     | ExchangeMerged
+    | ExchangeOverdue
     | FullPartitionMap
     | PartitionsLost
     | ExchangeCompleted
@@ -190,12 +208,14 @@ class ExchangeRow(Row, frozen=True):
     version: TopologyVersion
     result: TopologyVersion
     triggers: tuple[Trigger, ...]
-    awaited: tuple[Awaited, ...]
+    awaited: tuple[Asked, ...]
     maps: Offset
     started_at: Position
     began_at_ms: int
     completed_at: Position | None = None
     waited: tuple[Waited, ...] = ()
+    overdue_at: Position | None = None
+    unheard: tuple[NodeId, ...] = ()
 
 
 class QueueRow(Row, frozen=True):
@@ -229,10 +249,16 @@ def queued(state: State) -> tuple[Trigger, ...]:
 
 def evolve(state: State, event: ExchangeEvent, place: Place) -> None:
     match event:
+        case HandOverPrepared() | AffinitySwitched() | PartitionStatesChanged():
+            _evolve_between(state, event, place)
+        case ExchangeQueued():
+            _enqueue(state, event, place)
         case ExchangeStarted():
             _start(state, event, place)
         case ExchangeMerged():
-            _merge(state, event)
+            _merge(state, event, place)
+        case ExchangeOverdue():
+            _mark_overdue(state, place)
         case FullPartitionMap():
             ownership.enrol(state, event.enrolled)
             _change(state, event.group, event.changes, place)
@@ -240,6 +266,13 @@ def evolve(state: State, event: ExchangeEvent, place: Place) -> None:
             pass  # said by the full map already; this names them, and whom they await, for people and for the policy
         case ExchangeCompleted():
             _complete(state, event, place)
+
+
+def _evolve_between(
+    state: State, event: HandOverPrepared | AffinitySwitched | PartitionStatesChanged, place: Place
+) -> None:
+    """What happens outside of exchanges."""
+    match event:
         case HandOverPrepared():
             row = HandOverRow(event.node, event.incarnation, event.moves, place.position)
             state.put(str(place.position), row)
@@ -307,6 +340,13 @@ def _queue(state: State, type_: TriggerType, subject: str) -> None:
         state.put("", QueueRow((*queued(state), trigger)))
 
 
+def _enqueue(state: State, event: ExchangeQueued, place: Place) -> None:
+    enter_view(state, event.version)
+    _queue(state, event.type, event.subject)
+    if event.request is not None:
+        grant(state, event.request, place, f"group {event.subject}" if event.subject else "exchange")
+
+
 def _take_up(state: State, triggers: Sequence[Trigger]) -> None:
     """An exchange has begun with these, or taken them in: always the oldest."""
     waiting = queued(state)
@@ -328,10 +368,15 @@ def _start(state: State, event: ExchangeStarted, place: Place) -> None:
 
 def _row(event: ExchangeStarted, place: Place) -> ExchangeRow:
     first, last = event.triggers[0].version, event.triggers[-1].version
-    return ExchangeRow(first, last, event.triggers, event.awaited, event.maps, place.position, event.began_at_ms)
+    asked = _asked(event.awaited, place)
+    return ExchangeRow(first, last, event.triggers, asked, event.maps, place.position, event.began_at_ms)
 
 
-def _merge(state: State, event: ExchangeMerged) -> None:
+def _asked(awaited: Iterable[Awaited], place: Place) -> tuple[Asked, ...]:
+    return tuple(Asked(each.node, each.incarnation, place.position) for each in awaited)
+
+
+def _merge(state: State, event: ExchangeMerged, place: Place) -> None:
     row = open_exchange(state)
     assert row is not None, "there is no exchange to merge into"
     _take_up(state, event.triggers)
@@ -339,23 +384,31 @@ def _merge(state: State, event: ExchangeMerged) -> None:
         row,
         result=event.triggers[-1].version,
         triggers=(*row.triggers, *event.triggers),
-        awaited=_awaited_after(row.awaited, event),
+        awaited=(*_still_awaited(row.awaited, event), *_asked(event.awaited, place)),
     )
     state.put(str(row.version), merged)
 
 
-def _awaited_after(awaited: tuple[Awaited, ...], event: ExchangeMerged) -> tuple[Awaited, ...]:
+def _still_awaited(awaited: Iterable[Asked], event: ExchangeMerged) -> Iterator[Asked]:
     """Whoever left is awaited no more (PI5); of one that came back, the newer incarnation."""
     gone = {trigger.subject for trigger in event.triggers if trigger.type is TriggerType.LEAVE}
     gone |= {each.node for each in event.awaited}
-    return (*(each for each in awaited if each.node not in gone), *event.awaited)
+    return (each for each in awaited if each.node not in gone)
 
 
 def _complete(state: State, event: ExchangeCompleted, place: Place) -> None:
     row = open_exchange(state)
     assert row is not None and row.result == event.version, "another exchange is open"
-    done = msgspec.structs.replace(row, completed_at=place.position, waited=event.waited, awaited=())
+    done = msgspec.structs.replace(
+        row, completed_at=place.position, waited=event.waited, awaited=(), unheard=event.unheard
+    )
     state.put(str(row.version), done)
+
+
+def _mark_overdue(state: State, place: Place) -> None:
+    row = open_exchange(state)
+    assert row is not None, "no exchange waits"
+    state.put(str(row.version), msgspec.structs.replace(row, overdue_at=place.position))
 
 
 def _switch(state: State, event: AffinitySwitched, place: Place) -> None:
@@ -364,7 +417,7 @@ def _switch(state: State, event: AffinitySwitched, place: Place) -> None:
     for move in row.moves:
         _set_acting(state, move, ownership.number_of(state, move.to), place)
     state.drop(HandOverRow, str(event.prepared))
-    state.put("", msgspec.structs.replace(cluster(state), topology_version=event.version))
+    enter_view(state, event.version)
 
 
 def _set_acting(state: State, move: Move, acting: int | None, place: Place) -> None:
@@ -388,32 +441,3 @@ def _change(state: State, group: str, packed: bytes, place: Place) -> None:
         whole = list(changes)
         row = row_of(state, group, whole[0].partition)
         state.put(row_key(group, whole[0].partition), ownership.changed(row, whole, place))
-
-
-def pack_changes(changes: Iterable[Change]) -> bytes:
-    """Six bytes a partition and three a copy; partitions must ascend."""
-    packed = bytearray()
-    before = -1
-    for change in changes:
-        assert change.partition > before, "partitions ascend"
-        before = change.partition
-        acting = NOBODY if change.acting is None else change.acting
-        packed += _CHANGE.pack(change.partition, acting, _LOST * change.is_lost, len(change.copies))
-        for copy in change.copies:
-            packed += _COPY.pack(copy.node, copy.state.code | (WANTED if copy.wanted else 0))
-    return bytes(packed)
-
-
-def unpack_changes(packed: bytes) -> list[Change]:
-    """The changes that `pack_changes` packed."""
-    at, changes = 0, list[Change]()
-    while at < len(packed):
-        partition, acting, flags, count = _CHANGE.unpack_from(packed, at)
-        at += _CHANGE.size
-        copies = tuple(
-            Copy(node, STATES[code & ~WANTED], bool(code & WANTED))
-            for node, code in _COPY.iter_unpack(packed[at : at + count * _COPY.size])
-        )
-        at += count * _COPY.size
-        changes.append(Change(partition, copies, None if acting == NOBODY else acting, bool(flags & _LOST)))
-    return changes

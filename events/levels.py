@@ -55,6 +55,10 @@ SINCE: Mapping[str, int] = {
     "HandOverPrepared": 3,
     "AffinitySwitched": 3,
     "PartitionStatesChanged": 3,
+    "ExchangeOverdue": 3,
+    "ExchangeQueued": 3,
+    "LeaseStopped.v2": 3,
+    "LeaveReason.v3": 3,
 }
 """From which level on each schema, by its file's name, may be written; any other may always be."""
 

@@ -42,7 +42,7 @@ FENCING = "fencing"
 class LeaveReason(Enum):
     """Why a node is out. LEFT: it said so. FENCED: its lease ran out in silence. REMOVED: an operator's request.
     REPLACED: a new process holds the exclusive lock on the very data folder it had locked itself. DIED: its process is
-    gone, as its death certificate says."""
+    gone, as its death certificate says. STUCK: it kept an exchange waiting for too long."""
 
     UNKNOWN = "UNKNOWN"
     LEFT = "LEFT"
@@ -50,6 +50,7 @@ class LeaveReason(Enum):
     REMOVED = "REMOVED"
     REPLACED = "REPLACED"
     DIED = "DIED"
+    STUCK = "STUCK"
 
 
 class Standing(Enum):
@@ -186,9 +187,12 @@ class LeasesRenewed(msgspec.Struct, frozen=True):
 
 
 class LeaseStopped(msgspec.Struct, frozen=True):
-    """No renewal of this incarnation follows; it leaves when its lease is provably over."""
+    """No renewal of this incarnation follows; it leaves when its lease is provably over.
 
-    request: RequestRef
+    `request` is the operator's, None if the cluster's own policy stops it.
+    """
+
+    request: RequestRef | None
     node: NodeId
     incarnation: Incarnation
     reason: LeaveReason
@@ -272,7 +276,8 @@ def _stop(state: State, event: LeaseStopped, place: Place) -> None:
         row, standing=Standing.STOPPING, stopped_at=place.position, left_reason=event.reason
     )
     state.put(event.node, stopping)
-    grant(state, event.request, place, f"node {event.node}")
+    if event.request is not None:
+        grant(state, event.request, place, f"node {event.node}")
 
 
 def _leave(state: State, event: NodeLeft, place: Place) -> None:

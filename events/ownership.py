@@ -44,6 +44,9 @@ WANTED = 0x80
 
 NodeNumber = int
 
+Wanted = NDArray[np.uint16]
+"""Whom the affinity wants: numbers by partition and place, the primary first, NOBODY where there is no copy."""
+
 STATES = {state.code: state for state in PartitionState}
 """The state of each code."""
 
@@ -222,6 +225,28 @@ def changed(row: OwnershipRow, changes: Sequence[Change], place: Place) -> Owner
     return columns.row(row)
 
 
+def numbered(indexes: NDArray[np.int16], numbers: Sequence[NodeNumber]) -> Wanted:
+    """An assignment by indexes into a list of nodes, -1 for nobody, as one by these nodes' numbers."""
+    found: Wanted = np.array([*numbers, NOBODY], dtype="<u2")[indexes]
+    return found
+
+
+def in_question(row: OwnershipRow, wanted: Wanted) -> list[int]:
+    """The partitions of a row that an outcome may change: nobody acts, or others hold them than are wanted.
+
+    `wanted` is that of the row's partitions. Wherever a member acts, who has left is gone from the row (`without`).
+    """
+    columns = Columns(row, writable=True)
+    columns.widen(wanted.shape[1])
+    padding = ((0, 0), (0, columns.holders.shape[1] - wanted.shape[1]))
+    expected = np.pad(wanted, padding, constant_values=NOBODY)
+    is_wanted = (columns.states & WANTED) != 0
+    serves = np.isin(columns.states, (PartitionState.OWNING.code | WANTED, PartitionState.MOVING.code | WANTED))
+    is_alike = np.where(expected == NOBODY, ~is_wanted, (columns.holders == expected) & serves)
+    found = ~is_alike.all(axis=1) | (columns.acting == NOBODY)
+    return [row.first + at for at in np.flatnonzero(found).tolist()]
+
+
 def held_by(row: OwnershipRow, node: NodeNumber) -> list[int]:
     """The partitions of a row of which the node holds a copy."""
     holds = (Columns(row).holders == node).any(axis=1)
@@ -241,6 +266,28 @@ def without(row: OwnershipRow, node: NodeNumber, place: Place) -> OwnershipRow |
     goes = (columns.holders == node) & (columns.acting != NOBODY)[:, np.newaxis]
     columns.holders[goes], columns.states[goes], columns.since[goes] = NOBODY, 0, 0
     return columns.row(row)
+
+
+def acted_by(row: OwnershipRow, node: NodeNumber) -> list[tuple[int, Position]]:
+    """(partition, token) of what the node acts for."""
+    columns = Columns(row)
+    found = np.flatnonzero(columns.acting == node)
+    return [
+        (row.first + at, Position(token))
+        for at, token in zip(found.tolist(), columns.tokens[found].tolist(), strict=True)
+    ]
+
+
+def differing(before: OwnershipRow | None, row: OwnershipRow) -> list[int]:
+    """The partitions of a row that are not as they were `before`, all of them if that is None."""
+    if before is None:
+        return list(range(row.first, row.first + row.count))
+    was, now = Columns(before, writable=True), Columns(row, writable=True)
+    was.widen(row.width)
+    now.widen(before.width)
+    tables = (was.holders != now.holders) | (was.states != now.states) | (was.since != now.since)
+    lines = (was.acting != now.acting) | (was.tokens != now.tokens) | (was.lost != now.lost)
+    return [row.first + at for at in np.flatnonzero(tables.any(axis=1) | lines).tolist()]
 
 
 def is_settled(row: OwnershipRow, *, but_for_absent: bool = False) -> bool:
@@ -278,6 +325,20 @@ def with_surplus(row: OwnershipRow) -> list[int]:
     acts_as_wanted = (columns.acting == columns.holders[:, 0]) & (columns.acting != NOBODY)
     found = is_surplus.any(axis=1) & _all_wanted_own(columns) & acts_as_wanted
     return [row.first + at for at in np.flatnonzero(found).tolist()]
+
+
+def lost_in(row: OwnershipRow) -> list[int]:
+    """The partitions of a row of which no owner is left."""
+    return [row.first + at for at in np.flatnonzero(Columns(row).lost).tolist()]
+
+
+def solely_owned(row: OwnershipRow, node: NodeNumber, others: Sequence[NodeNumber]) -> list[int]:
+    """The partitions of a row that the node owns and none of the others does."""
+    columns = Columns(row)
+    owns = (columns.states & ~np.uint8(WANTED)) == PartitionState.OWNING.code
+    by_node = (owns & (columns.holders == node)).any(axis=1)
+    by_others = (owns & np.isin(columns.holders, others)).any(axis=1)
+    return [row.first + at for at in np.flatnonzero(by_node & ~by_others).tolist()]
 
 
 def _all_wanted_own(columns: Columns) -> NDArray[np.bool_]:

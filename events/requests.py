@@ -150,6 +150,16 @@ class GroupDropRequested(Request, frozen=True):
     name: str
 
 
+class LossResetRequested(Request, frozen=True):
+    """Give up what is lost of group `name` (O5)."""
+
+    name: str
+
+
+class ExchangeRequested(Request, frozen=True):
+    """Ask all servers for their maps although nothing has changed."""
+
+
 AnyRequest = (
     JoinRequested
     | NodeRemovalRequested
@@ -159,6 +169,8 @@ AnyRequest = (
     | GroupCreationRequested
     | GroupAlterationRequested
     | GroupDropRequested
+    | LossResetRequested
+    | ExchangeRequested
 )
 
 
@@ -239,8 +251,10 @@ def subject_of(request: AnyRequest) -> str:
             return f"feature-level {request.level}"
         case GroupCreationRequested():
             return f"group {request.group.name}"
-        case GroupAlterationRequested() | GroupDropRequested():
+        case GroupAlterationRequested() | GroupDropRequested() | LossResetRequested():
             return f"group {request.name}"
+        case ExchangeRequested():
+            return "exchange"
 
 
 def outcome_key(requester: str, sequence: int) -> str:

@@ -69,6 +69,10 @@ class State:
         if self._rows.get(kind.KIND, {}).pop(key, None) is not None:
             self._touch((kind.KIND, key), kind.VOLATILE)
 
+    def keys(self) -> list[Key]:
+        """Every row's, by kind."""
+        return [(kind, key) for kind, rows in self._rows.items() for key in rows]
+
     def lookup(self, key: Key) -> Row | None:
         """The row a journal entry names, or None when it is gone."""
         return self._rows.get(key[0], {}).get(key[1])

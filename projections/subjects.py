@@ -4,6 +4,8 @@ from topolog.events.exchange import (
     AffinitySwitched,
     ExchangeCompleted,
     ExchangeMerged,
+    ExchangeOverdue,
+    ExchangeQueued,
     ExchangeStarted,
     FullPartitionMap,
     HandOverPrepared,
@@ -43,7 +45,9 @@ def subject_of(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 (one for ea
             return f"node {event.node}"
         case RequestRefused() | RequestUnchanged():
             return event.subject
-        case ExchangeStarted() | ExchangeMerged() | ExchangeCompleted():
+        case ExchangeQueued() if event.subject:
+            return f"group {event.subject}"
+        case ExchangeQueued() | ExchangeStarted() | ExchangeMerged() | ExchangeOverdue() | ExchangeCompleted():
             return "exchange"
         case HandOverPrepared() | AffinitySwitched():
             return "hand-over"

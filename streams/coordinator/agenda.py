@@ -1,33 +1,41 @@
 """What is due if nothing changes: the deadlines of all rows, kept up to date from the state's journal."""
 
+from topolog.events.exchange import ExchangeRow
 from topolog.events.ids import NOWHERE
 from topolog.events.membership import LeaseRow
 from topolog.events.requests import RequesterRow
 from topolog.events.state import Key, State
-from topolog.streams.rules import membership, requesters
+from topolog.streams.rules import exchange, membership, requesters
 from topolog.streams.rules.deadlines import Deadline
+from topolog.streams.rules.exchange import Patience
+
+_KINDS = (LeaseRow, RequesterRow, ExchangeRow)
 
 
 class Agenda:
     """Deadlines by key, and which of them have passed.
 
-    `gaps` counts how often the coordinator was not hearing (DESIGN §4.1); `lapsed`, `idle`: passed deadlines of leases
-    and requesters still due. `waited_through`: every decision up to this position was read back proceed_ms ago. Many
-    decisions wait that long and none shorter, so that wait is one position for all of them, no deadline of each.
+    `gaps` counts how often the coordinator was not hearing (DESIGN §4.1); `lapsed`, `idle`, `overdue`: passed deadlines
+    of leases, requesters and single maps, still due. `waited_through`: every decision up to this position was read back
+    proceed_ms ago. Many decisions wait that long and none shorter, so that wait is one position for all of them, no
+    deadline of each.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, patience: Patience = Patience()) -> None:  # noqa: B008 (frozen value)
         self.gaps = 0
         self.waited_through = NOWHERE
         self.lapsed: set[str] = set()
         self.idle: set[str] = set()
+        self.overdue: set[str] = set()
+        self._passed = {"lease": self.lapsed, "idle": self.idle, "exchange": self.overdue}
+        self._patience = patience
         self._due: dict[str, Deadline] = {}
         self._keys: dict[Key, list[str]] = {}
         self._changed: dict[str, Deadline | None] = {}
 
     def begin(self, state: State) -> None:
         """A new leader: every wait starts now."""
-        for kind in (LeaseRow, RequesterRow):
+        for kind in _KINDS:
             for key, _ in state.rows(kind):
                 self.revise(state, (kind.KIND, key))
 
@@ -36,8 +44,8 @@ class Agenda:
         for old in self._keys.pop(key, ()):
             del self._due[old]
             self._changed[old] = None
-            self.lapsed.discard(old)
-            self.idle.discard(old)
+            for passed in self._passed.values():
+                passed.discard(old)
         deadlines = self._deadlines(state, key)
         if deadlines:
             self._keys[key] = [each.key for each in deadlines]
@@ -53,7 +61,7 @@ class Agenda:
         """Note that a deadline has passed; False if it is no longer due."""
         if key not in self._due:
             return False
-        (self.lapsed if key.startswith("lease/") else self.idle).add(key)
+        self._passed[key.partition("/")[0]].add(key)
         return True
 
     def _deadlines(self, state: State, key: Key) -> list[Deadline]:
@@ -62,4 +70,6 @@ class Agenda:
                 return membership.deadlines(state, row, self.gaps)
             case RequesterRow() as row:
                 return requesters.deadlines(key[1], row)
+            case ExchangeRow() as row:
+                return exchange.deadlines(row, self._patience)
         return []

@@ -24,7 +24,7 @@ from topolog.events import requests as q
 from topolog.events.asking import digest_of
 from topolog.events.codec import CODEC, Decision, Record
 from topolog.events.errors import Refused, TopologError, Undecodable
-from topolog.events.exchange import open_exchange, queued
+from topolog.events.exchange import queued
 from topolog.events.fold import Accepted, Fold, Folded, Header, Ignored, Judge, evolve, next_term
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Offset, Place, Position, Term
@@ -39,9 +39,10 @@ from topolog.events.terms import CoordinatorDied, LogStarted, TermEnded, TermSta
 from topolog.events.topics import PARTITIONS, RECORD_BYTES_MAX, Topic
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.causes import cause_of
-from topolog.streams.coordinator.exchanges import Exchanges, known_of
+from topolog.streams.coordinator.exchanges import Exchanges, known_of, maps_from
 from topolog.streams.coordinator.reports import Reports
-from topolog.streams.rules import groups, levels, membership, metadata, requesters
+from topolog.streams.rules import exchange, groups, levels, membership, metadata, requesters
+from topolog.streams.rules.exchange import Patience
 from topolog.streams.rules.single_maps import Known
 
 
@@ -76,14 +77,14 @@ class Core:
     `at_ms` is wall time for stamps, set by the driver.
     """
 
-    def __init__(self, instance: str, life: int) -> None:
+    def __init__(self, instance: str, life: int, patience: Patience = Patience()) -> None:  # noqa: B008 (frozen value)
         self.instance = instance
         self._life = life
         self.role = Role.FOLLOWING
         self.at_ms = 0
         self.outbox: list[Outgoing] = []
         self.dead: list[Dead] = []
-        self.agenda = Agenda()
+        self.agenda = Agenda(patience)
         self.reports = Reports()
         self.exchanges = Exchanges()
         self._fold = Fold()
@@ -132,9 +133,7 @@ class Core:
             for topic in (Topic.REQUESTS, Topic.HEARTBEATS)
             for number in range(PARTITIONS[topic])
         }
-        if self.state.count(GroupRow):
-            row = open_exchange(self.state)
-            starts[Topic.MAPS, 0] = row.maps if row else None
+        starts[Topic.MAPS, 0] = maps_from(self.state)
         return starts
 
     def found(self, started: LogStarted) -> None:
@@ -275,6 +274,7 @@ class Core:
         self._inputs = {(each.topic, each.partition): each.next_offset for each in self._ahead.inputs}
         self.state.drain()
         self.agenda.begin(self.state)
+        self.exchanges.begin(self.state)
 
     def _read_back(self, whole: list[Accepted]) -> None:
         for accepted in whole:
@@ -317,6 +317,8 @@ class Core:
                     return levels.decide(self.state, request, ref)
                 case q.GroupCreationRequested() | q.GroupAlterationRequested() | q.GroupDropRequested():
                     return groups.decide(self.state, request, ref)
+                case q.LossResetRequested() | q.ExchangeRequested():
+                    return exchange.decide(self.state, request, ref)
         except Refused as refusal:
             facts = {name: _cut(fact) for name, fact in refusal.facts.items()}
             subject, message = _cut(q.subject_of(request)), _cut(str(refusal))
@@ -337,6 +339,7 @@ class Core:
     def _due_partitions(self) -> list[Decision]:
         if not self.state.count(GroupRow) and not queued(self.state):
             return []
+        self.exchanges.passed = self.agenda.overdue
         return self.exchanges.settle(
             self.state, self._known(), self.reports.drained(), self.agenda.waited_through, self.at_ms
         )
@@ -386,6 +389,7 @@ class Core:
             self.outbox.append(self._unread[-1])
         for key in self.state.drain():
             self.agenda.revise(self.state, key)
+            self.exchanges.revise(key)
 
     def _encoded(self, decided: list[Decision]) -> list[bytes]:
         """The set's bytes. One that readers could not read as it was decided ends this leader, and not the log."""

@@ -31,6 +31,7 @@ from topolog.streams.coordinator.core import Core, Dead, Outgoing, Role
 from topolog.streams.coordinator.snapshots import PAUSE_S, Cadence, Snapshots
 from topolog.streams.coordinator.timers import Timers
 from topolog.streams.restoring import Restorer
+from topolog.streams.rules.exchange import Patience
 
 _LOGGER = logging.getLogger("topolog.coordinator")
 _NS_PER_MS = 1_000_000
@@ -67,8 +68,8 @@ class LeaseTerms(msgspec.Struct, frozen=True):
 class Driver:
     """One coordinator process: leads, or stands by until the leader is silent for `takeover_ms` or retires.
 
-    `terms` are for a log that it founds, `cadence` says when it takes snapshots. `takeover_ms` None means
-    fence_ms x 0.4, plus up to a quarter of that so that stand-bys do not claim at once (K5).
+    `terms` are for a log that it founds, `cadence` says when it takes snapshots, `patience` how long exchanges wait.
+    `takeover_ms` None means fence_ms x 0.4, plus up to a quarter of that so that stand-bys do not claim at once (K5).
     """
 
     def __init__(  # noqa: PLR0913 (keyword settings of one object, each explained above)
@@ -82,6 +83,7 @@ class Driver:
         terms: LeaseTerms = LeaseTerms(),  # noqa: B008 (frozen value)
         takeover_ms: int | None = None,
         cadence: Cadence = Cadence(),  # noqa: B008 (frozen value)
+        patience: Patience = Patience(),  # noqa: B008 (frozen value)
         chance: random.Random | None = None,
     ) -> None:
         self._reader = LookAhead(reader)
@@ -92,6 +94,7 @@ class Driver:
         self._terms = terms
         self._takeover_ms = takeover_ms
         self._cadence = cadence
+        self._patience = patience
         self._chance = chance or random.Random(secrets.randbits(64))
         self.life = self._chance.getrandbits(63)
         self._dead_lives: dict[int, None] = {}
@@ -140,7 +143,7 @@ class Driver:
             self._start_over()
 
     def _start_over(self, *, from_snapshot: bool = True) -> None:
-        self.core = Core(self.instance, self.life)
+        self.core = Core(self.instance, self.life, self._patience)
         self._timers = Timers()
         self._next = Offset(0)
         self._read_back: deque[tuple[int, Position]] = deque()
@@ -290,6 +293,8 @@ class Driver:
         for entry in entries:
             if entry.topic is Topic.HEARTBEATS:
                 self.core.hear(entry)
+            elif entry.topic is Topic.MAPS:
+                self.core.hear_map(entry)
         self._answer([entry for entry in entries if entry.topic is Topic.REQUESTS])
         self._pass_time(now_ns)
         self.core.settle()

@@ -1,26 +1,29 @@
-"""What a coordinator knows of partitions besides the log: members' single maps, and ideal assignments.
+"""What a coordinator knows of partitions besides the log: members' single maps, ideal assignments, rows to look at.
 
-Both can be made again. Maps come again from the offset that the open exchange carries (K4), and a node sends its own
-again when it sees a new term; an ideal assignment is a function of members and group. So nothing of this is in the log,
-and a new coordinator starts without it.
+All of it can be made again. Maps come again from the offset that the newest exchange carries (K4); an ideal assignment
+is a function of members and group; every row is looked at when a term begins. So nothing of this is in the log, and a
+new coordinator starts without it.
+
+A million partitions are four thousand rows: between two exchanges only those are looked at that have changed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from topolog.events import ownership
 from topolog.events.codec import Decision
-from topolog.events.exchange import ExchangeRow, open_exchange
+from topolog.events.exchange import ExchangeRow, open_exchange, queued
 from topolog.events.groups import GroupRow
-from topolog.events.ids import NOWHERE, NodeId, Offset, Position
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position
 from topolog.events.log import Entry
 from topolog.events.membership import NodeRow
+from topolog.events.ownership import OwnershipRow
 from topolog.events.partitions import PartitionState, decode_codes, states_of
 from topolog.events.single_maps import NodeMap, SinglePartitionMap, unpack_counters
-from topolog.events.state import State
+from topolog.events.state import Key, State
 from topolog.events.terms import cluster
 from topolog.streams.rules import copies, exchange, hand_over
-from topolog.streams.rules.affinity import NOBODY, Candidate, Indexes, Placement, ideal, ideal_after
-from topolog.streams.rules.exchange import Answer, Wanted
+from topolog.streams.rules.affinity import Candidate, Indexes, Placement, ideal, ideal_after
+from topolog.streams.rules.exchange import Told
 from topolog.streams.rules.hand_over import Drained
 from topolog.streams.rules.single_maps import (
     Inbox,
@@ -34,91 +37,152 @@ from topolog.streams.rules.single_maps import (
 
 
 class Exchanges:
-    """`inbox` counts what became of every map. `next_offset`: how far the topic `maps` has been read."""
+    """`inbox` counts what became of every map. `next_offset`: how far the topic `maps` has been read.
+
+    `passed`: waits for maps that are over.
+    """
 
     def __init__(self) -> None:
         self.inbox = Inbox()
         self.next_offset = Offset(0)
-        self._came_at_ms: dict[NodeId, int] = {}
+        self.passed: set[str] = set()
+        self._answers: dict[NodeId, MapAnswer] = {}
+        self._reports: dict[NodeId, list[copies.Report]] = {}
         self._ideals: dict[Placement, tuple[list[Candidate], Indexes]] = {}
+        self._changed: dict[str, None] = {}
+        self._to_do: dict[str, None] = {}
+
+    def begin(self, state: State) -> None:
+        """A new leader: every row may hold something to do, and maps are read from the newest exchange on."""
+        self.next_offset = maps_from(state)
+        for key, _ in state.rows(OwnershipRow):
+            self._changed[key] = None
+
+    def revise(self, key: Key) -> None:
+        """The row under `key` has changed."""
+        if key[0] == OwnershipRow.KIND:
+            self._changed[key[1]] = None
 
     def hear(self, record: SinglePartitionMap, entry: Entry, known: Known) -> Receipt:
         """One record of `maps`."""
         self.next_offset = Offset(entry.offset + 1)
         self.inbox, receipt = receive(self.inbox, known, record)
         if receipt.map:
-            self._came_at_ms[record.node] = entry.appended_at_ms
+            self._answers[record.node] = MapAnswer(receipt.map, known.groups, entry.appended_at_ms)
+            self._reports[record.node] = list(_reports(receipt.map, known.groups))
         return receipt
 
     def settle(
         self, state: State, known: Known, drained: Drained, waited_through: Position, at_ms: int
     ) -> list[Decision]:
         """What follows about partitions; call again until nothing does. `at_ms`: wall time, for people."""
+        decided = exchange.settle(state, self._told(state, known, at_ms), self._choose)
+        if decided or open_exchange(state) or queued(state):
+            return decided
+        rows = self._rows_to_do(state)
         return (
-            exchange.settle(state, self._answers(state, known), self._choose, self.next_offset, at_ms)
-            or copies.settle(state, self._finished(state, known))
-            or hand_over.settle(state, [row for _, row in state.rows(ownership.OwnershipRow)], drained, waited_through)
-            or self._surplus(state)
+            copies.settle(state, self._take_reports(known))
+            or hand_over.settle(state, rows, drained, waited_through)
+            or copies.surplus(state, rows)
         )
 
-    def _surplus(self, state: State) -> list[Decision]:
-        return [decision for _, group in state.rows(GroupRow) for decision in copies.surplus(state, group)]
+    def _rows_to_do(self, state: State) -> list[OwnershipRow]:
+        """Rows with partitions to be handed over, or copies that nobody needs."""
+        for key in self._changed:
+            row = state.get(OwnershipRow, key)
+            if row and (ownership.ready_to_switch(row) or ownership.with_surplus(row)):
+                self._to_do[key] = None
+            else:
+                self._to_do.pop(key, None)
+        self._changed.clear()
+        return [row for key in self._to_do if (row := state.get(OwnershipRow, key))]
 
-    def _choose(self, group: GroupRow, servers: Sequence[NodeRow]) -> Wanted:
+    def _choose(self, group: GroupRow, servers: Sequence[NodeRow]) -> Indexes:
         """The affinity's choice; computed anew only where members have changed since."""
         placement = Placement.of(group.definition)
         now = [Candidate(row.node, row.attributes) for row in servers]
         before, previous = self._ideals.get(placement, ([], None))
-        found = ideal(now, placement) if previous is None else ideal_after(previous, before, now, placement)
-        self._ideals[placement] = now, found
-        return {
-            partition: tuple(servers[index].node for index in indexes if index != NOBODY)
-            for partition, indexes in enumerate(found.tolist())
-        }
+        if previous is None or before != now:
+            previous = ideal(now, placement) if previous is None else ideal_after(previous, before, now, placement)
+            self._ideals[placement] = now, previous
+        return previous
 
-    def _answers(self, state: State, known: Known) -> Mapping[NodeId, Answer]:
-        """Who has answered the open exchange, and what."""
+    def _told(self, state: State, known: Known, at_ms: int) -> Told:
         row = open_exchange(state)
         if row is None:
-            return {}
+            heard = [node for node in self.inbox.kept if node in known.members]
+            return Told({}, self.next_offset, at_ms, heard=heard)
         awaited = {each.node for each in row.awaited}
-        return {
-            node: self._answer(state, told, row.began_at_ms)
-            for node, told in answers(self.inbox, known).items()
-            if node in awaited
-        }
+        found: dict[NodeId, MapAnswer] = {}
+        for node in answers(self.inbox, known):
+            if node in awaited:
+                found[node] = self._answers[node]
+                found[node].began_at_ms = row.began_at_ms
+        return Told(found, self.next_offset, at_ms, self.passed)
 
-    def _answer(self, state: State, told: NodeMap, began_at_ms: int) -> Answer:
-        states: dict[str, Mapping[int, PartitionState]] = {}
-        counters: dict[str, Mapping[int, int]] = {}
-        for name, held in told.groups.items():
-            group = state.get(GroupRow, name)
-            if group is None:
-                continue
-            states[name] = states_of(decode_codes(held.states, group.partitions))
-            told_counters = unpack_counters(held.counters, group.partitions)
-            counters[name] = {partition: counter.current for partition, counter in told_counters.items()}
-        waited_ms = max(0, self._came_at_ms.get(told.node, began_at_ms) - began_at_ms)
-        return Answer(told.incarnation, waited_ms, states, counters)
+    def _take_reports(self, known: Known) -> list[copies.Report]:
+        """Loads and clearings that the newest maps tell of: each is looked at once, outside of exchanges."""
+        reports, self._reports = self._reports, {}
+        current = {node for node, told in self.inbox.kept.items() if known.members.get(node) == told.incarnation}
+        return [each for node, found in reports.items() if node in current for each in found]
 
-    def _finished(self, state: State, known: Known) -> Iterator[copies.Report]:
-        """Loads and clearings that the newest maps tell of."""
-        for node, told in self.inbox.kept.items():
-            if known.members.get(node) != told.incarnation:
-                continue
-            for name in told.groups:
-                group = state.get(GroupRow, name)
-                if group is None:
-                    continue
-                for partition, state_now, finished in finished_in(told, name, group.partitions):
-                    if state_now is PartitionState.OWNING:
-                        yield copies.Loaded(node, name, partition, finished.since, finished.token)
-                    else:
-                        yield copies.Cleared(node, name, partition, finished.since)
+
+class MapAnswer:
+    """A kept map as an answer: most of its bytes are never looked at, so each group is unpacked when it is asked for.
+
+    `waited_ms` counts from `began_at_ms`, both wall times.
+    """
+
+    def __init__(self, told: NodeMap, groups: Mapping[str, KnownGroup], came_at_ms: int) -> None:
+        self.began_at_ms = came_at_ms
+        self._told = told
+        self._groups = groups
+        self._came_at_ms = came_at_ms
+        self._whole: dict[str, Collection[int]] = {}
+        self._counters: dict[str, Mapping[int, int]] = {}
+
+    @property
+    def incarnation(self) -> Incarnation:
+        return self._told.incarnation
+
+    @property
+    def waited_ms(self) -> int:
+        return max(0, self._came_at_ms - self.began_at_ms)
+
+    def whole(self, group: str) -> Collection[int]:
+        """The partitions of which the node says that it has a whole copy."""
+        if group not in self._whole:
+            held = self._told.groups.get(group)
+            states = states_of(decode_codes(held.states, self._groups[group].partitions)) if held else {}
+            self._whole[group] = {number for number, state in states.items() if state is PartitionState.OWNING}
+        return self._whole[group]
+
+    def counters(self, group: str) -> Mapping[int, int]:
+        """Update counters by partition."""
+        if group not in self._counters:
+            held = self._told.groups.get(group)
+            found = unpack_counters(held.counters, self._groups[group].partitions) if held else {}
+            self._counters[group] = {number: counter.current for number, counter in found.items()}
+        return self._counters[group]
+
+
+def _reports(told: NodeMap, groups: Mapping[str, KnownGroup]) -> Iterator[copies.Report]:
+    """Loads and clearings that a kept map tells of."""
+    for name in told.groups:
+        for partition, state, finished in finished_in(told, name, groups[name].partitions):
+            if state is PartitionState.OWNING:
+                yield copies.Loaded(told.node, name, partition, finished.since, finished.token)
+            else:
+                yield copies.Cleared(told.node, name, partition, finished.since)
+
+
+def maps_from(state: State) -> Offset:
+    """From where the topic `maps` matters: what came before the newest exchange, that one has taken in."""
+    return max((row.maps for _, row in state.rows(ExchangeRow)), default=Offset(0))
 
 
 def known_of(state: State, position: Position, chains: Mapping[Position, bytes]) -> Known:
-    """What maps are judged by, as the log has been read back up to `position`."""
+    """What maps are judged by, as the log has been decided up to `position`."""
     started = [row.started_at for _, row in state.rows(ExchangeRow)]
     return Known(
         log_id=bytes.fromhex(cluster(state).log_id),

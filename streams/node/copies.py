@@ -9,25 +9,32 @@ not drained yet. A finished load names the life of the copy and the token of the
 is finished for another life, or under another token, counts no more by itself.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 import msgspec
 
 from topolog.events import ownership
 from topolog.events.exchange import HandOverRow, open_exchange
 from topolog.events.groups import GroupRow
-from topolog.events.ids import Incarnation, NodeId, Position
+from topolog.events.ids import Incarnation, NodeId, Position, Term
 from topolog.events.membership import Applied, NodeRow
 from topolog.events.ownership import Copy, Ownership
 from topolog.events.partitions import PartitionState, codes_of, encode_codes
 from topolog.events.single_maps import Copies, Finished, NodeMap, UpdateCounter, pack_counters, pack_finished
 from topolog.events.state import State
 
-Place = tuple[str, int]
+PartitionId = tuple[str, int]
 """A group and one of its partitions."""
 
 Disk = Mapping[str, Mapping[int, UpdateCounter]]
-"""Whole copies that a process has found on its disk when it started, by group and partition."""
+"""Whole copies that a process has, on its disk or in memory, by group and partition."""
+
+
+class _Told(msgspec.Struct, frozen=True):
+    """In which term the last map was sent, and for which position that asked for one."""
+
+    term: Term
+    asked_at: Position | None
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -42,14 +49,21 @@ class Held(msgspec.Struct, frozen=True):
 
 
 class NodeCopies:
-    """`update_sequence` numbers the maps of one incarnation."""
+    """`update_sequence` numbers the maps of a process."""
 
-    def __init__(self, node: NodeId, disk: Disk | None = None) -> None:
+    def __init__(self, node: NodeId) -> None:
         self.update_sequence = 0
         self._node = node
-        self._disk = disk or {}
-        self._finished: dict[Place, Finished] = {}
-        self._drained: dict[Position, set[Place]] = {}
+        self._disk: Disk = {}
+        self._finished: dict[PartitionId, Finished] = {}
+        self._drained: dict[Position, set[PartitionId]] = {}
+        self._told: _Told | None = None
+
+    def begin(self, disk: Disk) -> None:
+        """A new incarnation, which has these whole copies; what the former one has finished is no more."""
+        self._disk, self._told = disk, None
+        self._finished.clear()
+        self._drained.clear()
 
     def held(self, state: State) -> Iterator[Held]:
         """This node's copies as of the state, in the order of groups and partitions."""
@@ -85,13 +99,13 @@ class NodeCopies:
         if copy is None or copy.since != since:
             return False
         self._finished[group, partition] = Finished(since, token)
+        self._told = None
         return True
 
-    def drain(self, state: State, group: str, partition: int) -> None:
-        """Nothing that this node began for a partition that it hands over still runs."""
-        for _, row in state.rows(HandOverRow):
-            if row.node == self._node:
-                self._drained.setdefault(row.prepared_at, set()).add((group, partition))
+    def drain(self, state: State, places: Set[PartitionId]) -> None:
+        """Nothing that this node began for these partitions, which it hands over, still runs."""
+        for row in self._hand_overs(state):
+            self._drained.setdefault(row.prepared_at, set()).update(places)
 
     def drained(self, state: State, applied: Position) -> Position:
         """Up to which position every hand-over has drained here, for the heartbeat."""
@@ -99,24 +113,44 @@ class NodeCopies:
         self._drained = {at: self._drained[at] for at in self._drained if state.get(HandOverRow, str(at))}
         return Position(min(waiting) - 1) if waiting else applied
 
-    def undrained(self, state: State) -> set[Place]:
+    def undrained(self, state: State) -> set[PartitionId]:
         """What must drain before hand-overs under way can switch."""
         return {place for row in self._hand_overs(state) for place in self._undrained(row)}
 
-    def is_awaited(self, state: State, incarnation: Incarnation) -> bool:
-        """Whether the open exchange asks this incarnation for its map."""
-        row = open_exchange(state)
-        return row is not None and any(
-            (each.node, each.incarnation) == (self._node, incarnation) for each in row.awaited
-        )
+    def owes_map(self, state: State, incarnation: Incarnation, term: Term) -> bool:
+        """Whether a map is to be sent: the open exchange asks for one, or something is finished that the log does not
+        show. Once in each term: a new coordinator may not have the one that was sent (K4)."""
+        asked = self._asked_at(state, incarnation)
+        return (asked is not None or self._has_news(state)) and self._told != _Told(term, asked)
 
-    def next_map(self, state: State, incarnation: Incarnation, applied: Applied, counters: Disk) -> NodeMap:
+    def next_map(self, state: State, incarnation: Incarnation, applied: Applied, counters: Disk, term: Term) -> NodeMap:
         """All that this node has to say of its copies now; `counters` are the present ones of persistent groups."""
         self.update_sequence += 1
+        self._told = _Told(term, self._asked_at(state, incarnation))
         row = open_exchange(state)
         groups = {name: self._group_map(state, group, counters.get(name, {})) for name, group in state.rows(GroupRow)}
         exchange = row.started_at if row else None
         return NodeMap(self._node, incarnation, exchange, self.update_sequence, applied, groups)
+
+    def unsay(self) -> None:
+        """The last map did not reach the log."""
+        self._told = None
+
+    def _asked_at(self, state: State, incarnation: Incarnation) -> Position | None:
+        """The position that asks this incarnation for its map, if one does."""
+        row = open_exchange(state)
+        asked = row.awaited if row else ()
+        return next((each.at for each in asked if (each.node, each.incarnation) == (self._node, incarnation)), None)
+
+    def _has_news(self, state: State) -> bool:
+        """Forgets what the log shows by now, or what is of an earlier life of its copy."""
+        current = {place: done for place, done in self._finished.items() if self._is_news(state, place, done)}
+        self._finished = current
+        return bool(current)
+
+    def _is_news(self, state: State, place: PartitionId, done: Finished) -> bool:
+        copy = self._own(state, *place)
+        return copy is not None and copy.since == done.since
 
     def _group_map(self, state: State, group: GroupRow, counters: Mapping[int, UpdateCounter]) -> Copies:
         disk = self._disk.get(group.name, {})
@@ -151,7 +185,7 @@ class NodeCopies:
     def _hand_overs(self, state: State) -> list[HandOverRow]:
         return [row for _, row in state.rows(HandOverRow) if row.node == self._node]
 
-    def _undrained(self, row: HandOverRow) -> set[Place]:
+    def _undrained(self, row: HandOverRow) -> set[PartitionId]:
         places = {(move.group, partition) for move in row.moves for partition in move.partitions}
         return places - self._drained.get(row.prepared_at, set())
 

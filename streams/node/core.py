@@ -5,6 +5,7 @@ of a record, `finish`. So an echo counts only after the hooks of everything befo
 reports is the end of a whole set with its hooks done (K9).
 """
 
+from collections.abc import Callable, Set
 from enum import Enum
 
 from topolog.events import membership as m
@@ -13,8 +14,10 @@ from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Slot
 from topolog.events.log import Entry
 from topolog.events.membership import Applied, LeaveReason
 from topolog.events.metadata import MetadataRemoveProposed, MetadataUpdateProposed
+from topolog.events.single_maps import NodeMap
 from topolog.events.state import State
 from topolog.events.terms import cluster
+from topolog.streams.node.copies import Disk, NodeCopies, PartitionId
 from topolog.streams.node.lease import Lease
 
 ACKNOWLEDGED = (MetadataUpdateProposed, MetadataRemoveProposed)
@@ -32,10 +35,23 @@ class Phase(Enum):
 
 
 class NodeCore:
-    """One incarnation after another of one node, over one fold of the log."""
+    """One incarnation after another of one node, over one fold of the log.
 
-    def __init__(self, node: NodeId, capabilities: tuple[str, ...]) -> None:
+    `running`: for which of these partitions an operation of the service still runs. `owes_map`: a single map is to be
+    sent.
+    """
+
+    def __init__(
+        self,
+        node: NodeId,
+        capabilities: tuple[str, ...],
+        running: Callable[[Set[PartitionId]], Set[PartitionId]] = lambda _: frozenset(),
+    ) -> None:
         self.node = node
+        self.copies = NodeCopies(node)
+        self.owes_map = False
+        self._drained = NOWHERE
+        self._running = running
         self.phase = Phase.OUTSIDE
         self.left_reason: LeaveReason | None = None
         self.lease = Lease(Incarnation(0))
@@ -73,9 +89,10 @@ class NodeCore:
     def incarnation(self) -> Incarnation:
         return self.lease.incarnation
 
-    def incarnate(self, incarnation: Incarnation) -> None:
-        """Begin a new incarnation, fenced and outside; the one before is out for good."""
+    def incarnate(self, incarnation: Incarnation, disk: Disk) -> None:
+        """Begin a new incarnation, fenced and outside, with these whole copies; the one before is out for good."""
         self.lease.void()
+        self.copies.begin(disk)
         self.lease = Lease(incarnation, self.lease.generation)
         self.phase, self.left_reason = Phase.JOINING, None
         self._slot, self._echoed, self._sequence = None, 0, 0
@@ -121,6 +138,27 @@ class NodeCore:
         header = self._fold.header
         assert header.log_id is not None
         self.applied = Applied(header.log_id, header.position, header.chain)
+        self.look_at_drains()
+        self.look_at_map()
+
+    def look_at_drains(self) -> bool:
+        """Note which hand-overs have drained since; whether there are any, so that the next heartbeat is to go soon."""
+        waiting = self.copies.undrained(self.state)
+        drained = waiting - self._running(waiting)
+        self.copies.drain(self.state, drained)
+        self._drained = self.copies.drained(self.state, self.applied.position)
+        self.wants_acknowledgement |= bool(drained)
+        return bool(drained)
+
+    def look_at_map(self) -> None:
+        """Note whether a single map is to be sent."""
+        is_member = self.phase is Phase.MEMBER
+        self.owes_map = is_member and self.copies.owes_map(self.state, self.incarnation, self._fold.header.term)
+
+    def next_map(self, counters: Disk) -> NodeMap:
+        """The single map to send now; `counters` are the present ones of persistent groups."""
+        self.owes_map = False
+        return self.copies.next_map(self.state, self.incarnation, self.applied, counters, self._fold.header.term)
 
     def heartbeat(self, now_ns: int, *, release: bool = False) -> m.Heartbeat:
         """The next heartbeat; `now_ns` was read before this call, and the record goes to the producer after it."""
@@ -132,12 +170,17 @@ class NodeCore:
             incarnation=self.incarnation,
             sequence=self._sequence,
             applied=self.applied,
-            drained=Position(NOWHERE),
+            drained=self._drained,
             blocked=None,
             capabilities=self._capabilities,
             fenced=not self.lease.is_valid(now_ns),
             release=release,
         )
+
+    def unsay_map(self) -> None:
+        """The last map did not reach the log."""
+        self.copies.unsay()
+        self.look_at_map()
 
     def _is_own(self, node: NodeId, incarnation: Incarnation) -> bool:
         return (node, incarnation) == (self.node, self.incarnation)

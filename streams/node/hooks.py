@@ -1,51 +1,126 @@
-"""What a service is told as the log is applied: types as they are accepted, and that it is out of the membership."""
+"""What a service is told as the log is applied: types as they are accepted, partitions as they change, its own end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence, Set
+from itertools import chain
 
+from topolog.events import ownership
+from topolog.events.exchange import ExchangeMerged, ExchangeStarted, HandOverRow
 from topolog.events.fold import Folded
-from topolog.events.ids import NOWHERE
-from topolog.events.membership import LeaveReason, NodeLeft
+from topolog.events.ids import NOWHERE, Position
+from topolog.events.membership import LeaveReason, NodeDied, NodeLeft
 from topolog.events.metadata import MetadataRemoveAccepted, MetadataUpdateAccepted, TypeRow, type_row
-from topolog.events.state import State
+from topolog.events.ownership import NodeNumber, OwnershipRow
+from topolog.events.partitions import PartitionState
+from topolog.events.state import Key
+from topolog.streams.node import views
+from topolog.streams.node.acting import Acting
 from topolog.streams.node.answers import Metadata
+from topolog.streams.node.copies import Disk, PartitionId
+from topolog.streams.node.core import NodeCore
+from topolog.streams.node.service import Service
+from topolog.streams.node.views import PartitionView
 
 TypeHook = Callable[[str, Metadata | None], None]
 LeftHook = Callable[[LeaveReason], None]
+MapHook = Callable[[Sequence[PartitionView]], None]
+ExchangeHook = Callable[[], None]
+Whole = Callable[[], Disk]
 
 
-class Hooks:
+class Hooks(Service):
     """The hooks of one node, called in the order of the log."""
 
-    def __init__(self) -> None:
+    def __init__(self, announce: Callable[[NodeDied], None] = lambda _: None) -> None:
         self.on_type: list[TypeHook] = []
         self.on_left: list[LeftHook] = []
+        self.on_map: list[MapHook] = []
+        self.on_assigned: list[MapHook] = []
+        self.on_released: list[MapHook] = []
+        self.on_exchange: list[ExchangeHook] = []
+        self.acting = Acting()
+        self.whole_copies: Whole = dict
+        self._announce = announce
         self._said: dict[str, None] = {}
+        self._rows: dict[str, OwnershipRow] = {}
+        self._lives: dict[PartitionId, Position] = {}
 
-    def begin(self, state: State) -> None:
-        """The state comes from a snapshot: say each type that is accepted there, in the order of acceptance.
+    def begin(self, core: NodeCore) -> None:
+        """Say each type that is accepted in the snapshot's state, in the order of acceptance.
 
         Before that, take back whatever was said of a state that proved wrong.
         """
+        self.acting.forget()
+        self._rows.clear()
+        self._lives.clear()
         for name in list(self._said):
             self._say(name, None)
-        accepted = [row for _, row in state.rows(TypeRow) if row.accepted]
+        accepted = [row for _, row in core.state.rows(TypeRow) if row.accepted]
         for row in sorted(accepted, key=lambda row: row.accepted_at or NOWHERE):
             assert row.accepted is not None
             self._say(row.name, Metadata(row.accepted, row.accepted_version))
 
-    def run(self, state: State, folded: Folded, life: tuple[str, int]) -> None:
-        """Say what `folded`, which `state` reflects, means for the service; `life` is its node and incarnation."""
+    def hook(self, core: NodeCore, folded: Folded) -> None:
         match folded.event:
             case MetadataUpdateAccepted(type_name=name, version=version):
-                row = type_row(state, name)
+                row = type_row(core.state, name)
                 assert row is not None, "an accepted type has a row"
                 assert row.accepted is not None, "an accepted type has a definition"
                 self._say(name, Metadata(row.accepted, version))
             case MetadataRemoveAccepted(type_name=name):
                 self._say(name, None)
-            case NodeLeft(reason=reason) as left if (left.node, left.incarnation) == life:
+            case ExchangeStarted() | ExchangeMerged() as asked:
+                if (core.node, core.incarnation) in [(each.node, each.incarnation) for each in asked.awaited]:
+                    for quiesce in self.on_exchange:
+                        quiesce()
+            case NodeLeft(reason=reason) as left if (left.node, left.incarnation) == (core.node, core.incarnation):
                 for hook in self.on_left:
                     hook(reason)
+
+    def adopt(self, core: NodeCore, keys: Sequence[Key]) -> None:
+        """Who acts for nothing more stops before the service hears of it; who acts anew begins when it has heard."""
+        if not any(kind in (OwnershipRow.KIND, HandOverRow.KIND) for kind, _ in keys):
+            return
+        number = ownership.number_of(core.state, core.node)
+        changed = [(key, core.state.get(OwnershipRow, key)) for kind, key in keys if kind == OwnershipRow.KIND]
+        before = [self._rows[key] for key, _ in changed if key in self._rows]
+        now = [row for _, row in changed if row is not None]
+        tokens = {} if number is None else dict(chain.from_iterable(_tokens(row, number) for row in now))
+        was_ours = set() if number is None else {place for row in before for place, _ in _tokens(row, number)}
+        self.acting.revoke(was_ours, tokens, views.handed_over_by(core.state, core.node), core.lease.deadline_ns)
+        if self.on_map or self.on_assigned or self.on_released:
+            names = ownership.names(core.state)
+            self._tell(core, [each for row in now for each in views.changed(self._before(row), row, names)])
+        self._rows.update((key, row) for key, row in changed if row is not None)
+        for key in [key for key, row in changed if row is None]:
+            self._rows.pop(key, None)
+        self.acting.grant(tokens)
+
+    def announce(self, died: NodeDied) -> None:
+        self._announce(died)
+
+    def whole(self) -> Disk:
+        return self.whole_copies()
+
+    def running(self, places: Set[PartitionId]) -> Set[PartitionId]:
+        return self.acting.running(places)
+
+    def _before(self, row: OwnershipRow) -> OwnershipRow | None:
+        return self._rows.get(ownership.row_key(row.group, row.first))
+
+    def _tell(self, core: NodeCore, found: Sequence[PartitionView]) -> None:
+        """All that has changed; what of it is a new life of a copy of ours: to be held, or to be cleared."""
+        released, assigned = list[PartitionView](), list[PartitionView]()
+        for each in found:
+            place, copy = (each.group, each.partition), each.copy_of(core.node)
+            since = copy.since if copy else NOWHERE
+            if copy and self._lives.get(place) != since:
+                (released if copy.state is PartitionState.RENTING else assigned).append(each)
+            self._lives[place] = since
+            if not copy:
+                del self._lives[place]
+        for hooks, told in ((self.on_map, found), (self.on_assigned, assigned), (self.on_released, released)):
+            for hook in hooks if told else ():
+                hook(told)
 
     def _say(self, name: str, metadata: Metadata | None) -> None:
         if metadata is None:
@@ -54,3 +129,8 @@ class Hooks:
             self._said[name] = None
         for hook in self.on_type:
             hook(name, metadata)
+
+
+def _tokens(row: OwnershipRow, number: NodeNumber) -> Iterator[tuple[PartitionId, Position]]:
+    """What the node acts for in a row, with its tokens."""
+    return (((row.group, partition), token) for partition, token in ownership.acted_by(row, number))

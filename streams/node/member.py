@@ -24,7 +24,6 @@ from topolog.events.errors import (
     TopologError,
     Unreachable,
 )
-from topolog.events.fold import Folded
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Position
 from topolog.events.kafka import KafkaReader, KafkaWriter
@@ -53,6 +52,7 @@ from topolog.streams.node.guards import LeaseGuard
 from topolog.streams.node.hooks import Hooks, LeftHook, TypeHook
 from topolog.streams.node.sentinel import Sentinel
 from topolog.streams.node.session import Session
+from topolog.streams.node.sharing import Sharing
 from topolog.streams.node.waits import Pending, Waits
 
 Wait = Literal["decided", "accepted"]
@@ -65,7 +65,7 @@ _READY: Future[bool] = Future()
 _READY.set_result(True)
 
 
-class Member:
+class Member(Sharing):
     """A member of a cluster.
 
     `kafka`: librdkafka settings, `bootstrap.servers` at least. `endpoint`: where others reach the service.
@@ -74,9 +74,6 @@ class Member:
     `sentinel`: start a tiny process that says when this one has died, so that a crash does not cost the lease.
     `connect` gives reader and writer of another log than Kafka's, as tests do; then there is no sentinel.
     """
-
-    lease: LeaseGuard
-    """Whether this node may act now; there from entering on."""
 
     def __init__(  # noqa: PLR0913 (keyword settings of one object, each explained above)
         self,
@@ -112,9 +109,8 @@ class Member:
             capabilities=(FENCING,) if CAN_FENCE else (),
             types=tuple(DeclaredType(definition, version) for definition, version in types),
         )
-        self._hooks = Hooks()
+        self._hooks = Hooks(self._announce)
         self._waits = Waits()
-        self._folding = threading.Lock()
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._is_copy = False
@@ -148,9 +144,7 @@ class Member:
                 self._writer,
                 self._clock,
                 joiner,
-                self._run_hooks,
-                lambda: self._hooks.begin(self._state),
-                announce=self._announce,
+                self._hooks,
             )
             self.lease = LeaseGuard(self._clock, self._session)
             self._declaring = Declaring(self._session, self._waits, lambda: self._may_rely_on_what_it_knows)
@@ -169,7 +163,10 @@ class Member:
     def fence_copy(self) -> None:
         """In a forked child: nothing of this node works there, and nothing it does may touch the parent's."""
         self._is_copy = True
-        self._folding, self._changing = threading.Lock(), threading.Lock()  # threads that are gone may hold them
+        self._session.folding, self._changing = (
+            threading.Lock(),
+            threading.Lock(),
+        )  # threads that are gone may hold them
         self.lease.fence_child()
         self._session.failure = Fenced(
             f"Node {self.name!r} belongs to the process that this one was forked from.",
@@ -191,7 +188,7 @@ class Member:
 
     def types(self) -> dict[str, Metadata]:
         """Every type with an accepted version, at that version. A server without a valid lease raises Fenced."""
-        with self._reading(), self._folding:
+        with self._reading(), self._session.folding:
             rows = [row for _, row in self._state.rows(TypeRow)]
         return {row.name: Metadata(row.accepted, row.accepted_version) for row in rows if row.accepted}
 
@@ -199,14 +196,14 @@ class Member:
 
     def groups(self) -> dict[str, GroupRow]:
         """Every group by name, as of `position`. A server without a valid lease raises Fenced."""
-        with self._reading(), self._folding:
+        with self._reading(), self._session.folding:
             return dict(self._state.rows(GroupRow))
 
     # Membership.
 
     def members(self) -> list[NodeRow]:
         """The members as of `position`, in the order in which they joined."""
-        with self._folding:
+        with self._session.folding:
             found = list(members(self._state))
         return sorted(found, key=lambda row: row.joined_at)
 
@@ -221,7 +218,7 @@ class Member:
 
     def fingerprint(self) -> tuple[Position, bytes]:
         """A position and the hash of the state there: every reader of the log has the same one at that position."""
-        with self._folding:
+        with self._session.folding:
             return self._session.core.folded, self._state.hash()
 
     @property
@@ -239,7 +236,7 @@ class Member:
     def _follow(self) -> None:
         try:
             while not self._stopping.is_set():
-                if self._session.step(0.05, self._folding):
+                if self._session.step(0.05):
                     self._waits.check()
         except TopologError as error:
             self._waits.fail(error)
@@ -258,9 +255,6 @@ class Member:
             except TopologError as error:
                 self._session.fail(error)
                 self._waits.fail(error)
-
-    def _run_hooks(self, folded: Folded) -> None:
-        self._hooks.run(self._state, folded, (self.name, self.incarnation))
 
     def _stop(self) -> None:
         """Release the lease, wait a moment for the cluster to take note, end all there is, whatever fails of it."""

@@ -10,7 +10,6 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import msgspec
@@ -45,18 +44,19 @@ from topolog.events.requests import (
     is_forgotten,
     outcome_of,
 )
+from topolog.events.single_maps import split_map
 from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic
 from topolog.streams.clock import Clock
 from topolog.streams.node.core import NodeCore, Phase
 from topolog.streams.node.lease import Lease
+from topolog.streams.node.service import Service
 from topolog.streams.restoring import Restorer
 
 _LOGGER = logging.getLogger("topolog.node")
 _NS_PER_MS = 1_000_000
 _DEFAULT_HEARTBEAT_MS = 1_000
 _DEFAULT_FENCE_MS = 20_000
-_UNSHARED = nullcontext()
 
 OWN_OUTCOMES_KEPT = 4096
 """Outcomes of own requests that this process remembers."""
@@ -64,16 +64,11 @@ OWN_OUTCOMES_KEPT = 4096
 RETURNS_AFTER = (LeaveReason.FENCED, LeaveReason.DIED)
 """A node removed for these reasons joins again by itself; any other end is somebody's decision."""
 
-Hook = Callable[[Folded], None]
-Announce = Callable[[NodeDied], None]
-
 
 class Session:
     """`joiner` says who joins; its incarnation is replaced by a fresh one at each join. `chance` draws 63 bits.
 
-    `begin` is called once if the state comes from a snapshot, `hook` for each decision behind it; should that snapshot
-    prove wrong, `begin` is called again, with nothing in the state, and `hook` from the beginning of the log on.
-    `announce` is told, before an incarnation asks to join, what will be true of it once this process has died.
+    `folding` is held while the state changes, for those who look at it from another thread.
     """
 
     def __init__(
@@ -82,14 +77,12 @@ class Session:
         writer: LogWriter,
         clock: Clock,
         joiner: Joiner,
-        hook: Hook = lambda _: None,
-        begin: Callable[[], None] = lambda: None,
+        service: Service = Service(),  # noqa: B008 (it has no state)
         chance: Callable[[], int] = lambda: secrets.randbits(63),
-        announce: Announce = lambda _: None,
     ) -> None:
         capabilities = (*joiner.capabilities, announced(NEWEST_LEVEL))
         joiner = msgspec.structs.replace(joiner, capabilities=capabilities)
-        self.core = NodeCore(NodeId(joiner.node), capabilities)
+        self.core = NodeCore(NodeId(joiner.node), capabilities, service.running)
         self._ids = OpenRequests(f"{joiner.node}-{chance() & 0xFFFFFFFF:08x}")
         self._asking = threading.Lock()
         self.failure: TopologError | None = None
@@ -98,9 +91,9 @@ class Session:
         self._writer = writer
         self._clock = clock
         self._joiner = joiner
-        self._hook = hook
+        self._service = service
         self._chance = chance
-        self._announce = announce
+        self.folding = threading.Lock()
         self._join: RequestId | None = None
         self._unanswered: dict[RequestId, bytes] = {}
         self._outcomes: dict[RequestId, OutcomeRow] = {}
@@ -110,7 +103,6 @@ class Session:
         self._announced: Incarnation | None = None
         self._farewell_heard: Incarnation | None = None
         self._closing = False
-        self._begin = begin
         self.started_from: Position | None = None
         now_ns = clock.monotonic_ns()
         self._restorer: Restorer | None = Restorer(self._reader, now_ns)
@@ -131,10 +123,8 @@ class Session:
         row = self.core.state.get(ClusterRow, "")
         return row.fence_ms if row else _DEFAULT_FENCE_MS
 
-    def step(self, timeout_s: float, folding: AbstractContextManager[object] = _UNSHARED) -> bool:
+    def step(self, timeout_s: float) -> bool:
         """Read and apply what is there, waiting up to `timeout_s`; returns whether anything was.
-
-        `folding` is held while the state changes, for those who list rows from another thread.
 
         Raises the error that ends this node for good, after which it is fenced.
         """
@@ -143,7 +133,7 @@ class Session:
             if self._restorer:
                 self._restore(self._restorer, entries, self._clock.monotonic_ns())
                 return bool(entries)
-            self._read(entries, folding)
+            self._read(entries)
             self._speak()
         except TopologError as error:
             self.fail(error)
@@ -158,25 +148,28 @@ class Session:
         self._restorer, self.started_from = None, restored.position
         if restored.position is not None:
             self.core.begin_from(restored.fold)
-            self._run_hook(self._begin, f"at the snapshot of position {restored.position}")
-            self.core.finish()
+            where = f"at the snapshot of position {restored.position}"
+            self._run_hook(partial(self._service.begin, self.core), where)
+            self._run_hook(partial(self._service.adopt, self.core, self.core.state.keys()), where)
+            with self.folding:
+                self.core.finish()
 
-    def _read(self, entries: list[Entry], folding: AbstractContextManager[object]) -> None:
+    def _read(self, entries: list[Entry]) -> None:
         for entry in entries:
             try:
-                with folding:
+                with self.folding:
                     found = self.core.read(entry)
             except Poisoned as poisoned:
                 self._reader.look_ahead(self.core.fold, poisoned, entry.offset)
                 return
             except DamagedStore as error:
-                self._start_over(error, folding)
+                self._start_over(error)
                 return
             if not isinstance(found, Ignored):
                 self._reader.counted(entry, self.fence_ms)
             self._apply(found)
 
-    def _start_over(self, error: DamagedStore, folding: AbstractContextManager[object]) -> None:
+    def _start_over(self, error: DamagedStore) -> None:
         """The snapshot holds what was voided since: read the log from its beginning.
 
         Only before the first join. A process that may have acted on that snapshot ends; started again, it comes here.
@@ -184,10 +177,10 @@ class Session:
         if not self.core.has_never_asked:
             raise error
         _LOGGER.warning("%s starts again from the beginning of the log: %s", self.core.node, error.message)
-        with folding:
+        with self.folding:
             self.core.begin_anew()
         self.started_from = None
-        self._run_hook(self._begin, "at the beginning of the log")
+        self._run_hook(partial(self._service.begin, self.core), "at the beginning of the log")
         self._reader.assign({(Topic.DECISIONS, 0): Offset(0)})
 
     def _speak(self) -> None:
@@ -197,6 +190,8 @@ class Session:
             if self.core.wants_acknowledgement:
                 reach("node.acknowledging")
                 self.beat()
+            if self.core.owes_map:
+                self._send_map()
             self._writer.serve()
         except Unreachable as error:
             _LOGGER.warning("%s goes on trying: %s", self.core.node, error)
@@ -217,6 +212,23 @@ class Session:
             self._writer.append(Topic.HEARTBEATS, self.core.node, CODEC.encode(heartbeat), on_delivery=on_delivery)
             reach("node.beaten")
             self._next_beat_ns = self._clock.monotonic_ns() + self.heartbeat_ms * _NS_PER_MS
+
+    def _send_map(self) -> None:
+        """Say what this node has of its partitions; again if the log does not take all of it."""
+        counters = self._service.whole()
+        with self.folding:
+            told = self.core.next_map(counters)
+        try:
+            for part in split_map(told):
+                self._writer.append(Topic.MAPS, self.core.node, CODEC.encode(part), on_delivery=self._on_map_delivered)
+        except Unreachable:
+            self.core.unsay_map()
+            raise
+        reach("node.map-sent")
+
+    def _on_map_delivered(self, error: str | None, _: Offset | None) -> None:
+        if error is not None:
+            self.core.unsay_map()
 
     def close(self) -> None:
         """Leave the cluster; the session may be stepped until `core.phase` is GONE. May be called again."""
@@ -337,13 +349,16 @@ class Session:
                 reach("node.inside-a-set")
             reach("node.folded")
             where = f"at position {folded.place.position} ({type(folded.event).__name__})"
-            self._run_hook(partial(self._hook, folded), where)
+            self._run_hook(partial(self._service.hook, self.core, folded), where)
             reach("node.hooked")
             with self._beating:
                 self.core.apply(folded, self._clock.boottime_ns())
             self._note_outcome(getattr(folded.event, "request", None))
         if found:
-            self.core.finish()
+            if keys := self.core.state.drain():
+                self._run_hook(partial(self._service.adopt, self.core, keys), f"behind position {self.core.folded}")
+            with self.folding:
+                self.core.finish()
             reach("node.applied")
 
     def _run_hook(self, hook: Callable[[], None], where: str) -> None:
@@ -397,8 +412,8 @@ class Session:
         reach("node.joining")
         incarnation = Incarnation(self._chance())
         self._announced = incarnation
-        self._announce(NodeDied(self.core.node, incarnation))
-        self.core.incarnate(incarnation)
+        self._service.announce(NodeDied(self.core.node, incarnation))
+        self.core.incarnate(incarnation, self._service.whole())
         self._join = RequestId(f"{self.core.node[-150:]}-{incarnation:016x}.join", 1)  # however many others are open
         row = self.core.state.get(NodeRow, self.core.node)
         replaces = row.incarnation if row and row.is_member and self._joiner.folder else None

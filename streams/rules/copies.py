@@ -6,16 +6,17 @@ repeated or late. Nothing changes while an exchange is open (PI8), and the node 
 shows it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
 
 from topolog.events import ownership
+from topolog.events.changes import pack_changes
 from topolog.events.codec import Decision
-from topolog.events.exchange import HandOverRow, PartitionStatesChanged, open_exchange, pack_changes, queued
+from topolog.events.exchange import HandOverRow, PartitionStatesChanged, open_exchange, queued
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Position
-from topolog.events.ownership import Change, Copy, Ownership, row_of
+from topolog.events.ownership import Change, Copy, Ownership, OwnershipRow, row_of
 from topolog.events.partitions import PartitionState
 from topolog.events.state import State
 
@@ -54,12 +55,16 @@ def settle(state: State, reports: Iterable[Report]) -> list[Decision]:
     return [_decision(group, changes) for group, changes in found.items()]
 
 
-def surplus(state: State, group: GroupRow) -> list[Decision]:
-    """Copies that nobody needs: all that are wanted own, the wanted primary acts, no hand-over is under way."""
+def surplus(state: State, rows: Iterable[OwnershipRow]) -> list[Decision]:
+    """Copies in these rows that nobody needs: all that are wanted own, the wanted primary acts, no hand-over is under
+    way."""
     if open_exchange(state) or queued(state) or state.count(HandOverRow):
         return []
-    changes = {each.partition: _rented(each) for each in _with_surplus(state, group)}
-    return [_decision(group.name, changes)] if changes else []
+    found: dict[str, dict[int, Change]] = {}
+    for row in rows:
+        for each in ownership.ownerships(row, ownership.with_surplus(row)):
+            found.setdefault(row.group, {})[each.partition] = _rented(each)
+    return [_decision(group, changes) for group, changes in found.items()]
 
 
 def _changed(state: State, report: Report, found: dict[str, dict[int, Change]]) -> Change | None:
@@ -90,11 +95,6 @@ def _pending(before: Ownership, changes: dict[int, Change]) -> tuple[Copy, ...]:
 
 def _owned(copy: Copy) -> Copy:
     return Copy(copy.node, PartitionState.OWNING, copy.wanted)
-
-
-def _with_surplus(state: State, group: GroupRow) -> Iterator[Ownership]:
-    for row in ownership.rows_of(state, group.name, group.partitions):
-        yield from ownership.ownerships(row, ownership.with_surplus(row))
 
 
 def _rented(before: Ownership) -> Change:

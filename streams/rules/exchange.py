@@ -1,22 +1,32 @@
-"""Rules of the exchange: when one begins, what it takes in, whom it waits for, what it decides (DESIGN §4.3.1-4, 7).
+"""Rules of the exchange: when one begins, what it takes in, whom it waits for and for how long, what it decides.
 
 A new exchange takes the oldest trigger; one of joins and leaves takes all of those that stand in a row behind it, and
 those that come while it is open (N1, N2, N6). Servers are asked only where something is to be learnt: when members
 leave a fully rebalanced cluster nobody is (P1, P2).
+
+Waiting is bounded and visible (DESIGN §4.3.9). Whoever has not answered `warn_ms` after it was asked is named in the
+log; after `evict_ms` it is stopped as STUCK. If that would take the last copy of a partition, the exchange is completed
+without it instead, and what needs its map stays paused until it is heard.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
+from typing import Protocol
 
 import msgspec
 
 from topolog.events import ownership
+from topolog.events.changes import pack_changes
 from topolog.events.codec import Decision
+from topolog.events.errors import Refused
 from topolog.events.exchange import (
     MERGED,
+    Asked,
     Awaited,
     ExchangeCompleted,
     ExchangeMerged,
+    ExchangeOverdue,
+    ExchangeQueued,
     ExchangeRow,
     ExchangeStarted,
     FullPartitionMap,
@@ -25,52 +35,107 @@ from topolog.events.exchange import (
     TriggerType,
     Waited,
     open_exchange,
-    pack_changes,
     queued,
 )
-from topolog.events.groups import GroupRow, LossPolicy
-from topolog.events.ids import Incarnation, NodeId, Offset, TopologyVersion
-from topolog.events.membership import NodeRow, Standing, members
-from topolog.events.ownership import Change, NodeNumber
-from topolog.events.partitions import PartitionState
-from topolog.events.requests import NodeKind
+from topolog.events.groups import GroupRow, LossPolicy, group_row
+from topolog.events.ids import Incarnation, NodeId, Offset
+from topolog.events.levels import PARTITIONS_LEVEL
+from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow, Standing, members
+from topolog.events.ownership import NOBODY, Change, NodeNumber, Wanted
+from topolog.events.requests import (
+    ExchangeRequested,
+    LossResetRequested,
+    NodeKind,
+    RequestRef,
+    RequestUnchanged,
+    subject_of,
+)
 from topolog.events.state import State
+from topolog.events.terms import changed_view
 from topolog.events.topics import RECORD_BYTES_MAX
+from topolog.streams.rules import levels
+from topolog.streams.rules.affinity import Indexes
+from topolog.streams.rules.deadlines import Deadline
 from topolog.streams.rules.outcome import Ask, Present, as_change, outcome
 
-Wanted = Mapping[int, tuple[NodeId, ...]]
-Choose = Callable[[GroupRow, Sequence[NodeRow]], Wanted]
-"""The affinity of a group over servers: whom it wants for each partition, its primary first."""
+Choose = Callable[[GroupRow, Sequence[NodeRow]], Indexes]
+"""The affinity of a group over servers: indexes into these for each partition, its primary's first."""
 
 _BYTES_MAX = RECORD_BYTES_MAX - 10_000
 """Changes in one FullPartitionMap; names of nodes are a part of the rest."""
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """A single map that answers the open exchange. `waited_ms`: how long it took. States and counters by group."""
+class Patience(msgspec.Struct, frozen=True):
+    """How long a server may leave an exchange without its map before operators see it, and before it is stopped."""
 
-    incarnation: Incarnation
-    waited_ms: int
-    states: Mapping[str, Mapping[int, PartitionState]]
-    counters: Mapping[str, Mapping[int, int]]
+    warn_ms: int = 5_000
+    evict_ms: int = 60_000
+
+
+class Answer(Protocol):
+    """A single map that answers the open exchange; `waited_ms`: how long it took."""
+
+    @property
+    def incarnation(self) -> Incarnation: ...
+
+    @property
+    def waited_ms(self) -> int: ...
+
+    def whole(self, group: str) -> Collection[int]:
+        """The partitions of which the node says that it has a whole copy."""
+
+    def counters(self, group: str) -> Mapping[int, int]:
+        """Update counters by partition."""
 
 
 Answers = Mapping[NodeId, Answer]
 
 
-def settle(state: State, answers: Answers, choose: Choose, maps: Offset, at_ms: int) -> list[Decision]:
-    """What follows about exchanges; call again until nothing does.
+class Told(msgspec.Struct, frozen=True):
+    """What is known beside the log: who has answered the open exchange, which waits for a map have passed.
 
-    `maps`: how far the topic `maps` has been read. `at_ms`: wall time, for people.
+    `maps`: how far the topic `maps` has been read. `at_ms`: wall time, for people. `heard`: servers of whose present
+    incarnation there is any map at all.
     """
+
+    answers: Answers
+    maps: Offset
+    at_ms: int
+    passed: Collection[str] = ()
+    heard: Collection[NodeId] = ()
+
+
+def decide(state: State, request: LossResetRequested | ExchangeRequested, ref: RequestRef) -> list[Decision]:
+    """The decision that answers the request; raises Refused and changes nothing."""
+    levels.require(state, PARTITIONS_LEVEL, "Exchanges")
+    match request:
+        case LossResetRequested():
+            return [_reset(state, request, ref)]
+        case ExchangeRequested():
+            if not state.count(GroupRow):
+                raise Refused("NO_GROUPS", "DESIGN 4.3", "There are no groups, so there is nothing to exchange.")
+            return [ExchangeQueued(ref, TriggerType.REQUESTED, "", changed_view(state))]
+
+
+def settle(state: State, told: Told, choose: Choose) -> list[Decision]:
+    """What follows about exchanges; call again until nothing does."""
     row, waiting = open_exchange(state), queued(state)
     if row is None:
-        return _begin(state, waiting, choose, maps, at_ms) if waiting else []
+        return _begin(state, waiting, told, choose) if waiting else _hear_late(state, told)
     if _takes_in(row) and (more := _alike(waiting)):
         return [ExchangeMerged(more, tuple(_joined(state, more)))]
-    if all(_has_answered(each, answers) for each in row.awaited):
-        return _end(state, row, answers, choose)
-    return []
+    silent = [each for each in row.awaited if not _has_answered(each, told.answers)]
+    if not silent:
+        return _end(state, row, told.answers, choose, ())
+    return _overdue(row, silent, told) or _evict(state, row, silent, told, choose)
+
+
+def deadlines(row: ExchangeRow, patience: Patience) -> list[Deadline]:
+    """When to say for whom an open exchange waits, and when to stop waiting."""
+    if row.completed_at is not None:
+        return []
+    waits = (("warn", patience.warn_ms), ("evict", patience.evict_ms))
+    return [Deadline(_key(each, what), each.at, after_ms) for each in row.awaited for what, after_ms in waits]
 
 
 def servers(state: State) -> list[NodeRow]:
@@ -79,12 +144,26 @@ def servers(state: State) -> list[NodeRow]:
     return sorted(found, key=lambda row: row.joined_at)
 
 
-def _begin(state: State, waiting: tuple[Trigger, ...], choose: Choose, maps: Offset, at_ms: int) -> list[Decision]:
+# Beginning.
+
+
+def _reset(state: State, request: LossResetRequested, ref: RequestRef) -> Decision:
+    group = group_row(state, request.name)
+    if group is None:
+        hint = "See `topolog get groups`."
+        raise Refused("GROUP_UNKNOWN", "DESIGN 4.3", f"There is no group {request.name!r}.", hint=hint)
+    if not any(ownership.lost_in(row) for row in _rows(state, group)):
+        return RequestUnchanged(ref, subject_of(request), None)
+    return ExchangeQueued(ref, TriggerType.LOSS_RESET, group.name, changed_view(state))
+
+
+def _begin(state: State, waiting: tuple[Trigger, ...], told: Told, choose: Choose) -> list[Decision]:
     triggers = _alike(waiting) or waiting[:1]
     if all(trigger.type is TriggerType.LEAVE for trigger in triggers) and _was_rebalanced(state):
-        started = ExchangeStarted(triggers, (), maps, at_ms)
-        return [started, *_decided(state, triggers, {}, choose), _completed(triggers[-1].version, (), {})]
-    return [ExchangeStarted(triggers, tuple(_awaited(servers(state))), maps, at_ms)]
+        started = ExchangeStarted(triggers, (), told.maps, told.at_ms)
+        completed = ExchangeCompleted(triggers[-1].version, (), ())
+        return [started, *_decided(state, triggers, {}, choose, ()), completed]
+    return [ExchangeStarted(triggers, tuple(_awaited(servers(state))), told.maps, told.at_ms)]
 
 
 def _was_rebalanced(state: State) -> bool:
@@ -112,67 +191,136 @@ def _awaited(rows: Iterable[NodeRow]) -> Iterator[Awaited]:
     return (Awaited(row.node, row.incarnation) for row in rows)
 
 
-def _has_answered(awaited: Awaited, answers: Answers) -> bool:
-    answer = answers.get(awaited.node)
-    return answer is not None and answer.incarnation == awaited.incarnation
+# Waiting.
 
 
-def _end(state: State, row: ExchangeRow, answers: Answers, choose: Choose) -> list[Decision]:
-    decided = _decided(state, row.triggers, answers, choose)
-    return [*decided, _completed(row.result, row.awaited, answers)]
+def _has_answered(asked: Asked, answers: Answers) -> bool:
+    answer = answers.get(asked.node)
+    return answer is not None and answer.incarnation == asked.incarnation
 
 
-def _completed(version: TopologyVersion, awaited: Sequence[Awaited], answers: Answers) -> ExchangeCompleted:
-    waited = [Waited(each.node, answers[each.node].waited_ms) for each in awaited]
-    return ExchangeCompleted(version, tuple(sorted(waited, key=lambda each: each.waited_ms)))
+def _overdue(row: ExchangeRow, silent: Sequence[Asked], told: Told) -> list[Decision]:
+    """Named once, when the first of them has been awaited for too long."""
+    if row.overdue_at is not None or not any(_key(each, "warn") in told.passed for each in silent):
+        return []
+    return [ExchangeOverdue(tuple(each.node for each in silent))]
 
 
-def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose: Choose) -> list[Decision]:
+def _evict(state: State, row: ExchangeRow, silent: Sequence[Asked], told: Told, choose: Choose) -> list[Decision]:
+    """Stop who keeps all waiting; complete without those that hold a last copy once there is nobody else to wait for.
+
+    Who is being stopped already is still waited for: its lease ends, and it leaves.
+    """
+    stuck = [each for each in silent if _key(each, "evict") in told.passed]
+    needed = {each.node for each in stuck if _holds_a_last_copy(state, each.node, told.answers)}
+    stopped = [
+        LeaseStopped(None, each.node, each.incarnation, LeaveReason.STUCK)
+        for each in stuck
+        if each.node not in needed and _standing(state, each.node) is Standing.MEMBER
+    ]
+    if stopped:
+        return list(stopped)
+    if stuck and {each.node for each in silent} == needed:
+        return _end(state, row, told.answers, choose, tuple(each.node for each in silent))
+    return []
+
+
+def _holds_a_last_copy(state: State, node: NodeId, answers: Answers) -> bool:
+    """Whether it owns a partition that no server owns which has answered."""
+    number = ownership.number_of(state, node)
+    names = ownership.names(state)
+    others = [names.index(each) for each in answers if each in names and each != node]
+    if number is None:
+        return False
+    return any(ownership.solely_owned(row, number, others) for group in _groups(state) for row in _rows(state, group))
+
+
+def _standing(state: State, node: NodeId) -> Standing:
+    row = state.get(NodeRow, node)
+    assert row is not None, "only a member is awaited"
+    return row.standing
+
+
+def _hear_late(state: State, told: Told) -> list[Decision]:
+    """A server that an exchange had to do without is heard at last: what it alone can tell needs another one."""
+    last = max((row for _, row in state.rows(ExchangeRow)), key=lambda row: row.started_at, default=None)
+    if last is None or not any(node in told.heard for node in last.unheard):
+        return []
+    return [ExchangeQueued(None, TriggerType.REQUESTED, "", changed_view(state))]
+
+
+def _key(asked: Asked, what: str) -> str:
+    return f"exchange/{asked.at}/{asked.node}/{asked.incarnation}/{what}"
+
+
+# Ending.
+
+
+def _end(
+    state: State, row: ExchangeRow, answers: Answers, choose: Choose, unheard: tuple[NodeId, ...]
+) -> list[Decision]:
+    waited = [Waited(each.node, answers[each.node].waited_ms) for each in row.awaited if each.node not in unheard]
+    completed = ExchangeCompleted(row.result, tuple(sorted(waited, key=lambda each: each.waited_ms)), unheard)
+    return [*_decided(state, row.triggers, answers, choose, unheard), completed]
+
+
+def _decided(
+    state: State, triggers: Sequence[Trigger], answers: Answers, choose: Choose, unheard: Sequence[NodeId]
+) -> list[Decision]:
     """The full maps of all groups that change, and what is lost."""
     resets = {trigger.subject for trigger in triggers if trigger.type is TriggerType.LOSS_RESET}
+    candidates = [row for row in servers(state) if row.standing is Standing.MEMBER]
+    names = ownership.names(state)
+    known = (*names, *sorted({str(row.node) for row in candidates}.difference(names)))
     decided: list[Decision] = []
-    known = ownership.names(state)
     for group in _groups(state):
-        wanted = choose(group, [row for row in servers(state) if row.standing is Standing.MEMBER])
-        known = (*known, *sorted(_unknown(wanted, known)))
+        numbers = [known.index(row.node) for row in candidates]
+        wanted = ownership.numbered(choose(group, candidates), numbers)
         ask = Ask(begins_empty=group.name in resets or group.loss_policy is LossPolicy.IGNORE)
-        changes = list(_changes(state, group, wanted, known, answers, ask))
-        decided += _full_maps(state, group, changes, known)
+        here = _here(state, known, answers, group.name, unheard)
+        changes = list(_changes(state, group, wanted, here, ask))
+        decided += _full_maps(group, changes, known[len(names) :])
         decided += _losses(group, changes, known)
     return decided
 
 
-def _unknown(wanted: Wanted, known: Sequence[str]) -> set[str]:
-    return {str(node) for nodes in wanted.values() for node in nodes}.difference(known)
+Here = Mapping[NodeNumber, Callable[[int], Present]]
+"""What each server has of a partition of one group."""
 
 
-def _changes(
-    state: State, group: GroupRow, wanted: Wanted, known: Sequence[str], answers: Answers, ask: Ask
-) -> Iterator[Change]:
+def _here(state: State, known: Sequence[str], answers: Answers, group: str, unheard: Sequence[NodeId]) -> Here:
     numbers = {node: number for number, node in enumerate(known)}
-    here = {numbers[row.node]: row for row in servers(state) if row.node in numbers}
+    return {
+        numbers[row.node]: _teller(row, answers.get(row.node), group, is_heard=row.node not in unheard)
+        for row in servers(state)
+        if row.node in numbers
+    }
+
+
+def _teller(member: NodeRow, answer: Answer | None, group: str, *, is_heard: bool) -> Callable[[int], Present]:
+    if answer is None or answer.incarnation != member.incarnation:
+        present = Present(member.joined_at, is_heard=is_heard)
+        return lambda _: present
+    told = answer
+    return lambda partition: Present(
+        member.joined_at, partition in told.whole(group), told.counters(group).get(partition, 0)
+    )
+
+
+def _changes(state: State, group: GroupRow, wanted: Wanted, here: Here, ask: Ask) -> Iterator[Change]:
     for row in _rows(state, group):
-        for before in ownership.ownerships(row, range(row.first, row.first + row.count)):
-            present = {
-                number: _present(member, answers, group.name, before.partition) for number, member in here.items()
-            }
-            after = outcome(before, [numbers[node] for node in wanted[before.partition]], present, ask)
+        of_row = wanted[row.first : row.first + row.count]
+        for before in ownership.ownerships(row, ownership.in_question(row, of_row)):
+            chosen = [node for node in of_row[before.partition - row.first].tolist() if node != NOBODY]
+            concerned = {*chosen, *(copy.node for copy in before.copies)}
+            present = {number: here[number](before.partition) for number in concerned if number in here}
+            after = outcome(before, chosen, present, ask)
             if after != as_change(before):
                 yield after
 
 
-def _present(member: NodeRow, answers: Answers, group: str, partition: int) -> Present:
-    answer = answers.get(member.node)
-    if answer is None or answer.incarnation != member.incarnation:
-        return Present(member.joined_at)
-    state = answer.states.get(group, {}).get(partition)
-    counter = answer.counters.get(group, {}).get(partition, 0)
-    return Present(member.joined_at, state is PartitionState.OWNING, counter)
-
-
-def _full_maps(state: State, group: GroupRow, changes: Sequence[Change], known: Sequence[str]) -> Iterator[Decision]:
+def _full_maps(group: GroupRow, changes: Sequence[Change], enrolled: tuple[str, ...]) -> Iterator[Decision]:
     """As many records as the changes need; the first one enrols new nodes."""
-    enrolled = tuple(known[len(ownership.names(state)) :])
     part: list[Change] = []
     for change in changes:
         part.append(change)

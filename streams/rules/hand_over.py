@@ -8,7 +8,7 @@ the one verdict, AffinitySwitched makes the wanted primary act under a new token
 (`events/exchange.py`). A partition pauses for one round trip and its drain, all others go on.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from topolog.events import ownership
 from topolog.events.codec import Decision
@@ -27,7 +27,7 @@ PARTITIONS_MAX = 4_096
 """Partitions one node hands over at a time: the next follow when these have switched."""
 
 
-def settle(state: State, rows: list[OwnershipRow], drained: Drained, waited_through: Position) -> list[Decision]:
+def settle(state: State, rows: Iterable[OwnershipRow], drained: Drained, waited_through: Position) -> list[Decision]:
     """Switches that are due, else hand-overs to begin in these rows; nothing while an exchange is open or waits."""
     for _, row in state.rows(HandOverRow):
         if evidence := _is_over(state, row, drained, waited_through):
@@ -59,7 +59,7 @@ Found = list[tuple[str, int, NodeId]]
 """Group, partition and receiver of each move."""
 
 
-def _moves(state: State, rows: list[OwnershipRow]) -> dict[NodeId, Found]:
+def _moves(state: State, rows: Iterable[OwnershipRow]) -> dict[NodeId, Found]:
     """What each live former primary has to hand over, at most PARTITIONS_MAX of it."""
     names = ownership.names(state)
     found: dict[NodeId, Found] = {}

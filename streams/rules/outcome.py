@@ -26,12 +26,18 @@ class Present(msgspec.Struct, frozen=True):
     """What a member has of one partition: since when it is there, whether its map lists a whole copy, its counter.
 
     `joined_at` is the position of its joining: a copy that the log lists from before that has lived through a restart,
-    and exists only if the map says so.
+    and exists only if the map says so. A server that the exchange does without is not `is_heard`: of it only what the
+    log knows counts as here, and what it owned before its restart is awaited as if it were away.
     """
 
     joined_at: int
     has_whole_copy: bool = False
     counter: int = 0
+    is_heard: bool = True
+
+    def has(self, copy: Copy) -> bool:
+        """Whether this copy is known to be here."""
+        return copy.since > self.joined_at or self.has_whole_copy
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -54,7 +60,8 @@ def outcome(
     owners = [copy.node for copy in held if copy.state is _OWNING]
     acting = before.acting
     if acting is None:
-        acting = _preferred([node for node in owners if node in present], wanted, present)
+        here = {copy.node for copy in held if copy.node in present and present[copy.node].has(copy)}
+        acting = _preferred([node for node in owners if node in here], wanted, present)
     if acting is not None:
         kept = [copy for copy in held if copy.node in present]
         return Change(before.partition, _served(kept, wanted), acting)
@@ -89,9 +96,9 @@ def _begun(
 def _exists(copy: Copy, present: Mapping[NodeNumber, Present]) -> bool:
     """Whether the copy is still there, as far as anybody knows: of an absent node only what it owned counts."""
     member = present.get(copy.node)
-    if member is None:
-        return copy.state is _OWNING
-    return copy.since > member.joined_at or member.has_whole_copy
+    if member is None or not member.is_heard:
+        return copy.state is _OWNING or (member is not None and member.has(copy))
+    return member.has(copy)
 
 
 def _preferred(

@@ -23,8 +23,9 @@ from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.driver import Driver, LeaseTerms
 from topolog.streams.coordinator.snapshots import Cadence
-from topolog.streams.node.core import Phase
+from topolog.streams.node.core import NodeCore, Phase
 from topolog.streams.node.guards import LeaseGuard
+from topolog.streams.node.service import Service
 from topolog.streams.node.session import Session
 from topolog.streams.simulation.network import Broker, Link, Reader, Writer
 from topolog.streams.simulation.timeline import DriftingClock, Timeline
@@ -123,6 +124,20 @@ class CoordinatorProcess(Process):
         return f"{self.name} {self.driver.role.value} in term {self.driver.core.confirmed.term}"
 
 
+class _Listening(Service):
+    """A service that is told each decision, and what its sentinel would say."""
+
+    def __init__(self, hook: Callable[[Folded], None], note_words: Callable[[NodeDied], None]) -> None:
+        self._hook = hook
+        self._note_words = note_words
+
+    def hook(self, core: NodeCore, folded: Folded) -> None:
+        self._hook(folded)
+
+    def announce(self, died: NodeDied) -> None:
+        self._note_words(died)
+
+
 class NodeProcess(Process):
     """A real node. One that is refused, is removed or leaves has ended, and whoever runs it starts it again.
 
@@ -148,9 +163,8 @@ class NodeProcess(Process):
             _Overheard(self.writer, self._note_heartbeat),
             self.clock,
             joiner,
-            hook=self._hook,
+            _Listening(self._hook, self._note_words),
             chance=lambda: self.chance.getrandbits(63),
-            announce=self._note_words,
         )
         self._guard = LeaseGuard(self.clock, self.session)
         self._reading = ExitStack()

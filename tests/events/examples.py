@@ -2,15 +2,18 @@
 
 from collections.abc import Iterable
 
+from topolog.events import exchange as x
 from topolog.events import groups as g
 from topolog.events import health as h
 from topolog.events import levels, terms, voiding
 from topolog.events import membership as m
 from topolog.events import metadata as md
+from topolog.events import ownership as o
 from topolog.events import partitions as p
 from topolog.events import requests as q
 from topolog.events import single_maps as sm
 from topolog.events import snapshots as s
+from topolog.events.changes import pack_changes
 from topolog.events.codec import CODEC, Decision, Record
 from topolog.events.ids import Incarnation, NodeId, Offset, Position, Slot, Term, TopologyVersion, Version
 from topolog.events.stamp import NO_CHAIN, InputOffset, Stamp, chain_after, encode_stamp
@@ -37,6 +40,13 @@ EVIDENCE = md.Evidence(("n1", "n2"), ("n3",), ("n4",))
 VIEW = TopologyVersion(5, 2)
 AFFINITY = g.Affinity("host", {"zone": "eu", "disk": "ssd"}, "")
 ORDERS = g.GroupDefinition("orders", 64, 2, AFFINITY, g.LossPolicy.READ_ONLY_SAFE, persistent=True)
+JOINED = x.Trigger(x.TriggerType.JOIN, "n1", VIEW)
+CHANGES = pack_changes(
+    (
+        o.Change(3, (o.Copy(0, p.PartitionState.OWNING, True), o.Copy(1, p.PartitionState.MOVING, True)), 0),
+        o.Change(7, (o.Copy(1, p.PartitionState.RENTING, False),), None, is_lost=True),
+    )
+)
 FACTS = {"what": "field id", "current": "long", "proposed": "String"}
 HEARTBEAT = m.Heartbeat(
     node=NodeId("n1"),
@@ -125,6 +135,16 @@ EXAMPLES: tuple[Record, ...] = (
     g.GroupCreated(REF, 7, ORDERS, VIEW),
     g.GroupAltered(REF, "orders", 1, g.Affinity(backup_filter="rack"), g.LossPolicy.READ_WRITE_SAFE, VIEW),
     g.GroupDropped(REF, "orders", 7, VIEW),
+    x.ExchangeQueued(REF, x.TriggerType.LOSS_RESET, "orders", VIEW),
+    x.ExchangeStarted((JOINED,), (x.Awaited(N1, Incarnation(-42)),), Offset(40), 1_700_000_000_000),
+    x.ExchangeMerged((JOINED,), (x.Awaited(N1, Incarnation(-42)),)),
+    x.ExchangeOverdue((N1,)),
+    x.FullPartitionMap("orders", ("n1", "n2"), CHANGES),
+    x.PartitionsLost("orders", (3, 7), ("n1",)),
+    x.ExchangeCompleted(VIEW, (x.Waited(N1, 7),), (NodeId("n2"),)),
+    x.HandOverPrepared(N1, Incarnation(-42), (x.Move("orders", (3, 7), NodeId("n2")),)),
+    x.AffinitySwitched(Position(97), VIEW, EVIDENCE),
+    x.PartitionStatesChanged("orders", CHANGES),
     SNAPSHOT,
     voiding.RecordVoided(97, bytes(range(16))),
     q.JoinRequested(ID, LOG_ID, "n1", "first start", JOINER),
@@ -137,6 +157,8 @@ EXAMPLES: tuple[Record, ...] = (
         ID, LOG_ID, "ada", "more copies", "orders", 64, 3, "", {"zone": "eu"}, "rack", g.LossPolicy.IGNORE, False
     ),
     q.GroupDropRequested(ID, LOG_ID, "ada", "shop closed", "orders"),
+    q.LossResetRequested(ID, LOG_ID, "ada", "the disks are gone", "orders"),
+    q.ExchangeRequested(ID, LOG_ID, "ada", "to see who answers"),
     HEARTBEAT,
     m.NodeDied(N1, Incarnation(-42)),
     terms.CoordinatorDied("c1", life=7),

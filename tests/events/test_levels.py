@@ -28,7 +28,7 @@ def test_the_table_of_levels_is_that_of_the_schemas() -> None:
 def test_a_death_is_said_from_the_level_on_at_which_it_can_be_written() -> None:
     """K8: the rule that asks for DIED_LEVEL writes a record of that level."""
     died = NodeLeft(NodeId("n1"), Incarnation(1), LeaveReason.DIED, 1, Position(1), TopologyVersion(1, 0))
-    assert CODEC.level_of(CODEC.encode(died)) == DIED_LEVEL
+    assert CODEC.level_of(CODEC.encode(died, DIED_LEVEL)) == DIED_LEVEL
 
 
 @pytest.mark.parametrize("type_", [FeatureLevelRaised, RecordVoided, TermEnded], ids=lambda type_: type_.__name__)

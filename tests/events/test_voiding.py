@@ -181,7 +181,7 @@ def test_a_record_above_the_feature_level_in_force_stops_those_that_know_its_sch
     leader = Leader(term=1, chain=leader.chain)
     records += leader.raw_set(CODEC.encode(terms.TermStarted(1, "c1", life=7), level=1))
     died = NodeLeft(NodeId("n1"), Incarnation(1), LeaveReason.DIED, 1, Position(1), TopologyVersion(1, 0))
-    value = CODEC.encode(died)
+    value = CODEC.encode(died, level=2)
     assert CODEC.level_of(value) == 2
     with pytest.raises(Poisoned, match="its schema is of feature level 2, in force is 1"):
         Reader(log_of(records + leader.raw_set(value))).run()

@@ -240,8 +240,8 @@ def test_explain_a_node_that_is_being_removed(client: Client, chronicle: Chronic
     """DESIGN §4.1: it is out at its own word, or proceed_ms after its last renewal."""
     renewed_at = get(client, "/leases/n1")["item"]["renewed_at"]
     chronicle.now_ms += 3_000
-    stopped = LeaseStopped(chronicle.ref("cli-8"), NodeId("n1"), Incarnation(1), LeaveReason.REMOVED)
-    chronicle.decide(stopped)
+    asked = chronicle.ref("cli-8")
+    chronicle.decide(LeaseStopped(asked, NodeId("n1"), Incarnation(1), LeaveReason.REMOVED))
     projector.step()
     item = get(client, "/nodes/n1/explain")["item"]
     assert "when it says that it has stopped, or when its lease is over" in item["sentence"]
@@ -249,7 +249,7 @@ def test_explain_a_node_that_is_being_removed(client: Client, chronicle: Chronic
     assert item["facts"]["waits at most"].startswith(f"25000 ms after position {renewed_at}, of which ")
     assert [awaited["node"] for awaited in item["waiting_for"]] == ["n1"]
     assert item["waiting_for"][0]["at_most_ms"] <= 22_000
-    request = get(client, f"/requests/cli-8/{stopped.request.sequence}/explain")["item"]
+    request = get(client, f"/requests/cli-8/{asked.sequence}/explain")["item"]
     assert request["waiting_for"] == item["waiting_for"]
 
 

@@ -6,7 +6,7 @@ its turn, `settle` lets them take turns until nothing more comes, without moving
 
 import contextlib
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from topolog.events import groups as g
@@ -24,7 +24,11 @@ from topolog.streams.clock import ManualClock
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.driver import Driver, LeaseTerms
 from topolog.streams.coordinator.snapshots import Cadence
-from topolog.streams.node.session import Hook, Session
+from topolog.streams.node.core import NodeCore
+from topolog.streams.node.service import Service
+from topolog.streams.node.session import Session
+
+Hook = Callable[[Folded], None]
 
 TERMS = LeaseTerms(fence_ms=2_000, margin_ms=500, heartbeat_ms=200)
 PROCEED_MS = TERMS.fence_ms + TERMS.margin_ms
@@ -66,13 +70,36 @@ class Coordinator(Process):
         self.driver.step(0)
 
 
+class Hooked(Service):
+    """A service made of functions."""
+
+    def __init__(
+        self,
+        hook: Hook = lambda _: None,
+        begin: Callable[[], None] = lambda: None,
+        announce: Callable[[m.NodeDied], None] = lambda _: None,
+    ) -> None:
+        self._hook = hook
+        self._begin = begin
+        self._announce = announce
+
+    def begin(self, core: NodeCore) -> None:
+        self._begin()
+
+    def hook(self, core: NodeCore, folded: Folded) -> None:
+        self._hook(folded)
+
+    def announce(self, died: m.NodeDied) -> None:
+        self._announce(died)
+
+
 class Member(Process):
     def __init__(self, world: "World", joiner: q.Joiner, hook: Hook) -> None:
         super().__init__(world, joiner.node)
         self._clock = world.clock
         self.chance = random.Random(f"{joiner.node}/{world.lives}")
         self.session = Session(
-            self.reader, self.writer, world.clock, joiner, hook, chance=lambda: self.chance.getrandbits(63)
+            self.reader, self.writer, world.clock, joiner, Hooked(hook), chance=lambda: self.chance.getrandbits(63)
         )
 
     def step(self) -> None:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from tests.events.examples import STARTED, Leader, proposed
 from tests.events.following import Reader
-from tests.scenarios.world import PROCEED_MS, World
+from tests.scenarios.world import PROCEED_MS, Hooked, World
 from tests.streams.coordinator.test_voiding import poison, revived, void
 
 from topolog.events import metadata as md
@@ -16,7 +16,7 @@ from topolog.events import terms
 from topolog.events.codec import CODEC
 from topolog.events.errors import DamagedStore, HookFailed
 from topolog.events.fold import Fold, Header, Judge
-from topolog.events.ids import Offset, Position
+from topolog.events.ids import NodeId, Offset, Position
 from topolog.events.log import InMemoryReader, InMemoryWriter
 from topolog.events.membership import FENCING
 from topolog.events.rows import row_format
@@ -29,7 +29,7 @@ from topolog.events.voiding import RecordVoided
 from topolog.streams import restoring
 from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.node.answers import Metadata
-from topolog.streams.node.core import Phase
+from topolog.streams.node.core import NodeCore, Phase
 from topolog.streams.node.hooks import Hooks
 from topolog.streams.node.session import Session
 from topolog.streams.restoring import PATIENCE_NS, TRIES_MAX
@@ -399,7 +399,7 @@ def test_a_service_is_told_of_the_types_in_the_snapshot_first() -> None:
     told: list[tuple[str, int]] = []
     hooks = Hooks()
     hooks.on_type.append(lambda name, metadata: told.append((name, metadata.version if metadata else 0)))
-    session = begin_session(world, lambda session: hooks.begin(session.core.state))
+    session = begin_session(world, lambda session: hooks.begin(session.core))
     before = [row for _, row in session.core.state.rows(md.TypeRow) if row.accepted]
     assert 0 < len(before) < len(list(world.state.rows(md.TypeRow)))
     in_order = sorted(before, key=lambda row: row.accepted_at or 0)
@@ -412,7 +412,12 @@ def begin_session(world: World, begin: Callable[[Session], None]) -> Session:
     joiner = q.Joiner("n9", 0, q.NodeKind.SERVER, "", {}, (FENCING,))
     sessions: list[Session] = []
     session = Session(
-        world.log.reader(), world.log.writer(), world.clock, joiner, begin=lambda: begin(sessions[0]), chance=lambda: 9
+        world.log.reader(),
+        world.log.writer(),
+        world.clock,
+        joiner,
+        Hooked(begin=lambda: begin(sessions[0])),
+        chance=lambda: 9,
     )
     sessions.append(session)
     while session.started_from is None:
@@ -533,8 +538,7 @@ def test_a_node_whose_snapshot_holds_what_was_voided_reads_the_log_from_its_begi
         world.log.writer(),
         again.clock,
         joiner,
-        lambda folded: told.append(f"position {folded.place.position}"),
-        lambda: told.append("begin"),
+        Hooked(lambda folded: told.append(f"position {folded.place.position}"), lambda: told.append("begin")),
     )
     for _ in range(10):
         session.step(0)
@@ -566,8 +570,10 @@ def test_hooks_take_back_each_type_before_the_log_is_said_again() -> None:
     world = world_with_snapshots()
     hooks, told = Hooks(), dict[str, Metadata | None]()
     hooks.on_type.append(told.__setitem__)
-    hooks.begin(world.state)
+    core = NodeCore(NodeId("n9"), ())
+    core.begin_from(Fold(world.state))
+    hooks.begin(core)
     assert told
     assert None not in told.values()
-    hooks.begin(State())
+    hooks.begin(NodeCore(NodeId("n9"), ()))
     assert set(told.values()) == {None}

@@ -3,7 +3,7 @@
 from tests.streams.rules.exchanging import Shared
 
 from topolog.events import exchange as x
-from topolog.events.ids import Incarnation, NodeId, Position
+from topolog.events.ids import Incarnation, NodeId, Position, Term
 from topolog.events.membership import Applied
 from topolog.events.partitions import PartitionState, decode_codes, states_of
 from topolog.events.single_maps import NodeMap, UpdateCounter, unpack_finished
@@ -23,7 +23,7 @@ def joining(partitions: int = 16) -> Shared:
 
 def map_of(of: Shared, copies: NodeCopies, incarnation: int = 1, counters: Disk | None = None) -> NodeMap:
     applied = Applied(bytes(16), of.position, bytes(16))
-    return copies.next_map(of.state, Incarnation(incarnation), applied, counters or {})
+    return copies.next_map(of.state, Incarnation(incarnation), applied, counters or {}, Term(1))
 
 
 def states(told: NodeMap, partitions: int = 16) -> dict[int, PartitionState]:
@@ -57,8 +57,36 @@ def test_maps_are_numbered_and_name_the_open_exchange() -> None:
     assert row is not None
     told = map_of(found, copies)
     assert (told.exchange, told.update_sequence) == (row.started_at, 2)
-    assert copies.is_awaited(found.state, Incarnation(1))
-    assert not copies.is_awaited(found.state, Incarnation(2))
+
+
+def test_a_map_is_owed_once_for_each_question_and_each_term() -> None:
+    """4.3.2, K4: a new coordinator may not have it, another process life is not asked."""
+    found = joining()
+    copies = NodeCopies(NodeId("n1"))
+    assert not copies.owes_map(found.state, Incarnation(1), Term(1))
+    found.join("n4")
+    found.settle_exchange()
+    assert copies.owes_map(found.state, Incarnation(1), Term(1))
+    assert not copies.owes_map(found.state, Incarnation(2), Term(1))
+    map_of(found, copies)
+    assert not copies.owes_map(found.state, Incarnation(1), Term(1))
+    assert copies.owes_map(found.state, Incarnation(1), Term(2))
+    copies.unsay()
+    assert copies.owes_map(found.state, Incarnation(1), Term(1)), "it did not reach the log"
+
+
+def test_what_is_finished_is_told_until_the_log_shows_it() -> None:
+    """DS6: while an exchange is open nothing changes, and a coordinator may die with what it has read."""
+    found = joining()
+    copies = NodeCopies(NodeId("n3"))
+    for held in list(copies.held(found.state)):
+        copies.finish(found.state, held.group, held.partition, held.since, held.token)
+    assert copies.owes_map(found.state, Incarnation(1), Term(1))
+    map_of(found, copies)
+    assert not copies.owes_map(found.state, Incarnation(1), Term(1))
+    assert copies.owes_map(found.state, Incarnation(1), Term(2))
+    found.load("n3")
+    assert not copies.owes_map(found.state, Incarnation(1), Term(2))
 
 
 def test_after_a_restart_only_the_disk_says_what_is_there() -> None:
@@ -72,7 +100,9 @@ def test_after_a_restart_only_the_disk_says_what_is_there() -> None:
     found.settle_exchange()
     assert states(map_of(found, NodeCopies(NodeId("n1")), 2), 4) == {}
     kept = {"orders": {2: UpdateCounter(0, 7)}}
-    assert states(map_of(found, NodeCopies(NodeId("n1"), kept), 2), 4) == {2: PartitionState.OWNING}
+    copies = NodeCopies(NodeId("n1"))
+    copies.begin(kept)
+    assert states(map_of(found, copies, 2), 4) == {2: PartitionState.OWNING}
 
 
 def test_nobody_begins_to_act_behind_a_hand_over() -> None:
@@ -87,8 +117,7 @@ def test_nobody_begins_to_act_behind_a_hand_over() -> None:
     assert former.undrained(found.state) == {("orders", each) for move in prepared.moves for each in move.partitions}
     position = found.position
     assert former.drained(found.state, position) < position
-    for group, each in former.undrained(found.state):
-        former.drain(found.state, group, each)
+    former.drain(found.state, former.undrained(found.state))
     assert former.drained(found.state, position) == position
     receiver = NodeCopies(move.to)
     assert receiver.token(found.state, "orders", partition) is None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.scenarios.world import PROCEED_MS, TERMS, Member, World
+from tests.scenarios.world import PROCEED_MS, TERMS, Hooked, Member, World
 
 from topolog.events import membership as m
 from topolog.events import metadata as md
@@ -57,7 +57,7 @@ def test_an_incarnation_is_announced_before_it_asks_to_join() -> None:
         world.log.writer(),
         world.clock,
         joiner,
-        announce=lambda died: seen.append((died, len(world.log.entries(Topic.REQUESTS)))),
+        Hooked(announce=lambda died: seen.append((died, len(world.log.entries(Topic.REQUESTS))))),
     )
     for _ in range(5):
         session.step(0)

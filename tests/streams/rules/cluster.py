@@ -12,7 +12,7 @@ from topolog.events.fold import evolve
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term
 from topolog.events.state import State
 from topolog.events.topics import RECORD_BYTES_MAX
-from topolog.streams.rules import groups, levels, membership, metadata
+from topolog.streams.rules import exchange, groups, levels, membership, metadata
 from topolog.streams.rules.membership import Heard
 
 LOG_ID = bytes(16)
@@ -92,6 +92,8 @@ class Cluster:
                 return levels.decide(self.state, request, ref)
             case q.GroupCreationRequested() | q.GroupAlterationRequested() | q.GroupDropRequested():
                 return groups.decide(self.state, request, ref)
+            case q.LossResetRequested() | q.ExchangeRequested():
+                return exchange.decide(self.state, request, ref)
 
     def ask(self, request: q.AnyRequest) -> list[Decision]:
         decided = self.decide(request)

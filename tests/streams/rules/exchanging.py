@@ -1,7 +1,8 @@
 """A cluster whose groups are shared out, without a log: nodes that answer, load, clear and drain when they are told."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
+import msgspec
 from tests.streams.rules.cluster import LOG_ID, Cluster, join_request, joiner, new_id
 
 from topolog.events import exchange as x
@@ -17,28 +18,39 @@ from topolog.events.ownership import Ownership
 from topolog.events.partitions import PartitionState, Trigger, When, check_transition
 from topolog.events.terms import cluster
 from topolog.streams.rules import copies, exchange, hand_over
-from topolog.streams.rules.affinity import NOBODY, Candidate, Placement, ideal
-from topolog.streams.rules.exchange import Answer
+from topolog.streams.rules.affinity import Candidate, Indexes, Placement, ideal
+from topolog.streams.rules.exchange import Told
 
 CAPABILITIES = (FENCING, announced(NEWEST_LEVEL))
 
 
-def choose(group: g.GroupRow, servers: Sequence[NodeRow]) -> Mapping[int, tuple[NodeId, ...]]:
+def choose(group: g.GroupRow, servers: Sequence[NodeRow]) -> Indexes:
     """The affinity's choice, as the coordinator computes it."""
     candidates = [Candidate(row.node, row.attributes) for row in servers]
-    wanted = ideal(candidates, Placement(partitions=group.partitions, backups=group.backups)).tolist()
-    return {
-        partition: tuple(servers[index].node for index in indexes if index != NOBODY)
-        for partition, indexes in enumerate(wanted)
-    }
+    return ideal(candidates, Placement(partitions=group.partitions, backups=group.backups))
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a node says that it has whole, with counters, by group."""
+
+    incarnation: Incarnation
+    counted: Mapping[str, Mapping[int, int]]
+    waited_ms: int = 7
+
+    def whole(self, group: str) -> Collection[int]:
+        return self.counters(group)
+
+    def counters(self, group: str) -> Mapping[int, int]:
+        return self.counted.get(group, {})
 
 
 class Shared(Cluster):
-    """`disks`: whole copies that a node brings when it comes back, by (group, partition)."""
+    """`disks`: whole copies that a node brings when it comes back, by (group, partition). `passed`: deadlines."""
 
     def __init__(self) -> None:
         super().__init__()
         self.disks: dict[str, dict[tuple[str, int], int]] = {}
+        self.passed: set[str] = set()
         self._incarnations: dict[str, int] = {}
         self._answers: dict[NodeId, Answer] = {}
         self.log(FeatureLevelRaised(q.RequestRef("t", 0, bytes(8)), NEWEST_LEVEL, ()))
@@ -72,26 +84,30 @@ class Shared(Cluster):
         group = g.GroupDefinition(name, partitions, backups, **rest)  # type: ignore[arg-type]
         self.ask(q.GroupCreationRequested(new_id(), LOG_ID, "t", "", group))
 
+    def reset(self, group: str) -> list[Decision]:
+        return self.ask(q.LossResetRequested(new_id(), LOG_ID, "ada", "the disks are gone", group))
+
     def answer(self, *nodes: str) -> None:
         """These nodes send the single map of their present incarnation."""
         for node in nodes:
             disk = self.disks.get(node, {})
-            states: dict[str, dict[int, PartitionState]] = {}
             counters: dict[str, dict[int, int]] = {}
             for (group, partition), counter in disk.items():
-                states.setdefault(group, {})[partition] = PartitionState.OWNING
                 counters.setdefault(group, {})[partition] = counter
-            self._answers[NodeId(node)] = Answer(Incarnation(self._incarnations[node]), 7, states, counters)
+            self._answers[NodeId(node)] = Answer(Incarnation(self._incarnations[node]), counters)
 
     def settle_exchange(self) -> list[Decision]:
         """Decide about exchanges until nothing follows, each set folded and checked by itself."""
         followed: list[Decision] = []
-        while decided := exchange.settle(self.state, self._answers, choose, Offset(5), 1_000):
+        while decided := exchange.settle(self.state, self._told(), choose):
             if isinstance(decided[0], x.ExchangeStarted):
                 self._answers = {}
             self._log_set(decided, When.EXCHANGE)
             followed += decided
         return followed
+
+    def _told(self) -> Told:
+        return Told(self._answers, Offset(5), 1_000, self.passed, self._answers.keys())
 
     def exchange(self) -> list[Decision]:
         """As `settle_exchange`, everybody answering at once."""
@@ -121,9 +137,7 @@ class Shared(Cluster):
         return self._between(copies.settle(self.state, reports))
 
     def rent(self) -> list[Decision]:
-        return self._between(
-            [each for _, row in self.state.rows(g.GroupRow) for each in copies.surplus(self.state, row)]
-        )
+        return self._between(copies.surplus(self.state, [row for _, row in self.state.rows(o.OwnershipRow)]))
 
     def hand_over(self, *drained: str, waited_through: Position = NOWHERE) -> list[Decision]:
         """One step of hand-overs; these nodes have drained up to now."""

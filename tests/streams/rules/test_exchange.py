@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tests.streams.rules.exchanging import Shared
 
 from topolog.events import exchange as x
-from topolog.events.ids import Position
-from topolog.events.membership import NodeRow
-from topolog.streams.rules import copies
+from topolog.events.ids import NodeId, Position
+from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow
+from topolog.streams.rules import copies, exchange
 
 NODES = ("n1", "n2", "n3", "n4")
 
@@ -210,6 +210,104 @@ def test_a_report_of_another_life_of_the_copy_changes_nothing() -> None:
         copy = next(copy for copy in each.copies if copy.state.name == "MOVING")
         report = copies.Loaded("n3", group, each.partition, copy.since, each.token)  # type: ignore[arg-type]
         assert copies.settle(found.state, [report]) == []
+
+
+def passed(found: Shared, what: str) -> None:
+    """All waits for single maps of this kind are over."""
+    row = x.open_exchange(found.state)
+    assert row is not None
+    keys = [each.key for each in exchange.deadlines(row, exchange.Patience())]
+    found.passed |= {key for key in keys if key.endswith(what)}
+
+
+def test_who_keeps_an_exchange_waiting_is_named_then_stopped() -> None:
+    """4.3.9, ON1: a fact that operators see, then STUCK; when it has left, the exchange completes without it."""
+    found = shared("n1", "n2", "n3", backups=1)
+    found.join("n4")
+    found.settle_exchange()
+    found.answer("n1", "n2", "n4")
+    assert found.settle_exchange() == []
+    passed(found, "warn")
+    assert found.settle_exchange() == [x.ExchangeOverdue((NodeId("n3"),))]
+    assert found.settle_exchange() == [], "said once"
+    passed(found, "evict")
+    stopped = found.settle_exchange()
+    assert [(each.node, each.reason) for each in stopped if isinstance(each, LeaseStopped)] == [
+        ("n3", LeaveReason.STUCK)
+    ]
+    assert found.settle_exchange() == [], "its lease is not over yet"
+    found.leave("n3")
+    assert kinds(found.settle_exchange())[-1] == "ExchangeCompleted"
+    assert all("n3" not in (found.acting(partition), *found.states(partition)) for partition in range(16))
+
+
+def test_a_silent_server_with_a_last_copy_is_not_stopped() -> None:
+    """4.3.9: the exchange completes without it; it goes on acting for what the log knows that it has."""
+    found = shared("n1", "n2", backups=0)
+    acting = {partition: found.acting(partition) for partition in range(16)}
+    found.join("n3")
+    found.settle_exchange()
+    found.answer("n2", "n3")
+    passed(found, "warn")
+    passed(found, "evict")
+    decided = found.settle_exchange()
+    completed = decided[-1]
+    assert isinstance(completed, x.ExchangeCompleted)
+    assert completed.unheard == ("n1",)
+    assert {partition: found.acting(partition) for partition in range(16)} == acting
+
+
+def test_what_only_a_silent_server_can_tell_stays_paused_until_it_is_heard() -> None:
+    """4.3.9, DS2: it owned them before its restart; nobody knows whether it still has them, so they await it."""
+    found = shared("n1", "n2", "n3", backups=0)
+    gone = [partition for partition in range(16) if found.acting(partition) == "n1"]
+    found.leave("n1")
+    found.exchange()
+    found.join("n1")
+    found.settle_exchange()
+    found.answer("n2", "n3")
+    passed(found, "warn")
+    passed(found, "evict")
+    completed = found.settle_exchange()[-1]
+    assert isinstance(completed, x.ExchangeCompleted)
+    assert completed.unheard == ("n1",)
+    assert all(found.one(partition).is_lost for partition in gone)
+    found.answer("n1")
+    assert kinds(found.settle_exchange()) == ["ExchangeQueued", "ExchangeStarted"]
+    found.exchange()
+    assert all(found.acting(partition) == "n1" for partition in gone)
+
+
+def test_a_joiner_is_waited_for_from_when_it_is_asked() -> None:
+    """4.3.9: the wait of who is merged in begins then, not with the exchange."""
+    found = shared("n1", "n2")
+    found.join("n3")
+    found.settle_exchange()
+    row = x.open_exchange(found.state)
+    assert row is not None
+    found.join("n4")
+    found.settle_exchange()
+    merged = x.open_exchange(found.state)
+    assert merged is not None
+    by_node = {each.node: each.at for each in merged.awaited}
+    assert by_node[NodeId("n4")] > by_node[NodeId("n3")] == row.started_at
+
+
+def test_an_operator_gives_up_what_is_lost() -> None:
+    """O5, DS2: the lost partitions begin anew, in an exchange of their own; where nothing is lost nothing changes."""
+    found = shared("n1", "n2", "n3", backups=0)
+    kept = [partition for partition in range(16) if found.acting(partition) != "n1"]
+    acting = {partition: found.acting(partition) for partition in kept}
+    assert kinds(found.reset("orders")) == ["RequestUnchanged"]
+    found.leave("n1")
+    found.exchange()
+    assert kinds(found.reset("orders")) == ["ExchangeQueued"]
+    found.exchange()
+    assert all(found.acting(partition) in ("n2", "n3") for partition in range(16))
+    assert {partition: found.acting(partition) for partition in kept} == acting
+    found.join("n1")
+    found.rest()
+    assert {state for partition in range(16) for state in found.states(partition).values()} == {"OWNING"}
 
 
 acts = st.lists(

@@ -1,0 +1,98 @@
+"""Partitions as a service sees them: who holds, who acts, who loads from whom. Pure functions of a state."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from topolog.events import ownership
+from topolog.events.exchange import HandOverRow
+from topolog.events.groups import GroupRow
+from topolog.events.ids import NodeId, Position
+from topolog.events.ownership import Ownership, OwnershipRow
+from topolog.events.partitions import PartitionState
+from topolog.events.state import State
+from topolog.streams.node.copies import PartitionId
+
+
+class CopyView(msgspec.Struct, frozen=True):
+    """A node's copy; `since`: the position that put it into its state."""
+
+    node: NodeId
+    state: PartitionState
+    since: Position
+
+
+class PartitionView(msgspec.Struct, frozen=True):
+    """One partition as of a position. `primary` is None while nobody acts; `token`: the position that made it act."""
+
+    group: str
+    partition: int
+    token: Position
+    primary: NodeId | None
+    copies: tuple[CopyView, ...]
+    is_lost: bool
+
+    def copy_of(self, node: str) -> CopyView | None:
+        return next((copy for copy in self.copies if copy.node == node), None)
+
+
+class Move(msgspec.Struct, frozen=True):
+    """A copy that loads: `demander` from `supplier`, which is None while nobody acts."""
+
+    group: str
+    partition: int
+    supplier: NodeId | None
+    demander: NodeId
+    since: Position
+
+
+class Route(msgspec.Struct, frozen=True):
+    """Where a key is served, and under which token."""
+
+    group: str
+    partition: int
+    node: NodeId
+    endpoint: str
+    token: Position
+
+
+def view(state: State, group: str, partition: int) -> PartitionView | None:
+    """One partition; None if there is no such group, or it has no such partition."""
+    row = state.get(GroupRow, group)
+    if row is None or not 0 <= partition < row.partitions:
+        return None
+    held = ownership.row_of(state, group, partition)
+    return _view(held.group, ownership.ownership(held, partition), ownership.names(state))
+
+
+def of_group(state: State, group: GroupRow) -> Iterator[PartitionView]:
+    """All partitions of a group."""
+    names = ownership.names(state)
+    for row in ownership.rows_of(state, group.name, group.partitions):
+        yield from changed(None, row, names)
+
+
+def changed(before: OwnershipRow | None, row: OwnershipRow, names: Sequence[str]) -> Iterator[PartitionView]:
+    """The partitions of a row that are not as they were `before`; `names` are node ids by number."""
+    for each in ownership.ownerships(row, ownership.differing(before, row)):
+        yield _view(row.group, each, names)
+
+
+def moves(found: Iterable[PartitionView]) -> Iterator[Move]:
+    """The loads that these partitions wait for."""
+    for each in found:
+        for copy in each.copies:
+            if copy.state is PartitionState.MOVING:
+                yield Move(each.group, each.partition, each.primary, copy.node, copy.since)
+
+
+def handed_over_by(state: State, node: str) -> set[PartitionId]:
+    """What this node hands over, and starts nothing new for."""
+    rows = [row for _, row in state.rows(HandOverRow) if row.node == node]
+    return {(move.group, each) for row in rows for move in row.moves for each in move.partitions}
+
+
+def _view(group: str, each: Ownership, names: Sequence[str]) -> PartitionView:
+    copies = tuple(CopyView(NodeId(names[copy.node]), copy.state, copy.since) for copy in each.copies)
+    primary = None if each.acting is None else NodeId(names[each.acting])
+    return PartitionView(group, each.partition, each.token, primary, copies, each.is_lost)
