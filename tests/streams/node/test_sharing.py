@@ -1,0 +1,274 @@
+"""Partitions as a service of the real node client sees them: guards, hooks, routes, reports (DESIGN §4.3)."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from topolog.events.errors import Fenced, Moved, NotFound, NotPrimary, PartitionLost
+from topolog.events.group_definition import GroupDefinition, LossPolicy
+from topolog.events.partitions import PartitionState
+from topolog.events.single_maps import UpdateCounter
+from topolog.streams.node.client import Node
+from topolog.streams.node.testing import LocalCluster
+from topolog.streams.node.views import PartitionView
+
+PARTITIONS = 32
+
+
+class Shard:
+    """A service that loads and clears in no time, and notes what it is told."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.told: list[PartitionView] = []
+        self.assigned: list[PartitionView] = []
+        self.released: list[PartitionView] = []
+        self.asked = 0
+        self.is_slow = False
+        node.on_map(self._on_map)
+        node.on_assigned(self.assigned.extend)
+        node.on_released(self.released.extend)
+        node.on_exchange(self._on_exchange)
+
+    def load(self) -> None:
+        """Finish all that there is to load and to clear."""
+        for group in self.node.groups():
+            self._finish(self.node.partitions(group))
+
+    def acts_for(self, group: str = "orders") -> set[int]:
+        """What it may begin an operation for."""
+        return {partition for partition in range(PARTITIONS) if self._may_act(group, partition)}
+
+    def _may_act(self, group: str, partition: int) -> bool:
+        try:
+            with self.node.acting(group, partition):
+                return True
+        except (NotPrimary, PartitionLost):
+            return False
+
+    def _on_map(self, found: "list[PartitionView]") -> None:  # type: ignore[override]
+        self.told.extend(found)
+        if not self.is_slow:
+            self._finish(found)
+
+    def _on_exchange(self) -> None:
+        self.asked += 1
+
+    def _finish(self, found: "list[PartitionView]") -> None:
+        for each in found:
+            copy = each.copy_of(self.node.name)
+            if copy and copy.state is PartitionState.MOVING and each.primary:
+                self.node.loaded(each.group, each.partition, copy.since, each.token)
+            elif copy and copy.state is PartitionState.RENTING:
+                self.node.cleared(each.group, each.partition, copy.since)
+
+
+@contextmanager
+def shared(*names: str, backups: int = 1, loss: LossPolicy = LossPolicy.READ_WRITE_SAFE) -> Iterator["Cluster"]:
+    """A cluster in memory whose nodes share the group `orders`, at rest."""
+    with LocalCluster() as local, ExitStack() as stack:
+        cluster = Cluster(local, stack)
+        for name in names:
+            cluster.join(name)
+        group = GroupDefinition("orders", PARTITIONS, backups, loss_policy=loss)
+        cluster.shards[names[0]].node.create_group(group)
+        cluster.rest()
+        yield cluster
+
+
+class Cluster:
+    def __init__(self, local: LocalCluster, stack: ExitStack) -> None:
+        self.local = local
+        self.shards: dict[str, Shard] = {}
+        self._stack = stack
+
+    def join(self, name: str, *, is_slow: bool = False, whole: tuple[int, ...] = ()) -> Shard:
+        node = self.local.node(name, endpoint=f"http://{name}")
+        node.holds(lambda: {"orders": dict.fromkeys(whole, UpdateCounter(0, 1))} if whole else {})
+        shard = self.shards[name] = Shard(node)
+        shard.is_slow = is_slow
+        self._stack.enter_context(node)
+        self.local.settle()
+        return shard
+
+    def kill(self, name: str) -> None:
+        del self.shards[name]
+        self.local.kill(name)
+
+    def rest(self) -> None:
+        """Until nothing moves any more."""
+        for _ in range(20):
+            self.local.advance(0.2)
+
+    def primaries(self) -> dict[int, str | None]:
+        node = next(iter(self.shards.values())).node
+        return {each.partition: each.primary for each in node.partitions("orders")}
+
+
+def handed_over(newcomer: Shard, former: str) -> int:
+    """A partition that this node gives to the newcomer: it acts, the newcomer is wanted first."""
+    name = newcomer.node.name
+    found = newcomer.node.partitions("orders")
+    return next(each.partition for each in found if each.primary == former and each.copies[0].node == name)
+
+
+def test_every_partition_has_one_node_that_acts() -> None:
+    """PI4: by the guards themselves, and as everybody is told."""
+    with shared("n1", "n2", "n3") as cluster:
+        acts = {name: shard.acts_for() for name, shard in cluster.shards.items()}
+        assert sorted(partition for each in acts.values() for partition in each) == list(range(PARTITIONS))
+        assert {p: name for name, each in acts.items() for p in each} == cluster.primaries()
+        assert all(shard.asked == 1 for shard in cluster.shards.values())
+        for shard in cluster.shards.values():
+            assert {each.partition for each in shard.assigned} == {
+                each.partition for each in shard.node.partitions("orders") if each.copy_of(shard.node.name)
+            }
+
+
+def test_a_joiner_loads_takes_over_and_the_rest_is_cleared() -> None:
+    """L1, PI7: it is told what to hold, acts when it has loaded; who is no longer needed is told to clear."""
+    with shared("n1", "n2", "n3") as cluster:
+        before = cluster.primaries()
+        newcomer = cluster.join("n4", is_slow=True)
+        cluster.rest()
+        assert cluster.primaries() == before, "a join moves no primary"
+        moves = newcomer.node.moves("orders")
+        assert {move.demander for move in moves} == {"n4"}
+        assert {move.supplier for move in moves} <= {"n1", "n2", "n3"}
+        newcomer.is_slow = False
+        newcomer.load()
+        cluster.rest()
+        assert newcomer.acts_for()
+        assert newcomer.node.moves("orders") == []
+        assert any(shard.released for name, shard in cluster.shards.items() if name != "n4")
+        copies = [copy for each in newcomer.node.partitions("orders") for copy in each.copies]
+        assert {copy.state for copy in copies} == {PartitionState.OWNING}
+        assert len(copies) == 2 * PARTITIONS
+
+
+def test_a_hand_over_waits_for_what_runs_and_lets_nothing_begin() -> None:
+    """4.3.5: the guard's end is the drain; meanwhile the former primary refuses, and the next one does not act yet."""
+    with shared("n1", "n2") as cluster:
+        newcomer = cluster.join("n3", is_slow=True)
+        partition = handed_over(newcomer, "n1")
+        former = cluster.shards["n1"].node
+        token = former.owners("orders", partition).token
+        with former.acting("orders", partition) as held:
+            assert held == token
+            newcomer.is_slow = False
+            newcomer.load()
+            cluster.local.advance(0.4)
+            with pytest.raises(NotPrimary), former.acting("orders", partition):
+                pass
+            assert former.owners("orders", partition).primary == "n1"
+            with pytest.raises(NotPrimary), newcomer.node.acting("orders", partition):
+                pass
+        cluster.rest()
+        with newcomer.node.acting("orders", partition) as taken:
+            assert taken > token
+        with pytest.raises(NotPrimary) as refused, former.acting("orders", partition):
+            pass
+        assert (refused.value.node, refused.value.endpoint) == ("n3", "http://n3")
+
+
+def test_an_operation_that_outlives_the_wait_has_not_happened() -> None:
+    """4.3.5, DS8: after proceed_ms the next primary acts, and the former one's guard says so at its end."""
+    with shared("n1", "n2") as cluster:
+        newcomer = cluster.join("n3", is_slow=True)
+        partition = handed_over(newcomer, "n1")
+        with pytest.raises(Moved), cluster.shards["n1"].node.acting("orders", partition):
+            newcomer.is_slow = False
+            newcomer.load()
+            cluster.local.advance(4)
+            with newcomer.node.acting("orders", partition):
+                pass
+
+
+def test_when_a_node_dies_others_act_at_once() -> None:
+    """4.3.7: nobody is asked; what it acted for, its backups act for under new tokens."""
+    with shared("n1", "n2", "n3") as cluster:
+        gone = {partition for partition, primary in cluster.primaries().items() if primary == "n2"}
+        asked = cluster.shards["n1"].asked
+        cluster.kill("n2")
+        cluster.local.settle()
+        assert cluster.shards["n1"].asked == asked
+        acts = cluster.shards["n1"].acts_for() | cluster.shards["n3"].acts_for()
+        assert gone <= acts == set(range(PARTITIONS))
+
+
+def test_what_is_lost_refuses_and_comes_back_with_its_owner() -> None:
+    """DS2, O4: no write begins it empty; the owner that returns with its copies acts again."""
+    with shared("n1", "n2", backups=0) as cluster:
+        gone = tuple(partition for partition, primary in cluster.primaries().items() if primary == "n2")
+        survivor = cluster.shards["n1"].node
+        cluster.kill("n2")
+        cluster.rest()
+        assert survivor.lost("orders") == list(gone)
+        with pytest.raises(PartitionLost), survivor.acting("orders", gone[0]):
+            pass
+        kept = next(partition for partition in range(PARTITIONS) if partition not in gone)
+        with survivor.acting("orders", kept):
+            pass
+        back = cluster.join("n2", whole=gone)
+        cluster.rest()
+        assert survivor.lost("orders") == []
+        assert back.acts_for() == set(gone)
+
+
+def test_read_only_safe_refuses_all_writes_while_anything_is_lost() -> None:
+    """O3's table: reads of others go on."""
+    with shared("n1", "n2", backups=0, loss=LossPolicy.READ_ONLY_SAFE) as cluster:
+        gone = {partition for partition, primary in cluster.primaries().items() if primary == "n2"}
+        survivor = cluster.shards["n1"].node
+        cluster.kill("n2")
+        cluster.rest()
+        kept = next(partition for partition in range(PARTITIONS) if partition not in gone)
+        with pytest.raises(PartitionLost), survivor.acting("orders", kept):
+            pass
+        with survivor.acting("orders", kept, writing=False):
+            pass
+
+
+def test_a_key_is_routed_to_who_serves_it() -> None:
+    """The same partition as Ignite's, its primary, its endpoint, its token; from any node."""
+    with shared("n1", "n2") as cluster:
+        for key in ("a", "b", 7):
+            routes = {shard.node.route("orders", key) for shard in cluster.shards.values()}
+            (route,) = routes
+            assert cluster.primaries()[route.partition] == route.node
+            assert route.endpoint == f"http://{route.node}"
+            with cluster.shards[route.node].node.acting("orders", route.partition) as token:
+                assert token == route.token
+
+
+def test_a_fenced_node_acts_for_nothing() -> None:
+    """4.1: the guard asks the lease before and after."""
+    with shared("n1", "n2") as cluster:
+        node = cluster.shards["n1"].node
+        partition = next(iter(cluster.shards["n1"].acts_for()))
+        began = threading.Event()
+        with pytest.raises(Fenced), cluster.local.leases_expired(), node.acting("orders", partition):
+            began.set()
+        assert not began.is_set()
+        with pytest.raises((Fenced, Moved)), ExitStack() as stack:
+            stack.enter_context(node.acting("orders", partition))
+            stack.enter_context(cluster.local.leases_expired())
+
+
+def test_unknown_groups_and_partitions_are_said_to_be() -> None:
+    """No KeyError, no wrong answer."""
+    with shared("n1") as cluster:
+        node = cluster.shards["n1"].node
+        for ask in (
+            lambda: node.owners("orders", PARTITIONS),
+            lambda: node.owners("items", 0),
+            lambda: node.partitions("items"),
+            lambda: node.route("items", "a"),
+            lambda: node.lost("items"),
+        ):
+            with pytest.raises(NotFound):
+                ask()
+        with pytest.raises(NotFound), node.acting("items", 0):
+            pass
