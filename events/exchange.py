@@ -242,6 +242,11 @@ def open_exchange(state: State) -> ExchangeRow | None:
     return next((row for _, row in state.rows(ExchangeRow) if row.completed_at is None), None)
 
 
+def newest_exchange(state: State) -> ExchangeRow | None:
+    """The one that is open, else the last one."""
+    return max((row for _, row in state.rows(ExchangeRow)), key=lambda row: row.started_at, default=None)
+
+
 def queued(state: State) -> tuple[Trigger, ...]:
     row = state.get(QueueRow, "")
     return row.triggers if row else ()

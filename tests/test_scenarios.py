@@ -5,18 +5,23 @@ renewals), each under its position, or what was asked for. Lines that start with
 `TOPOLOG_WRITE_SCENARIOS=1 pytest tests/test_scenarios.py` writes the transcripts anew, for review by `git diff`.
 
     start c1                      a coordinator comes up
-    node n1 [as n1b] [client] [unfenced] [exclusive] [knows Customer@2 id:long]
-                                  a process of node n1 comes up, called n1b here; `unfenced`: it cannot fence itself
+    node n1 [as n1b] [client] [unfenced] [exclusive] [disk] [knows Customer@2 id:long]
+                                  a process of node n1 comes up, called n1b here; `unfenced`: it cannot fence itself;
+                                  `disk`: it finds the copies that it owned when it was killed
     propose n1 Customer id:long [on 2]       n1 proposes fields, built on version 2
     remove type Customer / remove node n1    the operator asks
     create n1 orders partitions:64 backups:1 only:zone=eu differ:rack neighbours:host loss:IGNORE persistent:yes
                                   n1 declares a group, of which it says what is not usual; `create operator ...` too
     alter orders backups:2 only:  the operator alters it; nothing behind the colon takes a filter away
     drop orders                   the operator drops it
+    reset orders                  the operator gives up what is lost of it
+    load n1 / clear n1            n1 finishes all its loads; clears all copies that it is to clear
+    begin n1 / end n1             operations run on n1, for all partitions it acts for; they end
+    mute n1 / unmute n1           n1 answers no exchange; it does again
     advance 500ms                 time passes, everybody works
     kill / pause / resume NAME    kill -9, SIGSTOP, SIGCONT; without time passing
     leave n1 / retire c1          an orderly stop
-    nodes, types, groups, leases, coordinators       what stands where now
+    nodes, types, groups, leases, coordinators, partitions orders       what stands where now
     read n1 Customer              what n1 answers its callers
 
 After each command everybody who has read the same log must hold the same state.
@@ -28,15 +33,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.scenarios.partitions import content_of_exchange, partition_lines
 from tests.scenarios.world import Member, World
 
 from topolog.events import groups as g
 from topolog.events import membership as m
 from topolog.events import metadata as md
+from topolog.events import ownership as o
 from topolog.events import requests as q
 from topolog.events import terms
 from topolog.events.errors import TopologError
 from topolog.events.fold import Event
+from topolog.events.partitions import PartitionState
 
 FOLDER = Path(__file__).parent / "scenarios"
 SCENARIOS = sorted(FOLDER.rglob("*.txt"))
@@ -64,7 +72,7 @@ class Scenario:
     def _news(self) -> Iterator[str]:
         decisions = self.world.decisions()
         for each in decisions[self._told :]:
-            if text := told(each.event):
+            if text := told(each.event, o.names(self.world.state)):
                 yield f"{each.place.position:>3}  {text}"
         self._told = len(decisions)
 
@@ -100,6 +108,7 @@ class Scenario:
             capabilities=capabilities,
             folder=f"folder of {name}" if "exclusive" in words else "",
             types=known,
+            disk="disk" in words,
         )
         return []
 
@@ -128,6 +137,41 @@ class Scenario:
 
     def do_drop(self, name: str) -> list[str]:
         self.world.drop_group(name)
+        self.world.settle()
+        return []
+
+    def do_reset(self, name: str) -> list[str]:
+        self.world.reset(name)
+        self.world.settle()
+        return []
+
+    def do_load(self, name: str) -> list[str]:
+        self.world.nodes[name].finish(PartitionState.MOVING)
+        self.world.settle()
+        return []
+
+    def do_clear(self, name: str) -> list[str]:
+        self.world.nodes[name].finish(PartitionState.RENTING)
+        self.world.settle()
+        return []
+
+    def do_begin(self, name: str) -> list[str]:
+        self.world.nodes[name].service.is_busy = True
+        return []
+
+    def do_end(self, name: str) -> list[str]:
+        self.world.nodes[name].service.is_busy = False
+        self.world.nodes[name].session.core.look_at_drains()
+        self.world.settle()
+        return []
+
+    def do_mute(self, name: str) -> list[str]:
+        self.world.nodes[name].wire.is_mute = True
+        return []
+
+    def do_unmute(self, name: str) -> list[str]:
+        self.world.nodes[name].wire.is_mute = False
+        self.world.nodes[name].session.core.unsay_map()
         self.world.settle()
         return []
 
@@ -180,6 +224,9 @@ class Scenario:
     def do_groups(self) -> list[str]:
         view = terms.cluster(self.world.state).topology_version
         return [f"view {view}", *(group_line(row) for _, row in self.world.state.rows(g.GroupRow))]
+
+    def do_partitions(self, group: str) -> list[str]:
+        return partition_lines(self.world.state, group)
 
     def do_read(self, name: str, type_name: str) -> list[str]:
         node = self.world.nodes[name]
@@ -260,12 +307,12 @@ def type_line(row: md.TypeRow) -> str:
     return f"{row.name}  {versions}  {fields_of(row.pending)}{removing}"
 
 
-def told(event: Event) -> str:
-    """One decision as a line; nothing of lease renewals, which come all the time."""
-    return "" if isinstance(event, m.LeasesRenewed) else f"{type(event).__name__}: {content(event)}"
+def told(event: Event, names: tuple[str, ...]) -> str:
+    """One decision in words; nothing of lease renewals, which come all the time."""
+    return "" if isinstance(event, m.LeasesRenewed) else f"{type(event).__name__}: {content(event, names)}"
 
 
-def content(event: Event) -> str:
+def content(event: Event, names: tuple[str, ...]) -> str:
     match event:
         case terms.LogStarted():
             return f"fence {event.fence_ms} ms, margin {event.margin_ms} ms"
@@ -280,7 +327,8 @@ def content(event: Event) -> str:
         case q.RequestersForgotten():
             return " ".join(event.requesters)
         case _:
-            return content_of_types(event) or content_of_groups(event) or content_of_members(event)
+            sharing = content_of_groups(event) or content_of_exchange(event, names)
+            return sharing or content_of_types(event) or content_of_members(event)
 
 
 def content_of_types(event: Event) -> str:

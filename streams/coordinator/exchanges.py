@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from topolog.events import ownership
 from topolog.events.codec import Decision
-from topolog.events.exchange import ExchangeRow, open_exchange, queued
+from topolog.events.exchange import newest_exchange, open_exchange, queued
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position
 from topolog.events.log import Entry
@@ -110,7 +110,8 @@ class Exchanges:
     def _told(self, state: State, known: Known, at_ms: int) -> Told:
         row = open_exchange(state)
         if row is None:
-            heard = [node for node in self.inbox.kept if node in known.members]
+            kept = self.inbox.kept.items()
+            heard = [node for node, told in kept if node in known.members and told.applied.position >= known.exchange]
             return Told({}, self.next_offset, at_ms, heard=heard)
         awaited = {each.node for each in row.awaited}
         found: dict[NodeId, MapAnswer] = {}
@@ -178,17 +179,18 @@ def _reports(told: NodeMap, groups: Mapping[str, KnownGroup]) -> Iterator[copies
 
 def maps_from(state: State) -> Offset:
     """From where the topic `maps` matters: what came before the newest exchange, that one has taken in."""
-    return max((row.maps for _, row in state.rows(ExchangeRow)), default=Offset(0))
+    row = newest_exchange(state)
+    return row.maps if row else Offset(0)
 
 
 def known_of(state: State, position: Position, chains: Mapping[Position, bytes]) -> Known:
     """What maps are judged by, as the log has been decided up to `position`."""
-    started = [row.started_at for _, row in state.rows(ExchangeRow)]
+    newest = newest_exchange(state)
     return Known(
         log_id=bytes.fromhex(cluster(state).log_id),
         position=position,
         members={row.node: row.incarnation for row in exchange.servers(state)},
         groups={name: KnownGroup(row.partitions, row.created_at) for name, row in state.rows(GroupRow)},
-        exchange=max(started, default=NOWHERE),
+        exchange=newest.started_at if newest else NOWHERE,
         chains=chains,
     )

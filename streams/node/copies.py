@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Set
 import msgspec
 
 from topolog.events import ownership
-from topolog.events.exchange import HandOverRow, open_exchange
+from topolog.events.exchange import HandOverRow, newest_exchange, open_exchange
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Position, Term
 from topolog.events.membership import Applied, NodeRow
@@ -137,8 +137,11 @@ class NodeCopies:
         self._told = None
 
     def _asked_at(self, state: State, incarnation: Incarnation) -> Position | None:
-        """The position that asks this incarnation for its map, if one does."""
-        row = open_exchange(state)
+        """The position that asks this incarnation for its map, if one does; also that of an exchange that had to do
+        without it, which another one mends when it is heard."""
+        row = newest_exchange(state)
+        if row is not None and self._node in row.unheard:
+            return row.completed_at
         asked = row.awaited if row else ()
         return next((each.at for each in asked if (each.node, each.incarnation) == (self._node, incarnation)), None)
 

@@ -34,6 +34,7 @@ from topolog.events.exchange import (
     Trigger,
     TriggerType,
     Waited,
+    newest_exchange,
     open_exchange,
     queued,
 )
@@ -94,8 +95,8 @@ Answers = Mapping[NodeId, Answer]
 class Told(msgspec.Struct, frozen=True):
     """What is known beside the log: who has answered the open exchange, which waits for a map have passed.
 
-    `maps`: how far the topic `maps` has been read. `at_ms`: wall time, for people. `heard`: servers of whose present
-    incarnation there is any map at all.
+    `maps`: how far the topic `maps` has been read. `at_ms`: wall time, for people. `heard`: servers of which there is a
+    map from behind the beginning of the last exchange.
     """
 
     answers: Answers
@@ -243,7 +244,7 @@ def _standing(state: State, node: NodeId) -> Standing:
 
 def _hear_late(state: State, told: Told) -> list[Decision]:
     """A server that an exchange had to do without is heard at last: what it alone can tell needs another one."""
-    last = max((row for _, row in state.rows(ExchangeRow)), key=lambda row: row.started_at, default=None)
+    last = newest_exchange(state)
     if last is None or not any(node in told.heard for node in last.unheard):
         return []
     return [ExchangeQueued(None, TriggerType.REQUESTED, "", changed_view(state))]

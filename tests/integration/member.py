@@ -17,6 +17,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from tests.streams.node.shard import Shard
+
 from topolog.events.errors import TopologError
 from topolog.events.metadata import ObjectType
 from topolog.streams.node.client import Node
@@ -27,7 +29,7 @@ def say(said: str, **facts: Any) -> None:
     sys.stdout.flush()
 
 
-def obey(node: Node, order: Mapping[str, Any]) -> None:
+def obey(node: Node, shard: Shard, order: Mapping[str, Any]) -> None:
     match order["do"]:
         case "propose":
             outcome = node.propose(ObjectType(order["type"], order["fields"]), timeout_s=30)
@@ -37,6 +39,8 @@ def obey(node: Node, order: Mapping[str, Any]) -> None:
             say("valid", remaining_ms=node.lease.remaining_ms, incarnation=node.incarnation, position=node.position)
         case "close-descriptors":
             os.closerange(3, 4096)
+        case "acts":
+            say("acts", partitions=sorted(shard.acts_for(order["group"])))
         case "fork":
             fork(node)
         case "metadata":
@@ -55,11 +59,12 @@ def main(cluster: str, name: str, bootstrap: str, sentinel: str) -> None:
     has_sentinel = sentinel == "True"
     node = Node(cluster, name, kafka={"bootstrap.servers": bootstrap}, join_timeout_s=30, sentinel=has_sentinel)
     node.on_left(lambda reason: say("left", reason=reason.value))
+    shard = Shard(node)
     with node:
         say("member", incarnation=node.incarnation)
         for line in sys.stdin:
             try:
-                obey(node, json.loads(line))
+                obey(node, shard, json.loads(line))
             except TopologError as error:
                 say("error", code=error.code, message=str(error))
 

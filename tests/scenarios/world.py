@@ -6,7 +6,7 @@ its turn, `settle` lets them take turns until nothing more comes, without moving
 
 import contextlib
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
 from topolog.events import groups as g
@@ -17,13 +17,17 @@ from topolog.events import terms
 from topolog.events.codec import CODEC
 from topolog.events.errors import TopologError
 from topolog.events.fold import Fold, Folded, Ignored
-from topolog.events.log import InMemoryLog, InMemoryReader, InMemoryWriter
+from topolog.events.ids import Position
+from topolog.events.log import Headers, InMemoryLog, InMemoryReader, InMemoryWriter, LogWriter, OnDelivery
+from topolog.events.partitions import PartitionState
+from topolog.events.single_maps import UpdateCounter
 from topolog.events.state import State
 from topolog.events.topics import PARTITIONS, Topic
 from topolog.streams.clock import ManualClock
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.driver import Driver, LeaseTerms
 from topolog.streams.coordinator.snapshots import Cadence
+from topolog.streams.node.copies import Disk, PartitionId
 from topolog.streams.node.core import NodeCore
 from topolog.streams.node.service import Service
 from topolog.streams.node.session import Session
@@ -70,8 +74,23 @@ class Coordinator(Process):
         self.driver.step(0)
 
 
+class Wire:
+    """A writer that, while it `is_mute`, loses single maps and nothing else."""
+
+    def __init__(self, writer: LogWriter) -> None:
+        self.is_mute = False
+        self._writer = writer
+        self.serve, self.flush, self.close = writer.serve, writer.flush, writer.close
+
+    def append(
+        self, topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None
+    ) -> None:
+        if not (self.is_mute and topic is Topic.MAPS):
+            self._writer.append(topic, key, value, headers, on_delivery)
+
+
 class Hooked(Service):
-    """A service made of functions."""
+    """A service made of functions; while it `is_busy`, an operation runs for every partition."""
 
     def __init__(
         self,
@@ -82,6 +101,14 @@ class Hooked(Service):
         self._hook = hook
         self._begin = begin
         self._announce = announce
+        self.is_busy = False
+        self.disk: Disk = {}
+
+    def whole(self) -> Disk:
+        return self.disk
+
+    def running(self, places: Set[PartitionId]) -> Set[PartitionId]:
+        return places if self.is_busy else frozenset()
 
     def begin(self, core: NodeCore) -> None:
         self._begin()
@@ -94,12 +121,15 @@ class Hooked(Service):
 
 
 class Member(Process):
-    def __init__(self, world: "World", joiner: q.Joiner, hook: Hook) -> None:
+    def __init__(self, world: "World", joiner: q.Joiner, hook: Hook, disk: Disk | None = None) -> None:
         super().__init__(world, joiner.node)
         self._clock = world.clock
         self.chance = random.Random(f"{joiner.node}/{world.lives}")
+        self.service = Hooked(hook)
+        self.service.disk = disk or {}
+        self.wire = Wire(self.writer)
         self.session = Session(
-            self.reader, self.writer, world.clock, joiner, Hooked(hook), chance=lambda: self.chance.getrandbits(63)
+            self.reader, self.wire, world.clock, joiner, self.service, chance=lambda: self.chance.getrandbits(63)
         )
 
     def step(self) -> None:
@@ -108,6 +138,24 @@ class Member(Process):
             with contextlib.suppress(TopologError):
                 self.session.step(0)
                 self.session.beat_if_due()
+
+    def finish(self, what: PartitionState) -> None:
+        """All its copies in this state are loaded, or cleared."""
+        core = self.session.core
+        for each in list(core.copies.held(core.state)):
+            if each.state is what:
+                token = each.token if what is PartitionState.MOVING else Position(0)
+                core.copies.finish(core.state, each.group, each.partition, each.since, token)
+        core.look_at_map()
+
+    def owned(self) -> Disk:
+        """The copies that it owned, as far as it has read."""
+        found: dict[str, dict[int, UpdateCounter]] = {}
+        core = self.session.core
+        for each in core.copies.held(core.state):
+            if each.state is PartitionState.OWNING:
+                found.setdefault(each.group, {})[each.partition] = UpdateCounter(0, 1)
+        return found
 
     @property
     def is_fenced(self) -> bool:
@@ -137,6 +185,7 @@ class World:
         self.coordinators: dict[str, Coordinator] = {}
         self.nodes: dict[str, Member] = {}
         self.lives = 0
+        self._disks: dict[str, Disk] = {}
         self._asked = 0
         self._fold = Fold()
         self._read = 0
@@ -164,16 +213,23 @@ class World:
         folder: str = "",
         types: tuple[q.DeclaredType, ...] = (),
         hook: Hook = lambda _: None,
+        disk: bool = False,
     ) -> Member:
-        """A process of this node comes up, and is known here as `process`, or as the node itself."""
+        """A process of this node comes up, and is known here as `process`, or as the node itself.
+
+        `disk`: it has the copies that the process of this name owned when it was killed.
+        """
         self.lives += 1
         joiner = q.Joiner(name, 0, kind, "", {}, capabilities, folder, types=types)
-        member = self.nodes[process or name] = Member(self, joiner, hook)
+        kept = self._disks.get(name, {}) if disk else {}
+        member = self.nodes[process or name] = Member(self, joiner, hook, kept)
         self.settle()
         return member
 
     def kill(self, name: str) -> Process:
         """`kill -9`: the process takes no further turn."""
+        if name in self.nodes:
+            self._disks[name] = self.nodes[name].owned()
         return self.coordinators.pop(name) if name in self.coordinators else self.nodes.pop(name)
 
     def certify(self, process: Process) -> None:
@@ -262,6 +318,9 @@ class World:
 
     def drop_group(self, name: str) -> q.RequestId:
         return self.ask(q.GroupDropRequested(self.operator_id(), self.log_id, "ada", "", name))
+
+    def reset(self, name: str) -> q.RequestId:
+        return self.ask(q.LossResetRequested(self.operator_id(), self.log_id, "ada", "", name))
 
     def remove_node(self, name: str) -> q.RequestId:
         return self.ask(q.NodeRemovalRequested(self.operator_id(), self.log_id, "ada", "", name))

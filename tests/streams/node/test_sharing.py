@@ -1,68 +1,18 @@
 """Partitions as a service of the real node client sees them: guards, hooks, routes, reports (DESIGN §4.3)."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
+from tests.streams.node.shard import Shard
 
 from topolog.events.errors import Fenced, Moved, NotFound, NotPrimary, PartitionLost
 from topolog.events.group_definition import GroupDefinition, LossPolicy
 from topolog.events.partitions import PartitionState
 from topolog.events.single_maps import UpdateCounter
-from topolog.streams.node.client import Node
 from topolog.streams.node.testing import LocalCluster
-from topolog.streams.node.views import PartitionView
 
 PARTITIONS = 32
-
-
-class Shard:
-    """A service that loads and clears in no time, and notes what it is told."""
-
-    def __init__(self, node: Node) -> None:
-        self.node = node
-        self.told: list[PartitionView] = []
-        self.assigned: list[PartitionView] = []
-        self.released: list[PartitionView] = []
-        self.asked = 0
-        self.is_slow = False
-        node.on_map(self._on_map)
-        node.on_assigned(self.assigned.extend)
-        node.on_released(self.released.extend)
-        node.on_exchange(self._on_exchange)
-
-    def load(self) -> None:
-        """Finish all that there is to load and to clear."""
-        for group in self.node.groups():
-            self._finish(self.node.partitions(group))
-
-    def acts_for(self, group: str = "orders") -> set[int]:
-        """What it may begin an operation for."""
-        return {partition for partition in range(PARTITIONS) if self._may_act(group, partition)}
-
-    def _may_act(self, group: str, partition: int) -> bool:
-        try:
-            with self.node.acting(group, partition):
-                return True
-        except (NotPrimary, PartitionLost):
-            return False
-
-    def _on_map(self, found: "list[PartitionView]") -> None:  # type: ignore[override]
-        self.told.extend(found)
-        if not self.is_slow:
-            self._finish(found)
-
-    def _on_exchange(self) -> None:
-        self.asked += 1
-
-    def _finish(self, found: "list[PartitionView]") -> None:
-        for each in found:
-            copy = each.copy_of(self.node.name)
-            if copy and copy.state is PartitionState.MOVING and each.primary:
-                self.node.loaded(each.group, each.partition, copy.since, each.token)
-            elif copy and copy.state is PartitionState.RENTING:
-                self.node.cleared(each.group, each.partition, copy.since)
 
 
 @contextmanager
@@ -178,12 +128,14 @@ def test_an_operation_that_outlives_the_wait_has_not_happened() -> None:
     with shared("n1", "n2") as cluster:
         newcomer = cluster.join("n3", is_slow=True)
         partition = handed_over(newcomer, "n1")
-        with pytest.raises(Moved), cluster.shards["n1"].node.acting("orders", partition):
-            newcomer.is_slow = False
-            newcomer.load()
-            cluster.local.advance(4)
-            with newcomer.node.acting("orders", partition):
-                pass
+        operation = cluster.shards["n1"].node.acting("orders", partition)
+        operation.__enter__()
+        newcomer.is_slow = False
+        newcomer.load()
+        cluster.local.advance(4)
+        assert partition in newcomer.acts_for()
+        with pytest.raises(Moved):
+            operation.__exit__(None, None, None)
 
 
 def test_when_a_node_dies_others_act_at_once() -> None:
@@ -248,13 +200,13 @@ def test_a_fenced_node_acts_for_nothing() -> None:
     with shared("n1", "n2") as cluster:
         node = cluster.shards["n1"].node
         partition = next(iter(cluster.shards["n1"].acts_for()))
-        began = threading.Event()
-        with pytest.raises(Fenced), cluster.local.leases_expired(), node.acting("orders", partition):
-            began.set()
-        assert not began.is_set()
-        with pytest.raises((Fenced, Moved)), ExitStack() as stack:
-            stack.enter_context(node.acting("orders", partition))
-            stack.enter_context(cluster.local.leases_expired())
+        operation = node.acting("orders", partition)
+        operation.__enter__()
+        with cluster.local.leases_expired():
+            with pytest.raises(Fenced):
+                operation.__exit__(None, None, None)
+            with pytest.raises(Fenced), node.acting("orders", partition):
+                pass
 
 
 def test_unknown_groups_and_partitions_are_said_to_be() -> None:
