@@ -5,9 +5,8 @@
 The last argument is whether it has a sentinel.
 
 Says {"said": "member", …} when it has joined; {"do": "propose", "type": …, "fields": {…}}, {"do": "require"} and
-{"do": "metadata", "type": …} are answered by one line each, {"do": "fork"} by one of the child, {"do":
-"close-descriptors"} by none; the end of its input
-makes it leave.
+{"do": "metadata", "type": …} are answered by one line each, as is {"do": "close-pipe"}, which is about the one to its
+sentinel, and {"do": "fork"} by one of the child; the end of its input makes it leave.
 """
 
 import json
@@ -35,8 +34,12 @@ def obey(node: Node, order: Mapping[str, Any]) -> None:
         case "require":
             node.lease.require()
             say("valid", remaining_ms=node.lease.remaining_ms, incarnation=node.incarnation, position=node.position)
-        case "close-descriptors":
-            os.closerange(3, 4096)
+        case "close-pipe":
+            process = node._sentinel._process
+            assert process is not None
+            assert process.stdin is not None
+            process.stdin.close()
+            say("closed")
         case "fork":
             fork(node)
         case "metadata":
