@@ -29,7 +29,7 @@ from topolog.streams.node.client import Node
 T = TypeVar("T")
 FENCE_MS, MARGIN_MS, HEARTBEAT_MS = 2_000, 500, 200
 PATIENCE_S = 30.0
-MEMBER = Path(__file__).parent / "member.py"
+MEMBER = "tests.integration.member"
 
 
 def eventually(look: Callable[[], T | None], what: str, patience_s: float = PATIENCE_S) -> T:
@@ -194,7 +194,7 @@ class Site:
 
     def member(self, name: str, *, sentinel: bool = True) -> Process:
         """A node in a process of its own, when it has joined."""
-        process = self.started([sys.executable, str(MEMBER), self.cluster, name, self.bootstrap, str(sentinel)])
+        process = self.started([sys.executable, "-m", MEMBER, self.cluster, name, self.bootstrap, str(sentinel)])
         process.hear("member")
         return process
 

@@ -1,13 +1,12 @@
 """A node process for tests that kill and pause: it says a line for each thing that happens, and obeys lines of JSON.
 
-    python member.py CLUSTER NODE BOOTSTRAP True|False
+    python -m tests.integration.member CLUSTER NODE BOOTSTRAP True|False
 
 The last argument is whether it has a sentinel.
 
 Says {"said": "member", …} when it has joined; {"do": "propose", "type": …, "fields": {…}}, {"do": "require"} and
-{"do": "metadata", "type": …} are answered by one line each, {"do": "fork"} by one of the child, {"do":
-"close-descriptors"} by none; the end of its input
-makes it leave.
+{"do": "metadata", "type": …} are answered by one line each, as is {"do": "close-pipe"}, which is about the one to its
+sentinel, and {"do": "fork"} by one of the child; the end of its input makes it leave.
 """
 
 import json
@@ -37,10 +36,9 @@ def obey(node: Node, shard: Shard, order: Mapping[str, Any]) -> None:
         case "require":
             node.lease.require()
             say("valid", remaining_ms=node.lease.remaining_ms, incarnation=node.incarnation, position=node.position)
-        case "close-descriptors":
-            os.closerange(3, 4096)
-        case "acts":
-            say("acts", partitions=sorted(shard.acts_for(order["group"])))
+{"do": "metadata", "type": …} are answered by one line each, as are {"do": "acts", "group": …}, what it may begin to act
+for, and {"do": "close-pipe"}, the one to its sentinel; {"do": "fork"} by one of the child. The end of its input makes it
+leave.
         case "fork":
             fork(node)
         case "metadata":

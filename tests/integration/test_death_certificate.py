@@ -161,14 +161,16 @@ def test_a_node_in_this_process_has_one_too(site: Site) -> None:
     assert is_gone(pid)
 
 
-def test_a_process_that_is_stopped_or_has_closed_everything_is_not_dead(site: Site) -> None:
-    """SIGSTOP, and the end of the pipe: its lease runs out in silence, and no certificate was written."""
+def test_a_process_that_is_stopped_or_has_closed_its_pipe_is_not_dead(site: Site) -> None:
+    """SIGSTOP, also with the end of the pipe: the lease runs out in silence, and no certificate is written."""
     site.coordinator("c1")
     with site.node("n1") as node:
         stopped, closed = site.member("n2"), site.member("n3")
         sentinels = [sentinel_of(stopped), sentinel_of(closed)]
+        closed.tell(do="close-pipe")
+        closed.hear("closed")
         stopped.send(signal.SIGSTOP)
-        closed.tell(do="close-descriptors")
+        closed.send(signal.SIGSTOP)
         eventually(lambda: [each.node for each in node.members()] == ["n1"], "both to be out")
         assert not any(is_gone(sentinel) for sentinel in sentinels)
         assert reasons(site, "n2") == reasons(site, "n3") == [LeaveReason.FENCED]
