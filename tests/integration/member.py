@@ -5,8 +5,9 @@
 The last argument is whether it has a sentinel.
 
 Says {"said": "member", …} when it has joined; {"do": "propose", "type": …, "fields": {…}}, {"do": "require"} and
-{"do": "metadata", "type": …} are answered by one line each, as is {"do": "close-pipe"}, which is about the one to its
-sentinel, and {"do": "fork"} by one of the child; the end of its input makes it leave.
+{"do": "metadata", "type": …} are answered by one line each, as are {"do": "acts", "group": …}, what it may begin to act
+for, and {"do": "close-pipe"}, the one to its sentinel; {"do": "fork"} by one of the child. The end of its input makes
+it leave.
 """
 
 import json
@@ -36,9 +37,14 @@ def obey(node: Node, shard: Shard, order: Mapping[str, Any]) -> None:
         case "require":
             node.lease.require()
             say("valid", remaining_ms=node.lease.remaining_ms, incarnation=node.incarnation, position=node.position)
-{"do": "metadata", "type": …} are answered by one line each, as are {"do": "acts", "group": …}, what it may begin to act
-for, and {"do": "close-pipe"}, the one to its sentinel; {"do": "fork"} by one of the child. The end of its input makes it
-leave.
+        case "close-pipe":
+            process = node._sentinel._process
+            assert process is not None
+            assert process.stdin is not None
+            process.stdin.close()
+            say("closed")
+        case "acts":
+            say("acts", partitions=sorted(shard.acts_for(order["group"])))
         case "fork":
             fork(node)
         case "metadata":
