@@ -143,6 +143,13 @@ TRANSITIONS = _transitions()
 _LEGAL = {(each.source, each.target, each.trigger): each for each in TRANSITIONS}
 
 
+def is_legal(source: PartitionState | None, target: PartitionState | None, when: When) -> bool:
+    """Whether some trigger allows this change then."""
+    return any(
+        (each.source, each.target) == (source, target) and each.when in (when, When.ANY_TIME) for each in TRANSITIONS
+    )
+
+
 def check_transition(
     source: PartitionState | None, target: PartitionState | None, trigger: Trigger, when: When
 ) -> Transition:

@@ -24,7 +24,7 @@ from topolog.events import requests as q
 from topolog.events.asking import digest_of
 from topolog.events.codec import CODEC, Decision, Record
 from topolog.events.errors import Refused, TopologError, Undecodable
-from topolog.events.exchange import queued
+from topolog.events.exchange import ExchangeRow, QueueRow
 from topolog.events.fold import Accepted, Fold, Folded, Header, Ignored, Judge, evolve, next_term
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Offset, Place, Position, Term
@@ -337,7 +337,7 @@ class Core:
         )
 
     def _due_partitions(self) -> list[Decision]:
-        if not self.state.count(GroupRow) and not queued(self.state):
+        if not any(self.state.count(kind) for kind in (GroupRow, ExchangeRow, QueueRow)):
             return []
         self.exchanges.passed = self.agenda.overdue
         return self.exchanges.settle(

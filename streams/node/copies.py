@@ -26,8 +26,9 @@ from topolog.events.state import State
 PartitionId = tuple[str, int]
 """A group and one of its partitions."""
 
-Disk = Mapping[str, Mapping[int, UpdateCounter]]
-"""Whole copies that a process has, on its disk or in memory, by group and partition."""
+Disk = Mapping[int, Mapping[int, UpdateCounter]]
+"""Whole copies that a process has, on its disk or in memory, by the group's *number* and the partition: of a group that
+was dropped and made anew under the same name they are worth nothing."""
 
 
 class _Told(msgspec.Struct, frozen=True):
@@ -38,7 +39,10 @@ class _Told(msgspec.Struct, frozen=True):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """One copy of this node as the log has it; `token` is that of whoever acts, `acts`: that is this node."""
+    """One copy of this node as the log has it; `token` is that of whoever acts, `acts`: that is this node.
+
+    `is_served`: somebody acts, so that there is whom to load from.
+    """
 
     group: str
     partition: int
@@ -46,6 +50,7 @@ class Held(msgspec.Struct, frozen=True):
     since: Position
     token: Position
     acts: bool
+    is_served: bool
 
 
 class NodeCopies:
@@ -74,7 +79,8 @@ class NodeCopies:
             for each in ownership.ownerships(row, ownership.held_by(row, number)):
                 copy = each.copy_of(number)
                 assert copy is not None, "the row lists it"
-                yield Held(row.group, each.partition, copy.state, copy.since, each.token, each.acting == number)
+                acts, is_served = each.acting == number, each.acting is not None
+                yield Held(row.group, each.partition, copy.state, copy.since, each.token, acts, is_served)
 
     def token(self, state: State, group: str, partition: int) -> Position | None:
         """The token under which this node may begin to act for a partition, None if it may not (DS8).
@@ -128,7 +134,9 @@ class NodeCopies:
         self.update_sequence += 1
         self._told = _Told(term, self._asked_at(state, incarnation))
         row = open_exchange(state)
-        groups = {name: self._group_map(state, group, counters.get(name, {})) for name, group in state.rows(GroupRow)}
+        groups = {
+            name: self._group_map(state, group, counters.get(group.number, {})) for name, group in state.rows(GroupRow)
+        }
         exchange = row.started_at if row else None
         return NodeMap(self._node, incarnation, exchange, self.update_sequence, applied, groups)
 
@@ -156,7 +164,7 @@ class NodeCopies:
         return copy is not None and copy.since == done.since
 
     def _group_map(self, state: State, group: GroupRow, counters: Mapping[int, UpdateCounter]) -> Copies:
-        disk = self._disk.get(group.name, {})
+        disk = self._disk.get(group.number, {})
         states = dict.fromkeys(disk, PartitionState.OWNING)
         finished: dict[int, Finished] = {}
         node = state.get(NodeRow, self._node)

@@ -6,6 +6,7 @@ from itertools import chain
 from topolog.events import ownership
 from topolog.events.exchange import ExchangeMerged, ExchangeStarted, HandOverRow
 from topolog.events.fold import Folded
+from topolog.events.groups import group_row
 from topolog.events.ids import NOWHERE, Position
 from topolog.events.membership import LeaveReason, NodeDied, NodeLeft
 from topolog.events.metadata import MetadataRemoveAccepted, MetadataUpdateAccepted, TypeRow, type_row
@@ -88,8 +89,7 @@ class Hooks(Service):
         was_ours = set() if number is None else {place for row in before for place, _ in _tokens(row, number)}
         self.acting.revoke(was_ours, tokens, views.handed_over_by(core.state, core.node), core.lease.deadline_ns)
         if self.on_map or self.on_assigned or self.on_released:
-            names = ownership.names(core.state)
-            self._tell(core, [each for row in now for each in views.changed(self._before(row), row, names)])
+            self._tell(core, [each for row in now for each in self._changed(core, row)])
         self._rows.update((key, row) for key, row in changed if row is not None)
         for key in [key for key, row in changed if row is None]:
             self._rows.pop(key, None)
@@ -104,8 +104,10 @@ class Hooks(Service):
     def running(self, places: Set[PartitionId]) -> Set[PartitionId]:
         return self.acting.running(places)
 
-    def _before(self, row: OwnershipRow) -> OwnershipRow | None:
-        return self._rows.get(ownership.row_key(row.group, row.first))
+    def _changed(self, core: NodeCore, row: OwnershipRow) -> Iterator[PartitionView]:
+        group, before = group_row(core.state, row.group), self._rows.get(ownership.row_key(row.group, row.first))
+        assert group is not None, "a row belongs to a group"
+        return views.changed(group, before, row, ownership.names(core.state))
 
     def _tell(self, core: NodeCore, found: Sequence[PartitionView]) -> None:
         """All that has changed; what of it is a new life of a copy of ours: to be held, or to be cleared."""

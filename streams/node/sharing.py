@@ -63,7 +63,7 @@ class Sharing:
         self._hooks.on_exchange.append(hook)
 
     def holds(self, whole: Callable[[], Disk]) -> None:
-        """`whole()` gives the whole copies that are here, with update counters, by group and partition.
+        """`whole()` gives the whole copies that are here, with update counters, by group's number and partition.
 
         Asked for at each join and for each single map. Without it a node that comes back has nothing.
         """

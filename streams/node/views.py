@@ -23,9 +23,13 @@ class CopyView(msgspec.Struct, frozen=True):
 
 
 class PartitionView(msgspec.Struct, frozen=True):
-    """One partition as of a position. `primary` is None while nobody acts; `token`: the position that made it act."""
+    """One partition as of a position. `primary` is None while nobody acts; `token`: the position that made it act.
+
+    `group_number` tells a group from another one that had its name before.
+    """
 
     group: str
+    group_number: int
     partition: int
     token: Position
     primary: NodeId | None
@@ -61,21 +65,23 @@ def view(state: State, group: str, partition: int) -> PartitionView | None:
     row = state.get(GroupRow, group)
     if row is None or not 0 <= partition < row.partitions:
         return None
-    held = ownership.row_of(state, group, partition)
-    return _view(held.group, ownership.ownership(held, partition), ownership.names(state))
+    held = ownership.ownership(ownership.row_of(state, group, partition), partition)
+    return _view(row, held, ownership.names(state))
 
 
 def of_group(state: State, group: GroupRow) -> Iterator[PartitionView]:
     """All partitions of a group."""
     names = ownership.names(state)
     for row in ownership.rows_of(state, group.name, group.partitions):
-        yield from changed(None, row, names)
+        yield from changed(group, None, row, names)
 
 
-def changed(before: OwnershipRow | None, row: OwnershipRow, names: Sequence[str]) -> Iterator[PartitionView]:
-    """The partitions of a row that are not as they were `before`; `names` are node ids by number."""
+def changed(
+    group: GroupRow, before: OwnershipRow | None, row: OwnershipRow, names: Sequence[str]
+) -> Iterator[PartitionView]:
+    """The partitions of a group's row that are not as they were `before`; `names` are node ids by number."""
     for each in ownership.ownerships(row, ownership.differing(before, row)):
-        yield _view(row.group, each, names)
+        yield _view(group, each, names)
 
 
 def moves(found: Iterable[PartitionView]) -> Iterator[Move]:
@@ -92,7 +98,7 @@ def handed_over_by(state: State, node: str) -> set[PartitionId]:
     return {(move.group, each) for row in rows for move in row.moves for each in move.partitions}
 
 
-def _view(group: str, each: Ownership, names: Sequence[str]) -> PartitionView:
+def _view(group: GroupRow, each: Ownership, names: Sequence[str]) -> PartitionView:
     copies = tuple(CopyView(NodeId(names[copy.node]), copy.state, copy.since) for copy in each.copies)
     primary = None if each.acting is None else NodeId(names[each.acting])
-    return PartitionView(group, each.partition, each.token, primary, copies, each.is_lost)
+    return PartitionView(group.name, group.number, each.partition, each.token, primary, copies, each.is_lost)

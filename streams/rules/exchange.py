@@ -125,7 +125,7 @@ def settle(state: State, told: Told, choose: Choose) -> list[Decision]:
         return _begin(state, waiting, told, choose) if waiting else _hear_late(state, told)
     if _takes_in(row) and (more := _alike(waiting)):
         return [ExchangeMerged(more, tuple(_joined(state, more)))]
-    silent = [each for each in row.awaited if not _has_answered(each, told.answers)]
+    silent = [each for each in row.awaited if _is_here(state, each) and not _has_answered(each, told.answers)]
     if not silent:
         return _end(state, row, told.answers, choose, ())
     return _overdue(row, silent, told) or _evict(state, row, silent, told, choose)
@@ -200,6 +200,12 @@ def _has_answered(asked: Asked, answers: Answers) -> bool:
     return answer is not None and answer.incarnation == asked.incarnation
 
 
+def _is_here(state: State, asked: Asked) -> bool:
+    """Whoever has left is awaited no more (PI5), also where its leaving waits for the next exchange."""
+    row = state.get(NodeRow, asked.node)
+    return row is not None and row.is_member and row.incarnation == asked.incarnation
+
+
 def _overdue(row: ExchangeRow, silent: Sequence[Asked], told: Told) -> list[Decision]:
     """Named once, when the first of them has been awaited for too long."""
     if row.overdue_at is not None or not any(_key(each, "warn") in told.passed for each in silent):
@@ -260,7 +266,8 @@ def _key(asked: Asked, what: str) -> str:
 def _end(
     state: State, row: ExchangeRow, answers: Answers, choose: Choose, unheard: tuple[NodeId, ...]
 ) -> list[Decision]:
-    waited = [Waited(each.node, answers[each.node].waited_ms) for each in row.awaited if each.node not in unheard]
+    heard = [each for each in row.awaited if _has_answered(each, answers)]
+    waited = [Waited(each.node, answers[each.node].waited_ms) for each in heard]
     completed = ExchangeCompleted(row.result, tuple(sorted(waited, key=lambda each: each.waited_ms)), unheard)
     return [*_decided(state, row.triggers, answers, choose, unheard), completed]
 

@@ -10,6 +10,7 @@ from enum import Enum
 
 import msgspec
 
+from topolog.events import exchange as x
 from topolog.events import groups as g
 from topolog.events import membership as m
 from topolog.events import metadata as md
@@ -25,6 +26,8 @@ from topolog.streams.coordinator.core import Role
 from topolog.streams.node.core import Phase
 from topolog.streams.simulation.ledger import Ledger, Standing
 from topolog.streams.simulation.processes import TERMS, NodeProcess, Process
+from topolog.streams.simulation.rules import Broken, Rule
+from topolog.streams.simulation.sharding_checks import PartitionChecks
 from topolog.streams.simulation.timeline import DRIFT_PPM_MAX, NS_PER_MS
 from topolog.streams.simulation.world import World
 
@@ -39,37 +42,6 @@ _WAITED_NS = {
     q.NodeKind.CLIENT: TERMS.fence_ms * NS_PER_MS * 1_000_000 // _FASTEST,
 }
 """The shortest true time for which a coordinator can have waited for a lease, on the fastest clock."""
-
-
-class Rule(Enum):
-    ONE_FOLD = "readers at one position have one chain hash and one state, those of the ledger"
-    ONE_AUTHOR = "what is accepted of a term was written by the one coordinator that started it"
-    ONE_OUTCOME = "a request that reached the log has one outcome, for the content that came first"
-    VERSIONS = "versions rise by one, belong to one proposal, are accepted in order and only gain fields"
-    VIEWS = "a server's join or leave is the next major view, a change of groups the next minor one, all else none"
-    GROUPS = "a group's number is given once and counted up, and what it names keeps its partitions"
-    MEMBER_LEASE = "only members hold leases"
-    FRESH_LEASE = "who passes the lease check has applied all that was in the log a fence ago"
-    ANCHORED_LEASE = "a lease runs a fence from handing over a heartbeat whose echo its holder has read"
-    ECHOES = "what is echoed is a heartbeat of that very incarnation"
-    READS = "a read that its guard lets pass ran under one lease that never lapsed"
-    HOOKS = "a service is told each decision once, in order, before it counts as applied"
-    ACCEPTED = "what is accepted is applied by every server that holds a lease"
-    PRESUMED_IN_TIME = "a silent holder is presumed fenced only when all leases that miss the decision are over"
-    LEFT_IN_TIME = "a node leaves only when its lease is over: released, replaced, dead or waited for"
-    DEAD_STAY_OUT = "a certificate that was read has its effect: who is dead is no member and does not wait to be one"
-    NO_FALSE_REMOVAL = "a node that nothing has disturbed is not removed for silence"
-    RUNS_ON = "no process stops with an error that nobody asked for"
-    CONVERGES = "once the faults are over the cluster comes to rest"
-
-
-class Broken(Exception):
-    """A rule does not hold; the runner adds seed, step and history."""
-
-    def __init__(self, rule: Rule, detail: str) -> None:
-        super().__init__(rule, detail)
-        self.rule = rule
-        self.detail = detail
 
 
 class _Type(msgspec.Struct):
@@ -112,29 +84,39 @@ class Checks:
         self._held: dict[NodeProcess, _Held] = {}
         self._beats: set[tuple[Incarnation, int]] = set()
         self._certificates: dict[Incarnation, tuple[NodeId, int, int]] = {}
+        self._partitions = PartitionChecks(self.ledger)
 
     def look(self) -> None:
         """Check all that the last step can have changed."""
         for entry, author in self._world.broker.landed:
-            if entry.topic is Topic.DECISIONS:
-                whole = self.ledger.read(entry, author, self._world.timeline.now_ns)
-                self._replaced = {each.event.joiner.replaces for each in whole if isinstance(each.event, m.NodeJoined)}
-                for standing in whole:
-                    self._judge(standing)
-                self._check_the_dead(whole)
-                if whole and cluster(self.ledger.state).topology_version != self._view:
-                    raise Broken(Rule.VIEWS, f"another view than {self._view} is in force")
-                if any(isinstance(each.event, m.NodeJoined | m.NodeLeft) for each in whole):
-                    self._members = {row.node: row.incarnation for row in m.members(self.ledger.state)}
-            elif entry.topic is Topic.REQUESTS:
-                self._note_request(entry)
-            elif entry.topic is Topic.HEARTBEATS:
-                self._note_heartbeat(entry)
+            self._look_at_entry(entry, author)
         if self._world.turned is not None:
             self._compare(self._world.turned)
             if self._world.turned.started_from is not None:
                 self.restored.add(self._world.turned)
         self._check_leases()
+
+    def _look_at_entry(self, entry: Entry, author: str) -> None:
+        match entry.topic:
+            case Topic.DECISIONS:
+                self._look_at_set(self.ledger.read(entry, author, self._world.timeline.now_ns))
+            case Topic.REQUESTS:
+                self._note_request(entry)
+            case Topic.HEARTBEATS:
+                self._note_heartbeat(entry)
+            case Topic.MAPS:
+                self._partitions.note_map(entry)
+
+    def _look_at_set(self, whole: list[Standing]) -> None:
+        self._replaced = {each.event.joiner.replaces for each in whole if isinstance(each.event, m.NodeJoined)}
+        for standing in whole:
+            self._judge(standing)
+        self._partitions.judge_set(whole)
+        self._check_the_dead(whole)
+        if whole and cluster(self.ledger.state).topology_version != self._view:
+            raise Broken(Rule.VIEWS, f"another view than {self._view} is in force")
+        if any(isinstance(each.event, m.NodeJoined | m.NodeLeft) for each in whole):
+            self._members = {row.node: row.incarnation for row in m.members(self.ledger.state)}
 
     def unrest(self) -> str:
         """Why the cluster is not at rest yet; nothing if it is."""
@@ -155,6 +137,8 @@ class Checks:
         for kind in (md.ProposalRow, md.RemovalRow, m.WaitingJoinRow):
             if count := state.count(kind):
                 return f"{count} rows of {kind.KIND} wait"
+        if shared := self._partitions.unrest():
+            return shared
         recent = self.ledger.position_before(world.timeline.now_ns - FENCE_NS)
         behind = [process.describe() for process in world.processes if process.mark()[0] < recent]
         return f"behind: {', '.join(behind)}" if behind else ""
@@ -202,6 +186,7 @@ class Checks:
             if process.session.core.lease.deadline_ns > held.deadline_ns:
                 self._check_anchor(process, held)
             self._check_read(process, held)
+            self._partitions.look_at(process.shard, process.describe())
 
     def _check_read(self, node: NodeProcess, held: _Held) -> None:
         if node.read_held and held.lapses != held.lapses_when_read_began:
@@ -261,6 +246,7 @@ class Checks:
             raise Broken(Rule.ONE_AUTHOR, f"{standing.author} continues a term of {self._author}")
         self._check_outcome(standing)
         self._check_view(event)
+        self._partitions.judge(standing)
         match event:
             case m.NodeLeft():
                 self._check_left(event)
@@ -275,11 +261,12 @@ class Checks:
                 self._check_metadata(event, standing)
 
     def _check_view(self, event: object) -> None:
-        stated = getattr(event, "topology_version", None)
+        is_named_so = isinstance(event, x.AffinitySwitched | x.ExchangeQueued)
+        stated = getattr(event, "version" if is_named_so else "topology_version", None)
         if stated is None:
             return
         match event:
-            case g.GroupCreated() | g.GroupAltered() | g.GroupDropped():
+            case g.GroupCreated() | g.GroupAltered() | g.GroupDropped() | x.AffinitySwitched() | x.ExchangeQueued():
                 self._view = TopologyVersion(self._view.major, self._view.minor + 1)
             case m.NodeJoined() if event.joiner.kind is q.NodeKind.SERVER:
                 self._view = TopologyVersion(self._view.major + 1, 0)

@@ -46,6 +46,7 @@ class Faults(msgspec.Struct, frozen=True):
     repeats: int = 6
     proposals: int = 25
     groups: int = 8
+    mutes: int = 2
 
     @classmethod
     def calm(cls) -> "Faults":
@@ -73,6 +74,7 @@ class Kind(Enum):
     REPEAT = "repeats"
     PROPOSE = "proposals"
     SHARE = "groups"
+    MUTE = "mutes"
 
 
 _ALL = frozenset(Topic)
@@ -122,6 +124,12 @@ def perform(world: World, act: Act) -> None:
             if isinstance(node, NodeProcess):
                 world.note_deed(f"LEAVE {node.describe()}")
                 node.leave()
+        case Kind.MUTE:
+            node = world.on(draw.choice(world.node_names))
+            if isinstance(node, NodeProcess):
+                node.disturbed = True
+                world.note_deed(f"MUTE {node.describe()}, {2 * act.duration_ms:.0f} ms")
+                world.mute(node, 2 * act.duration_ms)
         case Kind.TWIN:
             _double(world, act, draw)
         case Kind.REMOVE_NODE | Kind.REMOVE_TYPE | Kind.REPEAT | Kind.PROPOSE | Kind.SHARE:
@@ -240,7 +248,8 @@ def _share(world: World, draw: random.Random) -> None:
     log_id = _log_id(world)
     if log_id is None:
         return
-    name, kind = f"G{draw.randrange(2)}", draw.choice(("declare", "declare", "alter", "drop"))
+    kind = draw.choice(("declare", "declare", "declare", "alter", "drop", "reset", "exchange"))
+    name = f"G{draw.randrange(2)}"
     filters = Affinity(backup_filter=draw.choice(("", "rack")))
     group = GroupDefinition(name, draw.choice((16, 16, 16, 64, 0)), draw.randint(0, 2), filters)
     members = [node for node in world.nodes if node.session.core.phase is Phase.MEMBER and not world.is_paused(node)]
@@ -254,6 +263,10 @@ def _share(world: World, draw: random.Random) -> None:
             world.operator.send(q.GroupCreationRequested(*head, group))
         case "alter":
             world.operator.send(q.GroupAlterationRequested(*head, name, backups=group.backups))
+        case "reset":
+            world.operator.send(q.LossResetRequested(*head, name))
+        case "exchange":
+            world.operator.send(q.ExchangeRequested(*head))
         case _:
             world.operator.send(q.GroupDropRequested(*head, name))
 

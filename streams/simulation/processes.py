@@ -23,17 +23,20 @@ from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.driver import Driver, LeaseTerms
 from topolog.streams.coordinator.snapshots import Cadence
-from topolog.streams.node.core import NodeCore, Phase
+from topolog.streams.node.core import Phase
 from topolog.streams.node.guards import LeaseGuard
-from topolog.streams.node.service import Service
 from topolog.streams.node.session import Session
+from topolog.streams.rules.exchange import Patience
 from topolog.streams.simulation.network import Broker, Link, Reader, Writer
+from topolog.streams.simulation.sharding import SimulatedShard, WholeCopies
 from topolog.streams.simulation.timeline import DriftingClock, Timeline
 
 CLUSTER = "simulated"
 TERMS = LeaseTerms(fence_ms=1_000, margin_ms=100, heartbeat_ms=200)
 """Short, so that many fences fit a run. The margin pays for the drift of two clocks over a fence (94.3 ms) and for
 little else, so that no rule can live off a generous one."""
+
+PATIENCE = Patience(warn_ms=500, evict_ms=2_500)
 
 _READ_TURNS_MAX = 60
 
@@ -101,6 +104,7 @@ class CoordinatorProcess(Process):
             self.name,
             terms=terms,
             cadence=cadence,
+            patience=PATIENCE,
             chance=self.chance,
         )
 
@@ -124,31 +128,18 @@ class CoordinatorProcess(Process):
         return f"{self.name} {self.driver.role.value} in term {self.driver.core.confirmed.term}"
 
 
-class _Listening(Service):
-    """A service that is told each decision, and what its sentinel would say."""
-
-    def __init__(self, hook: Callable[[Folded], None], note_words: Callable[[NodeDied], None]) -> None:
-        self._hook = hook
-        self._note_words = note_words
-
-    def hook(self, core: NodeCore, folded: Folded) -> None:
-        self._hook(folded)
-
-    def announce(self, died: NodeDied) -> None:
-        self._note_words(died)
-
-
 class NodeProcess(Process):
     """A real node. One that is refused, is removed or leaves has ended, and whoever runs it starts it again.
 
-    Its service is a hook and a reader under the real guard. The hook is told each decision: `misled` says what was told
-    out of order or counted before it was told. One read follows another, each some turns long: in the last turn one
-    `read_began`, or `read_held` and counts.
+    Its service is a shard, a hook and a reader under the real guards. The hook is told each decision: `misled` says
+    what was told out of order or counted before it was told. One read follows another, each some turns long: in the
+    last turn one `read_began`, or `read_held` and counts.
 
     `handed` is when, on the node's own clock, each heartbeat was handed over: seen from outside, not from its lease.
+    Single maps are lost while it `is_mute`. `disk` is what it finds, and leaves, of copies.
     """
 
-    def __init__(self, life: Life, joiner: Joiner) -> None:
+    def __init__(self, life: Life, joiner: Joiner, disk: WholeCopies) -> None:
         super().__init__(life)
         self.joiner = joiner
         self.handed: dict[tuple[Incarnation, int], int] = {}
@@ -158,12 +149,15 @@ class NodeProcess(Process):
         self._leaving = False
         self._last_words: NodeDied | None = None
         self._told = NOWHERE
+        shard_chance = random.Random(self.chance.getrandbits(32))
+        self.shard = SimulatedShard(shard_chance, disk, self._hook, self._note_words)
+        self.wire = _Wire(self.writer, self._note_heartbeat)
         self.session = Session(
             self.reader,
-            _Overheard(self.writer, self._note_heartbeat),
+            self.wire,
             self.clock,
             joiner,
-            _Listening(self._hook, self._note_words),
+            self.shard,
             chance=lambda: self.chance.getrandbits(63),
         )
         self._guard = LeaseGuard(self.clock, self.session)
@@ -191,6 +185,7 @@ class NodeProcess(Process):
             self.session.step(0.0)
             self.session.beat_if_due()
             self._read()
+            self._operate()
         except (LeftCluster, Refused):
             return False
         return not (self._leaving and self.session.core.phase is Phase.GONE)
@@ -219,6 +214,10 @@ class NodeProcess(Process):
             self._reading.enter_context(self._guard.reading())
             self.read_began = True
             self._read_turns = self.chance.randint(1, _READ_TURNS_MAX)
+
+    def _operate(self) -> None:
+        if self.shard.turn(self.session.core, self.clock.boottime_ns(), holds_lease=self._guard.is_valid):
+            self.session.beat()
 
     def leave(self) -> None:
         """What a service does that stops in order."""
@@ -264,10 +263,14 @@ class ProjectorProcess(Process):
         return f"{self.name} at position {self._fold.header.position}"
 
 
-class _Overheard:
-    """A node's writer, listened to: what it hands over, and when, is a fact that no lease can talk away."""
+class _Wire:
+    """A node's writer, listened to: what it hands over, and when, is a fact that no lease can talk away.
+
+    While it `is_mute` single maps are lost, and nothing else.
+    """
 
     def __init__(self, writer: Writer, hear: Callable[[Heartbeat], None]) -> None:
+        self.is_mute = False
         self._writer = writer
         self._hear = hear
         self.serve, self.flush, self.close = writer.serve, writer.flush, writer.close
@@ -275,6 +278,8 @@ class _Overheard:
     def append(
         self, topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None
     ) -> None:
+        if topic is Topic.MAPS and self.is_mute:
+            return
         heartbeat = CODEC.decode(value) if topic is Topic.HEARTBEATS else None
         if isinstance(heartbeat, Heartbeat):
             self._hear(heartbeat)

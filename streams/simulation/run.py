@@ -7,10 +7,11 @@ import msgspec
 from topolog.events.errors import TopologError
 from topolog.events.terms import cluster
 from topolog.events.topics import PARTITIONS
-from topolog.streams.simulation.checks import Broken, Checks, Rule
+from topolog.streams.simulation.checks import Checks
 from topolog.streams.simulation.faults import Act, Faults, describe, perform, plan
 from topolog.streams.simulation.network import LATE_MS
 from topolog.streams.simulation.processes import TERMS
+from topolog.streams.simulation.rules import Broken, Rule
 from topolog.streams.simulation.timeline import NS_PER_MS
 from topolog.streams.simulation.world import World
 

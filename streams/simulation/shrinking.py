@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from topolog.streams.simulation.checks import Rule
 from topolog.streams.simulation.faults import Act
+from topolog.streams.simulation.rules import Rule
 from topolog.streams.simulation.run import Case, Violation, replay
 
 _DURATIONS_MS = (20.0, 100.0, 500.0, 1_000.0)

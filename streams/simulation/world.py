@@ -19,12 +19,16 @@ from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.simulation.network import LATE_MS, Broker, Fate, Link, Send, Writer
 from topolog.streams.simulation.processes import CoordinatorProcess, Life, NodeProcess, Process, ProjectorProcess
+from topolog.streams.simulation.sharding import WholeCopies
 from topolog.streams.simulation.timeline import NS_PER_MS, DriftingClock, Timeline, between
 
 _TURN_MS = (5.0, 60.0)
 _CERTIFICATE_MS_MAX = 2_000.0
 _SENTINEL_LIVES = 0.7
 """How often a process that is killed leaves a sentinel that can say so."""
+
+_DISKS = 0.6
+"""How often a node's copies outlive its process."""
 
 _REVIVAL_MS = (50.0, 800.0)
 _NOTES_KEPT = 40
@@ -50,12 +54,15 @@ class World:
         self._lives: Counter[str] = Counter()
         self._node_lives: list[NodeProcess] = []
         self._joiners: dict[str, q.Joiner] = {}
+        self._disks: dict[str, WholeCopies] = {}
         self.cadence = _draw_cadence(random.Random(f"{seed} snapshots"))
         self.operator = Operator(self.timeline, random.Random(f"{seed} op"), self.broker)
         for number in range(chance.randint(2, 3)):
             self.start_coordinator(f"c{number + 1}")
         for number in range(chance.randint(3, 6)):
             self._joiners[f"n{number}"] = _draw_joiner(chance, number)
+            if chance.random() < _DISKS:
+                self._disks[f"n{number}"] = {}
             self.start_node(f"n{number}")
         self.start_projector()
         self.machines = [each.machine for each in self.processes]
@@ -107,7 +114,8 @@ class World:
         joiner = self._joiners[name]
         if elsewhere and joiner.folder:
             joiner = msgspec.structs.replace(joiner, folder=f"another {joiner.folder}")
-        process = NodeProcess(self._new_life(name, clock), joiner)
+        keeps = self._disks.get(name) is not None and not elsewhere
+        process = NodeProcess(self._new_life(name, clock), joiner, self._disks[name] if keeps else {})
         self._node_lives.append(process)
         self._start(process)
 
@@ -155,6 +163,16 @@ class World:
         process.link.sends_cut |= sends
         self.timeline.after(ms, partial(self._mend, process, loses))
 
+    def mute(self, node: NodeProcess, ms: float) -> None:
+        """Its single maps are lost for a while."""
+        node.wire.is_mute = True
+        self.timeline.after(ms, partial(self.unmute, node))
+
+    def unmute(self, node: NodeProcess) -> None:
+        if node.wire.is_mute:
+            node.wire.is_mute = False
+            node.session.core.unsay_map()
+
     def slow_down(self, process: Process, ms: float, lag_ms: int, batch_max: int) -> None:
         process.link.slow_down(lag_ms, batch_max)
         self.timeline.after(ms, process.link.recover)
@@ -176,6 +194,8 @@ class World:
             process.writer.release()
             process.clock.wake()
             process.paused_until_ns = 0
+            if isinstance(process, NodeProcess):
+                self.unmute(process)
 
     def _new_life(self, machine: str, clock: DriftingClock | None = None) -> Life:
         """The next life on this machine, whose clock goes on; a machine that is new has a clock of its own."""

@@ -150,11 +150,13 @@ class Member(Process):
 
     def owned(self) -> Disk:
         """The copies that it owned, as far as it has read."""
-        found: dict[str, dict[int, UpdateCounter]] = {}
+        found: dict[int, dict[int, UpdateCounter]] = {}
         core = self.session.core
         for each in core.copies.held(core.state):
             if each.state is PartitionState.OWNING:
-                found.setdefault(each.group, {})[each.partition] = UpdateCounter(0, 1)
+                group = g.group_row(core.state, each.group)
+                assert group is not None
+                found.setdefault(group.number, {})[each.partition] = UpdateCounter(0, 1)
         return found
 
     @property

@@ -99,7 +99,7 @@ def test_after_a_restart_only_the_disk_says_what_is_there() -> None:
     found.join("n1")
     found.settle_exchange()
     assert states(map_of(found, NodeCopies(NodeId("n1")), 2), 4) == {}
-    kept = {"orders": {2: UpdateCounter(0, 7)}}
+    kept = {1: {2: UpdateCounter(0, 7)}}
     copies = NodeCopies(NodeId("n1"))
     copies.begin(kept)
     assert states(map_of(found, copies, 2), 4) == {2: PartitionState.OWNING}

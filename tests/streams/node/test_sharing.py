@@ -36,7 +36,7 @@ class Cluster:
 
     def join(self, name: str, *, is_slow: bool = False, whole: tuple[int, ...] = ()) -> Shard:
         node = self.local.node(name, endpoint=f"http://{name}")
-        node.holds(lambda: {"orders": dict.fromkeys(whole, UpdateCounter(0, 1))} if whole else {})
+        node.holds(lambda: {1: dict.fromkeys(whole, UpdateCounter(0, 1))} if whole else {})
         shard = self.shards[name] = Shard(node)
         shard.is_slow = is_slow
         self._stack.enter_context(node)

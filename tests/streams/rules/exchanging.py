@@ -10,12 +10,11 @@ from topolog.events import groups as g
 from topolog.events import ownership as o
 from topolog.events import requests as q
 from topolog.events.codec import Decision
-from topolog.events.errors import Refused
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position, TopologyVersion
 from topolog.events.levels import NEWEST_LEVEL, FeatureLevelRaised, announced
 from topolog.events.membership import FENCING, LeaveReason, NodeLeft, NodeRow, lease_of
 from topolog.events.ownership import Ownership
-from topolog.events.partitions import PartitionState, Trigger, When, check_transition
+from topolog.events.partitions import PartitionState, When, is_legal
 from topolog.events.terms import cluster
 from topolog.streams.rules import copies, exchange, hand_over
 from topolog.streams.rules.affinity import Candidate, Indexes, Placement, ideal
@@ -206,16 +205,3 @@ class Shared(Cluster):
             assert when is When.BETWEEN, "an exchange takes nothing from a live primary"
         assert (after.token != before.token) == (after.acting != before.acting)
         assert not after.is_lost or after.acting is None
-
-
-def is_legal(source: PartitionState | None, target: PartitionState | None, when: When) -> bool:
-    """Whether some trigger allows this change; a copy that is cleared is evicted and forgotten in one decision."""
-    if (source, target) == (PartitionState.RENTING, None):
-        return True
-    for trigger in Trigger:
-        try:
-            check_transition(source, target, trigger, when)
-        except Refused:
-            continue
-        return True
-    return False

@@ -212,6 +212,18 @@ def test_a_report_of_another_life_of_the_copy_changes_nothing() -> None:
         assert copies.settle(found.state, [report]) == []
 
 
+def test_who_leaves_is_awaited_no_more_by_any_exchange() -> None:
+    """PI5: also by one that takes no leaves in; the leaving has the next one."""
+    found = shared("n1", "n2")
+    found.create("items", 4, 0)
+    found.settle_exchange()
+    found.answer("n1")
+    assert found.settle_exchange() == []
+    found.leave("n2")
+    completed = [each for each in found.settle_exchange() if isinstance(each, x.ExchangeCompleted)]
+    assert [each.waited for each in completed] == [(x.Waited(NodeId("n1"), 7),), ()]
+
+
 def passed(found: Shared, what: str) -> None:
     """All waits for single maps of this kind are over."""
     row = x.open_exchange(found.state)

@@ -1,0 +1,39 @@
+"""The rules that a simulated cluster is judged by, each with a name; a violation says which one broke."""
+
+from enum import Enum
+
+
+class Rule(Enum):
+    ONE_FOLD = "readers at one position have one chain hash and one state, those of the ledger"
+    ONE_AUTHOR = "what is accepted of a term was written by the one coordinator that started it"
+    ONE_OUTCOME = "a request that reached the log has one outcome, for the content that came first"
+    VERSIONS = "versions rise by one, belong to one proposal, are accepted in order and only gain fields"
+    VIEWS = "a server's join or leave is the next major view, a change of groups or a switch the next minor one"
+    GROUPS = "a group's number is given once and counted up, and what it names keeps its partitions"
+    MEMBER_LEASE = "only members hold leases"
+    FRESH_LEASE = "who passes the lease check has applied all that was in the log a fence ago"
+    ANCHORED_LEASE = "a lease runs a fence from handing over a heartbeat whose echo its holder has read"
+    ECHOES = "what is echoed is a heartbeat of that very incarnation"
+    READS = "a read that its guard lets pass ran under one lease that never lapsed"
+    HOOKS = "a service is told each decision once, in order, before it counts as applied"
+    ACCEPTED = "what is accepted is applied by every server that holds a lease"
+    PRESUMED_IN_TIME = "a silent holder is presumed fenced only when all leases that miss the decision are over"
+    LEFT_IN_TIME = "a node leaves only when its lease is over: released, replaced, dead or waited for"
+    DEAD_STAY_OUT = "a certificate that was read has its effect: who is dead is no member and does not wait to be one"
+    NO_FALSE_REMOVAL = "a node that nothing has disturbed is not removed for silence"
+    ONE_PRIMARY = "whoever operates under a token has nobody begin under a later one before it has ended"
+    OWNER_ACTS = "who acts for a partition is a member whose copy owns"
+    LIVE_PRIMARY = "an exchange takes no partition from a node that acts for it"
+    TRANSITIONS = "a copy changes its state only as the table of transitions allows"
+    EXCHANGES = "exchanges end in the order of their views, each when all that it asked have answered or are out"
+    RUNS_ON = "no process stops with an error that nobody asked for"
+    CONVERGES = "once the faults are over the cluster comes to rest"
+
+
+class Broken(Exception):
+    """A rule does not hold; the runner adds seed, step and history."""
+
+    def __init__(self, rule: Rule, detail: str) -> None:
+        super().__init__(rule, detail)
+        self.rule = rule
+        self.detail = detail

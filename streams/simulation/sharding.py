@@ -1,0 +1,124 @@
+"""A simulated service that holds copies and acts for partitions, behind the real guards.
+
+A copy here is nothing but its name: to load or to clear it takes some turns, and what is whole survives on the node's
+disk, if it has one. Operations last some turns. `began` and `held` are what a turn has begun, and what its guard has
+let pass at the end: whoever looks from outside knows the true order of these, which no node does.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from topolog.events.fold import Folded
+from topolog.events.groups import GroupRow, group_row
+from topolog.events.ids import Position
+from topolog.events.membership import NodeDied
+from topolog.events.partitions import PartitionState
+from topolog.events.single_maps import UpdateCounter
+from topolog.events.state import Key
+from topolog.streams.node.copies import Disk, Held, PartitionId
+from topolog.streams.node.core import NodeCore
+from topolog.streams.node.hooks import Hooks
+
+_OPERATION_TURNS = (0, 40)
+_OPERATIONS_MAX = 3
+_TRIES = 3
+_FINISHES = 0.15
+"""How often, in a turn, a copy that is to be loaded or cleared is done."""
+
+Acted = tuple[PartitionId, Position]
+"""Under which token something was done for a partition."""
+
+WholeCopies = dict[tuple[int, int], int]
+"""Counters of the whole copies on one disk, by the group's number and the partition; it outlives the process."""
+
+
+class _Operation(msgspec.Struct):
+    place: PartitionId
+    token: Position
+    turns: int
+
+
+class SimulatedShard(Hooks):
+    """`hook` is told each decision, `holds_lease` says whether the node may act at this moment of its own clock."""
+
+    def __init__(
+        self,
+        chance: random.Random,
+        disk: WholeCopies,
+        hook: Callable[[Folded], None],
+        announce: Callable[[NodeDied], None],
+    ) -> None:
+        super().__init__(announce)
+        self.began: list[Acted] = []
+        self.held: list[Acted] = []
+        self._chance = chance
+        self._disk = disk
+        self._hook = hook
+        self._running: list[_Operation] = []
+
+    def hook(self, core: NodeCore, folded: Folded) -> None:
+        super().hook(core, folded)
+        self._hook(folded)
+
+    def adopt(self, core: NodeCore, keys: Sequence[Key]) -> None:
+        super().adopt(core, keys)
+        for held in core.copies.held(core.state):
+            if held.state is PartitionState.OWNING:
+                self._disk.setdefault(_on_disk(core, held), 1)
+
+    def whole(self) -> Disk:
+        found: dict[int, dict[int, UpdateCounter]] = {}
+        for (group, partition), counter in self._disk.items():
+            found.setdefault(group, {})[partition] = UpdateCounter(0, counter)
+        return found
+
+    def turn(self, core: NodeCore, now_ns: int, *, holds_lease: bool) -> bool:
+        """End operations, begin some, finish what is to be loaded and cleared; whether a hand-over has drained."""
+        self.began.clear()
+        self.held.clear()
+        has_ended = self._end_some(now_ns, holds_lease=holds_lease)
+        if holds_lease:
+            self._begin_some(core)
+        self._finish_some(core)
+        return has_ended and core.look_at_drains()
+
+    def _end_some(self, now_ns: int, *, holds_lease: bool) -> bool:
+        over = [each for each in self._running if not each.turns]
+        self._running = [each for each in self._running if each.turns]
+        for each in self._running:
+            each.turns -= 1
+        for each in over:
+            if self.acting.end(each.place, each.token, now_ns) and holds_lease:
+                self.held.append((each.place, each.token))
+        return bool(over)
+
+    def _begin_some(self, core: NodeCore) -> None:
+        groups = [row for _, row in core.state.rows(GroupRow)]
+        for _ in range(_TRIES if groups and len(self._running) < _OPERATIONS_MAX else 0):
+            group = self._chance.choice(groups)
+            place = (group.name, self._chance.randrange(group.partitions))
+            token = self.acting.begin(place)
+            if token is not None:
+                self.began.append((place, token))
+                self._running.append(_Operation(place, token, self._chance.randint(*_OPERATION_TURNS)))
+
+    def _finish_some(self, core: NodeCore) -> None:
+        if self._chance.random() > _FINISHES:
+            return
+        for held in list(core.copies.held(core.state)):
+            place = (held.group, held.partition)
+            if held.state is PartitionState.MOVING and held.is_served:
+                if core.copies.finish(core.state, *place, held.since, held.token):
+                    self._disk[_on_disk(core, held)] = 1
+            elif held.state is PartitionState.RENTING:
+                core.copies.finish(core.state, *place, held.since, Position(0))
+                self._disk.pop(_on_disk(core, held), None)
+        core.look_at_map()
+
+
+def _on_disk(core: NodeCore, held: Held) -> tuple[int, int]:
+    group = group_row(core.state, held.group)
+    assert group is not None, "a copy belongs to a group"
+    return group.number, held.partition

@@ -1,0 +1,144 @@
+"""What must hold of partitions, judged from outside: by the log as the ledger reads it, by what nodes really did."""
+
+from collections.abc import Mapping
+
+from topolog.events import exchange as x
+from topolog.events import groups as g
+from topolog.events import membership as m
+from topolog.events import ownership as o
+from topolog.events.codec import CODEC
+from topolog.events.ids import Incarnation, NodeId, Position, TopologyVersion
+from topolog.events.log import Entry
+from topolog.events.ownership import Ownership, OwnershipRow
+from topolog.events.partitions import PartitionState, When, is_legal
+from topolog.events.single_maps import SinglePartitionMap
+from topolog.events.state import State
+from topolog.streams.node.copies import PartitionId
+from topolog.streams.simulation.ledger import Ledger, Standing
+from topolog.streams.simulation.rules import Broken, Rule
+from topolog.streams.simulation.sharding import SimulatedShard
+
+_CHANGES = (
+    x.FullPartitionMap
+    | x.PartitionStatesChanged
+    | x.HandOverPrepared
+    | x.AffinitySwitched
+    | m.NodeLeft
+    | g.GroupCreated
+    | g.GroupDropped
+)
+
+
+class PartitionChecks:
+    """Raises Broken."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._rows: dict[str, OwnershipRow] = {}
+        self._begun: dict[PartitionId, Position] = {}
+        self._answered: set[tuple[NodeId, Incarnation, Position]] = set()
+        self._awaited: dict[NodeId, Incarnation] = {}
+        self._started_at = Position(0)
+        self._completed = TopologyVersion(0, 0)
+
+    def note_map(self, entry: Entry) -> None:
+        """A single map that has landed."""
+        told = CODEC.decode(entry.value)
+        assert isinstance(told, SinglePartitionMap)
+        if told.exchange is not None and told.part + 1 == told.parts:
+            self._answered.add((told.node, told.incarnation, told.exchange))
+
+    def judge(self, standing: Standing) -> None:
+        """One decision that has come to stand in the log; the ledger's state is that of the end of its set."""
+        match standing.event:
+            case x.ExchangeStarted() as started:
+                self._started_at = standing.place.position
+                self._awaited = {each.node: each.incarnation for each in started.awaited}
+            case x.ExchangeMerged() as merged:
+                self._awaited |= {each.node: each.incarnation for each in merged.awaited}
+            case m.NodeLeft() as left if self._awaited.get(left.node) == left.incarnation:
+                del self._awaited[left.node]
+            case x.ExchangeCompleted() as completed:
+                self._check_completed(completed)
+
+    def judge_set(self, whole: list[Standing]) -> None:
+        """A whole set: how it has changed the partitions."""
+        if not any(isinstance(each.event, _CHANGES) for each in whole):
+            return
+        state, before = self._ledger.state, self._rows
+        self._rows = dict(state.rows(OwnershipRow))
+        is_exchange = any(isinstance(each.event, x.FullPartitionMap) for each in whole)
+        for key, row in self._rows.items():
+            if key in before:
+                self._check_row(state, before[key], row, is_exchange=is_exchange)
+
+    def look_at(self, shard: SimulatedShard, who: str) -> None:
+        """What a node has done in its turn: whoever begins under a token ends all operations under lower ones."""
+        for place, token in shard.held:
+            if token < self._begun.get(place, token):
+                raise Broken(
+                    Rule.ONE_PRIMARY, f"{who} has operated on {place} under {token}, behind {self._begun[place]}"
+                )
+        for place, token in shard.began:
+            if token < self._begun.get(place, token):
+                raise Broken(Rule.ONE_PRIMARY, f"{who} begins on {place} under {token}, behind {self._begun[place]}")
+            self._begun[place] = token
+
+    def unrest(self) -> str:
+        """Why the partitions are not at rest yet; nothing if they are."""
+        state = self._ledger.state
+        row = x.open_exchange(state)
+        if row is not None:
+            return f"the exchange of {row.version} waits for {', '.join(each.node for each in row.awaited)}"
+        if x.queued(state) or state.count(x.HandOverRow):
+            return "an exchange or a hand-over is to come"
+        for each in _all(state):
+            owning = {copy.node for copy in each[1].copies if copy.state is PartitionState.OWNING}
+            held = {copy.node for copy in each[1].copies}
+            wanted = each[1].wanted
+            if not each[1].is_lost and held and (each[1].acting != wanted[0] or owning != held or held != set(wanted)):
+                return f"partition {each[0]}/{each[1].partition} is not where it should be"
+        return ""
+
+    def _check_completed(self, completed: x.ExchangeCompleted) -> None:
+        if completed.version <= self._completed:
+            raise Broken(Rule.EXCHANGES, f"{completed.version} is completed behind {self._completed}")
+        self._completed = completed.version
+        for node, incarnation in self._awaited.items():
+            if node not in completed.unheard and (node, incarnation, self._started_at) not in self._answered:
+                raise Broken(Rule.EXCHANGES, f"{completed.version} is completed without a map of {node}")
+        self._awaited = {}
+
+    def _check_row(self, state: State, before: OwnershipRow, row: OwnershipRow, *, is_exchange: bool) -> None:
+        changed = o.differing(before, row)
+        when = When.EXCHANGE if is_exchange else When.BETWEEN
+        for was, now in zip(o.ownerships(before, changed), o.ownerships(row, changed), strict=True):
+            where = f"{row.group}/{now.partition}"
+            self._check_copies(was, now, when, where)
+            self._check_acting(state, now, where)
+            if is_exchange and was.acting is not None and was.acting != now.acting:
+                raise Broken(Rule.LIVE_PRIMARY, f"{where}: {was} became {now}")
+
+    def _check_copies(self, was: Ownership, now: Ownership, when: When, where: str) -> None:
+        for node in {copy.node for copy in (*was.copies, *now.copies)}:
+            former, present = was.copy_of(node), now.copy_of(node)
+            source, target = former.state if former else None, present.state if present else None
+            if source is not target and not is_legal(source, target, when):
+                raise Broken(Rule.TRANSITIONS, f"{where}: {source} became {target}")
+
+    def _check_acting(self, state: State, now: Ownership, where: str) -> None:
+        if now.acting is None:
+            return
+        copy = now.copy_of(now.acting)
+        row = state.get(m.NodeRow, o.names(state)[now.acting])
+        if copy is None or copy.state is not PartitionState.OWNING or row is None or not row.is_member or now.is_lost:
+            raise Broken(Rule.OWNER_ACTS, f"{where}: {now}")
+
+
+def _all(state: State) -> list[tuple[str, Ownership]]:
+    rows: Mapping[str, OwnershipRow] = dict(state.rows(OwnershipRow))
+    return [
+        (row.group, each)
+        for row in rows.values()
+        for each in o.ownerships(row, range(row.first, row.first + row.count))
+    ]
