@@ -18,7 +18,7 @@ the exchange and comes from the very incarnation that is awaited.
 An exchange pauses only the partitions for which nobody acts; all others are served throughout.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from itertools import groupby
 from typing import ClassVar
@@ -28,10 +28,10 @@ import msgspec
 from topolog.events import ownership
 from topolog.events.changes import unpack_changes
 from topolog.events.groups import GroupAltered, GroupCreated, GroupDropped, GroupEvent, GroupRow
-from topolog.events.ids import Incarnation, NodeId, Offset, Place, Position, TopologyVersion
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Place, Position, TopologyVersion
 from topolog.events.membership import NodeJoined, NodeLeft, NodeRow
 from topolog.events.metadata import Evidence
-from topolog.events.ownership import PARTITIONS_PER_ROW, Change, OwnershipRow, row_key, row_of
+from topolog.events.ownership import PARTITIONS_PER_ROW, Change, NodeNumber, OwnershipRow, row_key, row_of
 from topolog.events.partitions import pack_states, unpack_states
 from topolog.events.requests import NodeKind, RequestRef, grant
 from topolog.events.state import Row, State
@@ -431,7 +431,7 @@ def _set_acting(state: State, move: Move, acting: int | None, place: Place) -> N
         row = row_of(state, move.group, numbers[0])
         held = ownership.ownerships(row, numbers)
         changes = [Change(each.partition, each.copies, acting, each.is_lost) for each in held]
-        state.put(row_key(move.group, numbers[0]), ownership.changed(row, changes, place))
+        state.put(row_key(move.group, numbers[0]), ownership.changed(row, changes, place, _joined_at(state)))
 
 
 def _keep_moves(state: State, key: str, row: HandOverRow, kept: tuple[Move, ...]) -> None:
@@ -445,4 +445,14 @@ def _change(state: State, group: str, packed: bytes, place: Place) -> None:
     for _, changes in groupby(unpack_changes(packed), key=lambda change: change.partition // PARTITIONS_PER_ROW):
         whole = list(changes)
         row = row_of(state, group, whole[0].partition)
-        state.put(row_key(group, whole[0].partition), ownership.changed(row, whole, place))
+        state.put(row_key(group, whole[0].partition), ownership.changed(row, whole, place, _joined_at(state)))
+
+
+def _joined_at(state: State) -> Callable[[NodeNumber], int]:
+    names = ownership.names(state)
+
+    def joined_at(number: NodeNumber) -> int:
+        row = state.get(NodeRow, names[number])
+        return row.joined_at if row else NOWHERE
+
+    return joined_at

@@ -25,14 +25,14 @@ of fixed width; nodes are numbers in one roster, in the order in which they firs
 | lost | partition | u1 | 1 if no owner is left of it (DS2) |
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from topolog.events.ids import NodeId, Place, Position
+from topolog.events.ids import NOWHERE, NodeId, Place, Position
 from topolog.events.partitions import PartitionState
 from topolog.events.state import Row, State
 
@@ -112,7 +112,7 @@ class Change(msgspec.Struct, frozen=True):
     """What a decision makes of one partition: who holds it now, who acts for it now, whether it is lost.
 
     When a copy came into its state, and which token acts, follows from the place of the decision: a copy that keeps its
-    state keeps its time, an acting node that goes on keeps its token.
+    state keeps its time, unless its node has joined anew since; an acting node that goes on keeps its token.
     """
 
     partition: int
@@ -206,8 +206,14 @@ def ownerships(row: OwnershipRow, partitions: Iterable[int]) -> Iterator[Ownersh
         )
 
 
-def changed(row: OwnershipRow, changes: Sequence[Change], place: Place) -> OwnershipRow:
-    """The row with these partitions as the decision at `place` makes them."""
+def changed(
+    row: OwnershipRow, changes: Sequence[Change], place: Place, joined: Callable[[NodeNumber], int]
+) -> OwnershipRow:
+    """The row with these partitions as the decision at `place` makes them.
+
+    `joined`: the position at which a node's present incarnation joined. What the log lists of a former one, and this
+    decision confirms, is a copy in a new life.
+    """
     columns = Columns(row, writable=True)
     columns.widen(max(len(change.copies) for change in changes))
     for change, before in zip(changes, ownerships(row, [change.partition for change in changes]), strict=True):
@@ -217,7 +223,8 @@ def changed(row: OwnershipRow, changes: Sequence[Change], place: Place) -> Owner
         for number, copy in enumerate(change.copies):
             columns.holders[at, number] = copy.node
             columns.states[at, number] = copy.state.code | (WANTED if copy.wanted else 0)
-            columns.since[at, number] = kept.get((copy.node, copy.state), place.position)
+            since = kept.get((copy.node, copy.state), NOWHERE)
+            columns.since[at, number] = since if since > joined(copy.node) else place.position
         if change.acting != before.acting:
             columns.acting[at] = NOBODY if change.acting is None else change.acting
             columns.tokens[at] = place.position

@@ -77,12 +77,13 @@ class Exchanges:
     ) -> list[Decision]:
         """What follows about partitions; call again until nothing does. `at_ms`: wall time, for people."""
         decided = exchange.settle(state, self._told(state, known, at_ms), self._choose)
+        decided = decided or hand_over.settle(state, drained, waited_through)
         if decided or open_exchange(state) or queued(state):
             return decided
         rows = self._rows_to_do(state)
         return (
             copies.settle(state, self._take_reports(known))
-            or hand_over.settle(state, rows, drained, waited_through)
+            or hand_over.prepare(state, rows)
             or copies.surplus(state, rows)
         )
 

@@ -27,12 +27,17 @@ PARTITIONS_MAX = 4_096
 """Partitions one node hands over at a time: the next follow when these have switched."""
 
 
-def settle(state: State, rows: Iterable[OwnershipRow], drained: Drained, waited_through: Position) -> list[Decision]:
-    """Switches that are due, else hand-overs to begin in these rows; nothing while an exchange is open or waits."""
+def settle(state: State, drained: Drained, waited_through: Position) -> list[Decision]:
+    """The next switch that is due, also while an exchange is open: what it pauses need not wait for that."""
     for _, row in state.rows(HandOverRow):
         if evidence := _is_over(state, row, drained, waited_through):
             view = cluster(state).topology_version
             return [AffinitySwitched(row.prepared_at, TopologyVersion(view.major, view.minor + 1), evidence)]
+    return []
+
+
+def prepare(state: State, rows: Iterable[OwnershipRow]) -> list[Decision]:
+    """Hand-overs to begin in these rows; nothing while an exchange is open or waits."""
     if open_exchange(state) or queued(state):
         return []
     busy = {row.node for _, row in state.rows(HandOverRow)}

@@ -84,7 +84,7 @@ class Checks:
         self._held: dict[NodeProcess, _Held] = {}
         self._beats: set[tuple[Incarnation, int]] = set()
         self._certificates: dict[Incarnation, tuple[NodeId, int, int]] = {}
-        self._partitions = PartitionChecks(self.ledger)
+        self._partitions = PartitionChecks(self.ledger, world)
 
     def look(self) -> None:
         """Check all that the last step can have changed."""
@@ -186,7 +186,7 @@ class Checks:
             if process.session.core.lease.deadline_ns > held.deadline_ns:
                 self._check_anchor(process, held)
             self._check_read(process, held)
-            self._partitions.look_at(process.shard, process.describe())
+            self._partitions.look_at(process)
 
     def _check_read(self, node: NodeProcess, held: _Held) -> None:
         if node.read_held and held.lapses != held.lapses_when_read_began:

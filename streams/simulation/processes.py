@@ -150,6 +150,7 @@ class NodeProcess(Process):
         self._last_words: NodeDied | None = None
         self._told = NOWHERE
         shard_chance = random.Random(self.chance.getrandbits(32))
+        self.disk = disk
         self.shard = SimulatedShard(shard_chance, disk, self._hook, self._note_words)
         self.wire = _Wire(self.writer, self._note_heartbeat)
         self.session = Session(

@@ -24,8 +24,9 @@ class Rule(Enum):
     ONE_PRIMARY = "whoever operates under a token has nobody begin under a later one before it has ended"
     OWNER_ACTS = "who acts for a partition is a member whose copy owns"
     LIVE_PRIMARY = "an exchange takes no partition from a node that acts for it"
+    NO_WRITE_LOST = "who acts holds every acknowledged write, unless an operator or the policy has given it up"
     TRANSITIONS = "a copy changes its state only as the table of transitions allows"
-    EXCHANGES = "exchanges end in the order of their views, each when all that it asked have answered or are out"
+    EXCHANGES = "exchanges end in the order of their views, when all they asked have answered; till then nothing moves"
     RUNS_ON = "no process stops with an error that nobody asked for"
     CONVERGES = "once the faults are over the cluster comes to rest"
 

@@ -14,15 +14,18 @@ from topolog.events.partitions import PartitionState, When, is_legal
 from topolog.events.single_maps import SinglePartitionMap
 from topolog.events.state import State
 from topolog.streams.node.copies import PartitionId
+from topolog.streams.simulation.acknowledged import Acknowledged
 from topolog.streams.simulation.ledger import Ledger, Standing
+from topolog.streams.simulation.processes import NodeProcess
 from topolog.streams.simulation.rules import Broken, Rule
-from topolog.streams.simulation.sharding import SimulatedShard
+from topolog.streams.simulation.world import World
 
 _CHANGES = (
     x.FullPartitionMap
     | x.PartitionStatesChanged
     | x.HandOverPrepared
     | x.AffinitySwitched
+    | m.NodeJoined
     | m.NodeLeft
     | g.GroupCreated
     | g.GroupDropped
@@ -32,13 +35,15 @@ _CHANGES = (
 class PartitionChecks:
     """Raises Broken."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, world: World) -> None:
         self._ledger = ledger
+        self._acknowledged = Acknowledged(world, ledger)
         self._rows: dict[str, OwnershipRow] = {}
         self._begun: dict[PartitionId, Position] = {}
         self._answered: set[tuple[NodeId, Incarnation, Position]] = set()
         self._awaited: dict[NodeId, Incarnation] = {}
         self._started_at = Position(0)
+        self._is_open = False
         self._completed = TopologyVersion(0, 0)
 
     def note_map(self, entry: Entry) -> None:
@@ -54,12 +59,15 @@ class PartitionChecks:
             case x.ExchangeStarted() as started:
                 self._started_at = standing.place.position
                 self._awaited = {each.node: each.incarnation for each in started.awaited}
+                self._is_open = True
             case x.ExchangeMerged() as merged:
                 self._awaited |= {each.node: each.incarnation for each in merged.awaited}
             case m.NodeLeft() as left if self._awaited.get(left.node) == left.incarnation:
                 del self._awaited[left.node]
             case x.ExchangeCompleted() as completed:
                 self._check_completed(completed)
+            case x.PartitionStatesChanged() | x.HandOverPrepared() if self._is_open:
+                raise Broken(Rule.EXCHANGES, f"a {type(standing.event).__name__} while one is open")
 
     def judge_set(self, whole: list[Standing]) -> None:
         """A whole set: how it has changed the partitions."""
@@ -71,9 +79,14 @@ class PartitionChecks:
         for key, row in self._rows.items():
             if key in before:
                 self._check_row(state, before[key], row, is_exchange=is_exchange)
+        changed = [(row, o.differing(before.get(key), row)) for key, row in self._rows.items()]
+        found = [(row.group, each) for row, partitions in changed for each in o.ownerships(row, partitions)]
+        self._acknowledged.judge_set(state, whole, found)
 
-    def look_at(self, shard: SimulatedShard, who: str) -> None:
+    def look_at(self, node: NodeProcess) -> None:
         """What a node has done in its turn: whoever begins under a token ends all operations under lower ones."""
+        shard, who = node.shard, node.describe()
+        self._acknowledged.look_at(node)
         for place, token in shard.held:
             if token < self._begun.get(place, token):
                 raise Broken(
@@ -83,6 +96,11 @@ class PartitionChecks:
             if token < self._begun.get(place, token):
                 raise Broken(Rule.ONE_PRIMARY, f"{who} begins on {place} under {token}, behind {self._begun[place]}")
             self._begun[place] = token
+
+    @property
+    def writes(self) -> int:
+        """How many writes were acknowledged."""
+        return self._acknowledged.writes
 
     def unrest(self) -> str:
         """Why the partitions are not at rest yet; nothing if they are."""
@@ -103,7 +121,7 @@ class PartitionChecks:
     def _check_completed(self, completed: x.ExchangeCompleted) -> None:
         if completed.version <= self._completed:
             raise Broken(Rule.EXCHANGES, f"{completed.version} is completed behind {self._completed}")
-        self._completed = completed.version
+        self._completed, self._is_open = completed.version, False
         for node, incarnation in self._awaited.items():
             if node not in completed.unheard and (node, incarnation, self._started_at) not in self._answered:
                 raise Broken(Rule.EXCHANGES, f"{completed.version} is completed without a map of {node}")

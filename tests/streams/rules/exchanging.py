@@ -142,7 +142,8 @@ class Shared(Cluster):
         """One step of hand-overs; these nodes have drained up to now."""
         told = {NodeId(node): (Incarnation(self._incarnations[node]), self.position) for node in drained}
         rows = [row for _, row in self.state.rows(o.OwnershipRow)]
-        return self._between(hand_over.settle(self.state, rows, told, waited_through))
+        decided = hand_over.settle(self.state, told, waited_through) or hand_over.prepare(self.state, rows)
+        return self._between(decided)
 
     def rest(self) -> None:
         """Go on until nothing is left to do."""

@@ -23,9 +23,7 @@ Not in the table, because no history of this simulation can show it, but proved 
 - What projections do with time and with their own position: the projector here is a plain fold
   (`projections/test_store.py`, `test_crash.py`).
 
-To come with the protocols they break: a live primary moved by an exchange, a former primary that does not stop, maps
-resumed behind the exchange's start, a silent server never stopped, a returning copy owned by its counter, a supplier
-that serves too early (exchange); DS1-DS9 (schema change and repair).
+The rules of the exchange have a table of their own (`test_exchange_teeth.py`).
 """
 
 import itertools
@@ -631,6 +629,11 @@ def test_a_broken_rule_is_caught(
 
     What other rules notice on the way does not count: a row would pass by any of them once its seed has moved.
     """
+    run_row(defect, budget, seed, rule, monkeypatch)
+
+
+def run_row(defect: Defect, budget: Faults, seed: int, rule: Rule, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail unless the defect is caught as a row of a table says."""
     defect(monkeypatch)
     passed_over: Counter[Rule] = Counter()
     for violation in caught(itertools.chain([seed], range(SEEDS_MORE)), budget):

@@ -1,0 +1,119 @@
+"""Which copies hold every acknowledged write, by the true order of things; a primary without them has lost some.
+
+An operation that its guard has let pass counts as an acknowledged write if every copy that its node's map lists could
+have stored it at that moment: the copy's process is up, and has applied the position that is the token (DS3, DS9). All
+owners hold it then, for the primary of a new token makes them equal before it writes (DS4). A copy that loads becomes
+whole with the decision that it owns; one whose process comes back without its disk is whole no more.
+"""
+
+from collections.abc import Iterable
+
+from topolog.events import exchange as x
+from topolog.events import membership as m
+from topolog.events import ownership as o
+from topolog.events.groups import GroupRow, LossPolicy, group_row
+from topolog.events.ids import Incarnation, Position
+from topolog.events.ownership import Ownership
+from topolog.events.partitions import PartitionState
+from topolog.events.state import State
+from topolog.streams.node.copies import PartitionId
+from topolog.streams.simulation.ledger import Ledger, Standing
+from topolog.streams.simulation.processes import NodeProcess
+from topolog.streams.simulation.rules import Broken, Rule
+from topolog.streams.simulation.world import World
+
+Key = tuple[int, int]
+"""A group's number and a partition."""
+
+
+class Acknowledged:
+    """`whole` names the nodes whose copy of a partition holds all acknowledged writes; raises Broken."""
+
+    def __init__(self, world: World, ledger: Ledger) -> None:
+        self.writes = 0
+        self._ledger = ledger
+        self._world = world
+        self._whole: dict[Key, set[str]] = {}
+
+    def look_at(self, node: NodeProcess) -> None:
+        """The operations that its guard has let pass in this turn."""
+        state = node.session.core.state
+        for place, token in node.shard.held:
+            seen = _ownership(state, place)
+            if seen is not None and seen[1].token == token and self._is_stored(node, place, seen[1], token):
+                self._acknowledge(node, *seen)
+
+    def judge_set(self, state: State, whole: Iterable[Standing], changed: Iterable[tuple[str, Ownership]]) -> None:
+        """A set of decisions, and the partitions that it has changed, as they are behind it."""
+        gives_up = False
+        for standing in whole:
+            match standing.event:
+                case m.NodeJoined() as joined:
+                    self._forget_wiped(Incarnation(joined.joiner.incarnation), joined.joiner.node)
+                case x.ExchangeCompleted():
+                    gives_up = _newest_is_reset(state)
+        for group, each in changed:
+            self._judge(state, group, each, gives_up=gives_up)
+
+    def _judge(self, state: State, group: str, each: Ownership, *, gives_up: bool) -> None:
+        row = group_row(state, group)
+        assert row is not None, "a partition belongs to a group"
+        whole = self._whole.get((row.number, each.partition))
+        if whole is None or each.acting is None:
+            return
+        names = o.names(state)
+        if names[each.acting] in whole:
+            whole |= {names[copy.node] for copy in each.copies if copy.state is PartitionState.OWNING}
+        elif gives_up or row.loss_policy is LossPolicy.IGNORE:
+            del self._whole[row.number, each.partition]
+        else:
+            raise Broken(
+                Rule.NO_WRITE_LOST, f"{names[each.acting]} acts for {group}/{each.partition}: {sorted(whole)} do not"
+            )
+
+    def _acknowledge(self, node: NodeProcess, group: GroupRow, seen: Ownership) -> None:
+        key = (group.number, seen.partition)
+        if node.name not in self._whole.get(key, {node.name}):
+            raise Broken(Rule.NO_WRITE_LOST, f"{node.describe()} writes to {key}, without what {self._whole[key]} hold")
+        names = o.names(node.session.core.state)
+        written = {names[copy.node] for copy in seen.copies if copy.state.is_written}
+        self._whole[key] = {names[number] for number in seen.owners} | written & self._owners(group, seen.partition)
+        self.writes += 1
+
+    def _owners(self, group: GroupRow, partition: int) -> set[str]:
+        """Whose copies own in the log by now: its writer may not have read that yet."""
+        now = _ownership(self._ledger.state, (group.name, partition))
+        names = o.names(self._ledger.state)
+        return {names[number] for number in now[1].owners} if now and now[0].number == group.number else set()
+
+    def _is_stored(self, writer: NodeProcess, place: PartitionId, seen: Ownership, token: Position) -> bool:
+        names = o.names(writer.session.core.state)
+        written = [names[copy.node] for copy in seen.copies if copy.state.is_written]
+        return all(self._could_store(name, place, token) for name in written if name != writer.name)
+
+    def _could_store(self, name: str, place: PartitionId, token: Position) -> bool:
+        for node in self._world.nodes:
+            if node.name == name and not self._world.is_paused(node):
+                seen = _ownership(node.session.core.state, place)
+                if seen is not None and seen[1].token == token:
+                    return True
+        return False
+
+    def _forget_wiped(self, incarnation: Incarnation, name: str) -> None:
+        """The process that has joined has these copies on its disk, and no others."""
+        node = next((each for each in self._world.nodes if each.session.core.incarnation == incarnation), None)
+        for key, whole in self._whole.items():
+            if node is None or key not in node.disk:
+                whole.discard(name)
+
+
+def _ownership(state: State, place: PartitionId) -> tuple[GroupRow, Ownership] | None:
+    group = group_row(state, place[0])
+    if group is None or place[1] >= group.partitions:
+        return None
+    return group, o.ownership(o.row_of(state, *place), place[1])
+
+
+def _newest_is_reset(state: State) -> bool:
+    row = x.newest_exchange(state)
+    return row is not None and any(trigger.type is x.TriggerType.LOSS_RESET for trigger in row.triggers)
