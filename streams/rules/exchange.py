@@ -163,7 +163,7 @@ def _begin(state: State, waiting: tuple[Trigger, ...], told: Told, choose: Choos
     if all(trigger.type is TriggerType.LEAVE for trigger in triggers) and _was_rebalanced(state):
         started = ExchangeStarted(triggers, (), told.maps, told.at_ms)
         completed = ExchangeCompleted(triggers[-1].version, (), ())
-        return [started, *_decided(state, triggers, {}, choose, ()), completed]
+        return [started, *_decided(state, triggers, {}, choose), completed]
     return [ExchangeStarted(triggers, tuple(_awaited(servers(state))), told.maps, told.at_ms)]
 
 
@@ -269,12 +269,10 @@ def _end(
     heard = [each for each in row.awaited if _has_answered(each, answers)]
     waited = [Waited(each.node, answers[each.node].waited_ms) for each in heard]
     completed = ExchangeCompleted(row.result, tuple(sorted(waited, key=lambda each: each.waited_ms)), unheard)
-    return [*_decided(state, row.triggers, answers, choose, unheard), completed]
+    return [*_decided(state, row.triggers, answers, choose), completed]
 
 
-def _decided(
-    state: State, triggers: Sequence[Trigger], answers: Answers, choose: Choose, unheard: Sequence[NodeId]
-) -> list[Decision]:
+def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose: Choose) -> list[Decision]:
     """The full maps of all groups that change, and what is lost."""
     resets = {trigger.subject for trigger in triggers if trigger.type is TriggerType.LOSS_RESET}
     candidates = [row for row in servers(state) if row.standing is Standing.MEMBER]
@@ -285,7 +283,7 @@ def _decided(
         numbers = [known.index(row.node) for row in candidates]
         wanted = ownership.numbered(choose(group, candidates), numbers)
         ask = Ask(begins_empty=group.name in resets or group.loss_policy is LossPolicy.IGNORE)
-        here = _here(state, known, answers, group.name, unheard)
+        here = _here(state, known, answers, group.name)
         changes = list(_changes(state, group, wanted, here, ask))
         decided += _full_maps(group, changes, known[len(names) :])
         decided += _losses(group, changes, known)
@@ -296,18 +294,16 @@ Here = Mapping[NodeNumber, Callable[[int], Present]]
 """What each server has of a partition of one group."""
 
 
-def _here(state: State, known: Sequence[str], answers: Answers, group: str, unheard: Sequence[NodeId]) -> Here:
+def _here(state: State, known: Sequence[str], answers: Answers, group: str) -> Here:
     numbers = {node: number for number, node in enumerate(known)}
     return {
-        numbers[row.node]: _teller(row, answers.get(row.node), group, is_heard=row.node not in unheard)
-        for row in servers(state)
-        if row.node in numbers
+        numbers[row.node]: _teller(row, answers.get(row.node), group) for row in servers(state) if row.node in numbers
     }
 
 
-def _teller(member: NodeRow, answer: Answer | None, group: str, *, is_heard: bool) -> Callable[[int], Present]:
+def _teller(member: NodeRow, answer: Answer | None, group: str) -> Callable[[int], Present]:
     if answer is None or answer.incarnation != member.incarnation:
-        present = Present(member.joined_at, is_heard=is_heard)
+        present = Present(member.joined_at, is_heard=False)
         return lambda _: present
     told = answer
     return lambda partition: Present(

@@ -26,8 +26,8 @@ class Present(msgspec.Struct, frozen=True):
     """What a member has of one partition: since when it is there, whether its map lists a whole copy, its counter.
 
     `joined_at` is the position of its joining: a copy that the log lists from before that has lived through a restart,
-    and exists only if the map says so. A server that the exchange does without is not `is_heard`: of it only what the
-    log knows counts as here, and what it owned before its restart is awaited as if it were away.
+    and exists only if the map says so. Of a server that is not `is_heard`, because it was not asked, or has not
+    answered, only what the log knows is here; what it owned before its restart is awaited as if it were away.
     """
 
     joined_at: int
@@ -57,14 +57,12 @@ def outcome(
     `wanted`: the affinity's choice, its primary first, members only. Raises nothing: every state has an outcome.
     """
     held = [copy for copy in before.copies if _exists(copy, present)]
-    owners = [copy.node for copy in held if copy.state is _OWNING]
+    here = [copy for copy in held if copy.node in present and present[copy.node].has(copy)]
     acting = before.acting
     if acting is None:
-        here = {copy.node for copy in held if copy.node in present and present[copy.node].has(copy)}
-        acting = _preferred([node for node in owners if node in here], wanted, present)
+        acting = _preferred([copy.node for copy in here if copy.state is _OWNING], wanted, present)
     if acting is not None:
-        kept = [copy for copy in held if copy.node in present]
-        return Change(before.partition, _served(kept, wanted), acting)
+        return Change(before.partition, _served(here, wanted), acting)
     if before.owners and not ask.begins_empty:
         return Change(before.partition, tuple(_lost(copy) for copy in held), None, is_lost=True)
     return _begun(before, held, wanted, present)

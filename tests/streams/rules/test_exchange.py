@@ -224,6 +224,21 @@ def test_who_leaves_is_awaited_no_more_by_any_exchange() -> None:
     assert [each.waited for each in completed] == [(x.Waited(NodeId("n1"), 7),), ()]
 
 
+def test_an_owner_that_came_back_behind_the_question_is_awaited_not_forgotten() -> None:
+    """DS2: the open exchange takes its joining not in, so nobody has asked what it brings; the next one does."""
+    found = shared("n1", "n2", backups=0)
+    gone = [partition for partition in range(16) if found.acting(partition) == "n1"]
+    found.create("items", 4, 0)
+    found.settle_exchange()
+    found.leave("n1")
+    found.join("n1")
+    found.answer("n2")
+    found.settle_exchange()
+    assert all(found.states(partition) == {"n1": "OWNING"} for partition in gone)
+    found.rest()
+    assert all(found.acting(partition) == "n1" for partition in gone)
+
+
 def passed(found: Shared, what: str) -> None:
     """All waits for single maps of this kind are over."""
     row = x.open_exchange(found.state)
