@@ -32,7 +32,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from topolog.events.ids import NOWHERE, NodeId, Place, Position
+from topolog.events.ids import NodeId, Place, Position
 from topolog.events.partitions import PartitionState
 from topolog.events.state import Row, State
 
@@ -211,8 +211,8 @@ def changed(
 ) -> OwnershipRow:
     """The row with these partitions as the decision at `place` makes them.
 
-    `joined`: the position at which a node's present incarnation joined. What the log lists of a former one, and this
-    decision confirms, is a copy in a new life.
+    `joined`: the position at which a node's present incarnation joined. A copy that the log lists of a former one is in
+    a new life from here on if somebody acts now: only copies that are there are left where somebody does.
     """
     columns = Columns(row, writable=True)
     columns.widen(max(len(change.copies) for change in changes))
@@ -223,8 +223,9 @@ def changed(
         for number, copy in enumerate(change.copies):
             columns.holders[at, number] = copy.node
             columns.states[at, number] = copy.state.code | (WANTED if copy.wanted else 0)
-            since = kept.get((copy.node, copy.state), NOWHERE)
-            columns.since[at, number] = since if since > joined(copy.node) else place.position
+            since = kept.get((copy.node, copy.state), place.position)
+            is_confirmed = change.acting is not None and since <= joined(copy.node)
+            columns.since[at, number] = place.position if is_confirmed else since
         if change.acting != before.acting:
             columns.acting[at] = NOBODY if change.acting is None else change.acting
             columns.tokens[at] = place.position

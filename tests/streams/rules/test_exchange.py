@@ -239,6 +239,24 @@ def test_an_owner_that_came_back_behind_the_question_is_awaited_not_forgotten() 
     assert all(found.acting(partition) == "n1" for partition in gone)
 
 
+def test_who_is_awaited_has_not_answered_by_being_there() -> None:
+    """DS2: an outcome that leaves a partition lost confirms nothing; back without its disk, its owner owns nothing."""
+    found = shared("n1", "n2", backups=0)
+    gone = [partition for partition in range(16) if found.acting(partition) == "n1"]
+    for name in ("items", "carts"):
+        found.create(name, 4, 0)
+    found.settle_exchange()
+    found.leave("n1")
+    found.disks["n1"] = {}
+    found.join("n1")
+    found.answer("n2")
+    found.settle_exchange()
+    found.answer("n1", "n2")
+    found.settle_exchange()
+    found.rest()
+    assert all(found.one(partition).is_lost and found.acting(partition) is None for partition in gone)
+
+
 def passed(found: Shared, what: str) -> None:
     """All waits for single maps of this kind are over."""
     row = x.open_exchange(found.state)
