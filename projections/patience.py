@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from topolog.events.exchange import HandOverRow
 from topolog.events.ids import Position
 from topolog.events.membership import FENCING, NodeRow, Standing, WaitingJoinRow
 from topolog.events.metadata import RemovalRow, TypeRow
@@ -73,6 +74,18 @@ def for_join(reading: Reading, waiting: WaitingJoinRow) -> Wait:
     span = _lease_span(reading, former)
     asked = Awaited(former.node, waiting.position, span.left_ms)
     return Wait((asked,), {"waits for": f"the end of incarnation {waiting.former}'s lease", "waits at most": str(span)})
+
+
+def for_hand_over(reading: Reading, row: HandOverRow) -> tuple[Awaited, str]:
+    """For the former primary to have drained; the words for how long at most."""
+    span = _span(reading, row.prepared_at, queries.cluster_row(reading).proceed_ms)
+    node = reading.row(NodeRow, row.node)
+    if node is not None and FENCING in node.capabilities:
+        at_most = f"{row.node} has to drain, or it is presumed to have stopped {span}"
+        return Awaited(row.node, row.prepared_at, span.left_ms), at_most
+    return Awaited(
+        row.node, row.prepared_at, None
+    ), f"{row.node} has to drain; it does not fence itself, so no time ends that"
 
 
 def for_request(reading: Reading, row: OutcomeRow) -> Wait:

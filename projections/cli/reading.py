@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 
 from rich.console import RenderableType
 
-from topolog.events.errors import NotFound
+from topolog.events.errors import BadInput, NotFound
 from topolog.projections.cli import columns, moments
 from topolog.projections.cli.client import PAGE_ROWS, Answer, Api, Param
 from topolog.projections.cli.options import (
     ExplainArgument,
     Extent,
+    Filters,
     HistoryArgument,
     Moment,
     NameArgument,
@@ -49,10 +50,11 @@ def get(
     shape: Shape,
     moment: Moment,
     extent: Extent,
+    filters: Filters,
 ) -> None:
     """List rows, or show one: `topolog get types`, `topolog get type Customer -o json`."""
     kind, name = find_item(resource, name)
-    params = _params(moment)
+    params = {**_params(moment), **_filtering(kind, name, filters)}
     view = View(columns.BY_RESOURCE[kind], kind.label, warnings=_warnings_of(kind))
     with Api(target.api, target.cluster) as api:
         if name is None and kind is not CLUSTER:
@@ -136,6 +138,17 @@ def _params(moment: Moment) -> dict[str, Param]:
     if moment.at_least is not None:
         params |= {"at_least": moment.at_least, "wait": "10s"}
     return params
+
+
+def _filtering(kind: Resource, name: str | None, filters: Filters) -> dict[str, str]:
+    """The filters of a list; BadInput for those that it has not, and beside a name."""
+    given = filters.given
+    if given and name is not None:
+        raise BadInput(f"{kind.singular} {name} is one: there is nothing to narrow.", hint="Leave the name out.")
+    for unknown in given.keys() - set(kind.filters):
+        known = ", ".join(f"--{each}" for each in kind.filters)
+        raise BadInput(f"{kind.plural} have no --{unknown}.", hint=f"They have {known}." if known else "")
+    return given
 
 
 def _at_most(extent: Extent) -> int | None:

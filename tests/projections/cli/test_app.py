@@ -36,6 +36,7 @@ def test_no_command_is_a_coroutine() -> None:
         "describe",
         "history",
         "explain",
+        "wait",
         "propose",
         "remove",
         "create",
