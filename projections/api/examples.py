@@ -236,8 +236,9 @@ _ALL: tuple[msgspec.Struct, ...] = (
     Forecast(
         node="n2",
         event="dies",
-        sentence="If n2 dies, 3 primaries move to others and 1 partition is lost.",
-        facts={"out of the membership": "at once where its sentinel tells, else 25000 ms after its last renewal"},
+        sentence="If n2 dies, 1 partition is lost; others act for 3 partitions in its place, and 5 copies are loaded "
+        "to replace its 5.",
+        facts={"until it is out": "its partitions pause until it says that it has stopped, 25000 ms at most"},
         groups=(GroupForecast("orders", 5, 3, 1, "9", {"n1": 2, "n4": 3}, {"0": 1, "1": 4}),),
     ),
     Decision(

@@ -114,6 +114,10 @@ class RequestFilters(PageParameters):
     code: Annotated[str | None, Field(description="Only refusals with this code.")] = None
 
 
+class ForecastParameters(ReadParameters):
+    event: Annotated[Literal["dies", "removed"], Field(description="What the node is imagined to do.")] = "dies"
+
+
 class WriteParameters(BaseModel):
     """How long to follow a request."""
 
@@ -139,4 +143,5 @@ Maps = Annotated[MapFilters, Query()]
 Exchanges = Annotated[ExchangeFilters, Query()]
 Decisions = Annotated[DecisionFilters, Query()]
 Requests = Annotated[RequestFilters, Query()]
+Forecast = Annotated[ForecastParameters, Query()]
 Write = Annotated[WriteParameters, Query()]

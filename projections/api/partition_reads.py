@@ -9,6 +9,7 @@ from topolog.projections import (
     exchanges,
     explain_exchange,
     explain_partition,
+    forecast,
     partition_history,
     partition_resources,
     partitions,
@@ -136,3 +137,10 @@ async def explain_one_exchange(request: Request, here: Here, version: str, given
     return await here.one(
         request, given, "Explanation", lambda r, age_ms: explain_exchange.explain_exchange(r, age_ms, version)
     )
+
+
+@router.get("/nodes/{name}/forecast", tags=["nodes"], responses=contract.one(partition_resources.Forecast))
+async def get_forecast(request: Request, here: Here, name: str, given: parameters.Forecast) -> Response:
+    """What would happen to partitions if the node died or was removed, as the coordinator would decide it now."""
+    what = forecast.What(given.event)
+    return await here.one(request, given, "Forecast", lambda r, _: forecast.forecast(r, name, what))

@@ -309,6 +309,12 @@ FORECAST = (
     _field("WHOLE COPIES LEFT", "owners_left", folds=True),
 )
 
+FORECAST_OF_NODE = (
+    _field("NODE", "node"),
+    _field("IF", "event"),
+    _field("SENTENCE", "sentence", folds=True),
+)
+
 REPLAY = (
     _field("LETTER", "id"),
     _field("TOPIC", "topic"),

@@ -137,6 +137,13 @@ class Filters:
         return {name: value.upper() if name in ("state", "type") else value for name, value in said.items()}
 
 
+class Imagined(StrEnum):
+    """What a node might do."""
+
+    DIES = "dies"
+    REMOVED = "removed"
+
+
 class Policy(StrEnum):
     """What may be done with a group while partitions of it are lost."""
 

@@ -1,5 +1,6 @@
 """Partitions, maps and exchanges through the API: what the rules decided, as it is, as it was and why."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from tests.projections.serving import served
 from tests.projections.sharing import Sharing, shared_out
 
 from topolog.events import ownership
+from topolog.events.groups import LossPolicy
 from topolog.events.ids import NodeId
 from topolog.events.rows import ROWS
 from topolog.projections.projector import Projector
@@ -291,3 +293,47 @@ def test_a_reader_that_was_restarted_folds_on_alike(cluster: Sharing, make_proje
             assert reading.meta.state_hash == cluster.state.hash()
             seen |= {kind.KIND for kind in ROWS if any(True for _ in reading.rows(kind))}
     assert seen >= {"group", "roster", "ownership", "exchange", "exchange-queue", "hand-over"}
+
+
+@pytest.mark.parametrize("backups", [0, 1, 2])
+@pytest.mark.parametrize("policy", ["READ_WRITE_SAFE", "IGNORE"])
+def test_a_forecast_is_what_then_happens(chronicle: Chronicle, get: Get, backups: int, policy: str) -> None:
+    """DESIGN §5: the dry run decides as the coordinator does. It is asked, the node dies, and it is compared."""
+    cluster = Sharing(chronicle)
+    cluster.join("n1", "n2", "n3")
+    cluster.create("orders", 16, backups, loss_policy=LossPolicy(policy))
+    cluster.rest()
+    cluster.join("n4")
+    before = {number: (cluster.acting(number), cluster.states(number)) for number in range(16)}
+    cluster.exchange()
+    item = get("/nodes/n2/forecast", event="dies")["item"]
+    (group,) = item["groups"]
+    cluster.leave("n2")
+    cluster.exchange()
+    concerned = [number for number in range(16) if "n2" in before[number][1]]
+    alone = [number for number in concerned if set(before[number][1]) == {"n2"}]
+    assert group["copies"] == len(concerned)
+    assert group["lost"] == len(alone)
+    if policy == "READ_WRITE_SAFE":
+        assert [each["partition"] for each in get("/partitions", state="LOST")["items"]] == alone
+    moved = [n for n in concerned if before[n][0] == "n2" and n not in alone and cluster.acting(n) != "n2"]
+    assert group["primaries_moved"] == len(moved)
+    owners = Counter(
+        "0" if number in alone else str(list(cluster.states(number).values()).count("OWNING")) for number in concerned
+    )
+    assert group["owners_left"] == owners
+    assert ("nothing is lost" in item["sentence"]) == (not alone)
+    assert get("/nodes/n2/forecast", 404)["detail"] == "Node n2 is out of the membership already."
+
+
+def test_a_forecast_says_how_long_it_takes_and_what_is_missing(cluster: Sharing, get: Get) -> None:
+    cluster.create("safe", 4, 2)
+    cluster.rest()
+    dies, removed = (get("/nodes/n3/forecast", event=event)["item"] for event in ("dies", "removed"))
+    assert "sentinel" in dies["facts"]["until it is out"]
+    assert "says that it has stopped" in removed["facts"]["until it is out"]
+    assert dies["facts"]["group safe"] == "2 servers left for 3 copies"
+    assert dies["groups"] == removed["groups"]
+    assert sum(dies["groups"][0]["loads"].values()) > 0
+    assert get("/nodes/n9/forecast", 404)["code"] == "not_found"
+    assert get("/nodes/n3/forecast", 400, event="sleeps")["invalid_params"][0]["name"] == "event"

@@ -14,6 +14,9 @@ RESOURCES = (
     "types",
     "type",
     "group",
+    "partitions",
+    "exchange",
+    "map",
     "leases",
     "decisions",
     "requests",
@@ -34,6 +37,8 @@ OPTIONS = (
     "--reason",
     "--partitions",
     "--node-filter",
+    "--state",
+    "--if",
 )
 VALUES = (
     "json",
@@ -44,6 +49,7 @@ VALUES = (
     "-1",
     "now",
     "1ms",
+    "orders/1",
     "demo",
     "",
     "--",

@@ -50,7 +50,7 @@ def test_no_command_is_a_coroutine() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["get", "describe", "history", "explain", "propose", "remove", "create", "raise-level"]
+    "command", ["get", "describe", "history", "explain", "wait", "propose", "remove", "create", "raise-level"]
 )
 def test_every_command_takes_the_shared_options_and_explains_them(command: str, cli: Cli) -> None:
     ended = cli(command, "--help")
