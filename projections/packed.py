@@ -4,7 +4,7 @@ A million partitions are four thousand rows of columns (`events/ownership.py`). 
 its page, so whatever picks them, or counts them, works on whole columns here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 
 import msgspec
@@ -97,6 +97,71 @@ def add_to(tallies: dict[NodeNumber, Tally], row: OwnershipRow) -> None:
         tally.wanted += count if code & WANTED else 0
     for number, count in _counted(columns.acting[columns.acting != NOBODY]):
         tallies.setdefault(number, Tally({})).primaries += count
+
+
+class Kind(Enum):
+    """What a node's copy is to a partition, as a picture shows it; later ones outweigh earlier ones."""
+
+    RENTING = "being cleared, or no longer needed"
+    BACKUP = "a whole copy that does not act"
+    PRIMARY = "acts"
+    MOVING = "loads"
+    PAUSED = "a whole copy, and nobody acts"
+    LOST = "of a partition that is lost"
+
+
+KINDS = tuple(Kind)
+
+
+class Heat(msgspec.Struct, frozen=True):
+    """Counts over spans of so many consecutive partitions: `copies` by node, span and kind, `partitions` by span and
+    condition. The last span may be shorter."""
+
+    span: int
+    copies: dict[NodeNumber, list[list[int]]]
+    partitions: list[list[int]]
+
+
+def heat(rows: Sequence[OwnershipRow], spans: int) -> Heat:
+    """The rows of one group, in at most so many spans."""
+    partitions = sum(row.count for row in rows)
+    span = -(-partitions // spans)
+    count = -(-partitions // span)
+    keys, conditions = [], []
+    for row in rows:
+        columns = Columns(row)
+        codes = _condition_codes(columns)
+        at = (row.first + np.arange(row.count)) // span
+        held = columns.holders != NOBODY
+        kinds = _kinds(columns, codes)
+        places = (columns.holders.astype(np.int64) * count + at[:, np.newaxis]) * len(KINDS) + kinds
+        keys.append(places[held])
+        conditions.append(at * len(CONDITIONS) + codes)
+    by_condition = np.bincount(np.concatenate(conditions), minlength=count * len(CONDITIONS))
+    return Heat(span, _by_node(np.concatenate(keys), count), by_condition.reshape(count, len(CONDITIONS)).tolist())
+
+
+def _by_node(keys: NDArray[np.int64], spans: int) -> dict[NodeNumber, list[list[int]]]:
+    each = spans * len(KINDS)
+    nodes = np.unique(keys // each)
+    places = np.searchsorted(nodes, keys // each) * each + keys % each
+    counts = np.bincount(places, minlength=len(nodes) * each).reshape(len(nodes), spans, len(KINDS))
+    return dict(zip(nodes.tolist(), counts.tolist(), strict=True))
+
+
+def _kinds(columns: Columns, condition_codes: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The place of each copy's kind in KINDS; of places without a copy it means nothing."""
+    states = columns.states & ~np.uint8(WANTED)
+    owns = states == _OWNING
+    kinds = np.full(columns.holders.shape, KINDS.index(Kind.RENTING), dtype=np.intp)
+    kinds[owns] = KINDS.index(Kind.BACKUP)
+    kinds[columns.holders == columns.acting[:, np.newaxis]] = KINDS.index(Kind.PRIMARY)
+    kinds[states == PartitionState.MOVING.code] = KINDS.index(Kind.MOVING)
+    kinds[owns & (condition_codes == CONDITIONS.index(Condition.PAUSED))[:, np.newaxis]] = KINDS.index(Kind.PAUSED)
+    kinds[(condition_codes == CONDITIONS.index(Condition.LOST))[:, np.newaxis] & (columns.holders != NOBODY)] = (
+        KINDS.index(Kind.LOST)
+    )
+    return kinds
 
 
 def _counted(values: NDArray[np.unsignedinteger]) -> Iterator[tuple[int, int]]:

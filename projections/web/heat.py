@@ -1,0 +1,189 @@
+"""The heat map of partitions by node: who acts for how many, where copies load, what is lost; one picture per group.
+
+With few nodes each is a strip of its partitions, cut into spans; with many each is one tile. What a colour says stands
+beside it in figures. The groups with the most urgent trouble come first, and only a few of a thousand are drawn.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+
+import msgspec
+
+from topolog.events.groups import GroupRow
+from topolog.events.ids import Position
+from topolog.projections import packed
+from topolog.projections.packed import CONDITIONS, KINDS, Condition, Heat, Kind
+from topolog.projections.partitions import Names, rows_of
+from topolog.projections.store import Reading
+
+STRIPS_MAX = 24
+"""So many nodes are drawn as strips; more of them as tiles."""
+
+GROUPS_MAX = 6
+SPANS = 128
+_LEVELS = 4
+_KEPT = 8
+"""Pictures that are remembered: most of the time nothing has changed since the last one."""
+
+_WORDS: Mapping[Condition, str] = {
+    Condition.LOST: "lost",
+    Condition.PAUSED: "paused",
+    Condition.MOVING: "with a copy that loads",
+    Condition.SWITCHING: "about to be handed over",
+    Condition.RENTING: "with a copy that is no longer needed",
+    Condition.OWNING: "as wanted",
+}
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """Spans of one colour beside each other."""
+
+    at: int
+    width: int
+    colour: str
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One node: how many copies of which kind, and its strip; for a tile its colour alone."""
+
+    node: str
+    is_member: bool
+    counts: Mapping[str, int]
+    cells: tuple[Cell, ...]
+    colour: str
+
+    @property
+    def words(self) -> str:
+        """The line as a text: `n1: 12 primary, 30 backup`."""
+        said = ", ".join(f"{count} {kind.lower()}" for kind, count in self.counts.items() if count)
+        return f"{self.node}: {said or 'nothing'}{'' if self.is_member else ' (not a member)'}"
+
+
+class GroupHeat(msgspec.Struct, frozen=True):
+    """One group's picture. `span`: partitions in one cell; `whole`: the conditions of all its partitions as a strip."""
+
+    group: str
+    partitions: int
+    sentence: str
+    tone: str
+    span: int
+    cells: int
+    whole: tuple[Cell, ...]
+    lines: tuple[Line, ...]
+    is_tiles: bool
+
+
+class HeatMaps(msgspec.Struct, frozen=True):
+    """The pictures that are shown, how many groups have none, how many partitions of all are in which condition."""
+
+    groups: tuple[GroupHeat, ...]
+    more: int
+    conditions: Mapping[str, int]
+
+
+class Gallery:
+    """Draws what a reading shows, once: what the log says of partitions up to a position never changes."""
+
+    def __init__(self) -> None:
+        self._drawn: dict[tuple[bytes | None, Position], HeatMaps] = {}
+
+    def of(self, reading: Reading) -> HeatMaps:
+        # Renewals of leases, which a quiet cluster has several of a minute, are no decisions about anything.
+        newest = next(reading.positions(), reading.position)
+        key = reading.meta.header.log_id, newest
+        if key not in self._drawn:
+            for old in list(self._drawn)[: max(0, len(self._drawn) - _KEPT + 1)]:
+                self._drawn.pop(old, None)
+            self._drawn[key] = heat_maps(reading)
+        return self._drawn[key]
+
+
+def heat_maps(reading: Reading) -> HeatMaps:
+    groups = [row for _, row in reading.rows(GroupRow)]
+    counted = {row.name: _conditions(reading, row) for row in groups}
+    urgent = sorted(groups, key=lambda row: (-_urgency(counted[row.name]), row.name))
+    total: dict[str, int] = {}
+    for counts in counted.values():
+        for condition, count in counts.items():
+            total[condition.name] = total.get(condition.name, 0) + count
+    who = Names(reading)
+    shown = sorted(urgent[:GROUPS_MAX], key=lambda row: row.name)
+    return HeatMaps(tuple(_drawn(reading, row, who) for row in shown), len(urgent) - len(shown), total)
+
+
+def _conditions(reading: Reading, group: GroupRow) -> dict[Condition, int]:
+    counts: dict[Condition, int] = {}
+    for row in rows_of(reading, group):
+        for condition, count in packed.condition_counts(row).items():
+            counts[condition] = counts.get(condition, 0) + count
+    return counts
+
+
+def _urgency(counts: Mapping[Condition, int]) -> int:
+    return max((CONDITIONS.index(condition) for condition in counts), default=0)
+
+
+def _drawn(reading: Reading, group: GroupRow, who: Names) -> GroupHeat:
+    rows = list(rows_of(reading, group))
+    heat = packed.heat(rows, SPANS)
+    is_tiles = len(heat.copies) > STRIPS_MAX
+    counts = {
+        CONDITIONS[at]: sum(column) for at, column in enumerate(zip(*heat.partitions, strict=True)) if sum(column)
+    }
+    lines = sorted(_lines(heat, group.partitions, who, is_tiles=is_tiles), key=lambda line: line.node)
+    worst = CONDITIONS[_urgency(counts)]
+    return GroupHeat(
+        group=group.name,
+        partitions=group.partitions,
+        sentence=_sentence(counts),
+        tone="bad" if worst in (Condition.LOST, Condition.PAUSED) else "ok" if worst is Condition.OWNING else "busy",
+        span=heat.span,
+        cells=len(heat.partitions),
+        whole=tuple(_merged(CONDITIONS[_last(span)].name.lower() for span in heat.partitions)),
+        lines=tuple(lines),
+        is_tiles=is_tiles,
+    )
+
+
+def _sentence(counts: Mapping[Condition, int]) -> str:
+    if set(counts) <= {Condition.OWNING}:
+        return "all partitions are as wanted"
+    told = [f"{count} {_WORDS[each]}" for each in reversed(CONDITIONS) if (count := counts.get(each))]
+    return ", ".join(told)
+
+
+def _lines(heat: Heat, partitions: int, who: Names, *, is_tiles: bool) -> Iterator[Line]:
+    for number, spans in heat.copies.items():
+        kinds = [sum(column) for column in zip(*spans, strict=True)]
+        counts = {kind.name: count for kind, count in zip(KINDS, kinds, strict=True)}
+        node = who[number]
+        fair = partitions / len(heat.copies)
+        colour = _colour(kinds, 2 * fair)
+        cells = () if is_tiles else tuple(_merged(_colour(span, heat.span) for span in spans))
+        yield Line(node, who.is_member(node), dict(reversed(counts.items())), cells, colour)
+
+
+def _colour(kinds: Sequence[int], most: float) -> str:
+    """Trouble first; else by how many of at most `most` partitions the node acts for; else that it has copies."""
+    worst = KINDS[_last(kinds)] if any(kinds) else None
+    if worst in (Kind.LOST, Kind.PAUSED, Kind.MOVING):
+        return worst.name.lower()
+    primaries = kinds[KINDS.index(Kind.PRIMARY)]
+    if primaries:
+        return f"acts{min(_LEVELS, 1 + int(_LEVELS * primaries / (most + 1)))}"
+    return worst.name.lower() if worst else ""
+
+
+def _last(counts: Sequence[int]) -> int:
+    """The place of the last one that is not 0."""
+    return max((at for at, count in enumerate(counts) if count), default=0)
+
+
+def _merged(colours: Iterator[str]) -> Iterator[Cell]:
+    """Neighbours of one colour as one cell; nothing where there is no colour."""
+    at = 0
+    for colour, alike in groupby(colours):
+        width = sum(1 for _ in alike)
+        if colour:
+            yield Cell(at, width, colour)
+        at += width
