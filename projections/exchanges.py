@@ -19,13 +19,13 @@ from topolog.events.exchange import (
     HandOverRow,
     PartitionsLost,
     TriggerType,
-    unpack_changes,
 )
 from topolog.events.ids import Position, TopologyVersion
 from topolog.projections.layout import Decided
 from topolog.projections.moments import position_time
 from topolog.projections.partition_resources import Exchange, ExchangeAnswer, ExchangeDetail, ExchangeTrigger
 from topolog.projections.store import Reading
+from topolog.projections.told_changes import numbers_in
 
 NEWEST = "newest"
 _ABOUT = ("exchange", "hand-over")
@@ -191,7 +191,7 @@ def _detail(reading: Reading, found: Exchange) -> ExchangeDetail:
     for event in _outcome(reading, found):
         match event:
             case FullPartitionMap():
-                changed[event.group] = changed.get(event.group, 0) + len(unpack_changes(event.changes))
+                changed[event.group] = changed.get(event.group, 0) + sum(1 for _ in numbers_in(event.changes))
             case PartitionsLost():
                 lost[event.group] = lost.get(event.group, 0) + len(event.partitions)
             case HandOverPrepared():

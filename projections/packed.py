@@ -15,6 +15,7 @@ from topolog.events.ownership import NOBODY, STATES, WANTED, Columns, NodeNumber
 from topolog.events.partitions import PartitionState
 
 _OWNING = PartitionState.OWNING.code
+_AT_REST = _OWNING | WANTED
 
 
 class Condition(Enum):
@@ -43,15 +44,32 @@ class Tally(msgspec.Struct):
         return sum(self.states.values())
 
 
-def conditions(row: OwnershipRow) -> list[Condition]:
-    """The condition of each partition of the row."""
-    return [CONDITIONS[code] for code in _condition_codes(Columns(row)).tolist()]
+def conditions(row: OwnershipRow, partitions: Sequence[int]) -> list[Condition]:
+    """The condition of each of these partitions of the row."""
+    if not partitions or is_at_rest(row):
+        return [Condition.OWNING] * len(partitions)
+    codes = _condition_codes(Columns(row)).tolist()
+    return [CONDITIONS[codes[partition - row.first]] for partition in partitions]
 
 
 def condition_counts(row: OwnershipRow) -> dict[Condition, int]:
     """How many partitions of the row are in which condition."""
+    if is_at_rest(row):
+        return {Condition.OWNING: row.count}
     counts = np.bincount(_condition_codes(Columns(row)), minlength=len(CONDITIONS)).tolist()
     return {condition: count for condition, count in zip(CONDITIONS, counts, strict=True) if count}
+
+
+def is_at_rest(row: OwnershipRow) -> bool:
+    """Whether all partitions of the row are in the condition OWNING, as nearly all rows nearly always are.
+
+    Told from the bytes in a fraction of the time that the columns take; False where they have to be looked at.
+    """
+    if not row.width or row.states.count(_AT_REST) + row.states.count(0) != len(row.states):
+        return False
+    columns = Columns(row)
+    first = columns.holders[:, 0]
+    return bool((columns.acting == first).all() and (first != NOBODY).all())
 
 
 class Sought(msgspec.Struct, frozen=True):
@@ -64,9 +82,9 @@ class Sought(msgspec.Struct, frozen=True):
 
 def found_in(row: OwnershipRow, sought: Sought) -> list[int]:
     """The partitions of the row that are as is sought."""
-    columns = Columns(row)
-    if sought.condition is Condition.LOST and not columns.lost.any():
+    if sought.condition not in (None, Condition.OWNING) and is_at_rest(row):
         return []
+    columns = Columns(row)
     fits = np.ones(row.count, dtype=np.bool_)
     if sought.holder is not None:
         fits &= (columns.holders == sought.holder).any(axis=1)

@@ -9,7 +9,6 @@ from topolog.events.errors import BadInput, NotFound
 from topolog.events.groups import GroupRow
 from topolog.events.membership import NodeRow
 from topolog.events.ownership import (
-    PARTITIONS_PER_ROW,
     Copy,
     NodeNumber,
     Ownership,
@@ -39,15 +38,15 @@ def partitions(reading: Reading, filters: Mapping[str, str], after: str | None =
         first = next_number if group.name == group_after else 0
         for row in rows_of(reading, group, first):
             numbers = [number for number in packed.found_in(row, sought) if number >= first]
-            conditions = packed.conditions(row) if numbers else []
-            for each in ownerships(row, numbers):
-                yield _partition(group.name, each, conditions[each.partition - row.first], who)
+            conditions = packed.conditions(row, numbers)
+            for each, condition in zip(ownerships(row, numbers), conditions, strict=True):
+                yield _partition(group.name, each, condition, who)
 
 
 def partition(reading: Reading, group: str, number: int) -> Partition:
     """One partition; raises NotFound if there is no such group or its partitions are fewer."""
     row = row_of(reading, group, number)
-    condition = packed.conditions(row)[number - row.first]
+    (condition,) = packed.conditions(row, [number])
     return _partition(group, ownership(row, number), condition, Names(reading))
 
 
@@ -67,14 +66,8 @@ def row_of(reading: Reading, group: str, number: int) -> OwnershipRow:
 
 def rows_of(reading: Reading, group: GroupRow, first: int = 0) -> Iterator[OwnershipRow]:
     """The packed rows of a group from the one on that holds partition `first`."""
-    for number in range(first - first % PARTITIONS_PER_ROW, group.partitions, PARTITIONS_PER_ROW):
-        yield row_of_group(reading, group.name, number)
-
-
-def row_of_group(reading: Reading, group: str, number: int) -> OwnershipRow:
-    row = reading.row(OwnershipRow, row_key(group, number))
-    assert row is not None, "a group has rows for all of its partitions"
-    return row
+    for _, row in reading.rows(OwnershipRow, prefix=f"{group.name}/", start=row_key(group.name, first)):
+        yield row
 
 
 class Names:

@@ -132,6 +132,7 @@ _ALL: tuple[msgspec.Struct, ...] = (
         feature_level=1,
         feature_level_possible=2,
         snapshot=Snapshot(90, 97, "2026-11-21T01:59:00.120Z", 60_350, 1_200, 345_678),
+        open_exchange=None,
     ),
     _LEASE,
     Node(

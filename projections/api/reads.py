@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from topolog.events.errors import BadInput
 from topolog.events.requests import RequestId
-from topolog.projections import explain, groups, health, history, letters, queries, resources
+from topolog.projections import explain, groups, health, history, letters, queries, resources, told_changes
 from topolog.projections.api import contract, parameters
 from topolog.projections.api.answers import API_VERSION, Answers, Asked, json_response
 from topolog.projections.api.problems import InvalidParameter
@@ -210,7 +210,7 @@ async def list_decisions(request: Request, here: Here, given: parameters.Decisio
 @router.get("/decisions/{position}", tags=["decisions"], responses=contract.one(resources.Decision))
 async def get_decision(request: Request, here: Here, position: Position, given: parameters.Read) -> Response:
     """The decision at one position."""
-    return await here.one(request, given, "Decision", lambda r, _: queries.decision(r, position))
+    return await here.one(request, given, "Decision", lambda r, _: told_changes.decision(r, position))
 
 
 @router.get("/requests", tags=["requests"], responses=contract.many(resources.Request))

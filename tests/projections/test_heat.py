@@ -71,7 +71,7 @@ def test_figures_are_those_of_the_partitions(chronicle: Chronicle) -> None:
         copies: Counter[tuple[int, int, Kind]] = Counter()
         conditions: Counter[tuple[int, str]] = Counter()
         for row in rows:
-            told = packed.conditions(row)
+            told = packed.conditions(row, range(row.first, row.first + row.count))
             for each in o.ownerships(row, range(row.first, row.first + row.count)):
                 condition = told[each.partition - row.first]
                 assert condition is condition_of(each)
