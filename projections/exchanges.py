@@ -82,6 +82,11 @@ def open_row(reading: Reading) -> ExchangeRow | None:
     return next((row for _, row in reading.rows(ExchangeRow) if row.completed_at is None), None)
 
 
+def last_row(reading: Reading) -> ExchangeRow | None:
+    """The newest exchange, open or not."""
+    return max((row for _, row in reading.rows(ExchangeRow)), key=lambda row: row.started_at, default=None)
+
+
 def row_ever(reading: Reading, key: str) -> ExchangeRow | None:
     """The newest row of the exchange whose first view is `key`, also of one that the state no longer remembers."""
     return next((row for _, row in reading.versions(ExchangeRow, key) if row is not None), None)
@@ -152,6 +157,8 @@ def _of_row(reading: Reading, age_ms: int, row: ExchangeRow) -> Exchange:
         completed_at=row.completed_at,
         completed_time=None if row.completed_at is None else position_time(reading, row.completed_at),
         duration_ms=_duration_ms(reading, age_ms, row.started_at, row.completed_at),
+        overdue_at=row.overdue_at,
+        unheard=row.unheard,
     )
 
 

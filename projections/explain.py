@@ -212,6 +212,7 @@ def _node_sentence(node: Node) -> str:
                 "REMOVED": "it was removed by a request and its lease is over",
                 "REPLACED": "a new process holds the lock on its data folder",
                 "DIED": "its process has died, as its sentinel saw",
+                "STUCK": "it kept an exchange waiting for too long",
             }.get(node.left_reason or "", "for a reason this version does not know")
             return f"Node {node.node} is out of the membership since position {node.left_at}: {why}."
         case "STOPPING":

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from topolog.events.errors import NotFound
-from topolog.events.exchange import OTHERS, ExchangeRow, QueueRow, Trigger, TriggerType
+from topolog.events.exchange import OTHERS, ExchangeQueued, ExchangeRow, QueueRow, Trigger, TriggerType
 from topolog.events.ids import Position
 from topolog.projections import exchanges, patience, queries
 from topolog.projections.durations import ago
@@ -25,7 +25,7 @@ _TRIGGERS_MAX = 5
 _LOOKED_AT = 10
 """Decisions about what triggered an exchange that are looked through for the one that did."""
 
-_TRIGGERING = tuple(each.__name__ for each in OTHERS)
+_TRIGGERING = tuple(each.__name__ for each in (*OTHERS, ExchangeQueued))
 _WORST_FIRST = ("NONE", "OVERDUE", None, "VALID")
 
 
@@ -51,7 +51,7 @@ def triggers(about: Sequence[Trigger]) -> str:
 
 def awaited(row: ExchangeRow) -> tuple[Awaited, ...]:
     """Servers that an open exchange has asked."""
-    return tuple(Awaited(each.node, row.started_at, None) for each in row.awaited)
+    return tuple(Awaited(each.node, each.at, None) for each in row.awaited)
 
 
 def _sentence(found: ExchangeDetail) -> str:
@@ -81,6 +81,11 @@ def _what(found: ExchangeDetail) -> Iterator[tuple[str, str]]:
         )
     else:
         yield "phase", "completed"
+    if found.overdue_at is not None:
+        yield "overdue", f"since position {found.overdue_at}, where the log named whom it waited for"
+    if found.unheard:
+        names = ", ".join(found.unheard)
+        yield "completed without", f"{names}: what only they hold stays paused until they are heard"
     if found.result != found.version:
         yield "taken in", f"what happened meanwhile; the result is that of view {found.result}"
     for group, count in found.changed.items():
@@ -153,7 +158,6 @@ def _decisions(reading: Reading, found: ExchangeDetail) -> Iterator[Decided]:
 def _that_triggered(reading: Reading, found: ExchangeDetail, before: Position) -> Iterator[Decided]:
     for type_, subject in dict.fromkeys((each.type, each.subject) for each in found.triggers[:_TRIGGERS_MAX]):
         is_node = type_ in ("JOIN", "LEAVE")
-        decisions = reading.decisions(
-            before if is_node else found.started_at, f"{'node' if is_node else 'group'} {subject}"
-        )
+        about = f"{'node' if is_node else 'group'} {subject}" if subject else "exchange"
+        decisions = reading.decisions(before if is_node else found.started_at, about)
         yield from islice((each for each in islice(decisions, _LOOKED_AT) if each.event_name in _TRIGGERING), 1)

@@ -165,17 +165,15 @@ def _before(reading: Reading, here: Partition, steps: Sequence[Step]) -> str:
 def _waits(reading: Reading, here: Partition, hand_over: HandOverRow | None) -> Iterator[tuple[str, str]]:
     row = exchanges.open_row(reading)
     if here.state == "LOST":
-        yield (
-            "the loss ends",
-            f"when {_or(here.awaits)} is back with its disk, or when an operator gives up what is lost"
-            if here.awaits
-            else "when an operator gives up what is lost: no absent node owns it",
-        )
+        yield "the loss ends", _end_of_loss(here)
     elif here.state == "PAUSED":
         if row is not None:
             yield "waits for", f"exchange {row.version}: `topolog explain exchange {row.version}`"
         else:
-            yield "waits for", "the next exchange, which has not begun yet"
+            last = exchanges.last_row(reading)
+            unheard = ", ".join(last.unheard) if last else ""
+            without = f"the map of {unheard}, without which exchange {last.version} was completed" if last else ""
+            yield "waits for", without if unheard else "the next exchange, which has not begun yet"
     elif hand_over is not None:
         yield (
             "hand-over",
@@ -183,6 +181,16 @@ def _waits(reading: Reading, here: Partition, hand_over: HandOverRow | None) -> 
         )
     elif here.state == "MOVING":
         yield "waits for", "the copies that load from the primary; until then it is served as before"
+
+
+def _end_of_loss(here: Partition) -> str:
+    given_up = f"or with `topolog reset group {here.group}`, which gives up what is lost"
+    if not here.awaits:
+        return f"only with `topolog reset group {here.group}`, which gives up what is lost: no absent node owns it"
+    here_again = [copy.node for copy in here.copies if copy.node in here.awaits and copy.is_member]
+    if here_again:
+        return f"when the map of {_or(here_again)} says that its copy is still there, {given_up}"
+    return f"when {_or(here.awaits)} is back with its disk, {given_up}"
 
 
 def _awaited(reading: Reading, here: Partition, hand_over: HandOverRow | None) -> tuple[Awaited, ...]:

@@ -81,6 +81,7 @@ class Exchange(msgspec.Struct, frozen=True):
     `types`: JOIN, LEAVE, GROUP_CREATED, GROUP_ALTERED, LOSS_RESET, REQUESTED, or SWITCH for a hand-over of primaries,
     which asks nobody. `awaited`: servers that are asked while it is OPEN (the log shows who is asked, not who has
     answered by now); `waited`: who has answered, the slowest last. `duration_ms` of an open one is that until now.
+    `overdue_at`: where the log said that it had waited for too long; `unheard`: servers it was completed without.
     """
 
     version: str
@@ -95,13 +96,15 @@ class Exchange(msgspec.Struct, frozen=True):
     completed_at: int | None
     completed_time: str | None
     duration_ms: int
+    overdue_at: int | None = None
+    unheard: tuple[str, ...] = ()
 
 
 class ExchangeDetail(Exchange, frozen=True):
     """`changed` and `lost`: how many partitions of which group its outcome has changed, and left without an owner."""
 
-    changed: Mapping[str, int]
-    lost: Mapping[str, int]
+    changed: Mapping[str, int] = {}
+    lost: Mapping[str, int] = {}
 
 
 class GroupForecast(msgspec.Struct, frozen=True):

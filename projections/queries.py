@@ -11,7 +11,7 @@ import msgspec
 
 from topolog.events import requests
 from topolog.events.errors import NotCaughtUp, NotFound
-from topolog.events.exchange import ExchangeRow, FullPartitionMap, PartitionStatesChanged
+from topolog.events.exchange import ExchangeQueued, ExchangeRow, FullPartitionMap, PartitionStatesChanged
 from topolog.events.fold import Event
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Position
@@ -308,13 +308,17 @@ def conflict(reading: Reading, row: OutcomeRow) -> tuple[ObjectType, ObjectType]
 
 
 def has_taken_effect(reading: Reading, row: OutcomeRow) -> bool:
-    """Whether what was granted holds everywhere: the version is accepted, the type or the node is out."""
+    """Whether what was granted holds everywhere: the version is accepted, the type or the node is out, the exchange is
+    completed."""
     event = reading.surely_decision(row.position).event
     kind, _, name = row.subject.partition(" ")
     if row.status is Status.REFUSED:
         return False
     if kind == "node":
         return isinstance(event, NodeJoined) or _is_out(reading, name, row.position)
+    if isinstance(event, ExchangeQueued):
+        exchange = next((each for _, each in reading.versions(ExchangeRow, str(event.version)) if each), None)
+        return exchange is not None and exchange.completed_at is not None
     if isinstance(event, MetadataRemoveProposed):
         removal = reading.row(RemovalRow, str(type_id(name)))
         return removal is None or removal.position != row.position

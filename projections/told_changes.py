@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from topolog.events.exchange import FullPartitionMap, PartitionStatesChanged, unpack_changes
+from topolog.events.changes import unpack_changes
+from topolog.events.exchange import FullPartitionMap, PartitionStatesChanged
 from topolog.events.ownership import Change
 from topolog.projections import queries
 from topolog.projections.partitions import Names, ranges

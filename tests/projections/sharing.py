@@ -4,11 +4,10 @@ Nodes answer, load, drain and clear when they are told; the real rules decide, a
 """
 
 from tests.projections.chronicle import Chronicle
-from tests.streams.rules.exchanging import Shared
+from tests.streams.rules.exchanging import Answer, Shared
 
 from topolog.events.codec import Decision
 from topolog.events.ids import NodeId, Position
-from topolog.streams.rules.exchange import Answer
 
 
 class Sharing(Shared):
@@ -19,6 +18,7 @@ class Sharing(Shared):
         self.state = chronicle.fold.state
         self.position = chronicle.position
         self.disks: dict[str, dict[tuple[str, int], int]] = {}
+        self.passed: set[str] = set()
         self._incarnations: dict[str, int] = {}
         self._answers: dict[NodeId, Answer] = {}
 

@@ -11,7 +11,8 @@ from tests.projections.serving import served
 from tests.projections.sharing import Sharing, shared_out
 
 from topolog.events import ownership as o
-from topolog.events.exchange import ExchangeCompleted, ExchangeStarted, FullPartitionMap, pack_changes, queued
+from topolog.events.changes import pack_changes
+from topolog.events.exchange import ExchangeCompleted, ExchangeStarted, FullPartitionMap, queued
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.groups import GroupCreated
 from topolog.events.ids import Offset, TopologyVersion
@@ -172,7 +173,7 @@ def laid_out(chronicle: Chronicle, nodes: list[str], partitions: int) -> None:
     chronicle.decide(
         ExchangeStarted(triggers, (), Offset(0), 0),
         FullPartitionMap("orders", tuple(nodes), pack_changes(changes)),
-        ExchangeCompleted(triggers[-1].version, ()),
+        ExchangeCompleted(triggers[-1].version, (), ()),
     )
 
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 from httpx import Client
+from tests.projections.answering import AnsweringWriter
 from tests.projections.chronicle import Chronicle
 from tests.projections.serving import served
 from tests.projections.sharing import Sharing, shared_out
 
 from topolog.events import ownership
-from topolog.events.exchange import EXCHANGES_KEPT
+from topolog.events.exchange import EXCHANGES_KEPT, open_exchange
 from topolog.events.groups import LossPolicy
 from topolog.events.ids import NodeId
 from topolog.events.rows import ROWS
@@ -377,3 +378,70 @@ def test_a_reader_forgets_the_same_exchanges_as_the_log(
     with projector.reading() as reading:
         assert projector.stopped is None
         assert reading.meta.state_hash == cluster.state.hash()
+
+
+def test_a_wait_that_is_too_long_is_told_and_so_is_what_it_was_ended_without(chronicle: Chronicle, get: Get) -> None:
+    """ON1-ON3, DESIGN 4.3.9: whom, since when, and what stays paused because a last copy was not heard of."""
+    cluster = shared_out(chronicle, "n1", "n2", backups=0)
+    number = next(number for number in range(16) if cluster.acting(number) == "n1")
+    cluster.leave("n1")
+    cluster.exchange()
+    cluster.join("n1")
+    cluster.settle_exchange()
+    cluster.answer("n2")
+    asked = next(each for each in open_exchange(cluster.state).awaited if each.node == "n1")  # type: ignore[union-attr]
+    cluster.passed.add(f"exchange/{asked.at}/n1/{asked.incarnation}/warn")
+    cluster.settle_exchange()
+    version = get("/exchanges/newest")["item"]["version"]
+    assert get("/exchanges/newest")["item"]["overdue_at"] == cluster.position
+    assert f"since position {cluster.position}" in get("/exchanges/newest/explain")["item"]["facts"]["overdue"]
+    assert get(f"/exchanges/{version}/history")["items"][0]["event"] == "ExchangeOverdue"
+    cluster.passed.add(f"exchange/{asked.at}/n1/{asked.incarnation}/evict")
+    cluster.settle_exchange()
+    item = get(f"/exchanges/{version}")["item"]
+    assert (item["state"], item["unheard"]) == ("COMPLETED", ["n1"])
+    assert get(f"/exchanges/{version}/explain")["item"]["facts"]["completed without"].startswith("n1: ")
+    said = get(f"/partitions/orders/{number}/explain")["item"]
+    assert said["facts"]["the loss ends"].startswith("when the map of n1 says")
+
+
+def test_what_is_lost_can_be_given_up(chronicle: Chronicle, projector: Projector) -> None:
+    """O5, ON13: asked for through the API; it holds when the exchange is completed, and says whom it waits for."""
+    cluster = shared_out(chronicle, "n1", "n2", backups=0)
+    requester = Requester(AnsweringWriter(chronicle, projector), "api-1", "broker:9092")
+    with served(projector, requester) as client:
+
+        def post(body: Json, **parameters: str) -> Json:
+            while projector.step():
+                pass
+            answer: Json = client.post(f"{MAIN}/requests", json=body, params=parameters).json()
+            return answer
+
+        reset = {"kind": "reset-group", "name": "orders", "reason": "its disks are gone"}
+        assert post(reset)["item"]["status"] == "UNCHANGED"
+        assert post({**reset, "name": "order"})["code"] == "GROUP_UNKNOWN"
+        cluster.leave("n1")
+        cluster.exchange()
+        outcome = post(reset)["item"]
+        assert (outcome["status"], outcome["accepted"]) == ("GRANTED", False)
+        cluster.settle_exchange()
+        while projector.step():
+            pass
+        said = client.get(f"{MAIN}/requests/{outcome['id']}/explain").json()["item"]
+        assert [each["node"] for each in said["waiting_for"]] == ["n2"]
+        cluster.exchange()
+        while projector.step():
+            pass
+        assert client.get(f"{MAIN}/partitions", params={"state": "LOST"}).json()["items"] == []
+        assert client.get(f"{MAIN}/requests/{outcome['id']}/explain").json()["item"]["waiting_for"] == []
+        newest = client.get(f"{MAIN}/exchanges/newest").json()["item"]
+        assert newest["types"] == ["LOSS_RESET"]
+        causes = client.get(f"{MAIN}/exchanges/newest/explain").json()["item"]["causes"]
+        assert (causes[0]["event"], causes[0]["reason"]) == ("ExchangeQueued", "its disks are gone")
+        assert post({"kind": "exchange", "reason": "to be sure"})["item"]["status"] == "GRANTED"
+        cluster.exchange()
+        while projector.step():
+            pass
+        assert client.get(f"{MAIN}/exchanges/newest").json()["item"]["types"] == ["REQUESTED"]
+        causes = client.get(f"{MAIN}/exchanges/newest/explain").json()["item"]["causes"]
+        assert causes[0]["reason"] == "to be sure"

@@ -6,7 +6,7 @@ from tests.projections.cli.conftest import Cli
 
 from topolog.projections.cli.exit_codes import ExitCode
 
-COMMANDS = ("get", "describe", "history", "explain", "propose", "remove", "create", "alter", "drop", "help")
+COMMANDS = ("get", "describe", "history", "explain", "propose", "remove", "create", "alter", "drop", "reset", "help")
 RESOURCES = (
     "cluster",
     "nodes",

@@ -42,7 +42,9 @@ def test_no_command_is_a_coroutine() -> None:
         "create",
         "alter",
         "drop",
+        "reset",
         "replay",
+        "start-exchange",
         "raise-level",
         "help",
     ]
