@@ -131,6 +131,7 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         _field("SNAPSHOT AT", "snapshot.position", wide=True),
         _field("SNAPSHOT AGE MS", "snapshot.age_ms", wide=True),
         _field("SNAPSHOT BYTES", "snapshot.content_bytes", wide=True),
+        _field("OPEN EXCHANGE", "open_exchange", wide=True),
     ),
     resources.NODES: (
         _field("NODE", "node"),
@@ -241,6 +242,8 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         _field("RESULT", "result", wide=True),
         _field("STARTED AT", "started_at", wide=True),
         _field("COMPLETED AT", "completed_at", wide=True),
+        _field("OVERDUE AT", "overdue_at", wide=True),
+        _field("UNHEARD", "unheard", wide=True, folds=True),
         Column("WAITED MS", _waited, wide=True, folds=True),
     ),
     resources.DECISIONS: (
