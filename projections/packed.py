@@ -16,6 +16,8 @@ from topolog.events.partitions import PartitionState
 
 _OWNING = PartitionState.OWNING.code
 _AT_REST = _OWNING | WANTED
+_NOBODY = NOBODY.to_bytes(2, "little")
+_LOST = b"\1"
 
 
 class Condition(Enum):
@@ -67,9 +69,8 @@ def is_at_rest(row: OwnershipRow) -> bool:
     """
     if not row.width or row.states.count(_AT_REST) + row.states.count(0) != len(row.states):
         return False
-    columns = Columns(row)
-    first = columns.holders[:, 0]
-    return bool((columns.acting == first).all() and (first != NOBODY).all())
+    first = np.frombuffer(row.holders, dtype="<u2")[:: row.width].tobytes()
+    return first == row.acting and _NOBODY not in row.acting
 
 
 class Sought(msgspec.Struct, frozen=True):
@@ -82,6 +83,8 @@ class Sought(msgspec.Struct, frozen=True):
 
 def found_in(row: OwnershipRow, sought: Sought) -> list[int]:
     """The partitions of the row that are as is sought."""
+    if sought.condition is Condition.LOST and _LOST not in row.lost:
+        return []
     if sought.condition not in (None, Condition.OWNING) and is_at_rest(row):
         return []
     columns = Columns(row)

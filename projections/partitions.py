@@ -38,6 +38,8 @@ def partitions(reading: Reading, filters: Mapping[str, str], after: str | None =
         first = next_number if group.name == group_after else 0
         for row in rows_of(reading, group, first):
             numbers = [number for number in packed.found_in(row, sought) if number >= first]
+            if not numbers:
+                continue
             conditions = packed.conditions(row, numbers)
             for each, condition in zip(ownerships(row, numbers), conditions, strict=True):
                 yield _partition(group.name, each, condition, who)
