@@ -87,6 +87,11 @@ def last_row(reading: Reading) -> ExchangeRow | None:
     return max((row for _, row in reading.rows(ExchangeRow)), key=lambda row: row.started_at, default=None)
 
 
+def open_for_ms(reading: Reading, age_ms: int, row: ExchangeRow) -> int:
+    """For how long an exchange has been open."""
+    return _duration_ms(reading, age_ms, row.started_at, None)
+
+
 def row_ever(reading: Reading, key: str) -> ExchangeRow | None:
     """The newest row of the exchange whose first view is `key`, also of one that the state no longer remembers."""
     return next((row for _, row in reading.versions(ExchangeRow, key) if row is not None), None)

@@ -19,7 +19,7 @@ from topolog.events.metadata import (
     TypeRow,
 )
 from topolog.events.requests import OutcomeRow, RequestId, RequestRefused, Status
-from topolog.projections import groups, health, patience, queries
+from topolog.projections import groups, health, partitions, patience, queries
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.resources import Cause, Explanation, Node
@@ -157,6 +157,7 @@ def _group_facts(reading: Reading, row: GroupRow) -> Iterator[tuple[str, str]]:
         yield "copies of one partition", f"on different {affinity.exclude_neighbours_by} while there are enough"
     if affinity.backup_filter:
         yield "copies of one partition", f"never on the same {affinity.backup_filter}"
+    yield "partitions", partitions.in_words(partitions.condition_totals(reading, row.name))
     yield "while partitions are lost", _LOSS.get(row.loss_policy, row.loss_policy.value)
     if len(servers) <= row.backups:
         count = f"{len(servers)} server{'' if len(servers) == 1 else 's'}"

@@ -19,7 +19,7 @@ from topolog.events.ownership import (
     row_key,
 )
 from topolog.projections import groups, packed
-from topolog.projections.packed import Condition, Sought, Tally
+from topolog.projections.packed import CONDITIONS, Condition, Sought, Tally
 from topolog.projections.partition_resources import NodeMap, NodeMapDetail, Partition, PartitionCopy
 from topolog.projections.queries import not_found
 from topolog.projections.store import Reading
@@ -70,6 +70,33 @@ def rows_of(reading: Reading, group: GroupRow, first: int = 0) -> Iterator[Owner
     """The packed rows of a group from the one on that holds partition `first`."""
     for _, row in reading.rows(OwnershipRow, prefix=f"{group.name}/", start=row_key(group.name, first)):
         yield row
+
+
+def condition_totals(reading: Reading, only: str | None = None) -> dict[Condition, int]:
+    """How many partitions, of one group if it is named, are in which condition; the most urgent first."""
+    totals: dict[Condition, int] = {}
+    for group in _groups(reading, only):
+        for row in rows_of(reading, group):
+            for condition, count in packed.condition_counts(row).items():
+                totals[condition] = totals.get(condition, 0) + count
+    return {condition: totals[condition] for condition in reversed(CONDITIONS) if condition in totals}
+
+
+def in_words(counts: Mapping[Condition, int]) -> str:
+    """`3 lost, 12 with a copy that loads`."""
+    if set(counts) <= {Condition.OWNING}:
+        return "all partitions are as wanted"
+    return ", ".join(f"{counts[each]} {_WORDS[each]}" for each in reversed(CONDITIONS) if counts.get(each))
+
+
+_WORDS: Mapping[Condition, str] = {
+    Condition.LOST: "lost",
+    Condition.PAUSED: "paused",
+    Condition.MOVING: "with a copy that loads",
+    Condition.SWITCHING: "about to be handed over",
+    Condition.RENTING: "with a copy that is no longer needed",
+    Condition.OWNING: "as wanted",
+}
 
 
 class Names:

@@ -13,7 +13,7 @@ from topolog.events.groups import GroupRow
 from topolog.events.ids import Position
 from topolog.projections import packed
 from topolog.projections.packed import CONDITIONS, KINDS, Condition, Heat, Kind
-from topolog.projections.partitions import Names, rows_of
+from topolog.projections.partitions import Names, condition_totals, in_words, rows_of
 from topolog.projections.store import Reading
 
 STRIPS_MAX = 24
@@ -24,15 +24,6 @@ SPANS = 128
 _LEVELS = 4
 _KEPT = 8
 """Pictures that are remembered: most of the time nothing has changed since the last one."""
-
-_WORDS: Mapping[Condition, str] = {
-    Condition.LOST: "lost",
-    Condition.PAUSED: "paused",
-    Condition.MOVING: "with a copy that loads",
-    Condition.SWITCHING: "about to be handed over",
-    Condition.RENTING: "with a copy that is no longer needed",
-    Condition.OWNING: "as wanted",
-}
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -100,7 +91,7 @@ class Gallery:
 
 def heat_maps(reading: Reading) -> HeatMaps:
     groups = [row for _, row in reading.rows(GroupRow)]
-    counted = {row.name: _conditions(reading, row) for row in groups}
+    counted = {row.name: condition_totals(reading, row.name) for row in groups}
     urgent = sorted(groups, key=lambda row: (-_urgency(counted[row.name]), row.name))
     total: dict[str, int] = {}
     for counts in counted.values():
@@ -109,14 +100,6 @@ def heat_maps(reading: Reading) -> HeatMaps:
     who = Names(reading)
     shown = sorted(urgent[:GROUPS_MAX], key=lambda row: row.name)
     return HeatMaps(tuple(_drawn(reading, row, who) for row in shown), len(urgent) - len(shown), total)
-
-
-def _conditions(reading: Reading, group: GroupRow) -> dict[Condition, int]:
-    counts: dict[Condition, int] = {}
-    for row in rows_of(reading, group):
-        for condition, count in packed.condition_counts(row).items():
-            counts[condition] = counts.get(condition, 0) + count
-    return counts
 
 
 def _urgency(counts: Mapping[Condition, int]) -> int:
@@ -135,7 +118,7 @@ def _drawn(reading: Reading, group: GroupRow, who: Names) -> GroupHeat:
     return GroupHeat(
         group=group.name,
         partitions=group.partitions,
-        sentence=_sentence(counts),
+        sentence=in_words(counts),
         tone="bad" if worst in (Condition.LOST, Condition.PAUSED) else "ok" if worst is Condition.OWNING else "busy",
         span=heat.span,
         cells=len(heat.partitions),
@@ -143,13 +126,6 @@ def _drawn(reading: Reading, group: GroupRow, who: Names) -> GroupHeat:
         lines=tuple(lines),
         is_tiles=is_tiles,
     )
-
-
-def _sentence(counts: Mapping[Condition, int]) -> str:
-    if set(counts) <= {Condition.OWNING}:
-        return "all partitions are as wanted"
-    told = [f"{count} {_WORDS[each]}" for each in reversed(CONDITIONS) if (count := counts.get(each))]
-    return ", ".join(told)
 
 
 def _lines(heat: Heat, partitions: int, who: Names, *, is_tiles: bool) -> Iterator[Line]:

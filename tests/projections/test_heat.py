@@ -135,6 +135,12 @@ def test_the_page_of_five_nodes_shows_strips_and_figures(
         pass
     page = client.get("/").text
     assert f"{acting['n3']} paused" in page
+    assert "lost:" not in page
+    cluster.leave("n1", "n2")
+    cluster.exchange()
+    while projector.step():
+        pass
+    assert re.search(r"\d+ partitions are lost: <code>topolog get partitions --state LOST</code>", client.get("/").text)
     assert 'class="sentence bad"' in page
     assert "no longer" in page
     assert client.get("/", params={"as_of": 3}).status_code == 200

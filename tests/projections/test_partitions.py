@@ -10,11 +10,13 @@ from tests.projections.answering import AnsweringWriter
 from tests.projections.chronicle import Chronicle
 from tests.projections.serving import served
 from tests.projections.sharing import Sharing, shared_out
+from tests.streams.rules.cluster import LOG_ID, new_id
 
 from topolog.events import ownership
 from topolog.events.exchange import EXCHANGES_KEPT, open_exchange
 from topolog.events.groups import LossPolicy
 from topolog.events.ids import NodeId
+from topolog.events.requests import GroupDropRequested
 from topolog.events.rows import ROWS
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
@@ -80,6 +82,8 @@ def test_pages_go_on_where_they_ended(cluster: Sharing, get: Get) -> None:
                 break
             page = get("/partitions", limit=limit, cursor=page["next"])
         assert seen == expected
+    past = get("/partitions", as_of=cluster.position - 1, group="a", limit=1000)["items"]
+    assert [item["name"] for item in past] == expected[:300]
 
 
 def moved_to_n4(cluster: Sharing) -> int:
@@ -179,6 +183,37 @@ def test_what_is_lost_is_found_and_says_whom_it_awaits(chronicle: Chronicle, get
     cluster.join("n1")
     cluster.exchange()
     assert get("/partitions", state="LOST")["items"] == []
+
+
+def test_a_group_before_its_first_exchange_and_after_it_was_dropped(cluster: Sharing, client: Client, get: Get) -> None:
+    """Partitions that nobody holds yet are paused; those of a dropped group leave their history."""
+    cluster.create("carts", 3, 1)
+    assert {item["state"] for item in get("/partitions", group="carts")["items"]} == {"PAUSED"}
+    assert "has never been shared out" in get("/partitions/carts/2/explain")["item"]["sentence"]
+    assert get("/maps", group="carts")["items"] == []
+    assert get("/groups/carts/explain")["item"]["facts"]["partitions"] == "3 paused"
+    assert "3 paused" in client.get("/").text
+    cluster.rest()
+    cluster.ask(GroupDropRequested(new_id(), LOG_ID, "t", "", "carts"))
+    assert get("/partitions", group="carts", expected=404)["code"] == "not_found"
+    assert get("/partitions/carts/2", 404)["code"] == "not_found"
+    assert get("/partitions/carts/2/explain", 404)["code"] == "not_found"
+    events = [item["event"] for item in get("/partitions/carts/2/history")["items"]]
+    assert (events[0], events[-1]) == ("GroupDropped", "GroupCreated")
+
+
+def test_metrics_count_partitions_and_time_an_open_exchange(cluster: Sharing, client: Client, get: Get) -> None:
+    """ON5, ON11: what an alarm is made of."""
+    get("/cluster")
+    metrics = client.get("/metrics").text
+    assert 'topolog_projection_partitions{cluster="main",state="OWNING"} 16.0' in metrics
+    assert 'topolog_projection_partitions{cluster="main",state="LOST"} 0.0' in metrics
+    assert 'topolog_projection_open_exchange_seconds{cluster="main"} 0.0' in metrics
+    cluster.join("n4")
+    cluster.settle_exchange()
+    cluster.renew("n1", "n2", "n3")
+    get("/cluster")
+    assert 'topolog_projection_open_exchange_seconds{cluster="main"} 1.0' in client.get("/metrics").text
 
 
 def test_partitions_by_group_node_and_primary(cluster: Sharing, get: Get) -> None:
