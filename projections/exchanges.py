@@ -7,11 +7,14 @@ row when it is done, so it is listed by its two decisions, as an exchange of typ
 import re
 from collections.abc import Iterator, Mapping
 from heapq import merge
+from itertools import takewhile
 
 from topolog.events.errors import BadInput, NotFound
 from topolog.events.exchange import (
     AffinitySwitched,
     ExchangeCompleted,
+    ExchangeMerged,
+    ExchangeOverdue,
     ExchangeRow,
     ExchangeStarted,
     FullPartitionMap,
@@ -22,13 +25,27 @@ from topolog.events.exchange import (
 )
 from topolog.events.ids import Position, TopologyVersion
 from topolog.projections.layout import Decided
-from topolog.projections.moments import position_time
-from topolog.projections.partition_resources import Exchange, ExchangeAnswer, ExchangeDetail, ExchangeTrigger
+from topolog.projections.moments import iso, position_time
+from topolog.projections.partition_resources import (
+    Exchange,
+    ExchangeAnswer,
+    ExchangeDetail,
+    ExchangePhase,
+    ExchangeTrigger,
+)
 from topolog.projections.store import Reading
 from topolog.projections.told_changes import numbers_in
 
 NEWEST = "newest"
 _ABOUT = ("exchange", "hand-over")
+_PHASES: Mapping[str, str] = {
+    ExchangeStarted.__name__: "BEGAN",
+    ExchangeMerged.__name__: "MERGED",
+    ExchangeOverdue.__name__: "OVERDUE",
+    ExchangeCompleted.__name__: "COMPLETED",
+    HandOverPrepared.__name__: "PREPARED",
+    AffinitySwitched.__name__: "SWITCHED",
+}
 _VERSION = re.compile(r"(\d{1,15})\.(\d{1,15})")
 
 
@@ -210,7 +227,25 @@ def _detail(reading: Reading, found: Exchange) -> ExchangeDetail:
                 for move in event.moves:
                     changed[move.group] = changed.get(move.group, 0) + len(move.partitions)
     values = {field: getattr(found, field) for field in found.__struct_fields__}
-    return ExchangeDetail(**values, changed=changed, lost=lost)
+    return ExchangeDetail(**values, changed=changed, lost=lost, phases=tuple(_phases(reading, found)))
+
+
+def _phases(reading: Reading, found: Exchange) -> Iterator[ExchangePhase]:
+    is_switch = found.types == (TriggerType.SWITCH.value,)
+    began_ms = reading.surely_decision(found.started_at).logged_at_ms
+    for decided in decisions(reading, found):
+        is_other = is_switch and decided.position not in (found.started_at, found.completed_at)
+        if decided.event_name in _PHASES and not is_other:
+            after_ms = decided.logged_at_ms - began_ms
+            yield ExchangePhase(_PHASES[decided.event_name], decided.position, iso(decided.logged_at_ms), after_ms)
+
+
+def decisions(reading: Reading, found: Exchange) -> list[Decided]:
+    """The decisions about exchanges, or of a hand-over about hand-overs, from its beginning to its end."""
+    about = "hand-over" if found.types == (TriggerType.SWITCH.value,) else "exchange"
+    end = reading.position if found.completed_at is None else found.completed_at
+    newest_first = takewhile(lambda position: position >= found.started_at, reading.positions(end + 1, about))
+    return [reading.surely_decision(position) for position in reversed(list(newest_first))]
 
 
 def _outcome(reading: Reading, found: Exchange) -> Iterator[object]:

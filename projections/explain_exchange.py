@@ -145,13 +145,9 @@ def _besides(reading: Reading, row: ExchangeRow | None) -> Iterator[tuple[str, s
 
 def _decisions(reading: Reading, found: ExchangeDetail) -> Iterator[Decided]:
     """The decisions that triggered it, and those that began, widened and ended it."""
-    about = "hand-over" if found.types == (TriggerType.SWITCH.value,) else "exchange"
-    end = reading.position if found.completed_at is None else found.completed_at
-    for position in reading.positions(end + 1, about):
-        if position < found.started_at:
-            break
-        yield reading.surely_decision(position)
-    if about == "exchange":
+    yield from exchanges.decisions(reading, found)
+    if found.types != (TriggerType.SWITCH.value,):
+        end = reading.position if found.completed_at is None else found.completed_at
         yield from _that_triggered(reading, found, Position(end + 1))
 
 

@@ -100,11 +100,22 @@ class Exchange(msgspec.Struct, frozen=True):
     unheard: tuple[str, ...] = ()
 
 
+class ExchangePhase(msgspec.Struct, frozen=True):
+    """What an exchange came to at that position, `after_ms` after it began: BEGAN, MERGED (it took more in), OVERDUE,
+    COMPLETED; of a hand-over PREPARED and SWITCHED."""
+
+    phase: str
+    position: int
+    time: str
+    after_ms: int
+
+
 class ExchangeDetail(Exchange, frozen=True):
     """`changed` and `lost`: how many partitions of which group its outcome has changed, and left without an owner."""
 
     changed: Mapping[str, int] = {}
     lost: Mapping[str, int] = {}
+    phases: tuple[ExchangePhase, ...] = ()
 
 
 class GroupForecast(msgspec.Struct, frozen=True):

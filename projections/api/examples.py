@@ -8,6 +8,7 @@ from topolog.projections.partition_resources import (
     Exchange,
     ExchangeAnswer,
     ExchangeDetail,
+    ExchangePhase,
     ExchangeTrigger,
     Forecast,
     GroupForecast,
@@ -102,6 +103,11 @@ _EXCHANGE = Exchange(
     completed_at=48,
     completed_time=_TIME,
     duration_ms=34,
+)
+_PHASES = (
+    ExchangePhase("BEGAN", 44, _TIME, 0),
+    ExchangePhase("MERGED", 46, _TIME, 12),
+    ExchangePhase("COMPLETED", 48, _TIME, 34),
 )
 _ALL: tuple[msgspec.Struct, ...] = (
     _AS_OF,
@@ -233,7 +239,7 @@ _ALL: tuple[msgspec.Struct, ...] = (
     _MAP,
     NodeMapDetail(**msgspec.structs.asdict(_MAP), partitions={"MOVING": "17", "OWNING": "0-2, 9"}, primary_of="0, 9"),
     _EXCHANGE,
-    ExchangeDetail(**msgspec.structs.asdict(_EXCHANGE), changed={"orders": 212}, lost={}),
+    ExchangeDetail(**msgspec.structs.asdict(_EXCHANGE), changed={"orders": 212}, lost={}, phases=_PHASES),
     Forecast(
         node="n2",
         event="dies",

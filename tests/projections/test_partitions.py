@@ -265,11 +265,15 @@ def test_exchanges_are_listed_with_what_they_were_about(cluster: Sharing, get: G
     assert {answer["node"] for answer in item["waited"]} == {"n1", "n3", "n4"}
     assert item["duration_ms"] > 0
     assert 0 < item["changed"]["orders"] <= 16
+    assert [phase["phase"] for phase in item["phases"]] == ["BEGAN", "MERGED", "COMPLETED"]
+    assert item["phases"][-1]["after_ms"] == item["duration_ms"]
     assert [each["event"] for each in get(f"/exchanges/{version}/history")["items"]][-1] == "ExchangeStarted"
     cluster.rest()
     switches = get("/exchanges", type="SWITCH")["items"]
     assert switches
-    assert get(f"/exchanges/{switches[0]['version']}")["item"]["changed"]["orders"] > 0
+    switched = get(f"/exchanges/{switches[0]['version']}")["item"]
+    assert switched["changed"]["orders"] > 0
+    assert [phase["phase"] for phase in switched["phases"]] == ["PREPARED", "SWITCHED"]
     assert len(get(f"/exchanges/{switches[0]['version']}/history")["items"]) == 2
     whole = [item["version"] for item in get("/exchanges")["items"]]
     paged: list[str] = []
