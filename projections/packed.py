@@ -134,32 +134,39 @@ class Kind(Enum):
 KINDS = tuple(Kind)
 
 
-class Heat(msgspec.Struct, frozen=True):
-    """Counts over spans of so many consecutive partitions: `copies` by node, span and kind, `partitions` by span and
-    condition. The last span may be shorter."""
-
-    span: int
-    copies: dict[NodeNumber, list[list[int]]]
-    partitions: list[list[int]]
+def span_of(partitions: int, spans: int) -> int:
+    """How many consecutive partitions one of at most so many spans holds; the last one may hold fewer."""
+    return -(-partitions // spans)
 
 
-def heat(rows: Sequence[OwnershipRow], spans: int) -> Heat:
-    """The rows of one group, in at most so many spans."""
-    partitions = sum(row.count for row in rows)
-    span = -(-partitions // spans)
-    count = -(-partitions // span)
-    keys, conditions = [], []
+def condition_spans(rows: Sequence[OwnershipRow], span: int) -> list[list[int]]:
+    """How many partitions of a group are in which condition, in CONDITIONS' order, by span."""
+    keys = [_spans_in(row, span) * len(CONDITIONS) + _condition_codes(Columns(row)) for row in rows]
+    count = _spans(rows, span)
+    found = np.bincount(np.concatenate(keys), minlength=count * len(CONDITIONS))
+    by_span: list[list[int]] = found.reshape(count, len(CONDITIONS)).tolist()
+    return by_span
+
+
+def copy_spans(rows: Sequence[OwnershipRow], span: int) -> dict[NodeNumber, list[list[int]]]:
+    """How many copies of a group are of which kind, in KINDS' order, by node and span."""
+    count = _spans(rows, span)
+    keys = []
     for row in rows:
         columns = Columns(row)
-        codes = _condition_codes(columns)
-        at = (row.first + np.arange(row.count)) // span
-        held = columns.holders != NOBODY
-        kinds = _kinds(columns, codes)
-        places = (columns.holders.astype(np.int64) * count + at[:, np.newaxis]) * len(KINDS) + kinds
-        keys.append(places[held])
-        conditions.append(at * len(CONDITIONS) + codes)
-    by_condition = np.bincount(np.concatenate(conditions), minlength=count * len(CONDITIONS))
-    return Heat(span, _by_node(np.concatenate(keys), count), by_condition.reshape(count, len(CONDITIONS)).tolist())
+        places = columns.holders.astype(np.int64) * count + _spans_in(row, span)[:, np.newaxis]
+        kinds = _kinds(columns, _condition_codes(columns))
+        keys.append((places * len(KINDS) + kinds)[columns.holders != NOBODY])
+    return _by_node(np.concatenate(keys), count)
+
+
+def _spans(rows: Sequence[OwnershipRow], span: int) -> int:
+    return -(-sum(row.count for row in rows) // span)
+
+
+def _spans_in(row: OwnershipRow, span: int) -> NDArray[np.intp]:
+    """The span of each partition of the row."""
+    return (row.first + np.arange(row.count)) // span
 
 
 def _by_node(keys: NDArray[np.int64], spans: int) -> dict[NodeNumber, list[list[int]]]:

@@ -11,8 +11,9 @@ import msgspec
 
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Position
+from topolog.events.ownership import NodeNumber
 from topolog.projections import packed
-from topolog.projections.packed import CONDITIONS, KINDS, Condition, Heat, Kind
+from topolog.projections.packed import CONDITIONS, KINDS, Condition, Kind
 from topolog.projections.partitions import Names, condition_totals, in_words, rows_of
 from topolog.projections.store import Reading
 
@@ -99,44 +100,45 @@ def heat_maps(reading: Reading) -> HeatMaps:
             total[condition.name] = total.get(condition.name, 0) + count
     who = Names(reading)
     shown = sorted(urgent[:GROUPS_MAX], key=lambda row: row.name)
-    return HeatMaps(tuple(_drawn(reading, row, who) for row in shown), len(urgent) - len(shown), total)
+    return HeatMaps(
+        tuple(_drawn(reading, row, counted[row.name], who) for row in shown), len(urgent) - len(shown), total
+    )
 
 
 def _urgency(counts: Mapping[Condition, int]) -> int:
     return max((CONDITIONS.index(condition) for condition in counts), default=0)
 
 
-def _drawn(reading: Reading, group: GroupRow, who: Names) -> GroupHeat:
+def _drawn(reading: Reading, group: GroupRow, counts: Mapping[Condition, int], who: Names) -> GroupHeat:
     rows = list(rows_of(reading, group))
-    heat = packed.heat(rows, SPANS)
-    is_tiles = len(heat.copies) > STRIPS_MAX
-    counts = {
-        CONDITIONS[at]: sum(column) for at, column in enumerate(zip(*heat.partitions, strict=True)) if sum(column)
-    }
-    lines = sorted(_lines(heat, group.partitions, who, is_tiles=is_tiles), key=lambda line: line.node)
+    span = packed.span_of(group.partitions, SPANS)
+    by_node = packed.copy_spans(rows, group.partitions)
+    is_tiles = len(by_node) > STRIPS_MAX
+    strips = {} if is_tiles else packed.copy_spans(rows, span)
+    fair = group.partitions / max(1, len(by_node))
+    lines = (_line(who, number, spans[0], fair, strips.get(number, []), span) for number, spans in by_node.items())
+    whole = packed.condition_spans(rows, span)
     worst = CONDITIONS[_urgency(counts)]
     return GroupHeat(
         group=group.name,
         partitions=group.partitions,
         sentence=in_words(counts),
         tone="bad" if worst in (Condition.LOST, Condition.PAUSED) else "ok" if worst is Condition.OWNING else "busy",
-        span=heat.span,
-        cells=len(heat.partitions),
-        whole=tuple(_merged(CONDITIONS[_last(span)].name.lower() for span in heat.partitions)),
-        lines=tuple(lines),
+        span=span,
+        cells=len(whole),
+        whole=tuple(_merged(CONDITIONS[_last(each)].name.lower() for each in whole)),
+        lines=tuple(sorted(lines, key=lambda line: line.node)),
         is_tiles=is_tiles,
     )
 
 
-def _lines(heat: Heat, partitions: int, who: Names, *, is_tiles: bool) -> Iterator[Line]:
-    for number, spans in heat.copies.items():
-        kinds = [sum(column) for column in zip(*spans, strict=True)]
-        counts = {kind.name: count for kind, count in zip(KINDS, kinds, strict=True)}
-        node = who[number]
-        fair = partitions / len(heat.copies)
-        colour = _colour(kinds, 2 * fair)
-        cells = () if is_tiles else tuple(_merged(_colour(span, heat.span) for span in spans))
-        yield Line(node, who.is_member(node), dict(reversed(counts.items())), cells, colour)
+def _line(
+    who: Names, number: NodeNumber, kinds: Sequence[int], fair: float, strip: Sequence[Sequence[int]], span: int
+) -> Line:
+    """`fair`: of how many partitions each node is primary if all are of as many; `strip`: `kinds` by span."""
+    counts = {KINDS[at].name: count for at, count in reversed(list(enumerate(kinds)))}
+    cells = tuple(_merged(_colour(each, span) for each in strip))
+    return Line(who[number], who.is_member(who[number]), counts, cells, _colour(kinds, 2 * fair))
 
 
 def _colour(kinds: Sequence[int], most: float) -> str:

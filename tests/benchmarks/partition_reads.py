@@ -88,19 +88,20 @@ def questions(groups: int) -> dict[str, Question]:
 
 
 def times_ms(projector: Projector, question: Question, rounds: int) -> tuple[float, float]:
-    """The best and the worst round; each has a reading of its own."""
-    found = []
+    """The best round by the clock, and by this thread's own time; each round has a reading of its own."""
+    walls, own = [], []
     for _ in range(rounds):
         with projector.reading() as reading:
-            began_s = time.perf_counter()
+            began_s, began_own_s = time.perf_counter(), time.thread_time()
             question(reading)
-            found.append((time.perf_counter() - began_s) * 1000)
-    return min(found), max(found)
+            walls.append((time.perf_counter() - began_s) * 1000)
+            own.append((time.thread_time() - began_own_s) * 1000)
+    return min(walls), min(own)
 
 
 def table(rows: Iterable[tuple[str, float, float]]) -> str:
-    lines = [f"| {name} | {best:,.2f} | {worst:,.2f} |" for name, best, worst in rows]
-    return "\n".join(["| question | best | worst |", "|---|---:|---:|", *lines])
+    lines = [f"| {name} | {wall:,.2f} | {own:,.2f} |" for name, wall, own in rows]
+    return "\n".join(["| question | by the clock | processor |", "|---|---:|---:|", *lines])
 
 
 def main() -> None:
