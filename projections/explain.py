@@ -19,7 +19,7 @@ from topolog.events.metadata import (
     TypeRow,
 )
 from topolog.events.requests import OutcomeRow, RequestId, RequestRefused, Status
-from topolog.projections import groups, health, patience, queries
+from topolog.projections import groups, health, partitions, patience, queries
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.resources import Cause, Explanation, Node
@@ -52,7 +52,7 @@ def explain_type(reading: Reading, name: str) -> Explanation:
     decided = _newest(reading, f"type {row.name}")
     wait = patience.for_type(reading, row)
     facts = {**wait.facts, **dict(_told(decided))}
-    return Explanation(_type_sentence(row, wait), facts, _chain(decided), wait.asked)
+    return Explanation(_type_sentence(row, wait), facts, chain(decided), wait.asked)
 
 
 def explain_group(reading: Reading, name: str) -> Explanation:
@@ -61,11 +61,11 @@ def explain_group(reading: Reading, name: str) -> Explanation:
     decided = _newest(reading, f"group {name}")
     facts = dict(_told(decided))
     if row is not None:
-        return Explanation(_group_sentence(row), {**dict(_group_facts(reading, row)), **facts}, _chain(decided))
+        return Explanation(_group_sentence(row), {**dict(_group_facts(reading, row)), **facts}, chain(decided))
     dropped_at = groups.dropped_at(reading, name)
     if dropped_at is None:
         raise groups.no_group(reading, name)
-    return Explanation(f"Group {name} was dropped at position {dropped_at}.", facts, _chain(decided))
+    return Explanation(f"Group {name} was dropped at position {dropped_at}.", facts, chain(decided))
 
 
 def explain_node(reading: Reading, age_ms: int, name: str) -> Explanation:
@@ -108,7 +108,7 @@ def explain_request(reading: Reading, name: RequestId) -> Explanation:
         facts |= {"code": row.code, "rule": row.rule, **row.facts, **_both_sides(decided.event)}
     wait = patience.for_request(reading, row)
     facts |= wait.facts
-    return Explanation(_request_sentence(name, row), facts, _chain(_behind(reading, row)), wait.asked)
+    return Explanation(_request_sentence(name, row), facts, chain(_behind(reading, row)), wait.asked)
 
 
 def _type_sentence(row: TypeRow, wait: patience.Wait) -> str:
@@ -157,6 +157,7 @@ def _group_facts(reading: Reading, row: GroupRow) -> Iterator[tuple[str, str]]:
         yield "copies of one partition", f"on different {affinity.exclude_neighbours_by} while there are enough"
     if affinity.backup_filter:
         yield "copies of one partition", f"never on the same {affinity.backup_filter}"
+    yield "partitions", partitions.in_words(partitions.condition_totals(reading, row.name))
     yield "while partitions are lost", _LOSS.get(row.loss_policy, row.loss_policy.value)
     if len(servers) <= row.backups:
         count = f"{len(servers)} server{'' if len(servers) == 1 else 's'}"
@@ -200,7 +201,7 @@ def _removed_type(reading: Reading, name: str) -> Explanation:
         f"Type {floor.name} was removed at position {floor.removed_at}; content based on version {floor.version} "
         f"or lower never comes back."
     )
-    return Explanation(sentence, dict(_told(decided)), _chain(decided))
+    return Explanation(sentence, dict(_told(decided)), chain(decided))
 
 
 def _node_sentence(node: Node) -> str:
@@ -212,6 +213,7 @@ def _node_sentence(node: Node) -> str:
                 "REMOVED": "it was removed by a request and its lease is over",
                 "REPLACED": "a new process holds the lock on its data folder",
                 "DIED": "its process has died, as its sentinel saw",
+                "STUCK": "it kept an exchange waiting for too long",
             }.get(node.left_reason or "", "for a reason this version does not know")
             return f"Node {node.node} is out of the membership since position {node.left_at}: {why}."
         case "STOPPING":
@@ -261,10 +263,10 @@ def _newest(reading: Reading, subject: str) -> list[Decided]:
 
 
 def _causes(reading: Reading, subject: str) -> tuple[Cause, ...]:
-    return _chain(reading.decisions(subject=subject))
+    return chain(reading.decisions(subject=subject))
 
 
-def _chain(newest_first: Iterable[Decided]) -> tuple[Cause, ...]:
+def chain(newest_first: Iterable[Decided]) -> tuple[Cause, ...]:
     """The newest few of these decisions as a chain, oldest first."""
     newest = list(islice(newest_first, _CAUSES_MAX))
     return tuple(

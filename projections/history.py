@@ -1,6 +1,6 @@
 """The history of one thing: every set of decisions that changed it, with what it was before and after."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from topolog.events.errors import NotFound
@@ -12,6 +12,7 @@ from topolog.events.requests import OutcomeRow, RequestId, outcome_key
 from topolog.events.state import Row
 from topolog.events.terms import ClusterRow
 from topolog.projections import queries
+from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.resources import Change
 from topolog.projections.store import Reading
@@ -61,7 +62,12 @@ def _history(reading: Reading, kind: type[Row], key: str, subject: str) -> Itera
 def _change(reading: Reading, subject: str, position: Position, before: Row | None, after: Row | None) -> Change:
     together = reading.decisions_of_set(position)
     about = [each for each in together if each.subject == subject] or together
-    was, now = _flat(queries.plain(before)), _flat(queries.plain(after))
+    return change_of(about, position, queries.plain(before), queries.plain(after))
+
+
+def change_of(about: Sequence[Decided], position: Position, before: Any, after: Any) -> Change:
+    """What these decisions of the set that ends at `position` made of one thing; both sides as JSON's own values."""
+    was, now = _flat(before), _flat(after)
     return Change(
         position=position,
         time=iso(about[-1].logged_at_ms),

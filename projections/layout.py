@@ -147,8 +147,9 @@ def side_offset_key(partition: Partition) -> bytes:
     return f"y{partition[0].short_name}\0{partition[1]}".encode()
 
 
-def history_family(kind: str) -> bytes:
-    return f"h{kind}\0".encode()
+def history_family(kind: str, prefix: str = "") -> bytes:
+    """What the histories of all rows of a kind begin with whose keys have this prefix."""
+    return f"h{kind}\0".encode() + _escaped_prefix(prefix)
 
 
 def history_stem(key: Key) -> bytes:
@@ -180,7 +181,11 @@ def position_of(key: bytes) -> Position:
 
 def _escaped(text: str) -> bytes:
     """The text and an end mark that sorts before all that could follow it: no text is a prefix of another."""
-    return text.encode().replace(b"\x00", b"\x00\xff") + b"\x00\x01"
+    return _escaped_prefix(text) + b"\x00\x01"
+
+
+def _escaped_prefix(text: str) -> bytes:
+    return text.encode().replace(b"\x00", b"\x00\xff")
 
 
 encode = msgspec.msgpack.Encoder().encode

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 
 import msgspec
 
+from topolog.events.exchange import HandOverRow
 from topolog.events.ids import Position
 from topolog.events.membership import FENCING, NodeRow, Standing, WaitingJoinRow
 from topolog.events.metadata import RemovalRow, TypeRow
 from topolog.events.object_types import type_id
 from topolog.events.requests import NodeKind, OutcomeRow, Status
-from topolog.projections import queries
+from topolog.projections import exchanges, queries
 from topolog.projections.resources import Awaited
 from topolog.projections.store import Reading
 from topolog.streams.rules.verdict import holders
@@ -75,6 +76,27 @@ def for_join(reading: Reading, waiting: WaitingJoinRow) -> Wait:
     return Wait((asked,), {"waits for": f"the end of incarnation {waiting.former}'s lease", "waits at most": str(span)})
 
 
+def for_hand_over(reading: Reading, row: HandOverRow) -> tuple[Awaited, str]:
+    """For the former primary to have drained; the words for how long at most."""
+    span = _span(reading, row.prepared_at, queries.cluster_row(reading).proceed_ms)
+    node = reading.row(NodeRow, row.node)
+    if node is not None and FENCING in node.capabilities:
+        at_most = f"{row.node} has to drain, or it is presumed to have stopped {span}"
+        return Awaited(row.node, row.prepared_at, span.left_ms), at_most
+    return Awaited(
+        row.node, row.prepared_at, None
+    ), f"{row.node} has to drain; it does not fence itself, so no time ends that"
+
+
+def for_exchange(reading: Reading) -> Wait:
+    """For the exchange that is open to end: the servers that it asks."""
+    row = exchanges.open_row(reading)
+    if row is None:
+        return Wait((), {"waits for": "its exchange, which has not begun yet"})
+    asked = tuple(Awaited(each.node, each.at, None) for each in row.awaited)
+    return Wait(asked, {"waits for": f"exchange {row.version}: `topolog explain exchange {row.version}`"})
+
+
 def for_request(reading: Reading, row: OutcomeRow) -> Wait:
     """For what was granted to hold everywhere."""
     if row.status is Status.REFUSED or queries.has_taken_effect(reading, row):
@@ -82,6 +104,8 @@ def for_request(reading: Reading, row: OutcomeRow) -> Wait:
     kind, _, name = row.subject.partition(" ")
     if kind == "node":
         return for_node(reading, name)
+    if kind in ("group", "exchange"):
+        return for_exchange(reading)
     about = reading.row(TypeRow, str(type_id(name)))
     return for_type(reading, about) if about else NOTHING
 

@@ -11,6 +11,7 @@ import msgspec
 
 from topolog.events import requests
 from topolog.events.errors import NotCaughtUp, NotFound
+from topolog.events.exchange import ExchangeQueued, ExchangeRow, FullPartitionMap, PartitionStatesChanged
 from topolog.events.fold import Event
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Position
@@ -56,10 +57,11 @@ def cluster(reading: Reading, age_ms: int) -> Cluster:
     types = list(reading.rows(TypeRow))
     pending = [each for _, each in types if _is_pending(each)]
     groups_there = sum(1 for _ in reading.rows(GroupRow))
+    opened = next((str(each.version) for _, each in reading.rows(ExchangeRow) if each.completed_at is None), None)
     return Cluster(
         name=row.name,
         log_id=row.log_id,
-        sentence=_sentence(row, members, len(types), pending, groups_there),
+        sentence=_sentence(row, members, len(types), pending, _about_groups(groups_there, opened)),
         term=row.term,
         coordinator=row.coordinator,
         led_since=row.led_since,
@@ -75,6 +77,7 @@ def cluster(reading: Reading, age_ms: int) -> Cluster:
         pending_types=len(pending),
         pending_proposals=sum(1 for _ in reading.rows(ProposalRow)),
         groups=groups_there,
+        open_exchange=opened,
         waiting_joins=sum(1 for _ in reading.rows(WaitingJoinRow)),
         state_hash=head.state_hash.hex(),
         chain=head.chain.hex(),
@@ -98,7 +101,7 @@ def _is_pending(row: TypeRow) -> bool:
     return row.removing or row.accepted_version < row.pending_version
 
 
-def _sentence(row: ClusterRow, members: list[Node], types: int, pending: list[TypeRow], groups: int) -> str:
+def _sentence(row: ClusterRow, members: list[Node], types: int, pending: list[TypeRow], groups: str) -> str:
     leases = [each.lease for each in members if each.lease]
     bad = [lease.node for lease in leases if lease.state in ("NONE", "OVERDUE")]
     if not leases or leases[0].state is None:
@@ -109,9 +112,13 @@ def _sentence(row: ClusterRow, members: list[Node], types: int, pending: list[Ty
         about_leases = ", all leases valid"
     waiting = f"pending: {_listed([each.name for each in pending])}" if pending else "none pending"
     about_types = f"{_count(types, 'type')}, {waiting}" if types else "no types"
-    about_groups = f"; {_count(groups, 'group')}" if groups else ""
     leader = f"coordinator {row.coordinator} leads term {row.term}" if row.coordinator else "no coordinator leads"
-    return f"{_count(len(members), 'member')}{about_leases}; {about_types}{about_groups}; {leader}."
+    return f"{_count(len(members), 'member')}{about_leases}; {about_types}{groups}; {leader}."
+
+
+def _about_groups(groups: int, open_exchange: str | None) -> str:
+    exchange = f", exchange {open_exchange} is open" if open_exchange else ""
+    return f"; {_count(groups, 'group')}{exchange}" if groups else ""
 
 
 def _count(number: int, noun: str) -> str:
@@ -301,13 +308,17 @@ def conflict(reading: Reading, row: OutcomeRow) -> tuple[ObjectType, ObjectType]
 
 
 def has_taken_effect(reading: Reading, row: OutcomeRow) -> bool:
-    """Whether what was granted holds everywhere: the version is accepted, the type or the node is out."""
+    """Whether what was granted holds everywhere: the version is accepted, the type or the node is out, the exchange is
+    completed."""
     event = reading.surely_decision(row.position).event
     kind, _, name = row.subject.partition(" ")
     if row.status is Status.REFUSED:
         return False
     if kind == "node":
         return isinstance(event, NodeJoined) or _is_out(reading, name, row.position)
+    if isinstance(event, ExchangeQueued):
+        exchange = next((each for _, each in reading.versions(ExchangeRow, str(event.version)) if each), None)
+        return exchange is not None and exchange.completed_at is not None
     if isinstance(event, MetadataRemoveProposed):
         removal = reading.row(RemovalRow, str(type_id(name)))
         return removal is None or removal.position != row.position
@@ -377,6 +388,8 @@ def shown(decided: Decided) -> Decision:
 
 
 def _content(event: Event) -> Mapping[str, Any]:
+    if isinstance(event, FullPartitionMap | PartitionStatesChanged):
+        return {**msgspec.structs.asdict(event), "changes": f"{len(event.changes)} bytes"}
     if isinstance(event, LeasesRenewed):
         return {"renewals": [{"slot": slot, "growth": growth} for slot, growth in unpack_renewals(event.renewals)]}
     content: Mapping[str, Any] = plain(event)

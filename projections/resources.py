@@ -44,7 +44,8 @@ class Snapshot(msgspec.Struct, frozen=True):
 class Cluster(msgspec.Struct, frozen=True):
     """The cluster as a whole. `state_hash` is equal wherever this position has been folded; `ignored_records` counts,
     by reason, the records of the log up to the newest position that do not count; `sentence` says it in plain words.
-    `feature_level_possible`: the highest that every member announces; above `feature_level` it may be raised."""
+    `feature_level_possible`: the highest that every member announces; above `feature_level` it may be raised.
+    `open_exchange`: its version, None while no exchange is open."""
 
     name: str
     log_id: str
@@ -71,6 +72,7 @@ class Cluster(msgspec.Struct, frozen=True):
     feature_level: int
     feature_level_possible: int
     snapshot: Snapshot | None
+    open_exchange: str | None
 
 
 class Lease(msgspec.Struct, frozen=True):

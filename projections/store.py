@@ -131,9 +131,13 @@ class Reading:
             found = next((value for _, value in self._history(layout.history_stem(name))), None)
         return layout.decode(found, kind) if found else None
 
-    def rows(self, kind: type[R]) -> Iterator[tuple[str, R]]:
-        """(key, row) of one kind by key; nothing of a volatile kind in the past."""
-        for key, value in self._current_rows(kind) if self.is_current else self._past_rows(kind):
+    def rows(self, kind: type[R], prefix: str = "", start: str = "") -> Iterator[tuple[str, R]]:
+        """(key, row) of one kind by key, of keys with this prefix and from `start` on, which has it too.
+
+        Nothing of a volatile kind in the past.
+        """
+        found = self._current_rows if self.is_current else self._past_rows
+        for key, value in found(kind, prefix, start or prefix):
             yield key, layout.decode(value, kind)
 
     def versions(self, kind: type[R], key: str) -> Iterator[tuple[Position, R | None]]:
@@ -213,15 +217,15 @@ class Reading:
     def _newest(self, before: int | None) -> Position:
         return self.position if before is None else Position(min(self.position, before - 1))
 
-    def _current_rows(self, kind: type[Row]) -> Iterator[tuple[str, bytes]]:
-        prefix = layout.row_key((kind.KIND, ""))
-        for key, value in self._view.scan(prefix, prefix):
-            yield key[len(prefix) :].decode(), value
+    def _current_rows(self, kind: type[Row], prefix: str, start: str) -> Iterator[tuple[str, bytes]]:
+        family = layout.row_key((kind.KIND, ""))
+        for key, value in self._view.scan(layout.row_key((kind.KIND, start)), layout.row_key((kind.KIND, prefix))):
+            yield key[len(family) :].decode(), value
 
-    def _past_rows(self, kind: type[Row]) -> Iterator[tuple[str, bytes]]:
+    def _past_rows(self, kind: type[Row], prefix: str, start: str) -> Iterator[tuple[str, bytes]]:
         """One seek to the version that counts and one to the next key, however long the history of a row."""
-        family = layout.history_family(kind.KIND)
-        found = next(self._view.scan(family, family), None)
+        family = layout.history_family(kind.KIND, prefix)
+        found = next(self._view.scan(layout.history_family(kind.KIND, start), family), None)
         while found:
             stem = found[0][:-8]
             _, value = next(self._history(stem), (NOWHERE, b""))

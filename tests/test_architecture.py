@@ -52,7 +52,7 @@ OWNERS = {
     "jinja2": ("projections/api/", "projections/web/"),
     "mode": ("streams/lease_health/app.py",),
     "msgspec": ("",),
-    "numpy": ("events/ownership.py", "streams/rules/affinity.py"),
+    "numpy": ("events/ownership.py", "projections/packed.py", "streams/rules/affinity.py"),
     "platformdirs": (SETTINGS, "streams/local/jars.py"),
     "prometheus_client": ("projections/api/",),
     "pyarrow": ("streams/local/demo/",),
@@ -105,6 +105,7 @@ PURE_IMPORTS = frozenset(
 PURE_IMPORTS_OF = {
     "events/codec.py": {"fastavro", "io", "json"},
     "events/log.py": {"threading", "zlib"},
+    "events/ownership.py": {"numpy"},
     "schemas/__init__.py": {"fastavro", "importlib", "json"},
     "streams/rules/affinity.py": {"numpy"},
 }

@@ -7,7 +7,17 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from topolog.projections.api import contract, health, metrics, pages, problems, reads, replays, writes
+from topolog.projections.api import (
+    contract,
+    health,
+    metrics,
+    pages,
+    partition_reads,
+    problems,
+    reads,
+    replays,
+    writes,
+)
 from topolog.projections.api.answers import Answers
 from topolog.projections.api.waiting import Commits
 from topolog.projections.projector import Projector
@@ -46,6 +56,7 @@ def make_app(projector: Projector, requester: Requester) -> FastAPI:
         writes.router,
         replays.router,
         health.router,
+        partition_reads.router,
         metrics.router,
         pages.router,
     ):

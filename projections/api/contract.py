@@ -80,6 +80,10 @@ REQUEST_BODY: dict[str, Any] = {
                         "value": {"kind": "alter-group", "name": "orders", "backups": 2, "reason": "a third rack"}
                     },
                     "drop a group": {"value": {"kind": "drop-group", "name": "orders", "reason": "the shop is closed"}},
+                    "give up what is lost of a group": {
+                        "value": {"kind": "reset-group", "name": "orders", "reason": "its disks are gone for good"}
+                    },
+                    "start an exchange": {"value": {"kind": "exchange", "reason": "n3 was cut off"}},
                     "raise the feature level": {
                         "value": {"kind": "raise-level", "level": 3, "reason": "every node is upgraded"}
                     },

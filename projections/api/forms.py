@@ -11,10 +11,12 @@ from topolog.events.requests import (
     REQUEST_BYTES_MAX,
     SUBJECT_CHARS_MAX,
     AnyRequest,
+    ExchangeRequested,
     GroupAlterationRequested,
     GroupCreationRequested,
     GroupDropRequested,
     LevelRaiseRequested,
+    LossResetRequested,
     NodeRemovalRequested,
     RequestId,
     TypeRemovalRequested,
@@ -27,7 +29,7 @@ from topolog.projections.requester import Requester
 _NAME_LENGTH_MAX = 1_000
 _VERSION_MAX = 2**63 - 1
 _KEY_CHARS_MAX = SUBJECT_CHARS_MAX + len(f"/{_VERSION_MAX}")
-_KINDS = '"propose", "remove", "create-group", "alter-group", "drop-group" or "raise-level"'
+_KINDS = '"propose", "remove", "create-group", "alter-group", "drop-group", "reset-group", "exchange" or "raise-level"'
 _HINT = f"See the examples of POST /requests in /openapi.json; `kind` is {_KINDS}."
 
 
@@ -92,7 +94,20 @@ class DropGroup(msgspec.Struct, frozen=True, tag_field="kind", tag="drop-group",
     reason: str = ""
 
 
-Form = Propose | Remove | RaiseLevel | CreateGroup | AlterGroup | DropGroup
+class ResetGroup(msgspec.Struct, frozen=True, tag_field="kind", tag="reset-group", forbid_unknown_fields=True):
+    """Give up what is lost of a group: its lost partitions go on with what is left of them, empty if need be."""
+
+    name: str
+    reason: str = ""
+
+
+class StartExchange(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange", forbid_unknown_fields=True):
+    """Ask all servers for their maps although nothing has changed."""
+
+    reason: str = ""
+
+
+Form = Propose | Remove | RaiseLevel | CreateGroup | AlterGroup | DropGroup | ResetGroup | StartExchange
 FORMS: tuple[type[msgspec.Struct], ...] = Form.__args__
 
 
@@ -122,12 +137,24 @@ def to_request(form: Form, name: RequestId, log_id: bytes, actor: str) -> AnyReq
             return NodeRemovalRequested(name, log_id, actor, form.reason, form.name)
         case RaiseLevel():
             return LevelRaiseRequested(name, log_id, actor, form.reason, form.level)
+        case StartExchange():
+            return ExchangeRequested(name, log_id, actor, form.reason)
+        case _:
+            return _about_group(form, name, log_id, actor)
+
+
+def _about_group(
+    form: CreateGroup | AlterGroup | DropGroup | ResetGroup, name: RequestId, log_id: bytes, actor: str
+) -> AnyRequest:
+    match form:
         case CreateGroup():
             return GroupCreationRequested(name, log_id, actor, form.reason, _definition(form))
         case AlterGroup():
             return _alteration(form, name, log_id, actor)
         case DropGroup():
             return GroupDropRequested(name, log_id, actor, form.reason, form.name)
+        case ResetGroup():
+            return LossResetRequested(name, log_id, actor, form.reason, form.name)
 
 
 def _definition(form: CreateGroup | AlterGroup) -> GroupDefinition:
@@ -177,9 +204,11 @@ def too_big() -> InvalidParameter:
 
 
 def _check_texts(form: Form) -> None:
-    if isinstance(form, Remove | DropGroup) and not (form.name.strip() and len(form.name) <= _NAME_LENGTH_MAX):
+    if isinstance(form, Remove | DropGroup | ResetGroup) and not (
+        form.name.strip() and len(form.name) <= _NAME_LENGTH_MAX
+    ):
         raise InvalidParameter(
-            "name", f"it must have 1 to {_NAME_LENGTH_MAX} characters", hint="Name what to remove or drop."
+            "name", f"it must have 1 to {_NAME_LENGTH_MAX} characters", hint="Name what to remove, drop or reset."
         )
     if isinstance(form, Propose) and not 0 <= (form.based_on or 0) <= _VERSION_MAX:
         raise InvalidParameter(

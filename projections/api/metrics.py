@@ -12,6 +12,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from topolog.events.membership import NodeRow
 from topolog.events.metadata import ProposalRow
+from topolog.projections import exchanges, partitions
+from topolog.projections.packed import CONDITIONS
 from topolog.projections.projector import Projector
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -31,17 +33,29 @@ class ProjectionMetrics(Collector):
         with projector.reading() as reading:
             members = sum(row.is_member for _, row in reading.rows(NodeRow))
             proposals = sum(1 for _ in reading.rows(ProposalRow))
+            conditions = partitions.condition_totals(reading)
+            exchange = exchanges.open_row(reading)
+            open_ms = 0 if exchange is None else exchanges.open_for_ms(reading, projector.age_ms, exchange)
         gauges = {
             "position": ("Position of the newest decision that is projected.", projector.meta.position),
             "age_seconds": ("How long ago the end of the log was last known.", projector.age_ms / 1000),
             "stopped": ("1 if the projector reads no further.", int(projector.stopped is not None)),
             "members": ("Members of the cluster.", members),
+            "open_exchange_seconds": ("For how long an exchange has been open; 0 while none is.", open_ms / 1000),
             "pending_proposals": ("Versions that are proposed and not yet accepted.", proposals),
         }
         for name, (text, value) in gauges.items():
             gauge = GaugeMetricFamily(f"topolog_projection_{name}", text, labels=["cluster"])
             gauge.add_metric(cluster, value)
             yield gauge
+        by_state = GaugeMetricFamily(
+            "topolog_projection_partitions",
+            "Partitions by the most urgent thing to say of them.",
+            labels=["cluster", "state"],
+        )
+        for condition in CONDITIONS:
+            by_state.add_metric([*cluster, condition.name], conditions.get(condition, 0))
+        yield by_state
         yield self._counter("ignored_records", "Records that do not count.", "reason", projector.meta.ignored.items())
         yield self._counter("decisions", "Decisions read since the start.", "event", list(projector.decided.items()))
 

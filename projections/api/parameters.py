@@ -74,6 +74,29 @@ class GroupFilters(PageParameters):
     ] = None
 
 
+class PartitionFilters(PageParameters):
+    group: Annotated[str | None, Field(description="Only this group's.")] = None
+    state: Annotated[
+        Literal["OWNING", "RENTING", "SWITCHING", "MOVING", "PAUSED", "LOST"] | None,
+        Field(description="Only these; the most urgent thing that can be said of a partition counts."),
+    ] = None
+    node: Annotated[str | None, Field(description="Only partitions of which this node holds a copy.")] = None
+    primary: Annotated[str | None, Field(description="Only partitions that this node acts for.")] = None
+
+
+class MapFilters(PageParameters):
+    group: Annotated[str | None, Field(description="Only this group's.")] = None
+    node: Annotated[str | None, Field(description="Only this node's.")] = None
+
+
+class ExchangeFilters(PageParameters):
+    state: Annotated[Literal["OPEN", "COMPLETED"] | None, Field(description="Only these.")] = None
+    type: Annotated[
+        Literal["JOIN", "LEAVE", "GROUP_CREATED", "GROUP_ALTERED", "LOSS_RESET", "REQUESTED", "SWITCH"] | None,
+        Field(description="Only those that are about such an event too."),
+    ] = None
+
+
 class DecisionFilters(PageParameters):
     event: Annotated[str | None, Field(description="Only decisions of this event, as NodeJoined.")] = None
     subject: Annotated[str | None, Field(description="Only decisions about this, as `node n3`.")] = None
@@ -89,6 +112,10 @@ class RequestFilters(PageParameters):
     requester: Annotated[str | None, Field(description="Only this requester's.")] = None
     subject: Annotated[str | None, Field(description="Only requests about this, as `type Customer`.")] = None
     code: Annotated[str | None, Field(description="Only refusals with this code.")] = None
+
+
+class ForecastParameters(ReadParameters):
+    event: Annotated[Literal["dies", "removed"], Field(description="What the node is imagined to do.")] = "dies"
 
 
 class WriteParameters(BaseModel):
@@ -111,6 +138,10 @@ LeaseHealth = Annotated[LeaseHealthFilters, Query()]
 DeadLetters = Annotated[DeadLetterFilters, Query()]
 Types = Annotated[TypeFilters, Query()]
 Groups = Annotated[GroupFilters, Query()]
+Partitions = Annotated[PartitionFilters, Query()]
+Maps = Annotated[MapFilters, Query()]
+Exchanges = Annotated[ExchangeFilters, Query()]
 Decisions = Annotated[DecisionFilters, Query()]
 Requests = Annotated[RequestFilters, Query()]
+Forecast = Annotated[ForecastParameters, Query()]
 Write = Annotated[WriteParameters, Query()]

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from topolog.events.errors import BadInput
 from topolog.events.requests import RequestId
-from topolog.projections import explain, groups, health, history, letters, queries, resources
+from topolog.projections import explain, groups, health, history, letters, queries, resources, told_changes
 from topolog.projections.api import contract, parameters
 from topolog.projections.api.answers import API_VERSION, Answers, Asked, json_response
 from topolog.projections.api.problems import InvalidParameter
@@ -54,7 +54,7 @@ async def get_cluster(request: Request, here: Here, given: parameters.Read) -> R
 @router.get("/cluster/history", tags=["cluster"], responses=contract.many(resources.Change, "History"))
 async def get_cluster_history(request: Request, here: Here, given: parameters.History) -> Response:
     """Every change of leadership and topology version, newest first."""
-    return await here.page(request, given, "History", lambda r, _: history.of_cluster(r), _position_key)
+    return await here.page(request, given, "History", lambda r, _: history.of_cluster(r), position_key)
 
 
 @router.get("/cluster/explain", tags=["cluster"], responses=contract.one(resources.Explanation))
@@ -85,7 +85,7 @@ async def get_node(request: Request, here: Here, name: str, given: parameters.Re
 @router.get("/nodes/{name}/history", tags=["nodes"], responses=contract.many(resources.Change, "History"))
 async def get_node_history(request: Request, here: Here, name: str, given: parameters.History) -> Response:
     """Every change of one node, newest first; lease renewals have no history."""
-    return await here.page(request, given, "History", lambda r, _: history.of_node(r, name), _position_key)
+    return await here.page(request, given, "History", lambda r, _: history.of_node(r, name), position_key)
 
 
 @router.get("/nodes/{name}/explain", tags=["nodes"], responses=contract.one(resources.Explanation))
@@ -164,7 +164,7 @@ async def get_type(request: Request, here: Here, name: str, given: parameters.Re
 @router.get("/types/{name}/history", tags=["types"], responses=contract.many(resources.Change, "History"))
 async def get_type_history(request: Request, here: Here, name: str, given: parameters.History) -> Response:
     """Every change of one type, newest first; also of one that was removed."""
-    return await here.page(request, given, "History", lambda r, _: history.of_type(r, name), _position_key)
+    return await here.page(request, given, "History", lambda r, _: history.of_type(r, name), position_key)
 
 
 @router.get("/types/{name}/explain", tags=["types"], responses=contract.one(resources.Explanation))
@@ -188,7 +188,7 @@ async def get_group(request: Request, here: Here, name: str, given: parameters.R
 @router.get("/groups/{name}/history", tags=["groups"], responses=contract.many(resources.Change, "History"))
 async def get_group_history(request: Request, here: Here, name: str, given: parameters.History) -> Response:
     """Every change of the groups of this name, newest first; also of one that was dropped."""
-    return await here.page(request, given, "History", lambda r, _: history.of_group(r, name), _position_key)
+    return await here.page(request, given, "History", lambda r, _: history.of_group(r, name), position_key)
 
 
 @router.get("/groups/{name}/explain", tags=["groups"], responses=contract.one(resources.Explanation))
@@ -202,15 +202,15 @@ async def list_decisions(request: Request, here: Here, given: parameters.Decisio
     """Decisions, newest first; without lease renewals unless they are asked for."""
 
     def ask(reading: Reading, asked: Asked) -> Iterable[Decision]:
-        return queries.decisions(reading, asked.filters, _number(asked.after))
+        return queries.decisions(reading, asked.filters, number(asked.after))
 
-    return await here.page(request, given, "DecisionList", ask, _position_key, begins_after=True)
+    return await here.page(request, given, "DecisionList", ask, position_key, begins_after=True)
 
 
 @router.get("/decisions/{position}", tags=["decisions"], responses=contract.one(resources.Decision))
 async def get_decision(request: Request, here: Here, position: Position, given: parameters.Read) -> Response:
     """The decision at one position."""
-    return await here.one(request, given, "Decision", lambda r, _: queries.decision(r, position))
+    return await here.one(request, given, "Decision", lambda r, _: told_changes.decision(r, position))
 
 
 @router.get("/requests", tags=["requests"], responses=contract.many(resources.Request))
@@ -240,7 +240,7 @@ async def get_request_history(
 ) -> Response:
     """When the request got its outcome, and when coordinators stopped keeping it."""
     name = RequestId(requester, sequence)
-    return await here.page(request, given, "History", lambda r, _: history.of_request(r, name), _position_key)
+    return await here.page(request, given, "History", lambda r, _: history.of_request(r, name), position_key)
 
 
 @router.get(
@@ -262,7 +262,7 @@ async def list_dead_letters(request: Request, here: Here, given: parameters.Dead
         request,
         given,
         "DeadLetterList",
-        _fitting(lambda r, asked: letters.letters(r, _number(asked.after))),
+        _fitting(lambda r, asked: letters.letters(r, number(asked.after))),
         lambda letter: letter.id,
         begins_after=True,
         is_lasting=False,
@@ -283,7 +283,7 @@ def _check_no_past(given: parameters.ReadParameters, why: str = health.NO_PAST) 
         raise BadInput(why, hint="Ask for what is, without as_of.")
 
 
-def _number(after: str | None) -> int | None:
+def number(after: str | None) -> int | None:
     """The position or offset a page begins behind; raises BadInput for a cursor that we never gave out."""
     if after is None:
         return None
@@ -292,7 +292,7 @@ def _number(after: str | None) -> int | None:
     return int(after)
 
 
-def _position_key(item: Decision | resources.Change) -> str:
+def position_key(item: Decision | resources.Change) -> str:
     return str(item.position)
 
 

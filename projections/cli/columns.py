@@ -82,6 +82,37 @@ def _change(field: str, before: object, after: object) -> list[str]:
     return [f"{field} {plain(before)} → {plain(after)}"]
 
 
+def _number(title: str, path: str) -> Column:
+    """A count that is left out of the answer where it is 0."""
+    column = _field(title, path)
+    return Column(title, lambda item: column.of(item) or 0)
+
+
+def _other_copies(item: Json) -> object:
+    """Copies that neither act nor are whole: `n4 MOVING`."""
+    whole = {item.get("primary"), *(item.get("backups") or ())}
+    return [
+        f"{copy.get('node')} {copy.get('state')}" for copy in _listed(item, "copies") if copy.get("node") not in whole
+    ]
+
+
+def _copies(item: Json) -> object:
+    return [f"{copy.get('node')} {copy.get('state')}" for copy in _listed(item, "copies")]
+
+
+def _about(item: Json) -> object:
+    return [str(trigger.get("subject")) for trigger in _listed(item, "triggers")]
+
+
+def _waited(item: Json) -> object:
+    return [f"{answer.get('node')} {answer.get('waited_ms')}" for answer in _listed(item, "waited")]
+
+
+def _listed(item: Json, field: str) -> list[Mapping[str, object]]:
+    held = item.get(field)
+    return [each for each in held if isinstance(each, Mapping)] if isinstance(held, list | tuple) else []
+
+
 _TIME = Column("TIME", lambda item: item.get("time"), brief=to_the_second)
 
 BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
@@ -100,6 +131,7 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         _field("SNAPSHOT AT", "snapshot.position", wide=True),
         _field("SNAPSHOT AGE MS", "snapshot.age_ms", wide=True),
         _field("SNAPSHOT BYTES", "snapshot.content_bytes", wide=True),
+        _field("OPEN EXCHANGE", "open_exchange", wide=True),
     ),
     resources.NODES: (
         _field("NODE", "node"),
@@ -179,6 +211,41 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         _field("NEIGHBOURS BY", "exclude_neighbours_by", wide=True),
         _field("BACKUPS DIFFER IN", "backup_filter", wide=True),
     ),
+    resources.PARTITIONS: (
+        _field("NAME", "name"),
+        _field("STATE", "state"),
+        _field("PRIMARY", "primary"),
+        _field("BACKUPS", "backups"),
+        Column("OTHER COPIES", _other_copies),
+        _field("AWAITS", "awaits"),
+        _field("SINCE", "since"),
+        _field("TOKEN", "token"),
+        _field("WANTED", "wanted", wide=True),
+        Column("COPIES", _copies, wide=True),
+    ),
+    resources.MAPS: (
+        _field("NAME", "name"),
+        _field("PRIMARIES", "primaries"),
+        _field("COPIES", "copies"),
+        *(_number(state, f"states.{state}") for state in ("OWNING", "MOVING", "RENTING", "LOST")),
+        _field("MEMBER", "is_member"),
+        _field("WANTED", "wanted", wide=True),
+    ),
+    resources.EXCHANGES: (
+        _field("VERSION", "version"),
+        _field("TYPES", "types"),
+        _field("STATE", "state"),
+        Column("STARTED", lambda item: item.get("started_time"), brief=to_the_second),
+        _field("TOOK MS", "duration_ms"),
+        Column("ABOUT", _about, folds=True),
+        _field("AWAITED", "awaited", folds=True),
+        _field("RESULT", "result", wide=True),
+        _field("STARTED AT", "started_at", wide=True),
+        _field("COMPLETED AT", "completed_at", wide=True),
+        _field("OVERDUE AT", "overdue_at", wide=True),
+        _field("UNHEARD", "unheard", wide=True, folds=True),
+        Column("WAITED MS", _waited, wide=True, folds=True),
+    ),
     resources.DECISIONS: (
         _field("POSITION", "position"),
         _TIME,
@@ -233,6 +300,22 @@ WAITING = (
 EXPLANATION = (
     _field("SENTENCE", "sentence", folds=True),
     _field("WAITING FOR", "waiting_for", folds=True),
+)
+
+FORECAST = (
+    _field("GROUP", "group"),
+    _field("COPIES HERE", "copies"),
+    _field("PRIMARIES MOVED", "primaries_moved"),
+    _field("LOST", "lost"),
+    _field("LOST PARTITIONS", "lost_partitions", folds=True),
+    _field("TO LOAD", "loads", folds=True),
+    _field("WHOLE COPIES LEFT", "owners_left", folds=True),
+)
+
+FORECAST_OF_NODE = (
+    _field("NODE", "node"),
+    _field("IF", "event"),
+    _field("SENTENCE", "sentence", folds=True),
 )
 
 REPLAY = (

@@ -1,7 +1,7 @@
-"""The options that commands share, in four groups, and how a command takes a whole group as one argument."""
+"""The options that commands share, in groups, and how a command takes a whole group as one argument."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from enum import StrEnum
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, get_type_hints
@@ -10,6 +10,7 @@ import typer
 
 from topolog.events.group_definition import BACKUPS_MAX, PARTITIONS_DEFAULT, PARTITIONS_MAX
 from topolog.projections.cli.resources import (
+    AWAITED,
     CREATABLE,
     EXPLAINED,
     REMOVABLE,
@@ -111,6 +112,36 @@ class Extent:
 
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="At most N rows.")] = None
     every: Annotated[bool, typer.Option("--all", help="All rows, page by page.")] = False
+
+
+@dataclass(frozen=True)
+class Filters:
+    """By what a list is narrowed; each resource knows some of these."""
+
+    state: Annotated[
+        str | None, typer.Option("--state", metavar="STATE", help="Only what is in this state, as LOST.")
+    ] = None
+    group: Annotated[str | None, typer.Option("--group", metavar="GROUP", help="Only what is of this group.")] = None
+    node: Annotated[str | None, typer.Option("--node", metavar="NODE", help="Only what this node holds.")] = None
+    primary: Annotated[
+        str | None, typer.Option("--primary", metavar="NODE", help="Only partitions that this node acts for.")
+    ] = None
+    type: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help="Only exchanges that are about this, as JOIN.")
+    ] = None
+
+    @property
+    def given(self) -> dict[str, str]:
+        """Those that were given, as the API wants them."""
+        said = {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value.upper() if name in ("state", "type") else value for name, value in said.items()}
+
+
+class Imagined(StrEnum):
+    """What a node might do."""
+
+    DIES = "dies"
+    REMOVED = "removed"
 
 
 class Policy(StrEnum):
@@ -221,6 +252,7 @@ HistoryArgument = Annotated[str, _one_of(WITH_HISTORY)]
 ExplainArgument = Annotated[str, _one_of(EXPLAINED)]
 ReplayArgument = Annotated[str, _one_of(REPLAYABLE)]
 RemoveArgument = Annotated[str, _one_of(REMOVABLE)]
+WaitArgument = Annotated[str, _one_of(AWAITED)]
 CreateArgument = Annotated[str, _one_of(CREATABLE)]
 NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="One of them; RESOURCE/NAME works too.")]
 

@@ -129,7 +129,7 @@ def _csv(items: Sequence[Json], columns: Sequence[Column]) -> str:
     writer.writerow([column.title.lower().replace(" ", "_") for column in columns])
     for item in items:
         values = (column.of(item) for column in columns)
-        writer.writerow(["" if value in (None, "") else plain(value) for value in values])
+        writer.writerow(["" if value in (None, "", []) else plain(value) for value in values])
     return written.getvalue()
 
 

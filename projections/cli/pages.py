@@ -7,10 +7,10 @@ from rich.table import Table
 from rich.text import Text
 
 from topolog.projections.cli.client import Answer
-from topolog.projections.cli.columns import CAUSES, HISTORY, WAITING
+from topolog.projections.cli.columns import CAUSES, FORECAST, HISTORY, WAITING
 from topolog.projections.cli.output import Rows
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.terminal import cell, clean
+from topolog.projections.cli.terminal import cell, clean, plain
 
 
 def describe_page(item: Json, recent: Sequence[Json], more: str, *, wide: bool) -> RenderableType:
@@ -34,6 +34,17 @@ def explain_page(answer: Answer, wide: bool) -> RenderableType:
     return Group(*parts)
 
 
+def forecast_page(answer: Answer, wide: bool) -> RenderableType:
+    """The sentence, what else is to be known, and what would become of each group."""
+    item = answer.item
+    parts: list[RenderableType] = [Text(clean(str(item.get("sentence") or "")), style="bold")]
+    if item.get("facts"):
+        parts += [_heading("Facts"), _properties(item["facts"])]
+    if item.get("groups"):
+        parts += [_heading("Groups"), Rows(item["groups"], FORECAST, wide=wide)]
+    return Group(*parts)
+
+
 def _heading(text: str) -> Text:
     return Text(f"\n{text}", style="bold")
 
@@ -50,6 +61,8 @@ def _properties(item: Mapping[str, object]) -> Table:
 def _value(value: object) -> RenderableType:
     if isinstance(value, str) and "\n" in value:
         return Text(clean(value))
+    if isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
+        return Text("\n".join(plain(each) for each in value))
     if not isinstance(value, Mapping) or not value or set(value) == {"major", "minor"}:
         return cell(value)
     grid = Table.grid(padding=(0, 2))

@@ -3,16 +3,20 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Annotated
 
+import typer
 from rich.console import RenderableType
 
-from topolog.events.errors import NotFound
+from topolog.events.errors import BadInput, NotFound
 from topolog.projections.cli import columns, moments
 from topolog.projections.cli.client import PAGE_ROWS, Answer, Api, Param
 from topolog.projections.cli.options import (
     ExplainArgument,
     Extent,
+    Filters,
     HistoryArgument,
+    Imagined,
     Moment,
     NameArgument,
     ResourceArgument,
@@ -20,13 +24,14 @@ from topolog.projections.cli.options import (
     Target,
 )
 from topolog.projections.cli.output import View, print_answer
-from topolog.projections.cli.pages import describe_page, explain_page
+from topolog.projections.cli.pages import describe_page, explain_page, forecast_page
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.resources import (
     CLUSTER,
     DECISIONS,
     EXPLAINED,
     LEASE_HEALTH,
+    NODES,
     WITH_HISTORY,
     Resource,
     find_item,
@@ -49,10 +54,11 @@ def get(
     shape: Shape,
     moment: Moment,
     extent: Extent,
+    filters: Filters,
 ) -> None:
     """List rows, or show one: `topolog get types`, `topolog get type Customer -o json`."""
     kind, name = find_item(resource, name)
-    params = _params(moment)
+    params = {**_params(moment), **_filtering(kind, name, filters)}
     view = View(columns.BY_RESOURCE[kind], kind.label, warnings=_warnings_of(kind))
     with Api(target.api, target.cluster) as api:
         if name is None and kind is not CLUSTER:
@@ -108,15 +114,33 @@ def history(
 
 
 def explain(
-    resource: ExplainArgument, name: NameArgument = None, *, target: Target, shape: Shape, moment: Moment
+    resource: ExplainArgument,
+    name: NameArgument = None,
+    imagined: Annotated[
+        Imagined | None,
+        typer.Option("--if", help="Of a node: what would happen to partitions if it did that. Nothing is changed."),
+    ] = None,
+    *,
+    target: Target,
+    shape: Shape,
+    moment: Moment,
 ) -> None:
-    """Say why one thing is as it is, and what it waits for."""
+    """Say why one thing is as it is, and what it waits for; or what would happen if a node went."""
     kind, name = find_named(resource, name, among=EXPLAINED)
     params = _params(moment)
+    if imagined is not None and kind is not NODES:
+        raise BadInput(
+            f"--if is about nodes, not about {kind.plural}.", hint="One looks like explain node n3 --if dies."
+        )
     with Api(target.api, target.cluster) as api:
-        answer = _get_one(api, kind, name, params, "explain")
+        if imagined is None:
+            answer = _get_one(api, kind, name, params, "explain")
+        else:
+            answer = _get_one(api, kind, name, {**params, "event": imagined.value}, "forecast")
         label = f"{kind.singular}/{name or api.cluster}"
     view = View(columns.EXPLANATION, lambda _: label, explain_page)
+    if imagined is not None:
+        view = View(columns.FORECAST_OF_NODE, lambda _: label, forecast_page)
     print_answer(Screen(no_color=shape.no_color), shape, answer, view, is_past=moment.is_past)
 
 
@@ -136,6 +160,17 @@ def _params(moment: Moment) -> dict[str, Param]:
     if moment.at_least is not None:
         params |= {"at_least": moment.at_least, "wait": "10s"}
     return params
+
+
+def _filtering(kind: Resource, name: str | None, filters: Filters) -> dict[str, str]:
+    """The filters of a list; BadInput for those that it has not, and beside a name."""
+    given = filters.given
+    if given and name is not None:
+        raise BadInput(f"{kind.singular} {name} is one: there is nothing to narrow.", hint="Leave the name out.")
+    for unknown in given.keys() - set(kind.filters):
+        known = ", ".join(f"--{each}" for each in kind.filters)
+        raise BadInput(f"{kind.plural} have no --{unknown}.", hint=f"They have {known}." if known else "")
+    return given
 
 
 def _at_most(extent: Extent) -> int | None:

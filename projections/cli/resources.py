@@ -1,5 +1,6 @@
 """What can be asked about: the resources, the names they go by, and a guess at what a mistyped name meant."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -10,13 +11,20 @@ from topolog.projections.cli.problems import Json
 
 @dataclass(frozen=True)
 class Resource:
-    """One kind of row. `key` is the field that names an item; `has_past`: its rows keep a history."""
+    """One kind of row. `key` is the field that names an item; `has_past`: its rows keep a history.
+
+    `filters`: options by which its list is narrowed; `segments`: into how many a name is cut at `/`; `unnamed`: what
+    is meant where one thing is asked for and not named.
+    """
 
     singular: str
     plural: str
     short: str
     key: str
     has_past: bool = False
+    filters: tuple[str, ...] = ()
+    segments: int = 1
+    unnamed: str | None = None
 
     @property
     def names(self) -> tuple[str, str, str]:
@@ -28,10 +36,12 @@ class Resource:
         return self.singular if self is CLUSTER else self.plural
 
     def path(self, name: str | None = None) -> tuple[str, ...]:
-        """The segments of its address under the cluster's; a request's id is two segments."""
+        """The segments of its address under the cluster's."""
         if name is None or self is CLUSTER:
             return (self.usual,)
-        return (self.plural, *(name.rsplit("/", 1) if self is REQUESTS else [name]))
+        if self is REQUESTS:
+            return (self.plural, *name.rsplit("/", 1))
+        return (self.plural, *name.split("/", self.segments - 1))
 
     def name_of(self, item: Json) -> str:
         """The item's name, as `get` takes it."""
@@ -46,19 +56,40 @@ class Resource:
 
 CLUSTER = Resource("cluster", "clusters", "cl", "name")
 NODES = Resource("node", "nodes", "no", "node", has_past=True)
-LEASES = Resource("lease", "leases", "le", "node")
-LEASE_HEALTH = Resource("lease-health", "lease-health", "lh", "node")
+LEASES = Resource("lease", "leases", "le", "node", filters=("state", "node"))
+LEASE_HEALTH = Resource("lease-health", "lease-health", "lh", "node", filters=("state", "node"))
 TYPES = Resource("type", "types", "ty", "name", has_past=True)
 GROUPS = Resource("group", "groups", "gr", "name", has_past=True)
+PARTITIONS = Resource(
+    "partition", "partitions", "pa", "name", has_past=True, filters=("group", "state", "node", "primary"), segments=2
+)
+MAPS = Resource("map", "maps", "ma", "name", filters=("group", "node"), segments=2)
+EXCHANGES = Resource(
+    "exchange", "exchanges", "ex", "version", has_past=True, filters=("state", "type"), unnamed="newest"
+)
 DECISIONS = Resource("decision", "decisions", "de", "position")
 REQUESTS = Resource("request", "requests", "re", "id")
 DEAD_LETTERS = Resource("dead-letter", "dead-letters", "dl", "id")
-RESOURCES = (CLUSTER, NODES, LEASES, LEASE_HEALTH, TYPES, GROUPS, DECISIONS, REQUESTS, DEAD_LETTERS)
+RESOURCES = (
+    CLUSTER,
+    NODES,
+    LEASES,
+    LEASE_HEALTH,
+    TYPES,
+    GROUPS,
+    PARTITIONS,
+    MAPS,
+    EXCHANGES,
+    DECISIONS,
+    REQUESTS,
+    DEAD_LETTERS,
+)
 REPLAYABLE = (DEAD_LETTERS,)
 REMOVABLE = (TYPES, NODES)
 CREATABLE = (GROUPS,)
-WITH_HISTORY = (CLUSTER, NODES, TYPES, GROUPS, REQUESTS)
-EXPLAINED = (CLUSTER, NODES, LEASES, TYPES, GROUPS, REQUESTS)
+WITH_HISTORY = (CLUSTER, NODES, TYPES, GROUPS, PARTITIONS, EXCHANGES, REQUESTS)
+EXPLAINED = (CLUSTER, NODES, LEASES, TYPES, GROUPS, PARTITIONS, EXCHANGES, REQUESTS)
+AWAITED = (EXCHANGES,)
 
 
 def find(text: str, among: Iterable[Resource] = RESOURCES) -> Resource:
@@ -96,7 +127,11 @@ def _check_name(resource: Resource, name: str) -> None:
         )
     if resource is DECISIONS and not (name.isascii() and name.isdecimal()):
         raise BadInput(f"{name!r} is no position.", hint="A decision is named by its position, a number from 0.")
-    if resource not in (REQUESTS, TYPES) and "/" in name:
+    if resource is PARTITIONS and not re.fullmatch(r"[^/]+/\d+", name, re.ASCII):
+        raise BadInput(f"{name!r} is no partition.", hint=f"One looks like orders/17; {_lists_them(resource)}")
+    if resource is MAPS and not all(name.partition("/")):
+        raise BadInput(f"{name!r} is no map.", hint=f"One looks like orders/n1; {_lists_them(resource)}")
+    if resource not in (REQUESTS, TYPES, PARTITIONS, MAPS) and "/" in name:
         raise BadInput(f"{name!r} names no {resource.singular}: none has a '/'.", hint=_lists_them(resource))
 
 
@@ -118,8 +153,10 @@ def check_request_id(text: str | None) -> None:
 
 
 def find_named(text: str, name: str | None, among: Iterable[Resource] = RESOURCES) -> tuple[Resource, str]:
-    """Like `find_item` for commands that need one item; the cluster needs no name. BadInput without one."""
+    """Like `find_item` for commands that need one item; BadInput where there are several and none is named."""
     resource, given = find_item(text, name, among)
+    if given is None:
+        given = resource.unnamed
     if given is None and resource is not CLUSTER:
         raise BadInput(f"Which {resource.singular}?", hint=f"Give its name; {_lists_them(resource)}")
     return resource, given or ""

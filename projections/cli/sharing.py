@@ -1,7 +1,7 @@
-"""The commands that create, alter and drop what is shared out over members: groups."""
+"""The commands that create, alter, drop and reset what is shared out over members: groups."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import typer
@@ -14,6 +14,20 @@ from topolog.projections.cli.options import CreateArgument, NameArgument, Patien
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.resources import CREATABLE, check_request_id, find_item, find_named
 from topolog.projections.cli.writing import confirm, follow
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """What is asked before something that cannot be taken back: in the words of the question, and of its denial."""
+
+    verb: str
+    where: str
+    done: str
+    effect: str
+
+
+_DROP = Doubt("Drop", "from", "dropped", "Every copy of its partitions goes with it.")
+_RESET = Doubt("Reset", "of", "reset", "What no present copy holds of its lost partitions is gone for good.")
 
 
 def create(
@@ -68,16 +82,35 @@ def drop(
 ) -> None:
     """Drop a group, and with it every copy of its partitions."""
     _, name = find_named(resource, name, among=CREATABLE)
-    _ask({"kind": "drop-group", "name": name}, patience, target, shape, is_sure=yes)
+    _ask({"kind": "drop-group", "name": name}, patience, target, shape, None if yes else _DROP)
 
 
-def _ask(request: Json, patience: Patience, target: Target, shape: Shape, *, is_sure: bool = True) -> None:
+def reset(
+    resource: CreateArgument,
+    name: NameArgument = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    *,
+    patience: Patience,
+    target: Target,
+    shape: Shape,
+) -> None:
+    """Give up what is lost of a group: its lost partitions go on with what is left of them, empty if need be."""
+    _, name = find_named(resource, name, among=CREATABLE)
+    _ask({"kind": "reset-group", "name": name}, patience, target, shape, None if yes else _RESET)
+
+
+def start_exchange(*, patience: Patience, target: Target, shape: Shape) -> None:
+    """Ask all servers for their maps although nothing has changed."""
+    _ask({"kind": "exchange"}, patience, target, shape)
+
+
+def _ask(request: Json, patience: Patience, target: Target, shape: Shape, doubt: Doubt | None = None) -> None:
     check_request_id(patience.request_id)
     timeout_s = moments.seconds(patience.timeout, "--timeout")
     with Api(target.api, target.cluster) as api:
-        if not is_sure:
-            effect = "Every copy of its partitions goes with it."
-            confirm("dropped", f"Drop group {request['name']} from cluster {api.cluster}? {effect}")
+        if doubt is not None:
+            question = f"{doubt.verb} group {request['name']} {doubt.where} cluster {api.cluster}? {doubt.effect}"
+            confirm(doubt.done, question)
         follow(api, {**request, "reason": patience.reason}, patience, timeout_s, shape)
 
 

@@ -11,15 +11,18 @@ import msgspec
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from topolog.events.errors import TopologError
-from topolog.projections import queries
+from topolog.projections import exchanges, queries
 from topolog.projections.durations import ago
 from topolog.projections.groups import groups
 from topolog.projections.health import lease_health
+from topolog.projections.partition_resources import Exchange
 from topolog.projections.resources import AsOf, Cluster, Decision, Group, Lease, LeaseHealth, Node, Type
 from topolog.projections.store import Reading
+from topolog.projections.web.heat import Gallery, HeatMaps
 
 _REFRESH_S = 3
 _DECISIONS = 12
+_EXCHANGES = 5
 _LEFT_NODES_MAX = 5
 _STRIP_WIDTH = 120
 _WORDS = {
@@ -39,6 +42,16 @@ _WORDS = {
     "GroupCreated": "created",
     "GroupAltered": "altered",
     "GroupDropped": "dropped",
+    "ExchangeQueued": "exchange asked for",
+    "ExchangeStarted": "began",
+    "ExchangeMerged": "took in what happened meanwhile",
+    "ExchangeOverdue": "waits for too long",
+    "ExchangeCompleted": "completed",
+    "FullPartitionMap": "partitions assigned",
+    "PartitionsLost": "partitions lost",
+    "PartitionStatesChanged": "copies changed",
+    "HandOverPrepared": "prepared",
+    "AffinitySwitched": "primaries handed over",
     "RequestRefused": "request refused",
     "RequestUnchanged": "nothing to change",
     "RequestersForgotten": "idle requesters forgotten",
@@ -56,6 +69,8 @@ class Overview(msgspec.Struct, frozen=True):
     groups: list[Group]
     decisions: list[Decision]
     health: Mapping[str, LeaseHealth]
+    heat: HeatMaps | None
+    exchanges: list[Exchange]
 
     @property
     def alarms(self) -> list[str]:
@@ -68,9 +83,12 @@ class Overview(msgspec.Struct, frozen=True):
         """ok, busy or bad: the colour of the sentence. The sentence itself says the same in words."""
         states = {node.lease.state for node in self.nodes if node.lease}
         is_bad = self.as_of.stopped or not self.cluster.coordinator or states & {"OVERDUE", "NONE"}
-        if is_bad or self.as_of.age_ms > self.cluster.fence_ms:
+        conditions = self.heat.conditions if self.heat else {}
+        if is_bad or self.as_of.age_ms > self.cluster.fence_ms or conditions.keys() & {"LOST", "PAUSED"}:
             return "bad"
-        return "busy" if self.cluster.pending_types or self.cluster.waiting_joins else "ok"
+        is_open = any(each.state == "OPEN" for each in self.exchanges)
+        is_busy = self.cluster.pending_types or self.cluster.waiting_joins or is_open or conditions.keys() - {"OWNING"}
+        return "busy" if is_busy else "ok"
 
     @property
     def refresh_s(self) -> int | None:
@@ -81,6 +99,7 @@ def overview(reading: Reading, as_of: AsOf) -> Overview:
     """The overview at the reading's position."""
     everybody = queries.nodes(reading, as_of.age_ms)
     present = [node for node in everybody if node.standing != "LEFT"]
+    shared_out = groups(reading)
     left = sorted((node for node in everybody if node.standing == "LEFT"), key=lambda node: -(node.left_at or 0))
     return Overview(
         as_of=as_of,
@@ -88,7 +107,9 @@ def overview(reading: Reading, as_of: AsOf) -> Overview:
         cluster=queries.cluster(reading, as_of.age_ms),
         nodes=present + left[:_LEFT_NODES_MAX],
         types=queries.types(reading),
-        groups=groups(reading),
+        groups=shared_out,
+        heat=GALLERY.of(reading) if shared_out else None,
+        exchanges=list(islice(exchanges.exchanges(reading, as_of.age_ms, {}), _EXCHANGES)),
         health={each.node: each for each in lease_health(reading, as_of.age_ms)} if reading.is_current else {},
         decisions=list(islice(queries.decisions(reading, {}), _DECISIONS)),
     )
@@ -112,6 +133,9 @@ def strip_width(lease: Lease, fence_ms: int) -> int:
     """How much of a lease is left, as the width of its strip out of `_STRIP_WIDTH`."""
     left_ms = max(0, fence_ms - (lease.age_ms or 0)) if lease.state == "VALID" else 0
     return round(_STRIP_WIDTH * left_ms / fence_ms)
+
+
+GALLERY = Gallery()
 
 
 def _text(name: str) -> str:

@@ -8,9 +8,11 @@ from topolog.events.errors import Refused
 from topolog.events.log import Headers, InMemoryWriter, OnDelivery
 from topolog.events.requests import (
     AnyRequest,
+    ExchangeRequested,
     GroupAlterationRequested,
     GroupCreationRequested,
     GroupDropRequested,
+    LossResetRequested,
     NodeRemovalRequested,
     RequestRef,
     RequestRefused,
@@ -21,7 +23,7 @@ from topolog.events.requests import (
 )
 from topolog.events.topics import Topic
 from topolog.projections.projector import Projector
-from topolog.streams.rules import groups, membership, metadata
+from topolog.streams.rules import exchange, groups, membership, metadata
 
 
 class AnsweringWriter(InMemoryWriter):
@@ -75,6 +77,8 @@ class AnsweringWriter(InMemoryWriter):
                     return membership.decide(state, request, ref, self._chronicle.now_ms)
                 case GroupCreationRequested() | GroupAlterationRequested() | GroupDropRequested():
                     return groups.decide(state, request, ref)
+                case LossResetRequested() | ExchangeRequested():
+                    return exchange.decide(state, request, ref)
                 case _:
                     raise AssertionError("the API sends no such request")
         except Refused as refusal:

@@ -34,7 +34,12 @@ definitions = st.fixed_dictionaries(
     optional={"affinity_key": texts | bodies, "enum": bodies, "schemas": bodies},
 )
 requests = st.fixed_dictionaries(
-    {"kind": st.sampled_from(("propose", "remove", "create-group", "alter-group", "drop-group")) | texts},
+    {
+        "kind": st.sampled_from(
+            ("propose", "remove", "create-group", "alter-group", "drop-group", "reset-group", "exchange")
+        )
+        | texts
+    },
     optional={
         "definition": definitions | bodies,
         "resource": st.sampled_from(("type", "node")) | texts,

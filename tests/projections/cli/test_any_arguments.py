@@ -6,7 +6,7 @@ from tests.projections.cli.conftest import Cli
 
 from topolog.projections.cli.exit_codes import ExitCode
 
-COMMANDS = ("get", "describe", "history", "explain", "propose", "remove", "create", "alter", "drop", "help")
+COMMANDS = ("get", "describe", "history", "explain", "propose", "remove", "create", "alter", "drop", "reset", "help")
 RESOURCES = (
     "cluster",
     "nodes",
@@ -14,6 +14,9 @@ RESOURCES = (
     "types",
     "type",
     "group",
+    "partitions",
+    "exchange",
+    "map",
     "leases",
     "decisions",
     "requests",
@@ -34,6 +37,8 @@ OPTIONS = (
     "--reason",
     "--partitions",
     "--node-filter",
+    "--state",
+    "--if",
 )
 VALUES = (
     "json",
@@ -44,6 +49,7 @@ VALUES = (
     "-1",
     "now",
     "1ms",
+    "orders/1",
     "demo",
     "",
     "--",

@@ -14,7 +14,7 @@ import typer
 from tests.projections.cli.conftest import ANSWERS, Asked, Cli, FakeApi
 
 from topolog.events.errors import BadInput
-from topolog.projections import resources
+from topolog.projections import partition_resources, resources
 from topolog.projections.cli import moments
 from topolog.projections.cli.app import build
 
@@ -36,12 +36,15 @@ def test_no_command_is_a_coroutine() -> None:
         "describe",
         "history",
         "explain",
+        "wait",
         "propose",
         "remove",
         "create",
         "alter",
         "drop",
+        "reset",
         "replay",
+        "start-exchange",
         "raise-level",
         "help",
     ]
@@ -49,7 +52,7 @@ def test_no_command_is_a_coroutine() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["get", "describe", "history", "explain", "propose", "remove", "create", "raise-level"]
+    "command", ["get", "describe", "history", "explain", "wait", "propose", "remove", "create", "raise-level"]
 )
 def test_every_command_takes_the_shared_options_and_explains_them(command: str, cli: Cli) -> None:
     ended = cli(command, "--help")
@@ -66,6 +69,9 @@ def test_every_command_takes_the_shared_options_and_explains_them(command: str, 
         ("lease-health", resources.LeaseHealth),
         ("types", resources.Type),
         ("groups", resources.Group),
+        ("partitions", partition_resources.Partition),
+        ("maps", partition_resources.NodeMap),
+        ("exchanges", partition_resources.Exchange),
         ("decisions", resources.Decision),
         ("requests", resources.Request),
         ("types/Customer/history", resources.Change),
@@ -76,6 +82,12 @@ def test_the_answers_of_the_tests_are_those_of_the_api(kind: str, item: Any) -> 
     for given in ANSWERS[f"/v1/clusters/demo/{kind}"]["items"]:
         msgspec.convert(given, item)
     msgspec.convert(ANSWERS["/v1/clusters/demo/cluster"]["item"], resources.Cluster)
+    for path, whole in {
+        "maps/orders/n4": partition_resources.NodeMapDetail,
+        "exchanges/5.0": partition_resources.ExchangeDetail,
+        "nodes/n1/forecast": partition_resources.Forecast,
+    }.items():
+        msgspec.convert(ANSWERS[f"/v1/clusters/demo/{path}"]["item"], whole)
     msgspec.convert(ANSWERS["/v1/clusters/demo/types/Customer/explain"]["item"], resources.Explanation)
 
 

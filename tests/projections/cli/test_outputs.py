@@ -28,6 +28,9 @@ READS = {
     "get-lease-health": "get lease-health",
     "get-types": "get types",
     "get-groups": "get groups",
+    "get-partitions": "get partitions",
+    "get-maps": "get maps",
+    "get-exchanges": "get exchanges",
     "get-decisions": "get decisions",
     "get-requests": "get requests",
     "get-request": "get request cli-4f2a/3",
@@ -40,14 +43,22 @@ READS = {
     "describe-lease-health": "describe lh n1",
     "describe-type": "describe type Customer",
     "describe-group": "describe group orders",
+    "describe-partition": "describe partition orders/17",
+    "describe-map": "describe map orders/n4",
+    "describe-exchange": "describe exchange 5.0",
     "describe-decision": "describe decision 399",
     "describe-request": "describe request cli-4f2a/3",
     "history-node": "history node n1",
     "history-type": "history type Customer",
     "history-group": "history group orders",
+    "history-partition": "history partition orders/17",
     "explain-node": "explain node n1",
     "explain-type": "explain type Customer",
     "explain-group": "explain gr/orders",
+    "explain-partition": "explain pa/orders/17",
+    "explain-exchange": "explain exchange",
+    "explain-node-if": "explain node n1 --if dies",
+    "wait-exchange": "wait exchange/5.0 --for completed",
 }
 ASKS = {
     "propose-granted": ("propose", "granted", 200),
@@ -125,7 +136,7 @@ def test_describe_says_when_there_are_more_decisions_than_it_shows(cli: Cli, api
 
 def test_names_can_be_given_to_get_again(cli: Cli) -> None:
     """What `-o name` prints is what `get` takes."""
-    for resource in ("types", "groups", "nodes", "leases", "decisions", "requests"):
+    for resource in ("types", "groups", "partitions", "nodes", "leases", "decisions", "requests"):
         first = cli("get", resource, "-o", "name").out.splitlines()[0]
         assert cli("get", first, "-o", "name").out == f"{first}\n"
 
@@ -176,7 +187,9 @@ def test_text_of_strangers_does_not_drive_the_terminal(cli: Cli, api: FakeApi) -
 
 
 @pytest.mark.parametrize("width", [30, 80, 140])
-@pytest.mark.parametrize("kind", ["nodes", "types", "groups", "decisions", "requests"])
+@pytest.mark.parametrize(
+    "kind", ["nodes", "types", "groups", "partitions", "exchanges", "maps", "decisions", "requests"]
+)
 def test_nothing_is_cut_off_on_a_narrow_terminal(kind: str, width: int) -> None:
     """Names and numbers stay whole; only columns of long text fold, and they keep every character."""
     items, columns = ANSWERS[f"/v1/clusters/demo/{kind}"]["items"], BY_RESOURCE[find(kind)]

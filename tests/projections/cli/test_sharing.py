@@ -39,6 +39,8 @@ def _granting(api: FakeApi) -> None:
             {"kind": "alter-group", "name": "orders", "partitions": 128, "persistent": False},
         ),
         ("drop group orders --yes", {"kind": "drop-group", "name": "orders"}),
+        ("reset group orders --yes", {"kind": "reset-group", "name": "orders"}),
+        ("start-exchange", {"kind": "exchange"}),
     ],
 )
 def test_a_request_is_sent_as_it_was_meant(command: str, body: Json, cli: Cli, api: FakeApi) -> None:
@@ -69,6 +71,8 @@ def test_an_empty_text_takes_a_rule_away(cli: Cli, api: FakeApi) -> None:
         ("create group g --request-id ada", "no request id"),
         ("alter group g", "Nothing is to be altered of group g."),
         ("drop group g", "--yes"),
+        ("reset group g", "--yes"),
+        ("reset group", "Which group?"),
     ],
 )
 def test_a_slip_is_named_and_nothing_is_sent(command: str, said: str, cli: Cli, api: FakeApi) -> None:

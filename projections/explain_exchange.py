@@ -1,0 +1,159 @@
+"""What an exchange is about, whom it waits for, and what to do about it.
+
+Answers to an exchange are on the topic `maps`, which this reader does not read: who is asked is known here, not who has
+answered by now. So of each server that is asked the last thing the log knows is told, its lease.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from topolog.events.errors import NotFound
+from topolog.events.exchange import OTHERS, ExchangeQueued, ExchangeRow, QueueRow, Trigger, TriggerType
+from topolog.events.ids import Position
+from topolog.projections import exchanges, patience, queries
+from topolog.projections.durations import ago
+from topolog.projections.explain import chain
+from topolog.projections.layout import Decided
+from topolog.projections.partition_resources import ExchangeDetail
+from topolog.projections.resources import Awaited, Explanation
+from topolog.projections.store import Reading
+
+_LEASES_MAX = 10
+"""Servers whose lease is told of, those with the worst first."""
+
+_TRIGGERS_MAX = 5
+_LOOKED_AT = 10
+"""Decisions about what triggered an exchange that are looked through for the one that did."""
+
+_TRIGGERING = tuple(each.__name__ for each in (*OTHERS, ExchangeQueued))
+_WORST_FIRST = ("NONE", "OVERDUE", None, "VALID")
+
+
+def explain_exchange(reading: Reading, age_ms: int, version: str) -> Explanation:
+    """One exchange; raises as `exchanges.exchange` does."""
+    found = exchanges.exchange(reading, age_ms, version)
+    row = exchanges.open_row(reading)
+    is_open = row is not None and str(row.version) == found.version
+    facts = {
+        **dict(_what(found)),
+        **(dict(_waiting(reading, age_ms, row)) if row is not None and is_open else {}),
+        **dict(_besides(reading, row)),
+    }
+    causes = chain(sorted(_decisions(reading, found), key=lambda decided: -decided.position))
+    return Explanation(_sentence(found), facts, causes, awaited(row) if row is not None and is_open else ())
+
+
+def triggers(about: Sequence[Trigger]) -> str:
+    """`JOIN n4, LEAVE n2`."""
+    shown = ", ".join(f"{each.type.value} {each.subject}".rstrip() for each in about[:_TRIGGERS_MAX])
+    return shown + (f" and {len(about) - _TRIGGERS_MAX} more" if len(about) > _TRIGGERS_MAX else "")
+
+
+def awaited(row: ExchangeRow) -> tuple[Awaited, ...]:
+    """Servers that an open exchange has asked."""
+    return tuple(Awaited(each.node, each.at, None) for each in row.awaited)
+
+
+def _sentence(found: ExchangeDetail) -> str:
+    shown = ", ".join(f"{each.type} {each.subject}".rstrip() for each in found.triggers[:_TRIGGERS_MAX])
+    more = f" and {len(found.triggers) - _TRIGGERS_MAX} more" if len(found.triggers) > _TRIGGERS_MAX else ""
+    about = f"Exchange {found.version} ({shown}{more})"
+    if found.state == "OPEN":
+        asked = ", ".join(found.awaited) or "nobody"
+        return (
+            f"{about} is open since position {found.started_at}, {ago(found.duration_ms)} ago; asked for their maps, "
+            f"not all have answered: {asked}."
+        )
+    changed = sum(found.changed.values())
+    outcome = f"{changed} partition{'' if changed == 1 else 's'} changed"
+    if found.types == (TriggerType.SWITCH.value,):
+        outcome = f"{changed} primar{'y was' if changed == 1 else 'ies were'} handed over"
+    lost = f", {sum(found.lost.values())} lost" if found.lost else ""
+    return f"{about} was completed at position {found.completed_at} after {ago(found.duration_ms)}: {outcome}{lost}."
+
+
+def _what(found: ExchangeDetail) -> Iterator[tuple[str, str]]:
+    is_switch = found.types == (TriggerType.SWITCH.value,)
+    if found.state == "OPEN":
+        yield (
+            "phase",
+            "waits for the single maps of the servers that are asked; everything that has a primary is served",
+        )
+    else:
+        yield "phase", "completed"
+    if found.overdue_at is not None:
+        yield "overdue", f"since position {found.overdue_at}, where the log named whom it waited for"
+    if found.unheard:
+        names = ", ".join(found.unheard)
+        yield "completed without", f"{names}: what only they hold stays paused until they are heard"
+    if found.result != found.version:
+        yield "taken in", f"what happened meanwhile; the result is that of view {found.result}"
+    for group, count in found.changed.items():
+        yield (
+            f"group {group}",
+            f"{count} partition{'' if count == 1 else 's'} changed"
+            + (f", {found.lost[group]} lost" if group in found.lost else ""),
+        )
+    if found.waited:
+        slowest = found.waited[-1]
+        yield "slowest answer", f"{slowest.node}, after {slowest.waited_ms} ms; {len(found.waited)} were asked"
+    elif found.state != "OPEN" and not is_switch:
+        yield "asked", "nobody: what is to be decided follows from the log alone"
+
+
+def _waiting(reading: Reading, age_ms: int, row: ExchangeRow) -> Iterator[tuple[str, str]]:
+    """The last thing that is known of each server that is asked, and what can be done."""
+    leases = []
+    for each in row.awaited:
+        try:
+            lease = queries.lease(reading, age_ms, each.node)
+        except NotFound:
+            yield each.node, "no member any more; the exchange is about to take that in"
+            continue
+        leases.append(lease)
+    leases.sort(key=lambda lease: (_WORST_FIRST.index(lease.state), -(lease.age_ms or 0)))
+    for lease in leases[:_LEASES_MAX]:
+        if lease.state is None:
+            yield lease.node, "asked; renewals of the past are not kept"
+        elif lease.state == "NONE":
+            yield lease.node, "none of its heartbeats has been confirmed since it joined"
+        else:
+            yield lease.node, f"lease {lease.state}, heartbeat {lease.sequence} confirmed {lease.age_ms} ms ago"
+    if not leases:
+        return
+    worst = leases[0]
+    if worst.state in ("NONE", "OVERDUE"):
+        yield (
+            "next",
+            f"`topolog explain node {worst.node}`: it is silent, and leaves by itself when its lease is over",
+        )
+    elif worst.state is not None:
+        advice = "if one that is asked hangs though it beats, `topolog remove node NAME` takes it out"
+        yield "next", f"`topolog wait exchange/{row.version} --for=Completed`; {advice}"
+
+
+def _besides(reading: Reading, row: ExchangeRow | None) -> Iterator[tuple[str, str]]:
+    queue = reading.row(QueueRow, "")
+    if queue is not None:
+        after = f"behind exchange {row.version}" if row else "about to begin"
+        yield "queued", f"{triggers(queue.triggers)} ({after})"
+    for hand_over in exchanges.hand_overs(reading):
+        count = sum(len(move.partitions) for move in hand_over.moves)
+        words = patience.for_hand_over(reading, hand_over)[1]
+        yield f"hand-over by {hand_over.node}", f"{count} partitions, since position {hand_over.prepared_at}; {words}"
+
+
+def _decisions(reading: Reading, found: ExchangeDetail) -> Iterator[Decided]:
+    """The decisions that triggered it, and those that began, widened and ended it."""
+    yield from exchanges.decisions(reading, found)
+    if found.types != (TriggerType.SWITCH.value,):
+        end = reading.position if found.completed_at is None else found.completed_at
+        yield from _that_triggered(reading, found, Position(end + 1))
+
+
+def _that_triggered(reading: Reading, found: ExchangeDetail, before: Position) -> Iterator[Decided]:
+    for type_, subject in dict.fromkeys((each.type, each.subject) for each in found.triggers[:_TRIGGERS_MAX]):
+        is_node = type_ in ("JOIN", "LEAVE")
+        about = f"{'node' if is_node else 'group'} {subject}" if subject else "exchange"
+        decisions = reading.decisions(before if is_node else found.started_at, about)
+        yield from islice((each for each in islice(decisions, _LOOKED_AT) if each.event_name in _TRIGGERING), 1)

@@ -1,0 +1,229 @@
+"""Why a partition is where it is: whom the affinity wants and why, since which decision who acts, what it waits for.
+
+The order of hashes is computed anew by the very function the coordinator uses, over the servers that are members at
+the position that is read: where it differs from what the log wants, an exchange that began since has yet to say so.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from topolog.events.exchange import AffinitySwitched, FullPartitionMap, HandOverRow
+from topolog.events.group_definition import Affinity
+from topolog.events.groups import GroupRow
+from topolog.events.membership import NodeLeft, NodeRow, Standing
+from topolog.projections import exchanges, explain_exchange, partition_history, patience
+from topolog.projections.explain import chain
+from topolog.projections.layout import Decided
+from topolog.projections.moments import iso
+from topolog.projections.partition_history import Step
+from topolog.projections.partition_resources import Partition
+from topolog.projections.partitions import Names, partition
+from topolog.projections.resources import Awaited, Explanation
+from topolog.projections.store import Reading
+from topolog.streams.rules.affinity import NOBODY, Candidate, Placement, ideal
+
+_STEPS_MAX = 50
+"""Changes of the partition that are looked through for who acted before, the newest ones."""
+
+_CAUSES_MAX = 10
+_RANKS_MORE = 3
+"""Servers that are named behind those that are wanted."""
+
+
+def explain_partition(reading: Reading, group: str, number: int) -> Explanation:
+    """Why here, since when, after whom, and what is waited for; raises NotFound as `partition` does."""
+    here = partition(reading, group, number)
+    about = reading.row(GroupRow, group)
+    assert about is not None, "a partition has a group"
+    steps = list(islice(partition_history.steps(reading, group, number), _STEPS_MAX))
+    hand_over = _hand_over(reading, here)
+    facts = {
+        **dict(_why_here(reading, about, here)),
+        **dict(_why_now(reading, here, steps)),
+        **dict(_waits(reading, here, hand_over)),
+    }
+    causes = [_decision_of(reading, step, group) for step in steps[:_CAUSES_MAX]]
+    return Explanation(_sentence(here, hand_over), facts, chain(causes), _awaited(reading, here, hand_over))
+
+
+def _sentence(here: Partition, hand_over: HandOverRow | None) -> str:
+    loading = [copy.node for copy in here.copies if copy.wanted and copy.state != "OWNING"]
+    surplus = [copy.node for copy in here.copies if not copy.wanted]
+    backups = f" with {_and(here.backups)} as backup{'s' if len(here.backups) > 1 else ''}" if here.backups else ""
+    acting = f"Partition {here.name} is on {here.primary}{backups}"
+    match here.state:
+        case "LOST":
+            end = f"it awaits {_and(here.awaits)}" if here.awaits else "nobody is left who could end that"
+            return f"Partition {here.name} is lost since position {here.token}: no owner of it is present; {end}."
+        case "PAUSED" if not here.copies:
+            return f"Partition {here.name} has never been shared out: the exchange of its group has not ended yet."
+        case "PAUSED":
+            return (
+                f"Nobody acts for partition {here.name} since position {here.token}; it is neither read nor written "
+                f"until the exchange ends. Whole copies that are present: {_and(_owners(here)) or 'none'}."
+            )
+        case "MOVING":
+            return f"{acting}; {_and(loading)} {'loads' if len(loading) == 1 else 'load'}."
+        case "SWITCHING" if hand_over is not None:
+            return f"{acting}; it is being handed over to {here.wanted[0]} and pauses until {here.primary} has drained."
+        case "SWITCHING":
+            return f"{acting}; it is to be handed over to {here.wanted[0]}, which has all of it by now."
+        case "RENTING":
+            return f"{acting}, as the affinity wants it; {_and(surplus)} no longer needed."
+        case _:
+            return f"{acting}, as the affinity wants it."
+
+
+def _why_here(reading: Reading, group: GroupRow, here: Partition) -> Iterator[tuple[str, str]]:
+    yield "affinity wants", ", ".join(here.wanted) or "nobody yet"
+    members = [row for _, row in reading.rows(NodeRow) if row.holds_lease and row.standing is Standing.MEMBER]
+    placement = Placement.of(group.definition)
+    now = _choice(members, placement, here.partition)
+    fitting = [row for row in members if group.affinity.admits(row.attributes)]
+    ranked = _choice(fitting, Placement(partitions=group.partitions, backups=max(0, len(fitting) - 1)), here.partition)
+    if fitting:
+        shown = ranked[: len(now) + _RANKS_MORE]
+        more = f" and {len(ranked) - len(shown)} more" if len(ranked) > len(shown) else ""
+        order = f"{', '.join(shown)}{more}"
+        servers = f"{len(fitting)} server{'' if len(fitting) == 1 else 's'} that may hold copies"
+        rule = _rule(group.affinity, group.backups + 1)
+        yield "because", f"by their hashes with partition {here.partition} the {servers} are in order {order}; {rule}"
+    if tuple(now) != here.wanted:
+        yield "affinity would want now", f"{', '.join(now) or 'nobody'}: an exchange has yet to decide that"
+    if len(here.wanted) <= group.backups:
+        yield "copies", f"{len(here.wanted)} of {group.backups + 1} that the group asks for: there are too few servers"
+
+
+def _rule(affinity: Affinity, copies: int) -> str:
+    if copies == 1:
+        return "the first is wanted"
+    if affinity.exclude_neighbours_by:
+        return f"the first {copies} of different {affinity.exclude_neighbours_by} are wanted, while there are enough"
+    if affinity.backup_filter:
+        return f"the first {copies} of different {affinity.backup_filter} are wanted"
+    return f"the first {copies} are wanted"
+
+
+def _choice(servers: Sequence[NodeRow], placement: Placement, number: int) -> list[str]:
+    """Whom the affinity wants of these for one partition: with fewer partitions it is the beginning of the whole."""
+    if not servers:
+        return []
+    upto = Placement(
+        partitions=number + 1,
+        backups=placement.backups,
+        node_filter=placement.node_filter,
+        exclude_neighbours_by=placement.exclude_neighbours_by,
+        backup_filter=placement.backup_filter,
+    )
+    indexes = ideal([Candidate(row.node, row.attributes) for row in servers], upto)[number].tolist()
+    return [servers[index].node for index in indexes if index != NOBODY]
+
+
+def _why_now(reading: Reading, here: Partition, steps: Sequence[Step]) -> Iterator[tuple[str, str]]:
+    decided = reading.surely_decision(here.token)
+    what = f"acting primary {here.primary}" if here.primary else "nobody acts"
+    if here.copies:
+        at = f"position {here.token} ({iso(decided.logged_at_ms)})"
+        yield f"{what} since", f"{at}: {_in_words(reading, decided)}"
+    before = _before(reading, here, steps)
+    if before:
+        yield "acted before", before
+    for copy in here.copies:
+        wanted = "" if copy.wanted else ", no longer wanted"
+        absent = "" if copy.is_member else ", not a member now"
+        yield f"copy on {copy.node}", f"{copy.state} since position {copy.since}{wanted}{absent}"
+
+
+def _in_words(reading: Reading, decided: Decided) -> str:
+    """What a decision was, and what had triggered it."""
+    event = decided.event
+    match event:
+        case FullPartitionMap():
+            row = exchanges.row_at(reading, decided.position)
+            about = explain_exchange.triggers(row.triggers) if row else "an exchange"
+            return f"outcome of exchange {row.version} ({about})" if row else f"outcome of {about}"
+        case AffinitySwitched():
+            how = "its lease was over" if event.evidence.presumed_fenced else "it had drained"
+            former = (*event.evidence.presumed_fenced, *event.evidence.applied)
+            return f"hand-over by {_and(former)}, prepared at position {event.prepared}, done when {how}"
+        case NodeLeft():
+            return f"{event.node} left ({event.reason.value})"
+        case _:
+            return decided.event_name
+
+
+def _before(reading: Reading, here: Partition, steps: Sequence[Step]) -> str:
+    """The node that acted last before the one that acts now, and until when; nothing if there was none."""
+    who = Names(reading)
+    for step in steps:
+        acting = step.before.acting if step.before else None
+        if acting is not None and who[acting] != here.primary:
+            return f"{who[acting]}, until position {step.position}"
+    return ""
+
+
+def _waits(reading: Reading, here: Partition, hand_over: HandOverRow | None) -> Iterator[tuple[str, str]]:
+    row = exchanges.open_row(reading)
+    if here.state == "LOST":
+        yield "the loss ends", _end_of_loss(here)
+    elif here.state == "PAUSED":
+        if row is not None:
+            yield "waits for", f"exchange {row.version}: `topolog explain exchange {row.version}`"
+        else:
+            last = exchanges.last_row(reading)
+            unheard = ", ".join(last.unheard) if last else ""
+            without = f"the map of {unheard}, without which exchange {last.version} was completed" if last else ""
+            yield "waits for", without if unheard else "the next exchange, which has not begun yet"
+    elif hand_over is not None:
+        yield (
+            "hand-over",
+            f"prepared at position {hand_over.prepared_at}; {patience.for_hand_over(reading, hand_over)[1]}",
+        )
+    elif here.state == "MOVING":
+        yield "waits for", "the copies that load from the primary; until then it is served as before"
+
+
+def _end_of_loss(here: Partition) -> str:
+    given_up = f"or with `topolog reset group {here.group}`, which gives up what is lost"
+    if not here.awaits:
+        return f"only with `topolog reset group {here.group}`, which gives up what is lost: no absent node owns it"
+    here_again = [copy.node for copy in here.copies if copy.node in here.awaits and copy.is_member]
+    if here_again:
+        return f"when the map of {_or(here_again)} says that its copy is still there, {given_up}"
+    return f"when {_or(here.awaits)} is back with its disk, {given_up}"
+
+
+def _awaited(reading: Reading, here: Partition, hand_over: HandOverRow | None) -> tuple[Awaited, ...]:
+    row = exchanges.open_row(reading)
+    if here.state == "LOST":
+        return tuple(Awaited(node, here.token, None) for node in here.awaits)
+    if here.state == "PAUSED" and row is not None:
+        return explain_exchange.awaited(row)
+    if hand_over is not None:
+        return (patience.for_hand_over(reading, hand_over)[0],)
+    return tuple(Awaited(copy.node, copy.since, None) for copy in here.copies if copy.wanted and copy.state == "MOVING")
+
+
+def _hand_over(reading: Reading, here: Partition) -> HandOverRow | None:
+    """The hand-over under way that this partition is a part of."""
+    for row in exchanges.hand_overs(reading):
+        for move in row.moves:
+            if move.group == here.group and here.partition in move.partitions:
+                return row
+    return None
+
+
+def _decision_of(reading: Reading, step: Step, group: str) -> Decided:
+    return partition_history.did_it(reading, step, group)[0]
+
+
+def _owners(here: Partition) -> list[str]:
+    return [copy.node for copy in here.copies if copy.state == "OWNING" and copy.is_member]
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def _or(names: Sequence[str]) -> str:
+    return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

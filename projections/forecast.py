@@ -1,0 +1,196 @@
+"""What would happen to partitions if a node died or was removed: by the coordinator's own rules, and never logged.
+
+The rows as they are, the node's copies taken out of them as its leaving would (DS1), then the outcome that an exchange
+would give each partition concerned (`streams/rules/outcome.py`), over the affinity of the servers that would be left.
+Those are the partitions of which the node holds a copy: who was not chosen for one changes nothing by its leaving (W4).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+
+import msgspec
+
+from topolog.events.errors import NotFound
+from topolog.events.groups import GroupRow, LossPolicy
+from topolog.events.ids import Place, Position
+from topolog.events.membership import FENCING, NodeRow, Standing
+from topolog.events.ownership import Change, NodeNumber, Ownership, OwnershipRow, ownerships, without
+from topolog.events.partitions import PartitionState
+from topolog.events.requests import NodeKind
+from topolog.projections import packed, queries
+from topolog.projections.packed import Sought
+from topolog.projections.partition_resources import Forecast, GroupForecast
+from topolog.projections.partitions import Names, ranges, rows_of
+from topolog.projections.queries import not_found
+from topolog.projections.store import Reading
+from topolog.streams.rules.affinity import NOBODY, Candidate, Indexes, Placement, ideal
+from topolog.streams.rules.outcome import Ask, Present, outcome
+
+
+class What(Enum):
+    """What the node is imagined to do. For partitions both are the same, for how long it takes they are not."""
+
+    DIES = "dies"
+    REMOVED = "removed"
+
+    @property
+    def words(self) -> str:
+        return "dies" if self is What.DIES else "is removed"
+
+
+class Fate(msgspec.Struct, frozen=True):
+    """One partition now, and when the exchange of the leaving has ended."""
+
+    before: Ownership
+    after: Change
+    is_lost: bool
+
+
+def forecast(reading: Reading, name: str, what: What) -> Forecast:
+    """Copies left, partitions lost, primaries moved, copies to load, by group; NotFound unless it is a member."""
+    node = reading.row(NodeRow, name)
+    if node is None:
+        raise not_found(name, (key for key, _ in reading.rows(NodeRow)), "node")
+    if not node.is_member:
+        raise NotFound(
+            f"Node {name} is out of the membership already.", hint=f"`topolog explain node {name}` says why."
+        )
+    future = _Future(reading, node)
+    rows = sorted((row for _, row in reading.rows(GroupRow)), key=lambda row: row.name)
+    found = tuple(each for row in rows if (each := _of_group(future, row)) is not None)
+    facts = {"until it is out": _until(reading, node, what), **dict(_warnings(future, rows))}
+    return Forecast(name, what.value, _sentence(name, what, found), facts, found)
+
+
+class _Future:
+    """The servers that would be left, and what the affinity would want of them; groups of one placement share it."""
+
+    def __init__(self, reading: Reading, leaver: NodeRow) -> None:
+        self.reading = reading
+        self.who = Names(reading)
+        self.leaver = self.who.number_of(leaver.node)
+        self.servers = [
+            row
+            for _, row in reading.rows(NodeRow)
+            if row.kind is NodeKind.SERVER and row.is_member and row.node != leaver.node
+        ]
+        self.present = {
+            number: Present(row.joined_at, has_whole_copy=True)
+            for row in self.servers
+            if (number := self.who.number_of(row.node)) is not None
+        }
+        self._candidates = [row for row in self.servers if row.standing is Standing.MEMBER]
+        self._new = {row.node: -1 - at for at, row in enumerate(self._candidates)}
+        self._ideals: dict[Placement, Indexes] = {}
+
+    def wanted(self, group: GroupRow, partition: int) -> list[NodeNumber]:
+        """Numbers of the nodes that the affinity would want; of those that have none yet, negative ones."""
+        placement = Placement.of(group.definition)
+        if placement not in self._ideals:
+            self._ideals[placement] = ideal(
+                [Candidate(row.node, row.attributes) for row in self._candidates], placement
+            )
+        indexes = self._ideals[placement][partition].tolist() if self._candidates else []
+        nodes = [self._candidates[index].node for index in indexes if index != NOBODY]
+        numbers = ((self.who.number_of(node), self._new[node]) for node in nodes)
+        return [new if number is None else number for number, new in numbers]
+
+    def name_of(self, number: NodeNumber) -> str:
+        return self.who[number] if number >= 0 else self._candidates[-1 - number].node
+
+    def fates(self, group: GroupRow) -> Iterator[Fate]:
+        """What becomes of each partition of which the leaver holds a copy."""
+        ask = Ask(begins_empty=group.loss_policy is LossPolicy.IGNORE)
+        for row in rows_of(self.reading, group) if self.leaver is not None else ():
+            numbers = packed.found_in(row, Sought(holder=self.leaver))
+            if not numbers:
+                continue
+            left = ownerships(self._without_leaver(row), numbers)
+            for before, torn in zip(ownerships(row, numbers), left, strict=True):
+                after = outcome(torn, self.wanted(group, before.partition), self.present, ask)
+                was_owned = any(owner in self.present or owner == self.leaver for owner in before.owners)
+                is_owned = any(owner in self.present for owner in torn.owners)
+                yield Fate(before, after, is_lost=was_owned and not is_owned)
+
+    def _without_leaver(self, row: OwnershipRow) -> OwnershipRow:
+        assert self.leaver is not None
+        place = Place(Position(self.reading.position + 1), b"", self.reading.meta.header.term)
+        return without(row, self.leaver, place) or row
+
+
+def _of_group(future: _Future, group: GroupRow) -> GroupForecast | None:
+    """None for a group of which the leaver holds nothing."""
+    fates = list(future.fates(group))
+    if not fates:
+        return None
+    lost = [fate.before.partition for fate in fates if fate.is_lost]
+    loads: dict[str, int] = {}
+    owners_left: dict[int, int] = {}
+    for fate in fates:
+        owners = sum(_is_owner(copy.state) for copy in fate.after.copies if copy.node in future.present)
+        owners = 0 if fate.is_lost else owners
+        owners_left[owners] = owners_left.get(owners, 0) + 1
+        for node in _loading(fate):
+            loads[future.name_of(node)] = loads.get(future.name_of(node), 0) + 1
+    return GroupForecast(
+        group=group.name,
+        copies=len(fates),
+        primaries_moved=sum(fate.before.acting == future.leaver and not fate.is_lost for fate in fates),
+        lost=len(lost),
+        lost_partitions=ranges(lost),
+        loads=dict(sorted(loads.items())),
+        owners_left={str(count): partitions for count, partitions in sorted(owners_left.items())},
+    )
+
+
+def _loading(fate: Fate) -> list[NodeNumber]:
+    """Nodes that would have to load a copy which they do not load already."""
+    loads_now = {copy.node for copy in fate.before.copies if copy.state is PartitionState.MOVING}
+    return [
+        copy.node for copy in fate.after.copies if copy.state is PartitionState.MOVING and copy.node not in loads_now
+    ]
+
+
+def _is_owner(state: PartitionState) -> bool:
+    return state is PartitionState.OWNING
+
+
+def _sentence(name: str, what: What, found: Sequence[GroupForecast]) -> str:
+    copies, lost = sum(each.copies for each in found), sum(each.lost for each in found)
+    moved, loads = sum(each.primaries_moved for each in found), sum(sum(each.loads.values()) for each in found)
+    if not copies:
+        return f"If {name} {what.words}, no partition notices: it holds no copy."
+    loss = f"{_count(lost, 'partition')} {'is' if lost == 1 else 'are'} lost" if lost else "nothing is lost"
+    return (
+        f"If {name} {what.words}, {loss}; others act for {_count(moved, 'partition')} in its place, and "
+        f"{_count(loads, 'copy', 'copies')} {'is' if loads == 1 else 'are'} loaded to replace its {copies}."
+    )
+
+
+def _until(reading: Reading, node: NodeRow, what: What) -> str:
+    proceed_ms = queries.cluster_row(reading).proceed_ms
+    if node.kind is NodeKind.CLIENT:
+        return "nobody waits for it: a client holds no lease"
+    if FENCING not in node.capabilities:
+        return "its partitions pause until somebody removes it: it does not fence itself"
+    if what is What.REMOVED:
+        return f"its partitions pause until it says that it has stopped, {proceed_ms} ms at most"
+    return (
+        f"its partitions pause until its sentinel says that its process is gone, a moment; without one until "
+        f"{proceed_ms} ms after its last renewal"
+    )
+
+
+def _warnings(future: _Future, rows: Sequence[GroupRow]) -> Iterator[tuple[str, str]]:
+    """Groups that would ask for more copies than there are servers to hold them."""
+    few: Mapping[str, int] = {
+        row.name: sum(row.affinity.admits(server.attributes) for server in future.servers) for row in rows
+    }
+    for row in rows:
+        if few[row.name] <= row.backups:
+            servers = f"{few[row.name]} server{'' if few[row.name] == 1 else 's'}"
+            yield f"group {row.name}", f"{servers} left for {row.backups + 1} copies"
+
+
+def _count(number: int, noun: str, plural: str = "") -> str:
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"

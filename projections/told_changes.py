@@ -1,0 +1,67 @@
+"""Packed changes of partitions as people read them: which partitions, and of the first few what became of them.
+
+A decision may carry tens of thousands. Lists of decisions show how many bytes they are; one decision is unpacked.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from topolog.events.changes import unpack_changes
+from topolog.events.exchange import FullPartitionMap, PartitionStatesChanged
+from topolog.events.ownership import Change
+from topolog.projections import queries
+from topolog.projections.partitions import Names, ranges
+from topolog.projections.resources import Decision
+from topolog.projections.store import Reading
+
+Packed = FullPartitionMap | PartitionStatesChanged
+
+_UNPACKED = 100
+_HEAD_BYTES, _COPY_BYTES, _COUNT_AT = 6, 3, 5
+"""Of `pack_changes`: what stands before the copies of a change, one copy, and where their number stands."""
+
+
+def numbers_in(packed: bytes) -> Iterator[int]:
+    """The partitions that are changed, without unpacking what becomes of them."""
+    at = 0
+    while at < len(packed):
+        yield int.from_bytes(packed[at : at + 2], "little")
+        at += _HEAD_BYTES + _COPY_BYTES * packed[at + _COUNT_AT]
+
+
+def decision(reading: Reading, position: int) -> Decision:
+    """One decision, what it changes of partitions unpacked; raises NotFound as `queries.decision` does."""
+    found = queries.decision(reading, position)
+    event = reading.surely_decision(position).event
+    if isinstance(event, FullPartitionMap | PartitionStatesChanged):
+        return msgspec.structs.replace(found, content=content(reading, event))
+    return found
+
+
+def content(reading: Reading, event: Packed) -> Mapping[str, Any]:
+    """The event in full, but for the changes behind the first hundred, which are named only."""
+    who = Names(reading)
+    numbers = list(numbers_in(event.changes))
+    changes = (_told(change, who) for change in unpack_changes(event.changes))
+    enrolled = {"enrolled": event.enrolled} if isinstance(event, FullPartitionMap) else {}
+    return {
+        "group": event.group,
+        **enrolled,
+        "count": len(numbers),
+        "partitions": ranges(numbers),
+        "changes": list(islice(changes, _UNPACKED)),
+    }
+
+
+def _told(change: Change, who: Names) -> Mapping[str, Any]:
+    return {
+        "partition": change.partition,
+        "primary": None if change.acting is None else who[change.acting],
+        "copies": {
+            who[copy.node]: copy.state.name + ("" if copy.wanted else " (not wanted)") for copy in change.copies
+        },
+        "lost": change.is_lost,
+    }
