@@ -1,0 +1,239 @@
+"""One partition on one node: what each new map makes of the copy, and which messages concern it."""
+
+from collections import Counter, deque
+from collections.abc import Callable
+
+from topolog.events.ids import NodeId, Position
+from topolog.events.partitions import PartitionState
+from topolog.streams.local.demo.replication.content import Content
+from topolog.streams.local.demo.replication.following import Following
+from topolog.streams.local.demo.replication.leading import Leading, Supplier
+from topolog.streams.local.demo.replication.messages import (
+    AnyMessage,
+    Ask,
+    Cleared,
+    CopyView,
+    Failed,
+    Loaded,
+    Operation,
+    Output,
+    Page,
+    PartitionView,
+    Probe,
+    Replicate,
+    Stored,
+    Supply,
+    Synced,
+)
+
+PARKED_MAX = 256
+"""Messages that wait for the map; who sent more says them again."""
+
+_BEFORE_OWNING = (PartitionState.MOVING, PartitionState.LOST)
+
+
+class Partition:
+    """`is_whole`: `content` is all of a copy that the log lists as OWNING, or will once the load is reported."""
+
+    def __init__(
+        self,
+        node: NodeId,
+        new_content: Callable[[], Content],
+        supplier: Supplier,
+        refused: Counter[str],
+        out: Callable[[Output], None],
+    ) -> None:
+        self.content = new_content()
+        self.is_whole = False
+        self.view: PartitionView | None = None
+        self.leading: Leading | None = None
+        self.following: Following | None = None
+        self._node = node
+        self._new_content = new_content
+        self._supplier = supplier
+        self._refused = refused
+        self._out = out
+        self._own: CopyView | None = None
+        self._applied = Position(-1)
+        self._cleared: Position | None = None
+        self._parked: deque[tuple[NodeId, AnyMessage]] = deque(maxlen=PARKED_MAX)
+        self._early: dict[int, Operation] = {}
+
+    @property
+    def state(self) -> PartitionState | None:
+        """Of this node's copy in the map that it has adopted, None if it has none there."""
+        return self._own.state if self._own else None
+
+    # The map.
+
+    def adopt(self, view: PartitionView, applied: Position, joined_at: Position | None) -> None:
+        """The map is this now. `joined_at` is that of this process's present incarnation, None while it is out."""
+        before, self._own = self._own, view.copy_of(self._node)
+        self.view, self._applied = view, applied
+        self._keep(before, joined_at)
+        self._lead(is_in=joined_at is not None)
+        self._follow(is_in=joined_at is not None)
+        if joined_at is not None:
+            self._clear()
+        self._take_up(is_in=joined_at is not None)
+
+    def drop_unlisted(self) -> None:
+        """Forget rows that the log does not count as a copy."""
+        if self._own is None:
+            self.content = self._new_content()
+
+    def _keep(self, before: CopyView | None, joined_at: Position | None) -> None:
+        """What the new listing says about the rows that are here. Only the log makes a copy whole again."""
+        own, view = self._own, self.view
+        assert view is not None
+        if not view.copies:  # nobody holds anything: the group has not begun, or is no more
+            self.content, self.is_whole = self._new_content(), False
+        elif own is None or own.state is not PartitionState.OWNING:
+            if own is not None and own.state is PartitionState.LOST:
+                self._save_what_came()
+            is_loaded = self.following is not None and self.following.is_synced
+            self.is_whole = own is not None and is_loaded and self._goes_on(own)
+        elif own != before and joined_at is not None and own.since > joined_at:
+            if before is None or before.state not in _BEFORE_OWNING:  # it begins empty (K11)
+                self.content = self._new_content()
+            self.is_whole = True
+
+    def _save_what_came(self) -> None:
+        """The owners are gone in the middle of a load; if an operator gives them up, this is better than nothing."""
+        came = self.following.unfinished() if self.following else None
+        for key, cell in came.rows() if came else ():
+            self.content.put(key, cell)
+
+    def _lead(self, *, is_in: bool) -> None:
+        view = self.view
+        assert view is not None
+        acts = is_in and view.primary == self._node
+        if self.leading and not (acts and view.token == self.leading.token):
+            self.leading.close()
+            self.leading = None
+        if acts:
+            if self.leading is None:
+                self.leading = Leading(self._node, view, self.content, self._supplier, self._out)
+            self.leading.adopt(view)
+
+    def _follow(self, *, is_in: bool) -> None:
+        view, own = self.view, self._own
+        assert view is not None
+        if not is_in or own is None or not own.state.is_written or view.primary in (None, self._node):
+            self.following = None
+        elif self.following is not None and self._goes_on(own):
+            self.following.own = own
+        else:
+            self.following = Following(view, own, self.content, self._new_content(), self._out)
+            self.following.ask()
+
+    def _goes_on(self, own: CopyView) -> bool:
+        assert self.view is not None
+        return self.following is not None and self.following.goes_on(self.view, own)
+
+    def _clear(self) -> None:
+        """The node has read from the log that the copy is RENTING (4.3.6)."""
+        own, view = self._own, self.view
+        assert view is not None
+        if own is not None and own.state is PartitionState.RENTING and own.since != self._cleared:
+            self.content, self._cleared = self._new_content(), own.since
+            self._out(Cleared(*view.place, own.since))
+
+    def _take_up(self, *, is_in: bool) -> None:
+        """What has waited for the map may be due now; it waits again if it is not."""
+        early, self._early = self._early, {}
+        for operation in early.values():
+            self.begin(operation, is_in=is_in)
+        parked = list(self._parked)
+        self._parked.clear()
+        for sender, message in parked:
+            self.receive(sender, message, is_in=is_in)
+
+    # Clients.
+
+    def begin(self, operation: Operation, *, is_in: bool) -> None:
+        """Begin it if its token is the one that acts; wait if this copy has not adopted that token yet."""
+        if is_in and self.leading is not None and self.leading.token == operation.token:
+            self.leading.begin(operation)
+        elif self._is_ahead(operation.token):
+            self._early[operation.id] = operation
+        else:
+            self._out(Failed(operation.id))
+
+    def abandon(self, operation: int) -> None:
+        self._early.pop(operation, None)
+        if self.leading is not None:
+            self.leading.abandon(operation)
+
+    # Other nodes.
+
+    def receive(self, sender: NodeId, message: AnyMessage, *, is_in: bool) -> None:
+        if not is_in:
+            self._refused["not a member"] += 1
+        elif self._is_ahead(message.token) or self._is_ahead(message.since):
+            self._parked.append((sender, message))
+        elif not self._is_of_the_acting_token(message):
+            self._refused["another token"] += 1
+        elif not self._is_concerned(sender, message):
+            self._refused["another listing"] += 1
+
+    def resend(self) -> None:
+        if self.leading is not None:
+            self.leading.resend()
+        if self.following is not None:
+            self.following.ask()
+
+    def _is_ahead(self, position: Position) -> bool:
+        return position > self._applied
+
+    def _is_of_the_acting_token(self, message: AnyMessage) -> bool:
+        return self.view is not None and message.token == self.view.token
+
+    def _is_concerned(self, sender: NodeId, message: AnyMessage) -> bool:
+        """Give the message to the side that it is for; False if it is about another life of a copy than this one."""
+        match message:
+            case Stored() | Synced() | Ask():
+                copy = self._listed(sender, message.since)
+                return copy is not None and self.leading is not None and self._lead_with(self.leading, copy, message)
+            case Supply():
+                return self.following is not None and self.following.supply(message)
+            case Replicate() | Page() | Probe():
+                return self._follows(message.since) and self._follow_with(message)
+
+    def _listed(self, node: NodeId, since: Position) -> CopyView | None:
+        """The copy of this listing in the map, if it is there and written to (DS3)."""
+        copy = self.view.copy_of(node) if self.view else None
+        return copy if copy is not None and copy.since == since and copy.state.is_written else None
+
+    def _follows(self, since: Position) -> bool:
+        return self.following is not None and self.following.own.since == since
+
+    def _lead_with(self, leading: Leading, copy: CopyView, message: Stored | Synced | Ask) -> bool:
+        match message:
+            case Stored():
+                return leading.stored(copy, message)
+            case Synced():
+                return leading.synced(copy, message)
+            case Ask():
+                return leading.asked(copy, message)
+
+    def _follow_with(self, message: Replicate | Page | Probe) -> bool:
+        following = self.following
+        assert following is not None, "the listing is its own"
+        match message:
+            case Replicate():
+                return following.store(message)
+            case Probe():
+                return following.answer(message)
+            case Page():
+                is_taken = following.take(message)
+                if is_taken and following.is_synced:
+                    self._finish(following)
+                return is_taken
+
+    def _finish(self, following: Following) -> None:
+        """The intake is over: what it brought is the copy."""
+        self.content, self.is_whole = following.content, True
+        if following.own.state is PartitionState.MOVING:
+            assert self.view is not None
+            self._out(Loaded(*self.view.place, following.own.since, following.token))
