@@ -63,7 +63,7 @@ def outcome(
         acting = _preferred([copy.node for copy in here if copy.state is _OWNING], wanted, present)
     if acting is not None:
         return Change(before.partition, _served(here, wanted), acting)
-    if before.owners and not ask.begins_empty:
+    if (before.owners or before.is_lost) and not ask.begins_empty:
         return Change(before.partition, tuple(_lost(copy) for copy in held), None, is_lost=True)
     return _begun(before, held, wanted, present)
 
@@ -83,7 +83,7 @@ def _begun(
     fresh = [node for node in wanted if node not in here]
     first = _preferred(heirs, wanted, present) if heirs else next(iter(fresh), None)
     if first is None:
-        return Change(before.partition, tuple(_lost(copy) for copy in held), None, is_lost=bool(before.owners))
+        return Change(before.partition, tuple(_lost(copy) for copy in held), None, is_lost=before.is_lost or bool(before.owners))
     owning = [first] if heirs else fresh
     states = {**here, **dict.fromkeys(owning, _OWNING)}
     return Change(

@@ -162,6 +162,18 @@ def test_an_owner_that_comes_back_without_its_disk_ends_no_loss() -> None:
     assert all(found.one(partition).is_lost for partition in gone)
 
 
+def test_a_loss_outlasts_the_exchanges_that_follow() -> None:
+    """DS2: its owner is back without its disk, so the row names nobody; that is no partition that never was owned."""
+    found = shared("n1", backups=0)
+    found.leave("n1")
+    found.disks["n1"] = {}
+    found.join("n1")
+    found.rest()
+    found.join("n2")
+    found.rest()
+    assert all(found.one(partition).is_lost for partition in range(16))
+
+
 @pytest.mark.parametrize("leaver", ["former", "receiver"])
 def test_a_hand_over_is_cancelled_when_a_side_leaves(leaver: str) -> None:
     """4.3.5, DS8: nobody acts until the exchange ends; then somebody does, under a new token."""
