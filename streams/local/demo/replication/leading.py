@@ -1,6 +1,6 @@
 """The acting primary's side of one partition, under one token: reconcile, then write, read and supply."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from topolog.events.ids import NodeId
 from topolog.events.partitions import PartitionState
@@ -60,6 +60,7 @@ class Leading:
         self._supplier = supplier
         self._out = out
         self._number = 0
+        self._settled = 0
         self._pending: dict[int, Pending] = {}
         self._waiting: dict[int, Operation] = {}
         self._synced: set[CopyView] = set()
@@ -74,7 +75,7 @@ class Leading:
             for copy in self.others():
                 if copy not in known:
                     self._replicate(copy, number, pending)
-        self._settle(list(self._pending))
+        self._settle()
         self._begin_when_ready()
 
     def others(self) -> list[CopyView]:
@@ -119,7 +120,7 @@ class Leading:
         pending = self._pending[self._number] = Pending(write.key, write.value, write.id)
         for copy in self.others():
             self._replicate(copy, self._number, pending)
-        self._settle([self._number])
+        self._settle()
 
     def _read(self, read: Read) -> None:
         """What it would return must be safe first."""
@@ -139,7 +140,7 @@ class Leading:
         if pending is None:
             return False
         pending.stored.add(copy)
-        self._settle([message.number])
+        self._settle()
         return True
 
     def synced(self, copy: CopyView, _: Synced) -> bool:
@@ -192,23 +193,28 @@ class Leading:
         return [copy for copy in self.others() if copy.state is PartitionState.OWNING and copy not in self._synced]
 
     def _replicate(self, copy: CopyView, number: int, pending: Pending) -> None:
-        settled = min(self._pending, default=self._number + 1) - 1
-        message = Replicate(*self.view.place, self.token, copy.since, number, pending.key, pending.value, settled)
+        message = Replicate(*self.view.place, self.token, copy.since, number, pending.key, pending.value, self._settled)
         self._out(Send(copy.node, message))
 
-    def _settle(self, numbers: Iterable[int]) -> None:
-        """Acknowledge what all copies have that are listed now (DS3)."""
-        for number in numbers:
-            pending = self._pending[number]
+    def _settle(self) -> None:
+        """Acknowledge what all copies have that are listed now (DS3), in the order of numbers.
+
+        In order, for a copy that is listed meanwhile gets what is on its way and loads the rest: were a deletion
+        settled before the write that it deletes, the copy would get the write and never hear of the deletion.
+        """
+        for number, pending in list(self._pending.items()):
             if self._missing(pending):
-                continue
+                break
             del self._pending[number]
-            version = Version(self.token, number)
-            if pending.operation is not None:
-                self._out(Answered(pending.operation, version))
-            for read in pending.reads:
-                self._out(Answered(read, None if pending.value is None else version, pending.value))
-        self._content.forget_deletions(self.token, min(self._pending, default=self._number + 1) - 1)
+            self._settled = number
+            self._acknowledge(Version(self.token, number), pending)
+        self._content.forget_deletions(self.token, self._settled)
+
+    def _acknowledge(self, version: Version, pending: Pending) -> None:
+        if pending.operation is not None:
+            self._out(Answered(pending.operation, version))
+        for read in pending.reads:
+            self._out(Answered(read, None if pending.value is None else version, pending.value))
 
     def _missing(self, pending: Pending) -> list[CopyView]:
         return [copy for copy in self.others() if copy not in pending.stored]

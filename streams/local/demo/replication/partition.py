@@ -29,7 +29,8 @@ from topolog.streams.local.demo.replication.messages import (
 PARKED_MAX = 256
 """Messages that wait for the map; who sent more says them again."""
 
-_BEFORE_OWNING = (PartitionState.MOVING, PartitionState.LOST)
+_KEEP_THEIR_ROWS = (PartitionState.OWNING, PartitionState.MOVING, PartitionState.LOST)
+"""When they become OWNING: it has loaded, or is what was chosen of a loss, or is listed anew."""
 
 
 class Partition:
@@ -94,7 +95,7 @@ class Partition:
             is_loaded = self.following is not None and self.following.is_synced
             self.is_whole = own is not None and is_loaded and self._goes_on(own)
         elif own != before and joined_at is not None and own.since > joined_at:
-            if before is None or before.state not in _BEFORE_OWNING:  # it begins empty (K11)
+            if before is None or before.state not in _KEEP_THEIR_ROWS:  # it begins empty (K11)
                 self.content = self._new_content()
             self.is_whole = True
 
