@@ -11,18 +11,18 @@ before it began; at rest all owners are equal and every partition that is not lo
 
 import random
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from enum import Enum
+from typing import Any, NamedTuple
 
 import msgspec
 from tests.streams.rules.exchanging import Shared
 
 from topolog.events import exchange as x
-from topolog.events import groups as g
 from topolog.events import ownership as o
 from topolog.events.codec import Decision
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
 from topolog.events.membership import NodeRow
-from topolog.events.partitions import PartitionState, When
+from topolog.events.partitions import PartitionState
 from topolog.streams.local.demo.replication import messages as m
 from topolog.streams.local.demo.replication.replica import Replica
 from topolog.streams.rules import copies, hand_over
@@ -39,8 +39,23 @@ Lives = dict[str, tuple[int, Position]]
 """Of each member: its incarnation, and where that joined."""
 
 
+class Rule(Enum):
+    """What must hold."""
+
+    HELD = "owners hold what was acknowledged"
+    READS = "no read is older than what was acknowledged or read before"
+    EQUAL = "owners are equal at rest"
+    ENDS = "no operation waits for ever"
+    SERVES = "what is not lost serves at rest"
+    RESTS = "it comes to rest"
+
+
 class Violation(AssertionError):
-    """An invariant does not hold."""
+    """A rule does not hold."""
+
+    def __init__(self, rule: Rule, facts: str) -> None:
+        super().__init__(f"{rule.value}: {facts}")
+        self.rule = rule
 
 
 class Entry(NamedTuple):
@@ -166,9 +181,11 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 class World:
-    def __init__(self, seed: int) -> None:
+    """`budget`: what of the setting is not left to the seed."""
+
+    def __init__(self, seed: int, **budget: Any) -> None:
         self.random = random.Random(seed)
-        self.setting = self._draw()
+        self.setting = msgspec.structs.replace(self._draw(), **budget)
         self.log = Log()
         self.processes: dict[NodeId, Process] = {}
         self.network: list[Packet] = []
@@ -186,12 +203,12 @@ class World:
         return Setting(
             backups=draw.choice((0, 1, 1, 1, 2)),
             partitions=draw.choice((1, 1, 2)),
-            steps=draw.choice((150, 300, 500)),
+            steps=draw.choice((200, 500, 1000)),
             loss=draw.choice((0.0, 0.02, 0.2)),
             crashes=draw.choice((0, 0, 1, 2)),
-            lapses=draw.choice((1, 2, 4)),
+            lapses=draw.choice((2, 4, 8)),
             slow=draw.choice(("", *NODES)),
-            starters=draw.choice((1, 2, 3)),
+            starters=draw.choice((2, 3, 3)),
         )
 
     # The story.
@@ -202,6 +219,7 @@ class World:
             self._start(node)
             self.log.join(node)
         self.log.create(GROUP, self.setting.partitions, self.setting.backups)
+        self._exchange_calmly()
         for _ in range(self.setting.steps):
             self._step()
             self._check_owners()
@@ -209,23 +227,33 @@ class World:
 
     def _step(self) -> None:
         acts: tuple[tuple[Callable[[], None], int], ...] = (
-            (self._deliver, 40),
-            (self._adopt, 25),
-            (self._operate, 15),
+            (self._deliver, 32),
+            (self._adopt, 22),
+            (self._operate, 14),
             (self._resend, 4),
             (self._abandon, 1),
-            (self._decide, 14),
-            (self._trouble, 4),
+            (self._decide, 18),
+            (self._trouble, 8),
         )
         (act,) = self.random.choices([act for act, _ in acts], [weight for _, weight in acts])
         act()
 
     def _decide(self) -> None:
-        """The coordinator does one of the things that may be due."""
-        self.random.choice((self._exchange, self._exchange, self._report, self._hand_over, self.log.rent))()
+        """The coordinator does some of the things that may be due."""
+        self._exchange()
+        self.random.choice((self._report, self._hand_over, self.log.rent))()
 
     def _trouble(self) -> None:
-        self.random.choice((self._join, self._join, self._lapse, self._leave, self._leave, self._recover, self._crash))()
+        self.random.choice(
+            (self._join, self._join, self._lapse, self._leave, self._leave, self._recover, self._crash)
+        )()
+
+    def _exchange_calmly(self) -> None:
+        """The group begins."""
+        for _ in range(3):
+            for process in self.processes.values():
+                self._read(process, len(self.log.entries))
+            self._exchange()
 
     # The network and the log.
 
@@ -311,11 +339,8 @@ class World:
         assert token is not None
         value = b"%d" % number if kind == "put" else None
         process.operations[number] = Operation(key, place, kind == "get", value, self.floors.get(key))
-        operation: m.Operation
-        if kind == "get":
-            operation = m.Read(number, *place, token, key)
-        else:
-            operation = m.Write(number, *place, token, key, value)
+        is_read = kind == "get"
+        operation = m.Read(number, *place, token, key) if is_read else m.Write(number, *place, token, key, value)
         self._perform(process, process.replica.begin(operation))
         return number
 
@@ -333,7 +358,9 @@ class World:
             return
         if operation.is_read:
             self.read += 1
-            self._check(self._is_shown(operation.key, answered.version, operation.floor), f"stale read of {operation}")
+            self._check(
+                self._is_shown(operation.key, answered.version, operation.floor), Rule.READS, f"{operation}, {answered}"
+            )
         else:
             self.acknowledged += 1
         if answered.version is not None:
@@ -401,11 +428,14 @@ class World:
         if row is not None:
             for awaited in row.awaited:
                 process = self.processes.get(awaited.node)
-                if process and process.joined_at is not None and process.cursor == len(self.log.entries):
+                if process is not None and self._has_read(process, row.started_at):
                     whole = process.replica.whole()
                     disk = {(group, number): each for group, held in whole.items() for number, each in held.items()}
                     self.log.answer_with(awaited.node, disk)
         self.log.settle_exchange()
+
+    def _has_read(self, process: Process, position: Position) -> bool:
+        return process.joined_at is not None and process.entry is not None and process.entry.position >= position
 
     def _report(self) -> None:
         self.log.report([each for process in self.processes.values() for each in process.reports.values()])
@@ -425,9 +455,9 @@ class World:
 
     # What must hold.
 
-    def _check(self, holds: bool, what: str) -> None:
+    def _check(self, holds: bool, rule: Rule, facts: str) -> None:
         if not holds:
-            raise Violation(what)
+            raise Violation(rule, facts)
 
     def _check_owners(self) -> None:
         """Each copy in the log's owner row whose process lives shows all that was acknowledged or read."""
@@ -443,7 +473,7 @@ class World:
             if partition_of(key, self.setting.partitions) == place[1]:
                 cell = partition.content.get(key) if partition else None
                 shown = cell.version if cell and cell.value is not None else None
-                self._check(self._is_shown(key, shown, floor), f"{process.node} has lost {key} of {floor}: {cell}")
+                self._check(self._is_shown(key, shown, floor), Rule.HELD, f"{process.node} of {key} {floor}: {cell}")
 
     def _is_shown(self, key: str, version: m.Version | None, floor: m.Version | None) -> bool:
         """Whether this is as new as `floor`, or newer; no row at all is so behind a deletion that is."""
@@ -465,9 +495,9 @@ class World:
             quiet = quiet + 1 if len(self.log.entries) == before else 0
             if quiet == 2:
                 break
-        self._check(quiet == 2, "it never comes to rest")
+        self._check(quiet == 2, Rule.RESTS, f"not in {ROUNDS_MAX} rounds")
         waiting = [(each.node, *each.operations.values()) for each in self.processes.values() if each.operations]
-        self._check(not waiting, f"somebody waits for ever: {waiting}")
+        self._check(not waiting, Rule.ENDS, f"{waiting}")
         self._check_equal()
         self._check_served()
         self._check_equal()
@@ -506,7 +536,7 @@ class World:
             if view.primary is not None:
                 owners = [copy.node for copy in view.copies if copy.state is PartitionState.OWNING]
                 held = {node: self._rows(node, place) for node in owners}
-                self._check(all(rows == held[view.primary] for rows in held.values()), f"owners differ: {held}")
+                self._check(all(rows == held[view.primary] for rows in held.values()), Rule.EQUAL, f"{held}")
 
     def _rows(self, node: NodeId, place: m.Place) -> dict[str, m.Cell]:
         partition = self.processes[node].replica.partition(place)
@@ -522,4 +552,5 @@ class World:
                 for kind in ("put", "get"):
                     self._begin(self.processes[primary], key, place, kind)
                     self._flush()
-                self._check((self.acknowledged, self.read) == (before[0] + 1, before[1] + 1), f"{place} does not serve")
+                is_served = (self.acknowledged, self.read) == (before[0] + 1, before[1] + 1)
+                self._check(is_served, Rule.SERVES, f"{place}")
