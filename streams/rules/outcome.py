@@ -83,7 +83,9 @@ def _begun(
     fresh = [node for node in wanted if node not in here]
     first = _preferred(heirs, wanted, present) if heirs else next(iter(fresh), None)
     if first is None:
-        return Change(before.partition, tuple(_lost(copy) for copy in held), None, is_lost=before.is_lost or bool(before.owners))
+        return Change(
+            before.partition, tuple(_lost(copy) for copy in held), None, is_lost=before.is_lost or bool(before.owners)
+        )
     owning = [first] if heirs else fresh
     states = {**here, **dict.fromkeys(owning, _OWNING)}
     return Change(

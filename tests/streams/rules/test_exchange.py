@@ -174,6 +174,19 @@ def test_a_loss_outlasts_the_exchanges_that_follow() -> None:
     assert all(found.one(partition).is_lost for partition in range(16))
 
 
+def test_who_is_not_asked_is_not_doubted() -> None:
+    """P2, DS2: n1 was away while nobody acted and owns since before its joining; it owns when n2 leaves, too."""
+    found = shared("n1", "n2")
+    found.leave("n1", "n2")
+    found.exchange()
+    found.join("n1", "n2")
+    found.rest()
+    found.leave("n2")
+    assert found.settle_exchange()
+    assert all(found.acting(partition) == "n1" for partition in range(16))
+    assert all(found.states(partition)["n1"] == "OWNING" for partition in range(16))
+
+
 @pytest.mark.parametrize("leaver", ["former", "receiver"])
 def test_a_hand_over_is_cancelled_when_a_side_leaves(leaver: str) -> None:
     """4.3.5, DS8: nobody acts until the exchange ends; then somebody does, under a new token."""
