@@ -12,11 +12,8 @@ from topolog.streams.local.demo.replication.content import Content
 from topolog.streams.local.demo.replication.messages import (
     Ask,
     Cell,
-    CopyView,
     Output,
     Page,
-    PartitionView,
-    Place,
     Probe,
     Replicate,
     Row,
@@ -26,6 +23,8 @@ from topolog.streams.local.demo.replication.messages import (
     Synced,
     Version,
 )
+from topolog.streams.node.copies import PartitionId
+from topolog.streams.node.views import CopyView, PartitionView
 
 
 class Following:
@@ -42,7 +41,7 @@ class Following:
         self.own = own
         self.content = content
         self.is_synced = False
-        self._place: Place = view.place
+        self._place: PartitionId = (view.group, view.partition)
         self._primary: NodeId = view.primary
         self._fresh = fresh
         self._after = ""
@@ -56,6 +55,10 @@ class Following:
             return False
         has_become_owner = (self.own.state, own.state) == (PartitionState.MOVING, PartitionState.OWNING)
         return own.since == self.own.since or (has_become_owner and self.is_synced)
+
+    def is_loaded(self, view: PartitionView, own: CopyView) -> bool:
+        """Whether the copy of this listing is whole, under the token of this map."""
+        return self.is_synced and self.goes_on(view, own)
 
     def ask(self) -> None:
         """Ask for the next page, or again for it."""

@@ -9,12 +9,10 @@ from topolog.streams.local.demo.replication.messages import (
     Answered,
     Ask,
     Cell,
-    CopyView,
     Failed,
     Operation,
     Output,
     Page,
-    PartitionView,
     Probe,
     Read,
     Replicate,
@@ -25,6 +23,8 @@ from topolog.streams.local.demo.replication.messages import (
     Version,
     Write,
 )
+from topolog.streams.node.copies import PartitionId
+from topolog.streams.node.views import CopyView, PartitionView
 
 Supplier = Callable[[PartitionView], NodeId]
 """Who supplies a partition whose map this is: one of its owners, the primary included."""
@@ -55,6 +55,7 @@ class Leading:
         self.view = view
         self.token = view.token
         self.is_ready = False
+        self._place: PartitionId = (view.group, view.partition)
         self._node = node
         self._content = content
         self._supplier = supplier
@@ -169,7 +170,7 @@ class Leading:
                 self._replicate(copy, number, pending)
         if not self.is_ready:
             for copy in self._unsynced():
-                self._out(Send(copy.node, Probe(*self.view.place, self.token, copy.since)))
+                self._out(Send(copy.node, Probe(*self._place, self.token, copy.since)))
 
     def _page(self, to: NodeId, ask: Ask) -> None:
         rows, through = self._content.page(ask.after, ask.have)
@@ -193,7 +194,7 @@ class Leading:
         return [copy for copy in self.others() if copy.state is PartitionState.OWNING and copy not in self._synced]
 
     def _replicate(self, copy: CopyView, number: int, pending: Pending) -> None:
-        message = Replicate(*self.view.place, self.token, copy.since, number, pending.key, pending.value, self._settled)
+        message = Replicate(*self._place, self.token, copy.since, number, pending.key, pending.value, self._settled)
         self._out(Send(copy.node, message))
 
     def _settle(self) -> None:

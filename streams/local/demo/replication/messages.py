@@ -5,40 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from topolog.events.ids import NodeId, Position
-from topolog.events.partitions import PartitionState
-
-Place = tuple[str, int]
-"""A group and one of its partitions."""
-
-
-# The map that a node has adopted.
-
-
-class CopyView(msgspec.Struct, frozen=True):
-    """One node's copy, in this state since the position `since`: its *listing*."""
-
-    node: NodeId
-    state: PartitionState
-    since: Position
-
-
-class PartitionView(msgspec.Struct, frozen=True):
-    """One partition in the map. `primary` acts under `token`; None while nobody acts."""
-
-    group: str
-    partition: int
-    token: Position
-    primary: NodeId | None
-    copies: tuple[CopyView, ...]
-    is_lost: bool = False
-
-    @property
-    def place(self) -> Place:
-        return self.group, self.partition
-
-    def copy_of(self, node: NodeId) -> CopyView | None:
-        return next((copy for copy in self.copies if copy.node == node), None)
-
+from topolog.streams.node.copies import PartitionId
 
 # Rows.
 
@@ -77,7 +44,7 @@ class Message(msgspec.Struct, frozen=True, tag=True):
     since: Position
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PartitionId:
         return self.group, self.partition
 
 
@@ -146,7 +113,7 @@ class Operation(msgspec.Struct, frozen=True):
     key: str
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PartitionId:
         return self.group, self.partition
 
 

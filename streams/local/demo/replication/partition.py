@@ -3,7 +3,7 @@
 from collections import Counter, deque
 from collections.abc import Callable
 
-from topolog.events.ids import NodeId, Position
+from topolog.events.ids import NOWHERE, NodeId, Position
 from topolog.events.partitions import PartitionState
 from topolog.streams.local.demo.replication.content import Content
 from topolog.streams.local.demo.replication.following import Following
@@ -12,19 +12,19 @@ from topolog.streams.local.demo.replication.messages import (
     AnyMessage,
     Ask,
     Cleared,
-    CopyView,
     Failed,
     Loaded,
     Operation,
     Output,
     Page,
-    PartitionView,
     Probe,
     Replicate,
     Stored,
     Supply,
     Synced,
 )
+from topolog.streams.node.copies import PartitionId
+from topolog.streams.node.views import CopyView, PartitionView
 
 PARKED_MAX = 256
 """Messages that wait for the map; who sent more says them again."""
@@ -33,15 +33,29 @@ _KEEP_THEIR_ROWS = (PartitionState.OWNING, PartitionState.MOVING, PartitionState
 """When they become OWNING: it has loaded, or is what was chosen of a loss, or is listed anew."""
 
 
+class Life:
+    """What all partitions of a node share: how far it knows the map, and since when this process takes part.
+
+    `applied` is the newest position that any listing or token in the map has: whatever names a later one is ahead.
+    `entered_at`: of the map from before that, what is said of this node is about a process that is no more.
+    """
+
+    def __init__(self, node: NodeId) -> None:
+        self.node = node
+        self.applied = NOWHERE
+        self.entered_at: Position | None = None
+        self.refused: Counter[str] = Counter()
+
+
 class Partition:
     """`is_whole`: `content` is all of a copy that the log lists as OWNING, or will once the load is reported."""
 
     def __init__(
         self,
-        node: NodeId,
+        life: Life,
+        place: PartitionId,
         new_content: Callable[[], Content],
         supplier: Supplier,
-        refused: Counter[str],
         out: Callable[[Output], None],
     ) -> None:
         self.content = new_content()
@@ -49,16 +63,14 @@ class Partition:
         self.view: PartitionView | None = None
         self.leading: Leading | None = None
         self.following: Following | None = None
-        self._node = node
+        self._life = life
+        self._place = place
         self._new_content = new_content
         self._supplier = supplier
-        self._refused = refused
         self._out = out
         self._own: CopyView | None = None
-        self._applied = Position(-1)
         self._cleared: Position | None = None
         self._parked: deque[tuple[NodeId, AnyMessage]] = deque(maxlen=PARKED_MAX)
-        self._early: dict[int, Operation] = {}
 
     @property
     def state(self) -> PartitionState | None:
@@ -67,34 +79,31 @@ class Partition:
 
     # The map.
 
-    def adopt(self, view: PartitionView, applied: Position, joined_at: Position | None) -> None:
-        """The map is this now. `joined_at` is that of this process's present incarnation, None while it is out."""
-        before, self._own = self._own, view.copy_of(self._node)
-        self.view, self._applied = view, applied
-        self._keep(before, joined_at)
-        self._lead(is_in=joined_at is not None)
-        self._follow(is_in=joined_at is not None)
-        if joined_at is not None:
-            self._clear()
-        self._take_up(is_in=joined_at is not None)
+    def adopt(self, view: PartitionView) -> None:
+        """The map is this now."""
+        before, self._own, self.view = self._own, view.copy_of(self._life.node), view
+        self._keep(view, before)
+        self._lead(view)
+        self._follow(view)
+        self._clear()
+        self._take_up()
 
     def drop_unlisted(self) -> None:
         """Forget rows that the log does not count as a copy."""
         if self._own is None:
             self.content = self._new_content()
 
-    def _keep(self, before: CopyView | None, joined_at: Position | None) -> None:
+    def _keep(self, view: PartitionView, before: CopyView | None) -> None:
         """What the new listing says about the rows that are here. Only the log makes a copy whole again."""
-        own, view = self._own, self.view
-        assert view is not None
+        own = self._own
         if not view.copies:  # nobody holds anything: the group has not begun, or is no more
             self.content, self.is_whole = self._new_content(), False
         elif own is None or own.state is not PartitionState.OWNING:
             if own is not None and own.state is PartitionState.LOST:
                 self._save_what_came()
-            is_loaded = self.following is not None and self.following.is_synced
-            self.is_whole = own is not None and is_loaded and self._goes_on(own)
-        elif own != before and joined_at is not None and own.since > joined_at:
+            following = self.following
+            self.is_whole = own is not None and following is not None and following.is_loaded(view, own)
+        elif own != before and self._is_of_this_life(own):
             if before is None or before.state not in _KEEP_THEIR_ROWS:  # it begins empty (K11)
                 self.content = self._new_content()
             self.is_whole = True
@@ -105,78 +114,72 @@ class Partition:
         for key, cell in came.rows() if came else ():
             self.content.put(key, cell)
 
-    def _lead(self, *, is_in: bool) -> None:
-        view = self.view
-        assert view is not None
-        acts = is_in and view.primary == self._node
+    def _lead(self, view: PartitionView) -> None:
+        acts = self._is_in and view.primary == self._life.node
         if self.leading and not (acts and view.token == self.leading.token):
             self.leading.close()
             self.leading = None
         if acts:
             if self.leading is None:
-                self.leading = Leading(self._node, view, self.content, self._supplier, self._out)
+                self.leading = Leading(self._life.node, view, self.content, self._supplier, self._out)
             self.leading.adopt(view)
 
-    def _follow(self, *, is_in: bool) -> None:
-        view, own = self.view, self._own
-        assert view is not None
-        if not is_in or own is None or not own.state.is_written or view.primary in (None, self._node):
+    def _follow(self, view: PartitionView) -> None:
+        own, following = self._own, self.following
+        is_led = self._is_in and view.primary not in (None, self._life.node)
+        if not is_led or own is None or not own.state.is_written:
             self.following = None
-        elif self.following is not None and self._goes_on(own):
-            self.following.own = own
+        elif following is not None and following.goes_on(view, own):
+            following.own = own
         else:
             self.following = Following(view, own, self.content, self._new_content(), self._out)
             self.following.ask()
 
-    def _goes_on(self, own: CopyView) -> bool:
-        assert self.view is not None
-        return self.following is not None and self.following.goes_on(self.view, own)
-
     def _clear(self) -> None:
         """The node has read from the log that the copy is RENTING (4.3.6)."""
-        own, view = self._own, self.view
-        assert view is not None
-        if own is not None and own.state is PartitionState.RENTING and own.since != self._cleared:
+        own = self._own
+        if self._is_in and own is not None and own.state is PartitionState.RENTING and own.since != self._cleared:
             self.content, self._cleared = self._new_content(), own.since
-            self._out(Cleared(*view.place, own.since))
+            self._out(Cleared(*self._place, own.since))
 
-    def _take_up(self, *, is_in: bool) -> None:
+    @property
+    def _is_in(self) -> bool:
+        return self._life.entered_at is not None
+
+    def _is_of_this_life(self, own: CopyView) -> bool:
+        return self._life.entered_at is not None and own.since > self._life.entered_at
+
+    def _take_up(self) -> None:
         """What has waited for the map may be due now; it waits again if it is not."""
-        early, self._early = self._early, {}
-        for operation in early.values():
-            self.begin(operation, is_in=is_in)
         parked = list(self._parked)
         self._parked.clear()
         for sender, message in parked:
-            self.receive(sender, message, is_in=is_in)
+            self.receive(sender, message)
 
     # Clients.
 
-    def begin(self, operation: Operation, *, is_in: bool) -> None:
-        """Begin it if its token is the one that acts; wait if this copy has not adopted that token yet."""
-        if is_in and self.leading is not None and self.leading.token == operation.token:
+    def begin(self, operation: Operation) -> None:
+        """Begin it if its token is the one that acts (DS8)."""
+        if self.leading is not None and self.leading.token == operation.token:
             self.leading.begin(operation)
-        elif self._is_ahead(operation.token):
-            self._early[operation.id] = operation
         else:
             self._out(Failed(operation.id))
 
     def abandon(self, operation: int) -> None:
-        self._early.pop(operation, None)
         if self.leading is not None:
             self.leading.abandon(operation)
 
     # Other nodes.
 
-    def receive(self, sender: NodeId, message: AnyMessage, *, is_in: bool) -> None:
-        if not is_in:
-            self._refused["not a member"] += 1
+    def receive(self, sender: NodeId, message: AnyMessage) -> None:
+        if not self._is_in:
+            self._life.refused["not a member"] += 1
         elif self._is_ahead(message.token) or self._is_ahead(message.since):
             self._parked.append((sender, message))
         elif not self._is_of_the_acting_token(message):
-            self._refused["another token"] += 1
+            self._life.refused["another token"] += 1
         elif not self._is_concerned(sender, message):
-            self._refused["another listing"] += 1
+            self._life.refused["another listing"] += 1
 
     def resend(self) -> None:
         if self.leading is not None:
@@ -185,7 +188,7 @@ class Partition:
             self.following.ask()
 
     def _is_ahead(self, position: Position) -> bool:
-        return position > self._applied
+        return position > self._life.applied
 
     def _is_of_the_acting_token(self, message: AnyMessage) -> bool:
         return self.view is not None and message.token == self.view.token
@@ -236,5 +239,4 @@ class Partition:
         """The intake is over: what it brought is the copy."""
         self.content, self.is_whole = following.content, True
         if following.own.state is PartitionState.MOVING:
-            assert self.view is not None
-            self._out(Loaded(*self.view.place, following.own.since, following.token))
+            self._out(Loaded(*self._place, following.own.since, following.token))

@@ -1,7 +1,7 @@
 """All copies of one node: the map, operations and messages in, what is to be done out. No I/O (`__init__.py`).
 
     replica = Replica(NodeId("n1"))
-    for output in replica.adopt(applied, changed_partitions, joined_at):
+    for output in replica.adopt(changed_partitions):
         ...  # send, answer, report
 
 One caller at a time. Whoever owns it calls `resend` every now and then, while anything is missing.
@@ -10,44 +10,51 @@ One caller at a time. Whoever owns it calls `resend` every now and then, while a
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from topolog.events.ids import NOWHERE, NodeId, Position
+from topolog.events.ids import NodeId
 from topolog.streams.local.demo.replication.content import PAGE_ROWS, Content
 from topolog.streams.local.demo.replication.leading import Supplier, by_number
-from topolog.streams.local.demo.replication.messages import AnyMessage, Operation, Output, PartitionView, Place
-from topolog.streams.local.demo.replication.partition import Partition
+from topolog.streams.local.demo.replication.messages import AnyMessage, Operation, Output
+from topolog.streams.local.demo.replication.partition import Life, Partition
+from topolog.streams.node.copies import PartitionId
+from topolog.streams.node.views import PartitionView
 
 
 class Replica:
     """`refused` counts messages that came too late, or to the wrong life of a copy, by reason."""
 
     def __init__(self, node: NodeId, *, page_rows: int = PAGE_ROWS, supplier: Supplier = by_number) -> None:
-        self.node = node
-        self.refused: Counter[str] = Counter()
+        self._life = Life(node)
         self._page_rows = page_rows
         self._supplier = supplier
-        self._joined_at: Position | None = None
-        self._applied = NOWHERE
-        self._partitions: dict[Place, Partition] = {}
+        self._partitions: dict[PartitionId, Partition] = {}
         self._outputs: list[Output] = []
 
-    def adopt(self, applied: Position, views: Iterable[PartitionView], joined_at: Position | None) -> list[Output]:
-        """The map as of `applied`: the partitions that the decisions since the last call have changed.
+    @property
+    def refused(self) -> Counter[str]:
+        return self._life.refused
 
-        `joined_at` is where this process's present incarnation joined, None while it is no member. What the log says
-        of this node from before that is about a process that is no more. Of a group that is dropped each partition is
-        told once more, without copies.
-        """
-        is_change_of_membership = joined_at != self._joined_at
-        self._joined_at, self._applied = joined_at, applied
-        told = {view.place: view for view in views}
-        if is_change_of_membership:
-            untold = {place: each.view for place, each in self._partitions.items() if place not in told and each.view}
-            told = {**untold, **told}
+    def enter(self) -> list[Output]:
+        """This process is a member, and an exchange asks for its map: from here on the log speaks of it."""
+        self._life.entered_at = self._life.applied
+        self._look_again()
+        return self._taken()
+
+    def leave(self) -> list[Output]:
+        """This process is out of the membership; it may enter again, with what it holds."""
+        self._life.entered_at = None
+        self._look_again()
+        return self._taken()
+
+    def adopt(self, views: Iterable[PartitionView]) -> list[Output]:
+        """What a set of decisions has changed; in the order of the log, also while this process is out."""
+        told = list(views)
+        positions = [position for view in told for position in (view.token, *(copy.since for copy in view.copies))]
+        self._life.applied = max((self._life.applied, *positions))
         enrolled: set[str] = set()
-        for place, view in told.items():
-            partition = self._partition(place)
+        for view in told:
+            partition = self._partition((view.group, view.partition))
             was_listed = partition.state is not None
-            partition.adopt(view, applied, joined_at)
+            partition.adopt(view)
             if partition.state is not None and not was_listed:
                 enrolled.add(view.group)
         for (group, _), partition in self._partitions.items():
@@ -57,15 +64,15 @@ class Replica:
 
     def begin(self, operation: Operation) -> list[Output]:
         """Begin an operation for which the node's guard has given a token; it ends with Answered or Failed."""
-        self._partition(operation.place).begin(operation, is_in=self._joined_at is not None)
+        self._partition(operation.place).begin(operation)
         return self._taken()
 
-    def abandon(self, place: Place, operation: int) -> None:
+    def abandon(self, place: PartitionId, operation: int) -> None:
         """Whoever waited for the operation has gone: it ends with nothing."""
         self._partition(place).abandon(operation)
 
     def receive(self, sender: NodeId, message: AnyMessage) -> list[Output]:
-        self._partition(message.place).receive(sender, message, is_in=self._joined_at is not None)
+        self._partition(message.place).receive(sender, message)
         return self._taken()
 
     def resend(self) -> list[Output]:
@@ -83,19 +90,23 @@ class Replica:
                 found.setdefault(place[0], {})[place[1]] = partition.content.newest_token()
         return found
 
-    def partitions(self) -> Iterator[tuple[Place, Partition]]:
+    def partitions(self) -> Iterator[tuple[PartitionId, Partition]]:
         """Of which this node has heard."""
         return iter(self._partitions.items())
 
-    def partition(self, place: Place) -> Partition | None:
+    def partition(self, place: PartitionId) -> Partition | None:
         return self._partitions.get(place)
 
-    def _partition(self, place: Place) -> Partition:
+    def _look_again(self) -> None:
+        for partition in self._partitions.values():
+            if partition.view is not None:
+                partition.adopt(partition.view)
+
+    def _partition(self, place: PartitionId) -> Partition:
         """Looked up, or made: who asks may be ahead of the map."""
         found = self._partitions.get(place)
         if found is None:
-            new = self._new_content
-            found = Partition(self.node, new, self._supplier, self.refused, self._outputs.append)
+            found = Partition(self._life, place, self._new_content, self._supplier, self._outputs.append)
             self._partitions[place] = found
         return found
 

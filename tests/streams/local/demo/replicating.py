@@ -21,10 +21,12 @@ from topolog.events import exchange as x
 from topolog.events import ownership as o
 from topolog.events.codec import Decision
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
-from topolog.events.membership import NodeRow
+from topolog.events.membership import NodeLeft, NodeRow
 from topolog.events.partitions import PartitionState, When
 from topolog.streams.local.demo.replication import messages as m
 from topolog.streams.local.demo.replication.replica import Replica
+from topolog.streams.node.copies import PartitionId
+from topolog.streams.node.views import CopyView, PartitionView
 from topolog.streams.rules import copies, hand_over
 from topolog.streams.rules.affinity import partition_of
 
@@ -63,9 +65,11 @@ class Entry(NamedTuple):
     """What one set of decisions has changed for those that read it."""
 
     position: Position
-    views: tuple[m.PartitionView, ...]
+    views: tuple[PartitionView, ...]
     lives: Lives
-    leaving: frozenset[tuple[str, m.Place]]
+    leaving: frozenset[tuple[str, PartitionId]]
+    asked: frozenset[tuple[str, int]]
+    left: frozenset[tuple[str, int]]
 
 
 class Log(Shared):
@@ -73,7 +77,7 @@ class Log(Shared):
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
-        self.views: dict[m.Place, m.PartitionView] = {}
+        self.views: dict[PartitionId, PartitionView] = {}
         self._rows: list[o.OwnershipRow] = []
         super().__init__()
 
@@ -89,15 +93,15 @@ class Log(Shared):
         if not events:
             return position
         rows = [row for _, row in self.state.rows(o.OwnershipRow)]
-        changed: list[m.PartitionView] = []
+        changed: list[PartitionView] = []
         if rows != self._rows:
             names = o.names(self.state)
             self._rows = rows
             for group, each in self.all():
                 view = view_of(group, each, names)
-                if self.views.get(view.place) != view:
+                if self.views.get((group, each.partition)) != view:
                     changed.append(view)
-                    self.views[view.place] = view
+                    self.views[group, each.partition] = view
         lives: Lives = {row.node: (row.incarnation, row.joined_at) for _, row in self.members()}
         leaving = frozenset(
             (row.node, (move.group, partition))
@@ -105,7 +109,10 @@ class Log(Shared):
             for move in row.moves
             for partition in move.partitions
         )
-        self.entries.append(Entry(position, tuple(changed), lives, leaving))
+        asking = [event for event in events if isinstance(event, x.ExchangeStarted | x.ExchangeMerged)]
+        asked = frozenset((each.node, each.incarnation) for event in asking for each in event.awaited)
+        left = frozenset((event.node, event.incarnation) for event in events if isinstance(event, NodeLeft))
+        self.entries.append(Entry(position, tuple(changed), lives, leaving, asked, left))
         return position
 
     def members(self) -> Iterator[tuple[str, NodeRow]]:
@@ -130,17 +137,17 @@ class Log(Shared):
         self._between(hand_over.settle(self.state, rows, told, waited_through))
 
 
-def view_of(group: str, each: o.Ownership, names: tuple[str, ...]) -> m.PartitionView:
-    listed = tuple(m.CopyView(NodeId(names[copy.node]), copy.state, copy.since) for copy in each.copies)
+def view_of(group: str, each: o.Ownership, names: tuple[str, ...]) -> PartitionView:
+    listed = tuple(CopyView(NodeId(names[copy.node]), copy.state, copy.since) for copy in each.copies)
     primary = None if each.acting is None else NodeId(names[each.acting])
-    return m.PartitionView(group, each.partition, each.token, primary, listed, each.is_lost)
+    return PartitionView(group, each.partition, each.token, primary, listed, each.is_lost)
 
 
 class Operation(NamedTuple):
     """What a client waits for; `value`: what it writes, `floor`: what it must see at least if it reads."""
 
     key: str
-    place: m.Place
+    place: PartitionId
     is_read: bool
     value: bytes | None
     floor: m.Version | None
@@ -167,6 +174,10 @@ class Process:
         """Where its present incarnation joined, as far as it has read."""
         life = self.entry.lives.get(self.node) if self.entry else None
         return life[1] if life and life[0] >= self.incarnation else None
+
+    def is_among(self, lives: frozenset[tuple[str, int]]) -> bool:
+        """Whether an incarnation of this very process is."""
+        return any(node == self.node and incarnation >= self.incarnation for node, incarnation in lives)
 
 
 class Packet(NamedTuple):
@@ -297,7 +308,11 @@ class World:
         for entry in self.log.entries[process.cursor : process.cursor + count]:
             process.cursor += 1
             process.entry = entry
-            self._perform(process, process.replica.adopt(entry.position, entry.views, process.joined_at))
+            if process.is_among(entry.asked):
+                self._perform(process, process.replica.enter())
+            if process.is_among(entry.left):
+                self._perform(process, process.replica.leave())
+            self._perform(process, process.replica.adopt(entry.views))
         if process.cursor == len(self.log.entries) and process.joined_at is not None:
             process.is_fenced = False
 
@@ -336,7 +351,7 @@ class World:
         if able:
             self._begin(self.random.choice(able), key, place, self.random.choice(("put", "put", "delete", "get")))
 
-    def _token(self, process: Process, place: m.Place) -> Position | None:
+    def _token(self, process: Process, place: PartitionId) -> Position | None:
         """What the node's guard says at entry."""
         partition = process.replica.partition(place)
         view = partition.view if partition else None
@@ -346,7 +361,7 @@ class World:
             return None
         return view.token
 
-    def _begin(self, process: Process, key: str, place: m.Place, kind: str) -> int:
+    def _begin(self, process: Process, key: str, place: PartitionId, kind: str) -> int:
         self._operations += 1
         number = self._operations
         token = self._token(process, place)
@@ -391,7 +406,7 @@ class World:
         if self.log.entries and self.random.random() < 0.5:
             process.cursor = len(self.log.entries)
             process.entry = self.log.entries[-1]
-            self._perform(process, process.replica.adopt(process.entry.position, self.log.views.values(), None))
+            self._perform(process, process.replica.adopt(self.log.views.values()))
         return process
 
     def _join(self) -> None:
@@ -484,7 +499,7 @@ class World:
                 if copy.state is PartitionState.OWNING and process is not None and copy.since > process.born:
                     self._check_copy(process, place)
 
-    def _check_copy(self, process: Process, place: m.Place) -> None:
+    def _check_copy(self, process: Process, place: PartitionId) -> None:
         partition = process.replica.partition(place)
         for key, floor in self.floors.items():
             if self._places[key] == place:
@@ -555,7 +570,7 @@ class World:
                 held = {node: self._rows(node, place) for node in owners}
                 self._check(all(rows == held[view.primary] for rows in held.values()), Rule.EQUAL, f"{held}")
 
-    def _rows(self, node: NodeId, place: m.Place) -> dict[str, m.Cell]:
+    def _rows(self, node: NodeId, place: PartitionId) -> dict[str, m.Cell]:
         partition = self.processes[node].replica.partition(place)
         return dict(partition.content.rows()) if partition else {}
 

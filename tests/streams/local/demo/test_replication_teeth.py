@@ -19,8 +19,10 @@ from topolog.streams.local.demo.replication import messages as m
 from topolog.streams.local.demo.replication.content import Content
 from topolog.streams.local.demo.replication.following import Following
 from topolog.streams.local.demo.replication.leading import Leading, Pending
-from topolog.streams.local.demo.replication.partition import Partition
+from topolog.streams.local.demo.replication.partition import Life, Partition
 from topolog.streams.local.demo.replication.replica import Replica
+from topolog.streams.node.copies import PartitionId
+from topolog.streams.node.views import CopyView, PartitionView
 from topolog.streams.rules import copies, exchange
 from topolog.streams.rules.outcome import Ask
 
@@ -113,7 +115,7 @@ def loading_copies_are_not_waited_for(patch: pytest.MonkeyPatch) -> None:
     """DS3: a write is acknowledged when all that are OWNING have it."""
     missing = Leading._missing
 
-    def owners(leading: Leading, pending: Pending) -> list[m.CopyView]:
+    def owners(leading: Leading, pending: Pending) -> list[CopyView]:
         return [copy for copy in missing(leading, pending) if copy.state is PartitionState.OWNING]
 
     patch.setattr(Leading, "_missing", owners)
@@ -128,12 +130,12 @@ def the_map_of_the_beginning_counts(patch: pytest.MonkeyPatch) -> None:
         leading.__dict__.setdefault("known", {})[leading._number + 1] = known
         write(leading, operation)
 
-    def of_the_beginning(leading: Leading, pending: Pending) -> list[m.CopyView]:
+    def of_the_beginning(leading: Leading, pending: Pending) -> list[CopyView]:
         number = next(number for number, each in leading._pending.items() if each is pending)
         known = leading.__dict__.get("known", {}).get(number, set())
         return [copy for copy in missing(leading, pending) if copy.node in known]
 
-    def adopted(leading: Leading, view: m.PartitionView) -> None:
+    def adopted(leading: Leading, view: PartitionView) -> None:
         pending, leading._pending = leading._pending, {}
         adopt(leading, view)
         leading._pending = {**pending, **leading._pending}
@@ -147,7 +149,7 @@ def the_map_of_the_beginning_counts(patch: pytest.MonkeyPatch) -> None:
 def any_listing_confirms(patch: pytest.MonkeyPatch) -> None:
     """DS3: what a copy stored under a former listing counts for the present one."""
 
-    def missing(leading: Leading, pending: Pending) -> list[m.CopyView]:
+    def missing(leading: Leading, pending: Pending) -> list[CopyView]:
         nodes = {copy.node for copy in pending.stored}
         return [copy for copy in leading.others() if copy.node not in nodes]
 
@@ -156,25 +158,31 @@ def any_listing_confirms(patch: pytest.MonkeyPatch) -> None:
 
 
 def _listings_do_not_matter(patch: pytest.MonkeyPatch) -> None:
-    def listed(partition: Partition, node: NodeId, since: Position) -> m.CopyView | None:
+    def listed(partition: Partition, node: NodeId, since: Position) -> CopyView | None:
         copy = partition.view.copy_of(node) if partition.view else None
         return copy if copy is not None and copy.state.is_written else None
 
     patch.setattr(Partition, "_listed", listed)
     patch.setattr(Partition, "_follows", lambda partition, _: partition.following is not None)
-    patch.setattr(Partition, "_is_ahead", lambda partition, position: False)
+    patch.setattr(Partition, "_is_ahead", lambda *_: False)
 
 
 def demands_are_served_before_their_map(patch: pytest.MonkeyPatch) -> None:
     """DS3: a supplier serves a demander that the primary's map does not list yet."""
     receive = Partition.receive
 
-    def served(partition: Partition, sender: NodeId, message: m.AnyMessage, *, is_in: bool) -> None:
+    def served(partition: Partition, sender: NodeId, message: m.AnyMessage) -> None:
         leading = partition.leading
-        if is_in and isinstance(message, m.Ask) and leading and leading.token == message.token and leading.is_ready:
-            leading.asked(m.CopyView(sender, PartitionState.MOVING, message.since), message)
+        if (
+            partition._is_in
+            and isinstance(message, m.Ask)
+            and leading
+            and leading.token == message.token
+            and leading.is_ready
+        ):
+            leading.asked(CopyView(sender, PartitionState.MOVING, message.since), message)
         else:
-            receive(partition, sender, message, is_in=is_in)
+            receive(partition, sender, message)
 
     patch.setattr(Partition, "receive", served)
     patch.setattr("topolog.streams.local.demo.replication.replica.by_number", lambda view: view.primary)
@@ -192,7 +200,7 @@ def tokens_begin_without_reconciliation(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leading, "_unsynced", lambda _: [])
     init = Following.__init__
 
-    def synced(following: Following, view: Any, own: m.CopyView, content: Any, fresh: Any, out: Any) -> None:
+    def synced(following: Following, view: Any, own: CopyView, content: Any, fresh: Any, out: Any) -> None:
         init(following, view, own, content, fresh, out)
         following.is_synced = own.state is PartitionState.OWNING
 
@@ -215,7 +223,7 @@ def unreconciled_copies_supply(patch: pytest.MonkeyPatch) -> None:
     """DS4: an owner supplies others before it has been reconciled itself."""
     asked = Leading.asked
 
-    def at_once(leading: Leading, copy: m.CopyView, ask: m.Ask) -> bool:
+    def at_once(leading: Leading, copy: CopyView, ask: m.Ask) -> bool:
         is_ready, leading.is_ready = leading.is_ready, True
         answered = asked(leading, copy, ask)
         leading.is_ready = is_ready
@@ -243,7 +251,7 @@ def a_new_token_does_not_begin_the_load_anew(patch: pytest.MonkeyPatch) -> None:
     """DS5: a load goes on under the next token."""
     goes_on = Following.goes_on
 
-    def carried(following: Following, view: m.PartitionView, own: m.CopyView) -> bool:
+    def carried(following: Following, view: PartitionView, own: CopyView) -> bool:
         if own.since == following.own.since and own.state is PartitionState.MOVING and view.primary is not None:
             is_new = following.token != view.token
             following.token, following._primary = view.token, view.primary
@@ -264,9 +272,9 @@ def a_new_listing_does_not_begin_the_load_anew(patch: pytest.MonkeyPatch) -> Non
 def _following_outlives_its_primary(patch: pytest.MonkeyPatch) -> None:
     follow = Partition._follow
 
-    def kept(partition: Partition, *, is_in: bool) -> None:
+    def kept(partition: Partition, view: PartitionView) -> None:
         before = partition.following
-        follow(partition, is_in=is_in)
+        follow(partition, view)
         if partition.following is None and before is not None and partition.leading is None:
             partition.following = before
 
@@ -293,9 +301,9 @@ def operations_outlive_their_token(patch: pytest.MonkeyPatch) -> None:
     """DS8: what runs when the token goes is done under the next one that the same node gets."""
     lead = Partition._lead
 
-    def kept(partition: Partition, *, is_in: bool) -> None:
+    def kept(partition: Partition, view: PartitionView) -> None:
         before = partition.leading
-        lead(partition, is_in=is_in)
+        lead(partition, view)
         after = partition.leading
         carried = partition.__dict__.setdefault("carried", {})
         if before is not None and before is not after:
@@ -320,13 +328,13 @@ def operations_begin_under_any_token(patch: pytest.MonkeyPatch) -> None:
     """DS8: a primary that has been told to stop, or that acts no more, begins operations all the same."""
     lead = Partition._lead
 
-    def kept(partition: Partition, *, is_in: bool) -> None:
+    def kept(partition: Partition, view: PartitionView) -> None:
         before = partition.leading
-        lead(partition, is_in=is_in)
+        lead(partition, view)
         if partition.leading is None:
             partition.leading = before
 
-    def token(world: World, process: Process, place: m.Place) -> Position | None:
+    def token(world: World, process: Process, place: PartitionId) -> Position | None:
         partition = process.replica.partition(place)
         return partition.leading.token if partition and partition.leading and not process.is_fenced else None
 
@@ -338,7 +346,7 @@ def a_former_primary_does_not_stop(patch: pytest.MonkeyPatch) -> None:
     """DS8: HandOverPrepared keeps nobody from beginning."""
     token = World._token
 
-    def kept(world: World, process: Process, place: m.Place) -> Position | None:
+    def kept(world: World, process: Process, place: PartitionId) -> Position | None:
         entry = process.entry
         if entry is not None:
             process.entry = entry._replace(leaving=frozenset())
@@ -367,15 +375,15 @@ def writes_are_taken_before_their_map(patch: pytest.MonkeyPatch) -> None:
     """DS9: a copy takes, and confirms, a write of a token or for a listing that it has not applied."""
     receive = Partition.receive
 
-    def taken(partition: Partition, sender: NodeId, message: m.AnyMessage, *, is_in: bool) -> None:
+    def taken(partition: Partition, sender: NodeId, message: m.AnyMessage) -> None:
         is_early = partition._is_ahead(message.token) or partition._is_ahead(message.since)
-        if is_in and isinstance(message, m.Replicate) and is_early:
+        if partition._is_in and isinstance(message, m.Replicate) and is_early:
             version = m.Version(message.token, message.number)
             partition.content.put(message.key, m.Cell(version, message.value))
             stored = m.Stored(*message.place, message.token, message.since, message.number)
             partition._out(m.Send(sender, stored))
         else:
-            receive(partition, sender, message, is_in=is_in)
+            receive(partition, sender, message)
 
     patch.setattr(Partition, "receive", taken)
 
@@ -436,10 +444,14 @@ def an_abandoned_write_is_dropped(patch: pytest.MonkeyPatch) -> None:
 
 def a_process_takes_part_in_its_former_life(patch: pytest.MonkeyPatch) -> None:
     """What the log says of a node's former incarnation is taken for one's own."""
-    adopt = Replica.adopt
-    patch.setattr(
-        Replica, "adopt", lambda replica, applied, views, joined_at: adopt(replica, applied, views, Position(0))
-    )
+    init = Life.__init__
+
+    def entered(life: Life, node: NodeId) -> None:
+        init(life, node)
+        life.entered_at = Position(0)
+
+    patch.setattr(Life, "__init__", entered)
+    patch.setattr(Replica, "enter", lambda _: [])
 
 
 def a_copy_that_left_the_row_is_claimed(patch: pytest.MonkeyPatch) -> None:
