@@ -14,7 +14,6 @@ from topolog.streams.local.demo.replication.messages import (
     Output,
     Page,
     Probe,
-    Read,
     Replicate,
     Send,
     Stored,
@@ -101,9 +100,11 @@ class Leading:
             self._waiting[operation.id] = operation
             return
         match operation:
+            case Write(if_absent=True) if self._has(operation.key):
+                self._read(operation)
             case Write():
                 self._write(operation)
-            case Read():
+            case _:
                 self._read(operation)
 
     def abandon(self, operation: int) -> None:
@@ -123,7 +124,11 @@ class Leading:
             self._replicate(copy, self._number, pending)
         self._settle()
 
-    def _read(self, read: Read) -> None:
+    def _has(self, key: str) -> bool:
+        cell = self._content.get(key)
+        return cell is not None and cell.value is not None
+
+    def _read(self, read: Operation) -> None:
         """What it would return must be safe first."""
         cell = self._content.get(read.key)
         pending = self._pending.get(cell.version.number) if cell and cell.version.token == self.token else None

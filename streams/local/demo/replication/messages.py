@@ -118,9 +118,10 @@ class Operation(msgspec.Struct, frozen=True):
 
 
 class Write(Operation, frozen=True):
-    """Put a value, or delete the row with None."""
+    """Put a value, or delete the row with None; `if_absent`: unless there is such a row, which is the answer then."""
 
     value: bytes | None
+    if_absent: bool = False
 
 
 class Read(Operation, frozen=True):
