@@ -46,6 +46,7 @@ class Rule(Enum):
 
     HELD = "owners hold what was acknowledged"
     READS = "no read is older than what was acknowledged or read before"
+    AHEAD = "no copy has what its primary has not"
     EQUAL = "owners are equal at rest"
     ENDS = "no operation waits for ever"
     SERVES = "what is not lost serves at rest"
@@ -198,6 +199,8 @@ class Setting(msgspec.Struct, frozen=True):
     slow: str
     starters: int
     trouble: int
+    resend: int
+    keys: int
 
 
 class World:
@@ -233,13 +236,15 @@ class World:
             slow=draw.choice(("", *NODES)),
             starters=draw.choice((2, 3, 3)),
             trouble=draw.choice((4, 8, 16)),
+            resend=draw.choice((1, 4)),
+            keys=draw.choice((2, len(KEYS))),
         )
 
     # The story.
 
     def run(self) -> None:
         """Raises Violation."""
-        for node in NODES[: self.setting.starters]:
+        for node in self.random.sample(NODES, self.setting.starters):
             self._start(node)
             self.log.join(node)
         self.log.create(GROUP, self.setting.partitions, self.setting.backups)
@@ -254,7 +259,7 @@ class World:
             (self._deliver, 32),
             (self._adopt, 22),
             (self._operate, 14),
-            (self._resend, 4),
+            (self._resend, self.setting.resend),
             (self._abandon, 1),
             (self._decide, 18),
             (self._trouble, self.setting.trouble),
@@ -345,7 +350,7 @@ class World:
     # Clients.
 
     def _operate(self) -> None:
-        key = self.random.choice(KEYS)
+        key = self.random.choice(KEYS[: self.setting.keys])
         place = self._places[key]
         able = [each for each in self.processes.values() if self._token(each, place) is not None]
         if able:
@@ -498,6 +503,7 @@ class World:
                 process = self.processes.get(copy.node)
                 if copy.state is PartitionState.OWNING and process is not None and copy.since > process.born:
                     self._check_copy(process, place)
+                    self._check_against_primary(process, place)
 
     def _check_copy(self, process: Process, place: PartitionId) -> None:
         partition = process.replica.partition(place)
@@ -506,6 +512,21 @@ class World:
                 cell = partition.content.get(key) if partition else None
                 shown = cell.version if cell and cell.value is not None else None
                 self._check(self._is_shown(key, shown, floor), Rule.HELD, f"{process.node} of {key} {floor}: {cell}")
+
+    def _check_against_primary(self, process: Process, place: PartitionId) -> None:
+        """A copy that is synced under the token of a live primary has nothing more than that one (DS4, DS7, DS9)."""
+        partition = process.replica.partition(place)
+        following = partition.following if partition else None
+        if partition is None or partition.view is None or following is None or not following.is_synced:
+            return
+        primary = self.processes.get(partition.view.primary or NodeId(""))
+        leader = primary.replica.partition(place) if primary else None
+        if leader is None or leader.leading is None or leader.leading.token != following.token:
+            return
+        for key, cell in partition.content.rows():
+            theirs = leader.content.get(key)
+            is_behind = theirs is not None and theirs.version >= cell.version
+            self._check(is_behind, Rule.AHEAD, f"{process.node} of {key}: {cell}, its primary {theirs}")
 
     def _is_shown(self, key: str, version: m.Version | None, floor: m.Version | None) -> bool:
         """Whether this is as new as `floor`, or newer; no row at all is so behind a deletion that is."""
