@@ -56,14 +56,15 @@ def run_demo_node(
     folder: Path | None = None,
     loading: Loading = Loading(),  # noqa: B008 (frozen value)
 ) -> int:
-    """Be node `name` (n1, n2 …) until told to stop, and release the lease; returns 0.
+    """Be node `name` (n1, n2 …) until told to stop, and release the lease; returns 0. One beyond those that load only
+    holds and serves.
 
     `folder` is the node's own, on a local disk: with it a node that comes back after a crash need not wait for its
     former lease. Raises LeftCluster when the node has been removed, Unreachable if it cannot join, BadInput for rows
     that cannot be read, MissingExtra.
     """
     share = share_of(name, loading.nodes)
-    tables = read_tables(loading.data or tpch_rows(say), share)
+    tables = read_tables(loading.data or tpch_rows(say), share) if share else []
     with suppress(Told), ExitStack() as stack:
         listener = stack.enter_context(Listener())
         node = Node(cluster, name, kafka=kafka, endpoint=listener.endpoint, folder=folder, sentinel=sentinel)
@@ -76,19 +77,23 @@ def run_demo_node(
             stack.enter_context(shards)
         say(f"{name} is a member and answers at {listener.endpoint}")
         with Others() as others:
-            Loader(node, store, others, stopping, say, loading).run(tables, share)
+            if share:
+                Loader(node, store, others, stopping, say, loading).run(tables, share)
         while not stopping.wait(1.0):
             _check(node)
         say(f"{name} leaves")
     return 0
 
 
-def share_of(name: str, nodes: int) -> Share:
-    """n3 of 5 has the third fifth of the rows; raises BadInput for any other name."""
+def share_of(name: str, nodes: int) -> Share | None:
+    """n3 of 5 has the third fifth of the rows, n6 none; raises BadInput for any other name."""
     match = re.fullmatch(r"n([1-9]\d*)", name)
-    if match is None or int(match[1]) > nodes:
-        raise BadInput(f"{name!r} is no node of the demo.", hint=f"They are n1 to n{nodes}.")
-    return Share(int(match[1]) - 1, nodes)
+    if match is None:
+        raise BadInput(
+            f"{name!r} is no node of the demo.", hint=f"They are n1, n2 …, of which n1 to n{nodes} load rows."
+        )
+    number = int(match[1])
+    return Share(number - 1, nodes) if number <= nodes else None
 
 
 def _check(node: Node) -> None:

@@ -2,9 +2,11 @@
 
 import itertools
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,13 +16,16 @@ import pytest
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.ids import NodeId, Position
 from topolog.events.partitions import PartitionState
-from topolog.streams.local.demo import courier
+from topolog.events.requests import NodeKind
+from topolog.streams.clock import SystemClock
+from topolog.streams.local.demo import courier, program
 from topolog.streams.local.demo.agreement import Agreement
 from topolog.streams.local.demo.others import Others
 from topolog.streams.local.demo.replication.messages import Probe
 from topolog.streams.local.demo.serving import Listener
 from topolog.streams.local.demo.shards import Shards
 from topolog.streams.local.demo.store import Store
+from topolog.streams.local.stopping import Stopping
 from topolog.streams.node.client import Node
 from topolog.streams.node.testing import LocalCluster
 
@@ -239,6 +244,53 @@ def test_a_row_that_is_there_stays_when_it_is_loaded_again(shops: Shops) -> None
             others.put_if_absent(shop.endpoint, "Thing", "7", b'{"id": 7, "value": "loaded"}')
             others.put_if_absent(shop.endpoint, "Thing", "8", b'{"id": 8, "value": "loaded"}')
     assert (shops.get("7"), shops.get("8")) == ("changed", "loaded")
+
+
+def test_loaders_put_rows_where_they_belong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two whole programs load a half each, both serve; a third one loads nothing, and gets its share of both."""
+    (tmp_path / "things.csv").write_text("id,name\n" + "".join(f"{number},name{number}\n" for number in range(1, 41)))
+    with LocalCluster(clock=SystemClock()) as local, ExitStack() as ending:
+
+        def local_node(_: str, name: str, *, kafka: object, sentinel: bool, folder: object, endpoint: str) -> Node:
+            return local.node(name, endpoint=endpoint)
+
+        monkeypatch.setattr(program, "Node", local_node)
+        said: list[str] = []
+        for name in ("n1", "n2", "n3"):
+            loading = program.Loading(tmp_path, nodes=2, pause_s=0)
+            stopping = Stopping()
+            ending.callback(stopping.close)
+            thread = threading.Thread(
+                target=program.run_demo_node,
+                args=("local", name, {}),
+                kwargs={"stopping": stopping, "say": said.append, "loading": loading},
+            )
+            ending.callback(thread.join)
+            ending.callback(stopping.tell)
+            thread.start()
+        with local.node("watcher", kind=NodeKind.CLIENT) as watcher:
+            eventually(lambda: said.count("all rows are loaded") == 2)
+            eventually(lambda: len(counted(watcher, "rows")) == 3 and min(counted(watcher, "rows")) > 0)
+            eventually(lambda: sum(counted(watcher, "copies")) == 80)
+            assert sum(counted(watcher, "rows")) == 40
+
+
+def counted(watcher: Node, what: str) -> list[int]:
+    """Rows of each member."""
+    found = []
+    for endpoint in [row.endpoint for row in watcher.members() if row.endpoint]:
+        connection = HTTPConnection(urlsplit(endpoint).netloc, timeout=10)
+        connection.request("GET", "/counts")
+        found.append(sum(msgspec.json.decode(connection.getresponse().read())[what].values()))
+        connection.close()
+    return found
+
+
+def eventually(holds: Callable[[], bool], patience_s: float = 60.0) -> None:
+    deadline = time.monotonic() + patience_s
+    while not holds():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
 
 
 def test_a_fenced_node_neither_writes_nor_answers(shops: Shops) -> None:
