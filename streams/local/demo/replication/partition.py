@@ -103,7 +103,7 @@ class Partition:
                 self._save_what_came()
             following = self.following
             self.is_whole = own is not None and following is not None and following.is_loaded(view, own)
-        elif own != before and self._is_of_this_life(own):
+        elif own != before and self._is_of_this_life(own.since):
             if before is None or before.state not in _KEEP_THEIR_ROWS:  # it begins empty (K11)
                 self.content = self._new_content()
             self.is_whole = True
@@ -115,7 +115,7 @@ class Partition:
             self.content.put(key, cell)
 
     def _lead(self, view: PartitionView) -> None:
-        acts = self._is_in and view.primary == self._life.node
+        acts = view.primary == self._life.node and self._is_of_this_life(view.token)
         if self.leading and not (acts and view.token == self.leading.token):
             self.leading.close()
             self.leading = None
@@ -146,8 +146,8 @@ class Partition:
     def _is_in(self) -> bool:
         return self._life.entered_at is not None
 
-    def _is_of_this_life(self, own: CopyView) -> bool:
-        return self._life.entered_at is not None and own.since > self._life.entered_at
+    def _is_of_this_life(self, position: Position) -> bool:
+        return self._life.entered_at is not None and position > self._life.entered_at
 
     def _take_up(self) -> None:
         """What has waited for the map may be due now; it waits again if it is not."""

@@ -34,9 +34,10 @@ class Replica:
         return self._life.refused
 
     def enter(self) -> list[Output]:
-        """This process is a member, and an exchange asks for its map: from here on the log speaks of it."""
-        self._life.entered_at = self._life.applied
-        self._look_again()
+        """An exchange asks this process for its map: from here on the log speaks of it, until it leaves."""
+        if self._life.entered_at is None:
+            self._life.entered_at = self._life.applied
+            self._look_again()
         return self._taken()
 
     def leave(self) -> list[Output]:
