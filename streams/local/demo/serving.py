@@ -12,8 +12,8 @@ The address is in the node's row: `topolog get nodes -o wide`.
 
 import threading
 from collections.abc import Callable, Mapping
+from email.message import Message
 from http import HTTPStatus
-from http.client import HTTPMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import quote, unquote
@@ -163,12 +163,12 @@ def _handler(respond: Callable[[Request], Answer]) -> type[BaseHTTPRequestHandle
     return Handler
 
 
-def _request(method: str, path: str, headers: HTTPMessage, body: bytes) -> Request:
+def _request(method: str, path: str, headers: "Message[str, str]", body: bytes) -> Request:
     is_conditional = headers.get("If-None-Match", "").strip() == "*"
     return Request(method, path.partition("?")[0], body, headers.get("Content-Type", ""), is_conditional)
 
 
-def _length(headers: HTTPMessage) -> int | None:
+def _length(headers: "Message[str, str]") -> int | None:
     """Of the body; None if that is nothing to read."""
     text = headers.get("Content-Length", "0")
     length = int(text) if text.isdecimal() else BODY_BYTES_MAX + 1

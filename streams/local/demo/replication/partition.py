@@ -81,6 +81,8 @@ class Partition:
 
     def adopt(self, view: PartitionView) -> None:
         """The map is this now."""
+        if self.view is not None and self.view.group_number != view.group_number:
+            self._begin_anew()
         before, self._own, self.view = self._own, view.copy_of(self._life.node), view
         self._keep(view, before)
         self._lead(view)
@@ -96,9 +98,7 @@ class Partition:
     def _keep(self, view: PartitionView, before: CopyView | None) -> None:
         """What the new listing says about the rows that are here. Only the log makes a copy whole again."""
         own = self._own
-        if not view.copies:  # nobody holds anything: the group has not begun, or is no more
-            self.content, self.is_whole = self._new_content(), False
-        elif own is None or own.state is not PartitionState.OWNING:
+        if own is None or own.state is not PartitionState.OWNING:
             if own is not None and own.state is PartitionState.LOST:
                 self._save_what_came()
             following = self.following
@@ -107,6 +107,10 @@ class Partition:
             if before is None or before.state not in _KEEP_THEIR_ROWS:  # it begins empty (K11)
                 self.content = self._new_content()
             self.is_whole = True
+
+    def _begin_anew(self) -> None:
+        """The group is another one that has the name now (`events/groups.py`)."""
+        self.content, self.is_whole, self._own = self._new_content(), False, None
 
     def _save_what_came(self) -> None:
         """The owners are gone in the middle of a load; if an operator gives them up, this is better than nothing."""

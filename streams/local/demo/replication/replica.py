@@ -82,13 +82,13 @@ class Replica:
             partition.resend()
         return self._taken()
 
-    def whole(self) -> Mapping[str, Mapping[int, int]]:
-        """By group and partition the copies that are whole, each with the newest token that it has a row of: what this
-        process has to say when it joins again and is asked what is on its disk."""
-        found: dict[str, dict[int, int]] = {}
-        for place, partition in self.partitions():
-            if partition.is_whole:
-                found.setdefault(place[0], {})[place[1]] = partition.content.newest_token()
+    def whole(self) -> Mapping[int, Mapping[int, int]]:
+        """By group number and partition the copies that are whole, each with the newest token that it has a row of:
+        what this process has to say when it joins again and is asked what it holds."""
+        found: dict[int, dict[int, int]] = {}
+        for (_, number), partition in self.partitions():
+            if partition.is_whole and partition.view is not None:
+                found.setdefault(partition.view.group_number, {})[number] = partition.content.newest_token()
         return found
 
     def partitions(self) -> Iterator[tuple[PartitionId, Partition]]:

@@ -20,13 +20,14 @@ from tests.streams.rules.exchanging import Shared
 from topolog.events import exchange as x
 from topolog.events import ownership as o
 from topolog.events.codec import Decision
+from topolog.events.groups import GroupRow
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
 from topolog.events.membership import NodeLeft, NodeRow
 from topolog.events.partitions import PartitionState, When
 from topolog.streams.local.demo.replication import messages as m
 from topolog.streams.local.demo.replication.replica import Replica
 from topolog.streams.node.copies import PartitionId
-from topolog.streams.node.views import CopyView, PartitionView
+from topolog.streams.node.views import PartitionView, of_group
 from topolog.streams.rules import copies, hand_over
 from topolog.streams.rules.affinity import partition_of
 
@@ -96,13 +97,12 @@ class Log(Shared):
         rows = [row for _, row in self.state.rows(o.OwnershipRow)]
         changed: list[PartitionView] = []
         if rows != self._rows:
-            names = o.names(self.state)
             self._rows = rows
-            for group, each in self.all():
-                view = view_of(group, each, names)
-                if self.views.get((group, each.partition)) != view:
-                    changed.append(view)
-                    self.views[group, each.partition] = view
+            for _, group in self.state.rows(GroupRow):
+                for view in of_group(self.state, group):
+                    if self.views.get((view.group, view.partition)) != view:
+                        changed.append(view)
+                        self.views[view.group, view.partition] = view
         lives: Lives = {row.node: (row.incarnation, row.joined_at) for _, row in self.members()}
         leaving = frozenset(
             (row.node, (move.group, partition))
@@ -136,12 +136,6 @@ class Log(Shared):
         told = {node: (Incarnation(self.incarnation(node)), self.position) for node in drained}
         rows = [row for _, row in self.state.rows(o.OwnershipRow)]
         self._between(hand_over.settle(self.state, rows, told, waited_through))
-
-
-def view_of(group: str, each: o.Ownership, names: tuple[str, ...]) -> PartitionView:
-    listed = tuple(CopyView(NodeId(names[copy.node]), copy.state, copy.since) for copy in each.copies)
-    primary = None if each.acting is None else NodeId(names[each.acting])
-    return PartitionView(group, each.partition, each.token, primary, listed, each.is_lost)
 
 
 class Operation(NamedTuple):
@@ -464,7 +458,7 @@ class World:
                 process = self.processes.get(awaited.node)
                 if process is not None and self._has_read(process, row.started_at):
                     whole = process.replica.whole()
-                    disk = {(group, number): each for group, held in whole.items() for number, each in held.items()}
+                    disk = {(GROUP, number): each for held in whole.values() for number, each in held.items()}
                     self.log.answer_with(awaited.node, disk)
         self.log.settle_exchange()
 

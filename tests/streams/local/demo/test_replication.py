@@ -2,6 +2,7 @@
 
 import os
 
+import msgspec
 from tests.streams.local.demo.replicating import Violation, World
 
 from topolog.events.ids import NodeId, Position
@@ -74,7 +75,7 @@ class Pair:
 
 def view(token: int, primary: NodeId | None, **copies: tuple[PartitionState, int]) -> PartitionView:
     listed = tuple(CopyView(NodeId(node), state, Position(since)) for node, (state, since) in copies.items())
-    return PartitionView("rows", 0, Position(token), primary, listed, is_lost=False)
+    return PartitionView("rows", 1, 0, Position(token), primary, listed, is_lost=False)
 
 
 def begun(*nodes: NodeId) -> Pair:
@@ -268,9 +269,19 @@ def test_a_process_that_comes_back_claims_what_it_still_owns() -> None:
     replica = pair.replicas[N1]
     replica.leave()
     replica.adopt([view(9, None, n1=(OWNING, 5))])
-    assert replica.whole() == {"rows": {0: 5}}
+    assert replica.whole() == {1: {0: 5}}
     replica.adopt([view(12, N2, n2=(OWNING, 5))])
     assert replica.whole() == {}
+
+
+def test_another_group_of_the_same_name_begins_empty() -> None:
+    """Its number is another one: nothing of the former one shows, and nothing of it is claimed."""
+    pair = begun(N1)
+    pair.write(N1, 5, "k", b"v")
+    anew = view(20, N1, n1=(OWNING, 20))
+    pair.adopt(msgspec.structs.replace(anew, group_number=2))
+    assert pair.rows(N1) == {}
+    assert pair.replicas[N1].whole() == {2: {0: 0}}
 
 
 def test_pages_end_at_their_size() -> None:

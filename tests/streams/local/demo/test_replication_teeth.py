@@ -24,6 +24,7 @@ from topolog.streams.local.demo.replication.replica import Replica
 from topolog.streams.node.copies import PartitionId
 from topolog.streams.node.views import CopyView, PartitionView
 from topolog.streams.rules import copies, exchange
+from topolog.streams.rules import outcome as outcomes
 from topolog.streams.rules.outcome import Ask
 
 SEEDS_MORE = 400
@@ -37,7 +38,7 @@ Budget = Mapping[str, Any]
 
 def a_returning_copy_owns(patch: pytest.MonkeyPatch) -> None:
     """DS1: a copy that comes back owns because its node says so, though another has acted meanwhile."""
-    outcome = exchange.outcome
+    outcome = outcomes.outcome
 
     def believed(before: Any, wanted: Any, present: Any, ask: Any) -> ownership.Change:
         after = outcome(before, wanted, present, ask)
@@ -69,7 +70,7 @@ def absent_owners_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def a_loss_begins_empty(patch: pytest.MonkeyPatch) -> None:
     """DS2: where no owner is present the wanted nodes begin an empty partition."""
-    outcome = exchange.outcome
+    outcome = outcomes.outcome
     patch.setattr(exchange, "outcome", lambda before, wanted, present, _: outcome(before, wanted, present, Ask(True)))
 
 
@@ -185,11 +186,13 @@ def demands_are_served_before_their_map(patch: pytest.MonkeyPatch) -> None:
             receive(partition, sender, message)
 
     patch.setattr(Partition, "receive", served)
-    patch.setattr("topolog.streams.local.demo.replication.replica.by_number", lambda view: view.primary)
     init = Replica.__init__
-    patch.setattr(
-        Replica, "__init__", lambda replica, node, **_: init(replica, node, supplier=lambda view: view.primary)
-    )
+    patch.setattr(Replica, "__init__", lambda replica, node, **_: init(replica, node, supplier=_primary))
+
+
+def _primary(view: PartitionView) -> NodeId:
+    assert view.primary is not None
+    return view.primary
 
 
 # The beginning of a token: DS4. Loads: DS5, DS7.
@@ -457,11 +460,8 @@ def a_process_takes_part_in_its_former_life(patch: pytest.MonkeyPatch) -> None:
 def a_copy_that_left_the_row_is_claimed(patch: pytest.MonkeyPatch) -> None:
     """A node says that each copy of which it has rows is whole."""
 
-    def whole(replica: Replica) -> dict[str, dict[int, int]]:
-        found: dict[str, dict[int, int]] = {}
-        for place, _ in replica.partitions():
-            found.setdefault(place[0], {})[place[1]] = 1
-        return found
+    def whole(replica: Replica) -> dict[int, dict[int, int]]:
+        return {1: {place[1]: 1 for place, _ in replica.partitions()}}
 
     patch.setattr(Replica, "whole", whole)
 

@@ -21,7 +21,7 @@ from topolog.streams.clock import SystemClock
 from topolog.streams.local.demo import courier, program
 from topolog.streams.local.demo.agreement import Agreement
 from topolog.streams.local.demo.others import Others
-from topolog.streams.local.demo.replication.messages import Probe
+from topolog.streams.local.demo.replication.messages import AnyMessage, Probe
 from topolog.streams.local.demo.serving import Listener
 from topolog.streams.local.demo.shards import Shards
 from topolog.streams.local.demo.store import Store
@@ -330,7 +330,10 @@ def test_messages_about_what_is_not_there_are_counted(shops: Shops) -> None:
     """Of another token, of a partition that the group has not: refused, visible, and never a crash."""
     shops.open("n1")
     shops.rest()
-    strange = [Probe("rows", 0, Position(1), Position(1)), Probe("none", 70_000, Position(1), Position(1))]
+    strange: list[AnyMessage] = [
+        Probe("rows", 0, Position(1), Position(1)),
+        Probe("none", 70_000, Position(1), Position(1)),
+    ]
     parcel = courier.pack(courier.Parcel(NodeId("n9"), strange))
     connection = HTTPConnection(urlsplit(shops.any.endpoint).netloc, timeout=10)
     connection.request("POST", courier.PATH, parcel)
