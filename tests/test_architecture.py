@@ -72,6 +72,7 @@ PURE = (
     "streams/coordinator/core.py",
     "streams/node/core.py",
     "streams/node/lease.py",
+    "streams/local/demo/replication/",
     "streams/lease_health/windows.py",
     "streams/lease_health/silence.py",
 )
@@ -105,6 +106,7 @@ PURE_IMPORTS = frozenset(
 PURE_IMPORTS_OF = {
     "events/codec.py": {"fastavro", "io", "json"},
     "events/log.py": {"threading", "zlib"},
+    "events/ownership.py": {"numpy"},
     "schemas/__init__.py": {"fastavro", "importlib", "json"},
     "streams/rules/affinity.py": {"numpy"},
 }
