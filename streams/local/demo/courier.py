@@ -26,9 +26,11 @@ BATCH_MAX = 256
 
 
 class Parcel(msgspec.Struct, frozen=True):
-    """Messages of one node to another."""
+    """Messages of one node to another. It says to which: a port may be another node's by the time it is called, and
+    one copy's word must never count for another's."""
 
     sender: NodeId
+    to: NodeId
     messages: list[AnyMessage]
 
 
@@ -82,6 +84,7 @@ class Lane:
 
     def __init__(self, node: Node, to: NodeId, take: Take) -> None:
         self._node = node
+        self._own = NodeId(node.name)
         self._to = to
         self._take = take
         self._queue: deque[AnyMessage] = deque(maxlen=QUEUE_MAX)
@@ -126,15 +129,17 @@ class Lane:
         if connection is None:
             return False
         try:
-            connection.request("POST", PATH, pack(Parcel(NodeId(self._node.name), batch)))
+            connection.request("POST", PATH, pack(Parcel(self._own, self._to, batch)))
             response = connection.getresponse()
             body = response.read()
             parcel = unpack(body) if response.status == 200 else None
         except (OSError, HTTPException, msgspec.DecodeError):
             return False
-        if parcel is not None and parcel.messages:
+        if parcel is None or (parcel.sender, parcel.to) != (self._to, self._own):
+            return False
+        if parcel.messages:
             self._take(self._to, parcel.messages)
-        return parcel is not None
+        return True
 
     def _connected(self) -> HTTPConnection | None:
         """A connection to where the other is now: behind a restart that is elsewhere. None if it is no member."""

@@ -102,7 +102,9 @@ def exchange(shards: Shards, body: bytes) -> Answer:
         parcel = courier.unpack(body)
     except msgspec.DecodeError as error:
         return _problem(HTTPStatus.BAD_REQUEST, f"This is no parcel of messages: {error}.")
-    back = courier.Parcel(shards.node, shards.receive(parcel.sender, parcel.messages))
+    if parcel.to != shards.node:
+        return _problem(HTTPStatus.MISDIRECTED_REQUEST, f"This is node {shards.node}, not {parcel.to}.")
+    back = courier.Parcel(shards.node, parcel.sender, shards.receive(parcel.sender, parcel.messages))
     return Answer(HTTPStatus.OK, courier.pack(back))
 
 

@@ -56,6 +56,13 @@ class Shop:
         connection.close()
         return response.status, msgspec.json.decode(data) if data else None, dict(response.headers)
 
+    def post(self, parcel: bytes) -> int:
+        connection = HTTPConnection(urlsplit(self.endpoint).netloc, timeout=10)
+        connection.request("POST", courier.PATH, parcel)
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
 
 class Shops:
     def __init__(self, local: LocalCluster) -> None:
@@ -334,9 +341,15 @@ def test_messages_about_what_is_not_there_are_counted(shops: Shops) -> None:
         Probe("rows", 0, Position(1), Position(1)),
         Probe("none", 70_000, Position(1), Position(1)),
     ]
-    parcel = courier.pack(courier.Parcel(NodeId("n9"), strange))
-    connection = HTTPConnection(urlsplit(shops.any.endpoint).netloc, timeout=10)
-    connection.request("POST", courier.PATH, parcel)
-    assert connection.getresponse().status == 200
-    connection.close()
+    parcel = courier.pack(courier.Parcel(NodeId("n9"), NodeId("n1"), strange))
+    assert shops.any.post(parcel) == 200
     assert shops.any.ask("GET", "/counts")[1]["refused"] == {"another token": 2}
+
+
+def test_a_parcel_for_another_node_is_not_taken(shops: Shops) -> None:
+    """A port may be another node's by the time it is called: what this one stores is not stored by that one."""
+    shops.open("n1")
+    shops.rest()
+    probe = Probe("rows", 0, Position(1), Position(1))
+    assert shops.any.post(courier.pack(courier.Parcel(NodeId("n9"), NodeId("n2"), [probe]))) == 421
+    assert shops.any.ask("GET", "/counts")[1]["refused"] == {}
