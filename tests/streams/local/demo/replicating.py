@@ -382,20 +382,21 @@ class World:
     def _answered(self, process: Process, answered: m.Answered) -> None:
         """The guard looks at the lease once more; then the client has its answer."""
         operation = process.operations.pop(answered.id, None)
-        if operation is None or process.is_fenced:
+        if operation is None:
+            return
+        if not operation.is_read and answered.version is not None:
+            self.issued[operation.key][answered.version] = operation.value
+        if process.is_fenced:
             return
         if operation.is_read:
             self.read += 1
-            self._check(
-                self._is_shown(operation.key, answered.version, operation.floor), Rule.READS, f"{operation}, {answered}"
-            )
+            is_shown = self._is_shown(operation.key, answered.version, operation.floor)
+            self._check(is_shown, Rule.READS, f"{operation}, {answered}")
         else:
             self.acknowledged += 1
         if answered.version is not None:
             floor = self.floors.get(operation.key)
             self.floors[operation.key] = max(answered.version, floor) if floor else answered.version
-            if not operation.is_read:
-                self.issued[operation.key][answered.version] = operation.value
 
     # Members.
 
