@@ -45,7 +45,7 @@ class Loading(msgspec.Struct, frozen=True):
     pause_s: float = 0.5
 
 
-def run_demo_node(
+def run_demo_node(  # noqa: PLR0913 (what one process is told, all of it explained below)
     cluster: str,
     name: str,
     kafka: Mapping[str, str],
@@ -55,18 +55,19 @@ def run_demo_node(
     say: Say,
     folder: Path | None = None,
     loading: Loading = Loading(),  # noqa: B008 (frozen value)
+    host: str = "127.0.0.1",
 ) -> int:
     """Be node `name` (n1, n2 …) until told to stop, and release the lease; returns 0. One beyond those that load only
     holds and serves.
 
     `folder` is the node's own, on a local disk: with it a node that comes back after a crash need not wait for its
     former lease. Raises LeftCluster when the node has been removed, Unreachable if it cannot join, BadInput for rows
-    that cannot be read, MissingExtra.
+    that cannot be read, MissingExtra. `host` is this machine as the other nodes reach it, `loading` what to load.
     """
     share = share_of(name, loading.nodes)
     tables = read_tables(loading.data or tpch_rows(say), share) if share else []
     with suppress(Told), ExitStack() as stack:
-        listener = stack.enter_context(Listener())
+        listener = stack.enter_context(Listener(host))
         node = Node(cluster, name, kafka=kafka, endpoint=listener.endpoint, folder=folder, sentinel=sentinel)
         node.on_left(lambda reason: say(f"{name} is out of the cluster: {reason.value}"))
         shards = Shards(node)

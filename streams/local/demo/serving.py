@@ -109,13 +109,21 @@ def exchange(shards: Shards, body: bytes) -> Answer:
 
 
 class Listener:
-    """A port of this machine, taken before the node joins so that the join can name it; who connects early waits."""
+    """A port of this machine, taken before the node joins so that the join can name it; who connects early waits.
 
-    def __init__(self) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    Raises BadInput if this machine is not `host`.
+    """
+
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        try:
+            self._server = ThreadingHTTPServer((host, 0), BaseHTTPRequestHandler)
+        except OSError as error:
+            raise BadInput(
+                f"Nobody can listen at {host!r} here: {error}.", hint="--host names this machine."
+            ) from error
         self._server.daemon_threads = True
         self._thread: threading.Thread | None = None
-        self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
+        self.endpoint = f"http://{host}:{self._server.server_port}"
 
     def serve(self, store: Store, shards: Shards) -> None:
         def respond(request: Request) -> Answer:

@@ -361,6 +361,18 @@ def test_an_operator_gives_up_what_is_lost() -> None:
     assert {state for partition in range(16) for state in found.states(partition).values()} == {"OWNING"}
 
 
+def test_nothing_else_changes_while_an_exchange_is_open() -> None:
+    """PI8, DS6: neither does a load end, nor is surplus cleared, nor a primary handed over."""
+    found = shared("n1", "n2")
+    found.join("n3")
+    found.exchange()
+    found.join("n4")
+    found.settle_exchange()
+    assert found.load("n3") == found.rent() == found.hand_over() == []
+    found.exchange()
+    assert found.load("n3", "n4") != []
+
+
 acts = st.lists(
     st.tuples(
         st.sampled_from(("join", "leave", "wipe", "exchange", "load", "hand", "drain", "rent", "clear")),

@@ -1,7 +1,12 @@
 """The simulation of replicas has teeth: each of DS1-DS9, left out, is caught by some seed (DESIGN §7).
 
 `DEFECTS` is the table: what is left out, the seed that caught it when it was last looked for, and by which rule. A
-change of the code moves the seeds; the test then looks a bounded number of seeds further.
+change of the code moves the seeds; the test then looks a bounded number of seeds further. `RARE` is what a schedule of
+its own shows.
+
+Not in the table, because no history of this world can show it: that loads do not count while an exchange is open (DS6),
+which keeps the answers of an exchange about one state, and that surplus is cleared only when all that are wanted own
+(DS6), which costs a copy and loses no row while the others live; both are tested by `rules/test_exchange.py`.
 """
 
 import itertools
@@ -10,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
+from tests.streams.local.demo import test_replication as schedules
 from tests.streams.local.demo.replicating import Process, Rule, Violation, World
 
 from topolog.events import ownership
@@ -31,6 +37,7 @@ SEEDS_MORE = 400
 
 Defect = Callable[[pytest.MonkeyPatch], None]
 Budget = Mapping[str, Any]
+Schedule = Callable[[], None]
 
 
 # What the log says: DS1, DS2, DS6.
@@ -481,11 +488,10 @@ DEFECTS: Sequence[tuple[Defect, Budget, int, Rule]] = (
     (demands_are_served_before_their_map, ANY, 0, Rule.HELD),
     (tokens_begin_without_reconciliation, THREE, 0, Rule.EQUAL),
     (serving_does_not_wait_for_reconciliation, THREE, 0, Rule.HELD),
-    (unreconciled_copies_supply, FOUR, 0, Rule.HELD),
     (unreconciled_copies_store, ANY, 0, Rule.HELD),
     (a_new_token_does_not_begin_the_load_anew, THREE, 0, Rule.HELD),
     (a_new_listing_does_not_begin_the_load_anew, THREE, 0, Rule.HELD),
-    (any_token_loads, FOUR, 0, Rule.HELD),
+    (any_token_loads, THREE, 0, Rule.HELD),
     (any_listing_is_loaded, FOUR, 0, Rule.HELD),
     (a_copy_acts_before_it_owns, ANY, 0, Rule.LEGAL),
     (a_load_merges, ANY, 0, Rule.EQUAL),
@@ -493,14 +499,20 @@ DEFECTS: Sequence[tuple[Defect, Budget, int, Rule]] = (
     (operations_begin_under_any_token, HAND_OVERS, 0, Rule.READS),
     (a_former_primary_does_not_stop, HAND_OVERS, 0, Rule.READS),
     (lower_tokens_are_stored, THREE, 0, Rule.EQUAL),
-    (writes_are_taken_before_their_map, FOUR, 0, Rule.HELD),
     (reads_do_not_wait, ANY, 0, Rule.HELD),
-    (writes_are_settled_out_of_order, FOUR, 0, Rule.HELD),
     (deletions_are_forgotten_at_once, ANY, 0, Rule.HELD),
     (an_abandoned_write_is_dropped, ANY, 0, Rule.EQUAL),
     (a_process_takes_part_in_its_former_life, ANY, 0, Rule.HELD),
     (a_copy_that_left_the_row_is_claimed, ANY, 0, Rule.HELD),
 )
+
+
+RARE: Sequence[tuple[Defect, Schedule]] = (
+    (unreconciled_copies_supply, schedules.test_a_supplier_holds_what_the_primary_holds),
+    (writes_are_taken_before_their_map, schedules.test_a_write_for_a_listing_that_is_not_applied_yet_waits),
+    (writes_are_settled_out_of_order, schedules.test_a_deletion_is_not_settled_before_the_write_it_deletes),
+)
+"""What takes many hundreds of seeds, and the schedule that shows it at once."""
 
 
 def caught(seeds: Iterable[int], budget: Budget) -> Iterator[Violation]:
@@ -529,3 +541,14 @@ def test_a_rule_that_is_left_out_is_caught(
             return
         passed_over[violation.rule] += 1
     pytest.fail(f"no seed below {SEEDS_MORE} catches by {rule} that {defect.__doc__} Others: {dict(passed_over)}")
+
+
+@pytest.mark.parametrize(("defect", "schedule"), RARE, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_rare_rule_that_is_left_out_is_caught(
+    defect: Defect, schedule: Schedule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a schedule that is sound without it."""
+    schedule()
+    defect(monkeypatch)
+    with pytest.raises(AssertionError):
+        schedule()
