@@ -361,6 +361,23 @@ def test_an_operator_gives_up_what_is_lost() -> None:
     assert {state for partition in range(16) for state in found.states(partition).values()} == {"OWNING"}
 
 
+def test_a_load_under_a_former_token_changes_nothing() -> None:
+    """DS5, DS6: what the former primary supplied is not what the present one holds."""
+    found = shared("n1", "n2", partitions=4, backups=2)
+    found.join("n3")
+    found.exchange()
+    loading = [each for _, each in found.all() if found.states(each.partition)["n3"] == "MOVING"]
+    found.leave("n1")
+    found.exchange()
+    again = [each for each in loading if found.one(each.partition).token != each.token]
+    assert again
+    for each in again:
+        assert found.states(each.partition)["n3"] == "MOVING"
+        since = next(copy.since for copy in each.copies if copy.state.name == "MOVING")
+        report = copies.Loaded("n3", "orders", each.partition, since, each.token)  # type: ignore[arg-type]
+        assert copies.settle(found.state, [report]) == []
+
+
 def test_nothing_else_changes_while_an_exchange_is_open() -> None:
     """PI8, DS6: neither does a load end, nor is surplus cleared, nor a primary handed over."""
     found = shared("n1", "n2")

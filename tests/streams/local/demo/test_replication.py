@@ -123,6 +123,28 @@ def test_a_copy_listed_while_a_write_runs_gets_it_too() -> None:
     assert pair.rows(N3) == {"k": b"v"}
 
 
+def test_what_was_stored_under_a_former_listing_does_not_count() -> None:
+    """DS3: n2 stored the write, went, and loads anew from n3, which has not got it yet: it must store it again."""
+    pair = begun(N1, N2, N3)
+    pair.write(N1, 5, "k", b"v")
+    pair.deliver(m.Replicate, N2)
+    pair.deliver(m.Stored)
+    late = pair.sent[:]
+    pair.sent.clear()
+    pair.adopt(view(5, N1, n1=(OWNING, 5), n3=(OWNING, 5)))
+    pair.adopt(view(5, N1, n1=(OWNING, 5), n2=(MOVING, 9), n3=(OWNING, 5)))
+    again = [each for each in pair.sent if isinstance(each[2], m.Replicate)]
+    pair.sent = [each for each in pair.sent if isinstance(each[2], m.Ask)]
+    pair.deliver()
+    pair.sent = late
+    pair.deliver()
+    assert not pair.is_acknowledged(1)
+    pair.sent = again
+    pair.deliver()
+    assert pair.is_acknowledged(1)
+    assert pair.rows(N2) == pair.rows(N1)
+
+
 def test_a_demand_waits_until_the_primary_knows_the_demander() -> None:
     """DS3: the demander has read more of the log than its supplier."""
     pair = begun(N1)
@@ -201,6 +223,20 @@ def test_a_load_begins_anew_under_a_new_token() -> None:
     pair.deliver()
     assert pair.rows(N3) == pair.rows(N2)
     assert m.Loaded("rows", 0, Position(9), Position(12)) in pair.said
+
+
+def test_a_load_begins_anew_for_a_new_listing() -> None:
+    """DS5: n2 had loaded, went, and is listed again under the same token: what was written meanwhile must come too."""
+    pair = begun(N1)
+    pair.join(N2)
+    pair.adopt(view(5, N1, n1=(OWNING, 5), n2=(MOVING, 9)))
+    pair.deliver()
+    pair.adopt(view(5, N1, n1=(OWNING, 5)))
+    pair.write(N1, 5, "k", b"v")
+    pair.adopt(view(5, N1, n1=(OWNING, 5), n2=(MOVING, 15)))
+    pair.deliver()
+    assert pair.rows(N2) == pair.rows(N1) == {"k": b"v"}
+    assert m.Loaded("rows", 0, Position(15), Position(5)) in pair.said
 
 
 def test_a_load_replaces_and_brings_only_what_differs() -> None:

@@ -185,6 +185,7 @@ def test_a_deletion_is_a_write(shops: Shops) -> None:
     """It goes to all copies and outlives a change of the primary."""
     shops.open("n1", "n2")
     shops.put("7", "seven")
+    shops.rest()
     primary = next(shop for shop in shops.by_name.values() if shop.ask("DELETE", "/rows/Thing/7")[0] == 204)
     assert shops.get("7") is None
     shops.kill(primary.node.name)
@@ -304,6 +305,7 @@ def test_a_fenced_node_neither_writes_nor_answers(shops: Shops) -> None:
     """503, and when to come back; the lease back, it serves what it had."""
     shops.open("n1")
     shops.put("7", "seven")
+    shops.rest()
     shop = shops.any
     with shops.local.leases_expired():
         for method in ("GET", "PUT", "DELETE"):
@@ -329,6 +331,7 @@ def test_what_makes_no_sense_is_refused_in_words(
 ) -> None:
     """And changes nothing."""
     shops.open("n1")
+    shops.rest()
     found, problem, _ = shops.any.ask(method, path, body)
     assert (found, bool(problem["detail"])) == (status, True)
 
