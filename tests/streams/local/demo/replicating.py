@@ -21,14 +21,14 @@ from topolog.events import exchange as x
 from topolog.events import ownership as o
 from topolog.events.codec import Decision
 from topolog.events.groups import GroupRow
-from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
+from topolog.events.ids import NOWHERE, NodeId, Position
 from topolog.events.membership import NodeLeft, NodeRow
 from topolog.events.partitions import PartitionState, When
 from topolog.streams.local.demo.replication import messages as m
 from topolog.streams.local.demo.replication.replica import Replica
 from topolog.streams.node.copies import PartitionId
 from topolog.streams.node.views import PartitionView, of_group
-from topolog.streams.rules import copies, hand_over
+from topolog.streams.rules import copies
 from topolog.streams.rules.affinity import partition_of
 
 GROUP = "rows"
@@ -131,11 +131,6 @@ class Log(Shared):
 
     def report(self, reports: list[copies.Report]) -> None:
         self._between(copies.settle(self.state, reports))
-
-    def hand_over_with(self, drained: list[NodeId], waited_through: Position) -> None:
-        told = {node: (Incarnation(self.incarnation(node)), self.position) for node in drained}
-        rows = [row for _, row in self.state.rows(o.OwnershipRow)]
-        self._between(hand_over.settle(self.state, rows, told, waited_through))
 
 
 class Operation(NamedTuple):
@@ -471,9 +466,9 @@ class World:
 
     def _hand_over(self) -> None:
         rows = [row for _, row in self.log.state.rows(x.HandOverRow)]
-        drained = [NodeId(row.node) for row in rows if self._has_drained(row)]
+        drained = [row.node for row in rows if self._has_drained(row)]
         is_over = rows and all(self._is_over(NodeId(row.node)) for row in rows)
-        self.log.hand_over_with(drained, self.log.position if is_over else NOWHERE)
+        self.log.hand_over(*drained, waited_through=self.log.position if is_over else NOWHERE)
 
     def _has_drained(self, row: x.HandOverRow) -> bool:
         process = self.processes.get(NodeId(row.node))
