@@ -306,14 +306,15 @@ def run_lease_health(config: Config = None, pairs: Set = None) -> None:
 @run_app.command("demo-node")
 @needs_extra("local")
 def run_demo_node(
-    name: Annotated[str, typer.Argument(help="n1 to n5.")],
+    name: Annotated[str, typer.Argument(help="n1, n2 …; n1 to n5 load rows, any other only holds and serves.")],
     data: Annotated[
         Path | None, typer.Option(help="Rows to load: a file or folder of CSV, JSON lines, Parquet.")
     ] = None,
+    host: Annotated[str, typer.Option(help="This machine, as the other nodes reach it.")] = "127.0.0.1",
     config: Config = None,
     pairs: Set = None,
 ) -> None:
-    """One node of the example service: load rows, agree on their types, answer reads."""
+    """One node of the example store: load rows, agree on their types, hold copies and serve."""
     from topolog.streams.local.demo import program
 
     settings = _settings(config, pairs)
@@ -327,6 +328,7 @@ def run_demo_node(
             say=_say,
             folder=cluster_folder(settings.cluster.name) / "nodes" / name,
             loading=program.Loading(data=data),
+            host=host,
         )
 
 

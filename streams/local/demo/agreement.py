@@ -57,6 +57,11 @@ class Agreement:
             agreed = self._agreed[shape] = self._agree(shape)
         return agreed
 
+    def key_of(self, type_name: str) -> str | None:
+        """The field by which rows of this type are known, None for a type that nobody has agreed on."""
+        metadata = self._node.metadata(type_name, timeout_s=TIMEOUT_S)
+        return metadata.definition.affinity_key if metadata else None
+
     def _agree(self, shape: Shape) -> Mapping[str, Convert]:
         self._node.lease.require()
         own = _adapted(shape.definition, self._learnt.get(shape.name))

@@ -1,4 +1,7 @@
-"""One process of the example service: join, load rows and agree on their types, answer reads, leave.
+"""One process of the example service: join, load rows and agree on their types, serve, leave.
+
+A node loads its share of the rows, each into the partition that it falls into, wherever that is served. A row that is
+there already stays as it is: a node that comes back must not undo what clients have written meanwhile.
 
 What a service does with each kind of trouble is in `Loader._insist`; what it must do when the cluster has put it out
 for good is to end, as `run_demo_node` does.
@@ -12,12 +15,15 @@ from pathlib import Path
 
 import msgspec
 
-from topolog.events.errors import BadInput, Fenced, Refused, Retriable, TopologError
+from topolog.events.errors import BadInput, Fenced, NotPrimary, Refused, Retriable, TopologError
 from topolog.streams.local.demo.agreement import Agreement, Say, Shape
+from topolog.streams.local.demo.others import Others
 from topolog.streams.local.demo.rows import Share, Table, read_tables
 from topolog.streams.local.demo.serving import Listener
+from topolog.streams.local.demo.shards import Shards
 from topolog.streams.local.demo.store import Store
 from topolog.streams.local.demo.tpch import tpch_rows
+from topolog.streams.local.demo.types_of_rows import Document
 from topolog.streams.local.stopping import Stop, Stopping, Told
 from topolog.streams.node.client import Node
 
@@ -39,7 +45,7 @@ class Loading(msgspec.Struct, frozen=True):
     pause_s: float = 0.5
 
 
-def run_demo_node(
+def run_demo_node(  # noqa: PLR0913 (what one process is told, all of it explained below)
     cluster: str,
     name: str,
     kafka: Mapping[str, str],
@@ -49,37 +55,46 @@ def run_demo_node(
     say: Say,
     folder: Path | None = None,
     loading: Loading = Loading(),  # noqa: B008 (frozen value)
+    host: str = "127.0.0.1",
 ) -> int:
-    """Be node `name` (n1, n2 …) until told to stop, and release the lease; returns 0.
+    """Be node `name` (n1, n2 …) until told to stop, and release the lease; returns 0. One beyond those that load only
+    holds and serves.
 
     `folder` is the node's own, on a local disk: with it a node that comes back after a crash need not wait for its
     former lease. Raises LeftCluster when the node has been removed, Unreachable if it cannot join, BadInput for rows
-    that cannot be read, MissingExtra.
+    that cannot be read, MissingExtra. `host` is this machine as the other nodes reach it, `loading` what to load.
     """
     share = share_of(name, loading.nodes)
-    tables = read_tables(loading.data or tpch_rows(say), share)
+    tables = read_tables(loading.data or tpch_rows(say), share) if share else []
     with suppress(Told), ExitStack() as stack:
-        listener = stack.enter_context(Listener())
+        listener = stack.enter_context(Listener(host))
         node = Node(cluster, name, kafka=kafka, endpoint=listener.endpoint, folder=folder, sentinel=sentinel)
         node.on_left(lambda reason: say(f"{name} is out of the cluster: {reason.value}"))
-        store = Store(node, Agreement(node, say))
+        shards = Shards(node)
+        store = Store(shards, Agreement(node, say))
         with stopping.interrupting():
             stack.enter_context(node)
+            listener.serve(store, shards)
+            stack.enter_context(shards)
         say(f"{name} is a member and answers at {listener.endpoint}")
-        listener.serve(store)
-        Loader(node, store, stopping, say, loading).run(tables, share)
+        with Others() as others:
+            if share:
+                Loader(node, store, others, stopping, say, loading).run(tables, share)
         while not stopping.wait(1.0):
             _check(node)
         say(f"{name} leaves")
     return 0
 
 
-def share_of(name: str, nodes: int) -> Share:
-    """n3 of 5 has the third fifth of the rows; raises BadInput for any other name."""
+def share_of(name: str, nodes: int) -> Share | None:
+    """n3 of 5 has the third fifth of the rows, n6 none; raises BadInput for any other name."""
     match = re.fullmatch(r"n([1-9]\d*)", name)
-    if match is None or int(match[1]) > nodes:
-        raise BadInput(f"{name!r} is no node of the demo.", hint=f"They are n1 to n{nodes}.")
-    return Share(int(match[1]) - 1, nodes)
+    if match is None:
+        raise BadInput(
+            f"{name!r} is no node of the demo.", hint=f"They are n1, n2 …, of which n1 to n{nodes} load rows."
+        )
+    number = int(match[1])
+    return Share(number - 1, nodes) if number <= nodes else None
 
 
 def _check(node: Node) -> None:
@@ -91,9 +106,10 @@ def _check(node: Node) -> None:
 class Loader:
     """Walks the rows of one node, and knows what to do when a row cannot be stored now."""
 
-    def __init__(self, node: Node, store: Store, stopping: Stop, say: Say, loading: Loading) -> None:
+    def __init__(self, node: Node, store: Store, others: Others, stopping: Stop, say: Say, loading: Loading) -> None:
         self._node = node
         self._store = store
+        self._others = others
         self._stopping = stopping
         self._say = say
         self._loading = loading
@@ -114,7 +130,7 @@ class Loader:
         for number, document in enumerate(table.documents(share), 1):
             shape = Shape.of(table.name, table.key, table.types, document)
             try:
-                self._insist(partial(self._store.put, shape, document))
+                self._insist(partial(self._put, shape, document))
                 stored += 1
             except BadInput as error:
                 aside += 1
@@ -123,6 +139,16 @@ class Loader:
             if self._stopping.wait(0 if number % self._loading.batch_rows else self._loading.pause_s):
                 return
         self._say(f"{table.name}: {stored} rows from {table.path.name}{f', {aside} put aside' if aside else ''}")
+
+    def _put(self, shape: Shape, document: Document) -> None:
+        """Store it where it belongs."""
+        row, key = self._store.as_agreed(shape, document), str(document[shape.key])
+        try:
+            self._store.put_agreed(shape.name, key, row, if_absent=True)
+        except NotPrimary as error:
+            if not error.endpoint:
+                raise
+            self._others.put_if_absent(error.endpoint, shape.name, key, row)
 
     def _insist(self, act: Callable[[], None]) -> None:
         """Act until it works or the process is told to stop; what hinders is said once, and when it is over.

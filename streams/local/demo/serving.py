@@ -1,64 +1,137 @@
-"""The store over HTTP: GET /rows/<type>/<key> and GET /counts; 503 with Retry-After while the node is fenced.
+"""The store over HTTP, for clients and for the other nodes.
 
     curl -i http://127.0.0.1:40123/rows/Customer/17
+    curl -i -L -X PUT --data '{"name": "Ada"}' http://127.0.0.1:40123/rows/Customer/17
+    curl -i -L -X DELETE http://127.0.0.1:40123/rows/Customer/17
+    curl http://127.0.0.1:40123/counts
 
+Any node may be asked: 307 names the node that acts for the row's partition (curl follows it with -L). 503 with
+Retry-After: the node is fenced, nobody acts just now, or an operation was not done in time; a write may be sent again.
 The address is in the node's row: `topolog get nodes -o wide`.
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import msgspec
 
-from topolog.events.errors import Fenced, TopologError
+from topolog.events.errors import BadInput, Fenced, NotPrimary, Refused, Retriable, TopologError
+from topolog.streams.local.demo import courier
+from topolog.streams.local.demo.shards import Shards
 from topolog.streams.local.demo.store import Store
+
+AGREED = "application/vnd.topolog.agreed+json"
+"""The media type of a row whose values are as the cluster has agreed: what one node of the store sends another."""
+
+BODY_BYTES_MAX = 16_000_000
+
+
+class Request(msgspec.Struct, frozen=True):
+    method: str
+    path: str
+    body: bytes = b""
+    media_type: str = ""
+    if_absent: bool = False
 
 
 class Answer(msgspec.Struct, frozen=True):
+    """`body` is bytes that are sent as they are, or what is sent as JSON."""
+
     status: HTTPStatus
     body: Any
     headers: Mapping[str, str] = {}
 
 
-def answer(store: Store, path: str) -> Answer:
-    """The answer to a GET, with the reason in words where there is no row."""
+def answer(store: Store, request: Request) -> Answer:
+    """The answer to a client, with the reason in words where there is no row."""
+    parts = [unquote(part) for part in request.path.strip("/").split("/")]
     try:
-        match [unquote(part) for part in path.strip("/").split("/")]:
-            case ["rows", type_name, key]:
+        match (request.method, parts):
+            case ("GET", ["rows", type_name, key]):
                 row = store.get(type_name, key)
-                return (
-                    Answer(HTTPStatus.OK, row) if row else _problem(HTTPStatus.NOT_FOUND, "This node has no such row.")
-                )
-            case ["counts"]:
+                return Answer(HTTPStatus.OK, row) if row else _problem(HTTPStatus.NOT_FOUND, "There is no such row.")
+            case ("PUT", ["rows", type_name, key]):
+                put = store.put_agreed if request.media_type == AGREED else store.put_json
+                if put(type_name, key, request.body, if_absent=request.if_absent):
+                    return Answer(HTTPStatus.NO_CONTENT, b"")
+                return _problem(HTTPStatus.PRECONDITION_FAILED, "There is such a row.")
+            case ("DELETE", ["rows", type_name, key]):
+                store.delete(type_name, key)
+                return Answer(HTTPStatus.NO_CONTENT, b"")
+            case ("GET", ["counts"]):
                 return Answer(HTTPStatus.OK, store.counts())
             case _:
                 return _problem(HTTPStatus.NOT_FOUND, "There are /counts and /rows/<type>/<key>.")
-    except Fenced as fenced:
-        retry_after_s = max(1, -(-fenced.retry_after_ms // 1000))
-        return _problem(HTTPStatus.SERVICE_UNAVAILABLE, str(fenced), {"Retry-After": str(retry_after_s)})
     except TopologError as error:
-        return _problem(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+        return _trouble(error, request.path)
+
+
+def _trouble(error: TopologError, path: str) -> Answer:
+    match error:
+        case NotPrimary(endpoint=endpoint) if endpoint:
+            location = {"Location": f"{endpoint}{quote(path, safe='/%')}"}
+            return _problem(HTTPStatus.TEMPORARY_REDIRECT, str(error), location)
+        case Fenced(retry_after_ms=retry_after_ms):
+            return _later(error, max(1, -(-retry_after_ms // 1000)))
+        case Retriable():
+            return _later(error, 1)
+        case BadInput():
+            return _problem(HTTPStatus.BAD_REQUEST, str(error))
+        case Refused():
+            return _problem(HTTPStatus.CONFLICT, str(error))
+        case _:
+            return _problem(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+
+
+def _later(error: TopologError, retry_after_s: int) -> Answer:
+    return _problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), {"Retry-After": str(retry_after_s)})
 
 
 def _problem(status: HTTPStatus, detail: str, headers: Mapping[str, str] | None = None) -> Answer:
     return Answer(status, {"status": status.value, "detail": detail}, headers or {})
 
 
-class Listener:
-    """A port of this machine, taken before the node joins so that the join can name it; who connects early waits."""
+def exchange(shards: Shards, body: bytes) -> Answer:
+    """Take the messages of another node, and answer with those for it."""
+    try:
+        parcel = courier.unpack(body)
+    except msgspec.DecodeError as error:
+        return _problem(HTTPStatus.BAD_REQUEST, f"This is no parcel of messages: {error}.")
+    if parcel.to != shards.node:
+        return _problem(HTTPStatus.MISDIRECTED_REQUEST, f"This is node {shards.node}, not {parcel.to}.")
+    back = courier.Parcel(shards.node, parcel.sender, shards.receive(parcel.sender, parcel.messages))
+    return Answer(HTTPStatus.OK, courier.pack(back))
 
-    def __init__(self) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+
+class Listener:
+    """A port of this machine, taken before the node joins so that the join can name it; who connects early waits.
+
+    Raises BadInput if this machine is not `host`.
+    """
+
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        try:
+            self._server = ThreadingHTTPServer((host, 0), BaseHTTPRequestHandler)
+        except OSError as error:
+            raise BadInput(
+                f"Nobody can listen at {host!r} here: {error}.", hint="--host names this machine."
+            ) from error
         self._server.daemon_threads = True
         self._thread: threading.Thread | None = None
-        self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
+        self.endpoint = f"http://{host}:{self._server.server_port}"
 
-    def serve(self, store: Store) -> None:
-        self._server.RequestHandlerClass = _handler(store)
+    def serve(self, store: Store, shards: Shards) -> None:
+        def respond(request: Request) -> Answer:
+            if (request.method, request.path) == ("POST", courier.PATH):
+                return exchange(shards, request.body)
+            return answer(store, request)
+
+        self._server.RequestHandlerClass = _handler(respond)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="demo http", daemon=True)
         self._thread.start()
 
@@ -72,19 +145,41 @@ class Listener:
         self._server.server_close()
 
 
-def _handler(store: Store) -> type[BaseHTTPRequestHandler]:
+def _handler(respond: Callable[[Request], Answer]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found = answer(store, self.path.partition("?")[0])
-            body = msgspec.json.encode(found.body) + b"\n"
+        protocol_version = "HTTP/1.1"  # the other nodes keep their connections
+        disable_nagle_algorithm = True
+
+        def respond(self) -> None:
+            length = _length(self.headers)
+            if length is None:
+                self.close_connection = True
+                found = _problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A body has at most {BODY_BYTES_MAX} bytes.")
+            else:
+                found = respond(_request(self.command, self.path, self.headers, self.rfile.read(length)))
+            body = found.body if isinstance(found.body, bytes) else msgspec.json.encode(found.body) + b"\n"
             self.send_response(found.status)
-            for name, value in {**found.headers, "Content-Type": "application/json"}.items():
+            for name, value in {"Content-Type": "application/json", **found.headers}.items():
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 
+        do_GET = do_PUT = do_DELETE = do_POST = respond  # noqa: N815 (names that the standard library wants)
+
         def log_message(self, *_: object) -> None:
             """One line per request would drown what the store has to say."""
 
     return Handler
+
+
+def _request(method: str, path: str, headers: "Message[str, str]", body: bytes) -> Request:
+    is_conditional = headers.get("If-None-Match", "").strip() == "*"
+    return Request(method, path.partition("?")[0], body, headers.get("Content-Type", ""), is_conditional)
+
+
+def _length(headers: "Message[str, str]") -> int | None:
+    """Of the body; None if that is nothing to read."""
+    text = headers.get("Content-Length", "0")
+    length = int(text) if text.isdecimal() else BODY_BYTES_MAX + 1
+    return length if length <= BODY_BYTES_MAX else None

@@ -162,6 +162,30 @@ def test_an_owner_that_comes_back_without_its_disk_ends_no_loss() -> None:
     assert all(found.one(partition).is_lost for partition in gone)
 
 
+def test_a_loss_outlasts_the_exchanges_that_follow() -> None:
+    """DS2: its owner is back without its disk, so the row names nobody; that is no partition that never was owned."""
+    found = shared("n1", backups=0)
+    found.leave("n1")
+    found.disks["n1"] = {}
+    found.join("n1")
+    found.rest()
+    found.join("n2")
+    found.rest()
+    assert all(found.one(partition).is_lost for partition in range(16))
+
+
+def test_who_is_not_asked_is_not_doubted() -> None:
+    """P2, DS2: both were away while nobody acted, and own since before they joined; n2 owns when n1 leaves, too."""
+    found = shared("n1", "n2")
+    found.leave("n1", "n2")
+    found.exchange()
+    found.join("n1", "n2")
+    found.rest()
+    found.leave("n1")
+    assert found.settle_exchange()
+    assert all(found.acting(partition) == "n2" for partition in range(16))
+
+
 @pytest.mark.parametrize("leaver", ["former", "receiver"])
 def test_a_hand_over_is_cancelled_when_a_side_leaves(leaver: str) -> None:
     """4.3.5, DS8: nobody acts until the exchange ends; then somebody does, under a new token."""
@@ -353,6 +377,35 @@ def test_an_operator_gives_up_what_is_lost() -> None:
     found.join("n1")
     found.rest()
     assert {state for partition in range(16) for state in found.states(partition).values()} == {"OWNING"}
+
+
+def test_a_load_under_a_former_token_changes_nothing() -> None:
+    """DS5, DS6: what the former primary supplied is not what the present one holds."""
+    found = shared("n1", "n2", partitions=4, backups=2)
+    found.join("n3")
+    found.exchange()
+    loading = [each for _, each in found.all() if found.states(each.partition)["n3"] == "MOVING"]
+    found.leave("n1")
+    found.exchange()
+    again = [each for each in loading if found.one(each.partition).token != each.token]
+    assert again
+    for each in again:
+        assert found.states(each.partition)["n3"] == "MOVING"
+        since = next(copy.since for copy in each.copies if copy.state.name == "MOVING")
+        report = copies.Loaded("n3", "orders", each.partition, since, each.token)  # type: ignore[arg-type]
+        assert copies.settle(found.state, [report]) == []
+
+
+def test_nothing_else_changes_while_an_exchange_is_open() -> None:
+    """PI8, DS6: neither does a load end, nor is surplus cleared, nor a primary handed over."""
+    found = shared("n1", "n2")
+    found.join("n3")
+    found.exchange()
+    found.join("n4")
+    found.settle_exchange()
+    assert found.load("n3") == found.rent() == found.hand_over() == []
+    found.exchange()
+    assert found.load("n3", "n4") != []
 
 
 acts = st.lists(

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -24,6 +26,8 @@ from topolog.streams.node.client import Node
 
 PATIENCE_S = 30.0
 Coordinated = tuple[str, dict[str, str]]
+
+ROWS_OF_TPCH = {"Region": 5, "Nation": 25, "Supplier": 100, "Customer": 1500, "Part": 2000, "Order": 15000}
 
 PROCESS = """
 import os, sys
@@ -83,7 +87,7 @@ class Running:
         self._stopping.close()
 
 
-def get(endpoint: str, path: str) -> tuple[int, dict[str, int]]:
+def get(endpoint: str, path: str) -> tuple[int, dict[str, Any]]:
     connection = HTTPConnection(urlsplit(endpoint).netloc, timeout=PATIENCE_S)
     connection.request("GET", path)
     response = connection.getresponse()
@@ -96,22 +100,36 @@ def endpoints(watcher: Node) -> list[str]:
     return [row.endpoint for row in watcher.members() if row.endpoint]
 
 
+def served(watcher: Node) -> dict[str, int]:
+    """Rows by type, each counted by the node that serves it."""
+    return counted(watcher, "rows")
+
+
+def stored_twice(watcher: Node) -> bool:
+    """With one backup each row is on two nodes."""
+    return counted(watcher, "copies") == {name: 2 * count for name, count in ROWS_OF_TPCH.items()}
+
+
+def counted(watcher: Node, what: str) -> dict[str, int]:
+    counts = [get(endpoint, "/counts")[1][what] for endpoint in endpoints(watcher)]
+    return dict(sum((Counter(each) for each in counts), Counter[str]()))
+
+
 def test_loaders_of_two_formats_agree_and_hold_every_row(coordinated: Coordinated, watcher: Node, tpch: Path) -> None:
-    """One node reads Parquet, one CSV: their types conflict, one side adapts, all rows are stored once."""
+    """One node reads Parquet, one CSV: their types conflict, one side adapts, all rows are stored and have a copy."""
     loading = Loading(tpch, nodes=2, batch_rows=10_000, pause_s=0)
     nodes = [Running(coordinated, name, loading) for name in ("n1", "n2")]
     try:
         wait_until(lambda: all(node.says("all rows are loaded") for node in nodes))
-        counts = [get(endpoint, "/counts")[1] for endpoint in endpoints(watcher)]
+        wait_until(lambda: served(watcher) == ROWS_OF_TPCH)
+        assert stored_twice(watcher)
     finally:
         for node in nodes:
             node.stop()
-    expected = {"Region": 5, "Nation": 25, "Supplier": 100, "Customer": 1500, "Part": 2000, "Order": 15000}
-    assert {name: sum(each.get(name, 0) for each in counts) for name in expected} == expected
     assert any("Part: field size is" in line for node in nodes for line in node.said)
     assert not any("put aside" in line for node in nodes for line in node.said)
     types = watcher.types()
-    assert set(types) == set(expected)
+    assert set(types) == set(ROWS_OF_TPCH)
     assert types["Part"].definition.fields["retailprice"] in ("decimal", "double")
     assert len(types["Customer"].definition.schemas) == 2, "customers of nation 0 have a shape of their own"
     assert [node.result for node in nodes] == [0, 0]
@@ -167,9 +185,12 @@ def test_a_node_can_be_told_to_stop_while_it_joins(kafka: str, cluster: str, tmp
         assert process.wait(PATIENCE_S) == 0
 
 
-def test_only_the_nodes_of_the_demo_have_a_share() -> None:
-    """A mistyped name is found before anything is read."""
-    assert (share_of("n3", 5).index, share_of("n3", 5).count) == (2, 5)
-    for name in ("n6", "n0", "3", "n03", ""):
-        with pytest.raises(BadInput, match="They are n1 to n5"):
+def test_only_the_first_nodes_of_the_demo_have_a_share() -> None:
+    """Who joins later holds and serves; a mistyped name is found before anything is read."""
+    share = share_of("n3", 5)
+    assert share is not None
+    assert (share.index, share.count) == (2, 5)
+    assert share_of("n6", 5) is None
+    for name in ("n0", "3", "n03", ""):
+        with pytest.raises(BadInput, match="n1 to n5 load rows"):
             share_of(name, 5)

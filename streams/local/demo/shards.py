@@ -1,0 +1,215 @@
+"""This node's copies at work: the replicas of `replication/`, moved by the node's map, by clients and by other nodes.
+
+Three kinds of threads meet here. The node's own tells what the log says, and must not be held up: it takes the lock for
+as long as a few dictionary look-ups last. Threads of clients begin an operation under the node's guard and wait outside
+of the lock. One thread of its own says again what others have not answered, and reports what is loaded and cleared, for
+a hook may not.
+"""
+
+import itertools
+import threading
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as OutOfTime
+from contextlib import ExitStack
+from typing import Self
+
+from topolog.events.errors import Moved, TopologError, Unreachable
+from topolog.events.groups import GroupDefinition
+from topolog.events.ids import NodeId
+from topolog.events.single_maps import UpdateCounter
+from topolog.streams.local.demo.courier import Courier
+from topolog.streams.local.demo.replication.messages import (
+    Answered,
+    AnyMessage,
+    Cleared,
+    Failed,
+    Loaded,
+    Operation,
+    Output,
+    Read,
+    Send,
+    Write,
+)
+from topolog.streams.local.demo.replication.replica import Replica
+from topolog.streams.node.client import Node
+from topolog.streams.node.copies import Disk
+from topolog.streams.node.views import PartitionView
+from topolog.streams.rules.affinity import partition_of
+
+GROUP = GroupDefinition("rows", partitions=64, backups=1)
+
+OPERATION_S = 5.0
+"""How long a client waits for an operation before it hears that it is not done."""
+
+RESEND_S = 0.25
+
+
+class Shards:
+    """The copies of one node. Make it before its node is entered, and enter it behind its node."""
+
+    def __init__(self, node: Node, group: GroupDefinition = GROUP) -> None:
+        self.group = group
+        self.node = NodeId(node.name)
+        self._node = node
+        self._replica = Replica(self.node)
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._running: dict[int, Future[Answered]] = {}
+        self._reports: deque[Loaded | Cleared] = deque()
+        self._is_due = threading.Event()
+        self._stopping = threading.Event()
+        self._courier = Courier(node, self._receive_all)
+        self._thread = threading.Thread(target=self._look_after, name=f"{node.name} copies", daemon=True)
+        node.on_map(self._on_map)
+        node.on_exchange(self._on_exchange)
+        node.on_left(self._on_left)
+        node.holds(self._whole)
+
+    def __enter__(self) -> Self:
+        self._node.create_group(self.group)
+        self._courier.start()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stopping.set()
+        self._is_due.set()
+        with ExitStack() as ending:
+            ending.callback(self._thread.join)
+            ending.callback(self._courier.stop)
+
+    # Clients.
+
+    def read(self, key: str) -> bytes | None:
+        """The row; None if there is none. Raises NotPrimary, Fenced, PartitionLost; Moved and Unreachable: again."""
+        partition = self._partition_of(key)
+        with self._node.acting(self.group.name, partition, writing=False) as token:
+            return self._run(Read(next(self._numbers), self.group.name, partition, token, key)).value
+
+    def write(self, key: str, value: bytes | None, *, if_absent: bool = False) -> bool:
+        """Store a row, or delete it with None; acknowledged when this returns (DS3).
+
+        False if it is there and was to be stored only if absent. Raises what `read` does. Behind Moved and Unreachable
+        it may be stored or not: to do it again does no harm.
+        """
+        partition = self._partition_of(key)
+        with self._node.acting(self.group.name, partition) as token:
+            write = Write(next(self._numbers), self.group.name, partition, token, key, value, if_absent)
+            return self._run(write).value is None
+
+    def keys(self, *, acting_only: bool) -> list[str]:
+        """Of the rows that are here, or only of those that this node acts for."""
+        with self._lock:
+            found = [each for _, each in self._replica.partitions() if each.leading or not acting_only]
+            return [key for each in found for key, _ in each.content.rows()]
+
+    def states(self) -> Counter[str]:
+        """How many copies are here in each state, and as ACTING for how many this node acts."""
+        with self._lock:
+            found = [each for _, each in self._replica.partitions()]
+            states = Counter(each.state.name for each in found if each.state)
+            states["ACTING"] = sum(each.leading is not None for each in found)
+            return states
+
+    def refused(self) -> Counter[str]:
+        """Messages of other nodes that came too late, by reason."""
+        return Counter(self._replica.refused)
+
+    # Other nodes.
+
+    def receive(self, sender: NodeId, messages: Iterable[AnyMessage]) -> list[AnyMessage]:
+        """Take what another node sends; gives what goes back to that one, so that it need not be sent."""
+        with self._lock:
+            outputs = [output for message in messages for output in self._replica.receive(sender, message)]
+            back = [each.message for each in outputs if isinstance(each, Send) and each.to == sender]
+            self._perform([each for each in outputs if not (isinstance(each, Send) and each.to == sender)])
+        return back
+
+    def _receive_all(self, sender: NodeId, messages: Iterable[AnyMessage]) -> None:
+        with self._lock:
+            for message in messages:
+                self._perform(self._replica.receive(sender, message))
+
+    # What the node tells, on its own thread, and asks.
+
+    def _on_map(self, found: Sequence[PartitionView]) -> None:
+        with self._lock:
+            self._perform(self._replica.adopt([each for each in found if each.group == self.group.name]))
+
+    def _on_exchange(self) -> None:
+        with self._lock:
+            self._perform(self._replica.enter())
+
+    def _on_left(self, _: object) -> None:
+        with self._lock:
+            self._perform(self._replica.leave())
+
+    def _whole(self) -> Disk:
+        with self._lock:
+            whole = self._replica.whole()
+        return {
+            group: {partition: UpdateCounter(0, newest) for partition, newest in held.items()}
+            for group, held in whole.items()
+        }
+
+    # The rest of the work.
+
+    def _partition_of(self, key: str) -> int:
+        return partition_of(key, self.group.partitions)
+
+    def _run(self, operation: Operation) -> Answered:
+        done: Future[Answered] = Future()
+        with self._lock:
+            self._running[operation.id] = done
+            self._perform(self._replica.begin(operation))
+        try:
+            return done.result(OPERATION_S)
+        except OutOfTime:
+            raise Unreachable(
+                f"Not all copies of {operation.group}/{operation.partition} have answered within {OPERATION_S:g} s.",
+                hint="Try again: a copy that does not come back is left out when its lease is over.",
+            ) from None
+        finally:
+            with self._lock:
+                if self._running.pop(operation.id, None):
+                    self._replica.abandon(operation.place, operation.id)
+
+    def _perform(self, outputs: Iterable[Output]) -> None:
+        """Under the lock: hand on what the replica wants, to whom it concerns."""
+        for output in outputs:
+            match output:
+                case Send(to=to, message=message):
+                    self._courier.post(to, message)
+                case Answered(id=number):
+                    if done := self._running.pop(number, None):
+                        done.set_result(output)
+                case Failed(id=number):
+                    if done := self._running.pop(number, None):
+                        done.set_exception(Moved("The partition has moved while this ran.", hint="Ask who acts now."))
+                case Loaded() | Cleared():
+                    self._reports.append(output)
+                    self._is_due.set()
+
+    def _look_after(self) -> None:
+        while not self._stopping.is_set():
+            is_hurried = self._is_due.wait(RESEND_S)
+            self._is_due.clear()
+            self._report()
+            if not is_hurried:
+                with self._lock:
+                    self._perform(self._replica.resend())
+
+    def _report(self) -> None:
+        """Tell the node what is finished. What it cannot take now is of a life that is over."""
+        while self._reports and not self._stopping.is_set():
+            report = self._reports.popleft()
+            try:
+                match report:
+                    case Loaded():
+                        self._node.loaded(report.group, report.partition, report.since, report.token)
+                    case Cleared():
+                        self._node.cleared(report.group, report.partition, report.since)
+            except TopologError:
+                return  # the node has ended: `node.failure` says why

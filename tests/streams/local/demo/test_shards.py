@@ -1,0 +1,358 @@
+"""The store on real nodes and real HTTP, with the cluster's log in memory: rows move, and none is lost (issue 5)."""
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+
+from topolog.events.group_definition import GroupDefinition
+from topolog.events.ids import NodeId, Position
+from topolog.events.partitions import PartitionState
+from topolog.events.requests import NodeKind
+from topolog.streams.clock import SystemClock
+from topolog.streams.local.demo import courier, program
+from topolog.streams.local.demo.agreement import Agreement
+from topolog.streams.local.demo.others import Others
+from topolog.streams.local.demo.replication.messages import AnyMessage, Probe
+from topolog.streams.local.demo.serving import Listener
+from topolog.streams.local.demo.shards import Shards
+from topolog.streams.local.demo.store import Store
+from topolog.streams.local.stopping import Stopping
+from topolog.streams.node.client import Node
+from topolog.streams.node.testing import LocalCluster
+
+GROUP = GroupDefinition("rows", partitions=8, backups=1)
+STEPS_MAX = 300
+ROWS = 60
+
+
+class Shop:
+    """One node of the store, with its port."""
+
+    def __init__(self, local: LocalCluster, name: str, stack: ExitStack) -> None:
+        listener = stack.enter_context(Listener())
+        self.endpoint = listener.endpoint
+        self.node: Node = local.node(name, endpoint=listener.endpoint)
+        self.shards = Shards(self.node, GROUP)
+        self.store = Store(self.shards, Agreement(self.node, lambda _: None))
+        stack.enter_context(self.node)
+        listener.serve(self.store, self.shards)
+        stack.enter_context(self.shards)
+
+    def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, Any, dict[str, str]]:
+        """Status, body and headers; redirections are the caller's."""
+        connection = HTTPConnection(urlsplit(self.endpoint).netloc, timeout=10)
+        connection.request(method, path, body)
+        response = connection.getresponse()
+        data = response.read()
+        connection.close()
+        return response.status, msgspec.json.decode(data) if data else None, dict(response.headers)
+
+    def post(self, parcel: bytes) -> int:
+        connection = HTTPConnection(urlsplit(self.endpoint).netloc, timeout=10)
+        connection.request("POST", courier.PATH, parcel)
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+
+class Shops:
+    def __init__(self, local: LocalCluster) -> None:
+        self.local = local
+        self.by_name: dict[str, Shop] = {}
+        self._stacks: dict[str, ExitStack] = {}
+
+    def open(self, *names: str) -> None:
+        for name in names:
+            self._stacks[name] = ExitStack()
+            self.by_name[name] = Shop(self.local, name, self._stacks[name])
+
+    def kill(self, name: str) -> None:
+        """Its process is gone for everybody: no log, no answers."""
+        del self.by_name[name]
+        self.local.kill(name)
+        self._stacks.pop(name).close()
+
+    def close(self) -> None:
+        for stack in self._stacks.values():
+            stack.close()
+
+    @property
+    def any(self) -> Shop:
+        return next(iter(self.by_name.values()))
+
+    def put(self, key: str, value: str) -> None:
+        """As a client does: go where one is sent, again if it was not done. Time passes meanwhile."""
+        for _ in range(STEPS_MAX):
+            if self.try_to_put(key, value):
+                return
+            self.local.advance(0.2)
+        raise AssertionError(f"{key} cannot be stored")
+
+    def try_to_put(self, key: str, value: str) -> bool:
+        body = msgspec.json.encode({"value": value})
+        shop = self.any
+        for _ in range(5):
+            try:
+                status, _, headers = shop.ask("PUT", f"/rows/Thing/{key}", body)
+            except OSError:
+                return False
+            if status != 307:
+                return status == 204
+            found = [each for each in self.by_name.values() if headers["Location"].startswith(each.endpoint + "/")]
+            if not found:
+                return False
+            shop = found[0]
+        return False
+
+    def get(self, key: str) -> str | None:
+        shop = self.any
+        for _ in range(STEPS_MAX):
+            status, body, headers = shop.ask("GET", f"/rows/Thing/{key}")
+            if status == 200:
+                return str(body["value"])
+            if status == 404:
+                return None
+            if status == 307:
+                shop = next(e for e in self.by_name.values() if headers["Location"].startswith(e.endpoint + "/"))
+            else:
+                self.local.advance(0.2)
+        raise AssertionError(f"{key} is not answered")
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        """Time passes until it does."""
+        for _ in range(STEPS_MAX):
+            if holds():
+                return
+            self.local.advance(0.2)
+        raise AssertionError(f"in vain: {[(n, s.shards.states()) for n, s in self.by_name.items()]}")
+
+    def rest(self) -> None:
+        """Until all copies own, two of each partition, the wanted primaries act and all owners are equal."""
+        self.until(self._is_at_rest)
+
+    def _is_at_rest(self) -> bool:
+        views = self.any.node.partitions(GROUP.name)
+        states = {copy.state for view in views for copy in view.copies}
+        is_settled = all(view.copies and view.primary == view.copies[0].node for view in views)
+        return states == {PartitionState.OWNING} and is_settled and all(self._are_equal(view) for view in views)
+
+    def _are_equal(self, view: Any) -> bool:
+        held = [self.rows(copy.node, view.partition) for copy in view.copies]
+        return all(rows == held[0] for rows in held)
+
+    def rows(self, name: str, partition: int) -> dict[str, Any]:
+        shards = self.by_name[name].shards
+        with shards._lock:
+            found = shards._replica.partition((GROUP.name, partition))
+            return dict(found.content.rows()) if found else {}
+
+
+@pytest.fixture
+def shops() -> Iterator[Shops]:
+    with LocalCluster() as local:
+        found = Shops(local)
+        try:
+            yield found
+        finally:
+            found.close()
+
+
+def test_any_node_may_be_asked_for_any_row(shops: Shops) -> None:
+    """307 names the primary; two copies hold each row, one of them counts it."""
+    shops.open("n1", "n2", "n3")
+    for number in range(ROWS):
+        shops.put(str(number), f"v{number}")
+    shops.rest()
+    assert [shops.get(str(number)) for number in range(ROWS)] == [f"v{number}" for number in range(ROWS)]
+    counts = [shop.ask("GET", "/counts")[1] for shop in shops.by_name.values()]
+    assert sum(each["rows"].get("Thing", 0) for each in counts) == ROWS
+    assert sum(each["copies"].get("Thing", 0) for each in counts) == 2 * ROWS
+    assert sum(each["partitions"]["ACTING"] for each in counts) == GROUP.partitions
+    statuses = {shop.ask("GET", "/rows/Thing/7")[0] for shop in shops.by_name.values()}
+    assert statuses == {200, 307}
+
+
+def test_a_deletion_is_a_write(shops: Shops) -> None:
+    """It goes to all copies and outlives a change of the primary."""
+    shops.open("n1", "n2")
+    shops.put("7", "seven")
+    shops.rest()
+    primary = next(shop for shop in shops.by_name.values() if shop.ask("DELETE", "/rows/Thing/7")[0] == 204)
+    assert shops.get("7") is None
+    shops.kill(primary.node.name)
+    assert shops.get("7") is None
+
+
+def test_rows_move_to_a_joiner_and_away_from_who_need_not_hold_them(shops: Shops) -> None:
+    """A newcomer loads its share and takes over; the surplus is cleared; nothing is lost on the way."""
+    shops.open("n1", "n2")
+    for number in range(ROWS):
+        shops.put(str(number), "before")
+    shops.rest()
+    shops.open("n3")
+    for number in range(0, ROWS, 2):
+        shops.put(str(number), "while it moves")
+    shops.rest()
+    assert shops.by_name["n3"].shards.states()["ACTING"] > 0
+    held = sum(len(shop.shards.keys(acting_only=False)) for shop in shops.by_name.values())
+    assert held == 2 * ROWS
+    expected = {str(number): "before" if number % 2 else "while it moves" for number in range(ROWS)}
+    assert {key: shops.get(key) for key in expected} == expected
+
+
+def test_no_acknowledged_write_is_lost_when_a_node_dies(shops: Shops) -> None:
+    """Clients write throughout; each row is as its last acknowledged write, or a later one, has left it."""
+    shops.open("n1", "n2", "n3")
+    shops.rest()
+    acknowledged: dict[str, int] = {}
+    tried: dict[str, int] = {}
+    stopping = threading.Event()
+
+    def write(first: int) -> None:
+        for number in itertools.count(1):
+            if stopping.is_set():
+                return
+            key = str(first + number % 5)
+            tried[key] = number
+            if shops.try_to_put(key, str(number)):
+                acknowledged[key] = number
+
+    clients = [threading.Thread(target=write, args=(first,), name=f"client {first}") for first in (0, 100)]
+    for client in clients:
+        client.start()
+    try:
+        shops.until(lambda: len(acknowledged) == 10)
+        shops.kill("n2")
+        shops.open("n4")
+        shops.until(lambda: shops.by_name["n4"].shards.states()["ACTING"] > 0)
+    finally:
+        stopping.set()
+        for client in clients:
+            client.join()
+    shops.rest()
+    for key, number in acknowledged.items():
+        assert number <= int(shops.get(key) or 0) <= tried[key], key
+
+
+def test_a_row_that_is_there_stays_when_it_is_loaded_again(shops: Shops) -> None:
+    """A loader that comes back undoes nothing: it stores only what is absent, wherever that is served."""
+    shops.open("n1", "n2")
+    shops.put("7", "changed")
+    with Others() as others:
+        for shop in shops.by_name.values():
+            others.put_if_absent(shop.endpoint, "Thing", "7", b'{"id": 7, "value": "loaded"}')
+            others.put_if_absent(shop.endpoint, "Thing", "8", b'{"id": 8, "value": "loaded"}')
+    assert (shops.get("7"), shops.get("8")) == ("changed", "loaded")
+
+
+def test_loaders_put_rows_where_they_belong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two whole programs load a half each, both serve; a third one loads nothing, and gets its share of both."""
+    (tmp_path / "things.csv").write_text("id,name\n" + "".join(f"{number},name{number}\n" for number in range(1, 41)))
+    with LocalCluster(clock=SystemClock()) as local, ExitStack() as ending:
+
+        def local_node(_: str, name: str, *, kafka: object, sentinel: bool, folder: object, endpoint: str) -> Node:
+            return local.node(name, endpoint=endpoint)
+
+        monkeypatch.setattr(program, "Node", local_node)
+        said: list[str] = []
+        for name in ("n1", "n2", "n3"):
+            loading = program.Loading(tmp_path, nodes=2, pause_s=0)
+            stopping = Stopping()
+            ending.callback(stopping.close)
+            thread = threading.Thread(
+                target=program.run_demo_node,
+                args=("local", name, {}),
+                kwargs={"stopping": stopping, "say": said.append, "loading": loading},
+            )
+            ending.callback(thread.join)
+            ending.callback(stopping.tell)
+            thread.start()
+        with local.node("watcher", kind=NodeKind.CLIENT) as watcher:
+            eventually(lambda: said.count("all rows are loaded") == 2)
+            eventually(lambda: len(counted(watcher, "rows")) == 3 and min(counted(watcher, "rows")) > 0)
+            eventually(lambda: sum(counted(watcher, "copies")) == 80)
+            assert sum(counted(watcher, "rows")) == 40
+
+
+def counted(watcher: Node, what: str) -> list[int]:
+    """Rows of each member."""
+    found = []
+    for endpoint in [row.endpoint for row in watcher.members() if row.endpoint]:
+        connection = HTTPConnection(urlsplit(endpoint).netloc, timeout=10)
+        connection.request("GET", "/counts")
+        found.append(sum(msgspec.json.decode(connection.getresponse().read())[what].values()))
+        connection.close()
+    return found
+
+
+def eventually(holds: Callable[[], bool], patience_s: float = 60.0) -> None:
+    deadline = time.monotonic() + patience_s
+    while not holds():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def test_a_fenced_node_neither_writes_nor_answers(shops: Shops) -> None:
+    """503, and when to come back; the lease back, it serves what it had."""
+    shops.open("n1")
+    shops.put("7", "seven")
+    shops.rest()
+    shop = shops.any
+    with shops.local.leases_expired():
+        for method in ("GET", "PUT", "DELETE"):
+            status, problem, headers = shop.ask(method, "/rows/Thing/7", b"{}")
+            assert (status, "Retry-After" in headers) == (503, True), problem
+    assert shops.get("7") == "seven"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("PUT", "/rows/Thing/7", b"[1]", 400),
+        ("PUT", "/rows/Thing/7", b"{", 400),
+        ("PUT", "/rows/Thing/7", b'{"id": 8}', 400),
+        ("POST", courier.PATH, b"nonsense", 400),
+        ("GET", "/rows/Thing", b"", 404),
+        ("GET", "/rows/Thing/none", b"", 404),
+        ("POST", "/counts", b"", 404),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_words(
+    shops: Shops, method: str, path: str, body: bytes, status: int
+) -> None:
+    """And changes nothing."""
+    shops.open("n1")
+    shops.rest()
+    found, problem, _ = shops.any.ask(method, path, body)
+    assert (found, bool(problem["detail"])) == (status, True)
+
+
+def test_messages_about_what_is_not_there_are_counted(shops: Shops) -> None:
+    """Of another token, of a partition that the group has not: refused, visible, and never a crash."""
+    shops.open("n1")
+    shops.rest()
+    strange: list[AnyMessage] = [
+        Probe("rows", 0, Position(1), Position(1)),
+        Probe("none", 70_000, Position(1), Position(1)),
+    ]
+    parcel = courier.pack(courier.Parcel(NodeId("n9"), NodeId("n1"), strange))
+    assert shops.any.post(parcel) == 200
+    assert shops.any.ask("GET", "/counts")[1]["refused"] == {"another token": 2}
+
+
+def test_a_parcel_for_another_node_is_not_taken(shops: Shops) -> None:
+    """A port may be another node's by the time it is called: what this one stores is not stored by that one."""
+    shops.open("n1")
+    shops.rest()
+    probe = Probe("rows", 0, Position(1), Position(1))
+    assert shops.any.post(courier.pack(courier.Parcel(NodeId("n9"), NodeId("n2"), [probe]))) == 421
+    assert shops.any.ask("GET", "/counts")[1]["refused"] == {}
