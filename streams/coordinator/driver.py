@@ -43,6 +43,9 @@ UNREAD_MAX = 4096
 ANSWER_MS_MAX = 50
 """How long one step decides requests: a batch of big ones must not silence the leader."""
 
+BURIAL_S = 0.5
+"""How long one step waits until dead letters are delivered; the order of sends to two topics is nobody's promise."""
+
 DEAD_LIVES_KEPT = 256
 """Coordinators known to be dead that are remembered."""
 
@@ -387,7 +390,8 @@ class Driver:
     def _bury(self) -> None:
         """Undecodable input goes to `dead`, bytes untouched, with Kafka's own names for the reasons.
 
-        Before the decisions that say it has been read: whoever dies in between buries it twice, and loses none.
+        Delivered before the decisions that say it has been read: whoever dies in between buries it twice, and loses
+        none. A topic `dead` that does not answer is not waited for longer than BURIAL_S: it must not silence a leader.
         """
         dead, self.core.dead = self.core.dead, []
         if not dead:
@@ -398,6 +402,7 @@ class Driver:
             _LOGGER.warning("%s@%d is dead: %s", each.entry.topic.short_name, each.entry.offset, each.reason)
             letter = _letter(each)
             self._writer.append(Topic.DEAD, letter.key or "", letter.value, letter.headers, self._on_buried)
+        self._writer.flush(BURIAL_S)
         reach("coordinator.buried")
 
     def _on_buried(self, error: str | None, _: Offset | None) -> None:

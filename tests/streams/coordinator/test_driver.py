@@ -10,7 +10,7 @@ from topolog.events import terms
 from topolog.events.codec import CODEC
 from topolog.events.errors import LogDiverged, Poisoned
 from topolog.events.fold import Ignored
-from topolog.events.log import Entry
+from topolog.events.log import Entry, Headers, OnDelivery
 from topolog.events.stamp import HEADER_NAME, Stamp, decode_stamp, encode_stamp
 from topolog.events.topics import Topic
 from topolog.streams.coordinator import driver
@@ -352,6 +352,33 @@ def test_input_that_cannot_be_decoded_goes_to_dead_and_work_goes_on() -> None:
     assert (heartbeat.key, heartbeat.value) == ("n1", b"more of it")
     assert world.leader().driver.dead_count == 2
     assert status(world, request) is q.Status.GRANTED
+
+
+def test_no_decision_says_that_input_was_read_before_its_letter_is_delivered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """K4: the broker may take what goes to one topic before what went to another, and the sender may die in between."""
+    world = World(["c1"], ["n1"])
+    writer = world.leader().writer
+    append, delivered = writer.append, list[int]()
+
+    def note(
+        topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None
+    ) -> None:
+        if topic is Topic.DECISIONS:
+            delivered.append(len(world.log.entries(Topic.DEAD)))
+        writer.prompt = topic is not Topic.DEAD
+        append(topic, key, value, headers, on_delivery)
+
+    def flush(_: float) -> int:
+        writer.land()
+        return 0
+
+    monkeypatch.setattr(writer, "append", note)
+    monkeypatch.setattr(writer, "flush", flush)
+    world.log.put(Topic.REQUESTS, "who", b"\x00garbage")
+    world.propose("n1", CUSTOMER)
+    world.settle()
+    assert delivered
+    assert set(delivered) == {1}
 
 
 def test_heartbeats_do_not_wait_behind_requests(monkeypatch: pytest.MonkeyPatch) -> None:
