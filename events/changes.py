@@ -1,9 +1,26 @@
-"""How the changes of partitions travel in decisions: six bytes a partition and three a copy."""
+"""Changes of partitions: how they travel in decisions, six bytes a partition and three a copy, and what they change."""
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 
-from topolog.events.ownership import NOBODY, STATES, WANTED, Change, Copy
+from topolog.events.ids import NOWHERE, Place
+from topolog.events.membership import NodeRow
+from topolog.events.ownership import (
+    NOBODY,
+    PARTITIONS_PER_ROW,
+    STATES,
+    WANTED,
+    Change,
+    Copy,
+    NodeNumber,
+    changed,
+    names,
+    ownerships,
+    row_key,
+    row_of,
+)
+from topolog.events.state import State
 
 _CHANGE = struct.Struct("<HHBB")
 _COPY = struct.Struct("<HB")
@@ -37,3 +54,34 @@ def unpack_changes(packed: bytes) -> list[Change]:
         at += count * _COPY.size
         changes.append(Change(partition, copies, None if acting == NOBODY else acting, bool(flags & _LOST)))
     return changes
+
+
+def apply(state: State, group: str, packed: bytes, place: Place) -> None:
+    """Make packed changes of a group's partitions, as decided at `place`."""
+    for _, changes in groupby(unpack_changes(packed), key=lambda change: change.partition // PARTITIONS_PER_ROW):
+        _put(state, group, list(changes), place)
+
+
+def set_acting(state: State, group: str, partitions: Iterable[int], acting: NodeNumber | None, place: Place) -> None:
+    """Another node acts for these partitions, or nobody does; ascending."""
+    for _, some in groupby(partitions, key=lambda partition: partition // PARTITIONS_PER_ROW):
+        numbers = list(some)
+        held = ownerships(row_of(state, group, numbers[0]), numbers)
+        _put(state, group, [Change(each.partition, each.copies, acting, each.is_lost) for each in held], place)
+
+
+def _put(state: State, group: str, changes: Sequence[Change], place: Place) -> None:
+    """Changes within one row."""
+    first = changes[0].partition
+    row = row_of(state, group, first)
+    state.put(row_key(group, first), changed(row, changes, place, _joined_at(state)))
+
+
+def _joined_at(state: State) -> Callable[[NodeNumber], int]:
+    found = names(state)
+
+    def joined_at(number: NodeNumber) -> int:
+        row = state.get(NodeRow, found[number])
+        return row.joined_at if row else NOWHERE
+
+    return joined_at

@@ -18,20 +18,18 @@ the exchange and comes from the very incarnation that is awaited.
 An exchange pauses only the partitions for which nobody acts; all others are served throughout.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
-from itertools import groupby
 from typing import ClassVar
 
 import msgspec
 
-from topolog.events import ownership
-from topolog.events.changes import unpack_changes
+from topolog.events import changes, ownership
 from topolog.events.groups import GroupAltered, GroupCreated, GroupDropped, GroupEvent, GroupRow
-from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Place, Position, TopologyVersion
+from topolog.events.ids import Incarnation, NodeId, Offset, Place, Position, TopologyVersion
 from topolog.events.membership import NodeJoined, NodeLeft, NodeRow
 from topolog.events.metadata import Evidence
-from topolog.events.ownership import PARTITIONS_PER_ROW, Change, NodeNumber, OwnershipRow, row_key, row_of
+from topolog.events.ownership import OwnershipRow, row_key
 from topolog.events.partitions import pack_states, unpack_states
 from topolog.events.requests import NodeKind, RequestRef, grant
 from topolog.events.state import Row, State
@@ -266,7 +264,7 @@ def evolve(state: State, event: ExchangeEvent, place: Place) -> None:
             _mark_overdue(state, place)
         case FullPartitionMap():
             ownership.enrol(state, event.enrolled)
-            _change(state, event.group, event.changes, place)
+            changes.apply(state, event.group, event.changes, place)
         case PartitionsLost():
             pass  # said by the full map already; this names them, and whom they await, for people and for the policy
         case ExchangeCompleted():
@@ -284,7 +282,7 @@ def _evolve_between(
         case AffinitySwitched():
             _switch(state, event, place)
         case PartitionStatesChanged():
-            _change(state, event.group, event.changes, place)
+            changes.apply(state, event.group, event.changes, place)
 
 
 OTHERS = (NodeJoined, NodeLeft, GroupCreated, GroupAltered, GroupDropped)
@@ -334,7 +332,7 @@ def _leave(state: State, node: NodeId, place: Place) -> None:
         if kept != row.moves:
             for move in row.moves:
                 if move not in kept and node != row.node:
-                    _set_acting(state, move, None, place)
+                    changes.set_acting(state, move.group, move.partitions, None, place)
             _keep_moves(state, key, row, kept)
     ownership.leave(state, node, place)
 
@@ -366,8 +364,8 @@ def _start(state: State, event: ExchangeStarted, place: Place) -> None:
     assert open_exchange(state) is None, "one exchange is open at a time"
     state.put(str(event.triggers[0].version), _row(event, place))
     _take_up(state, event.triggers)
-    done = [key for key, row in state.rows(ExchangeRow) if row.completed_at is not None]
-    for key in done[: max(0, len(done) - EXCHANGES_KEPT)]:
+    done = sorted((row.started_at, key) for key, row in state.rows(ExchangeRow) if row.completed_at is not None)
+    for _, key in done[: max(0, len(done) - EXCHANGES_KEPT)]:
         state.drop(ExchangeRow, key)
 
 
@@ -420,18 +418,9 @@ def _switch(state: State, event: AffinitySwitched, place: Place) -> None:
     row = state.get(HandOverRow, str(event.prepared))
     assert row is not None, f"no hand-over was prepared at {event.prepared}"
     for move in row.moves:
-        _set_acting(state, move, ownership.number_of(state, move.to), place)
+        changes.set_acting(state, move.group, move.partitions, ownership.number_of(state, move.to), place)
     state.drop(HandOverRow, str(event.prepared))
     enter_view(state, event.version)
-
-
-def _set_acting(state: State, move: Move, acting: int | None, place: Place) -> None:
-    for _, partitions in groupby(move.partitions, key=lambda partition: partition // PARTITIONS_PER_ROW):
-        numbers = list(partitions)
-        row = row_of(state, move.group, numbers[0])
-        held = ownership.ownerships(row, numbers)
-        changes = [Change(each.partition, each.copies, acting, each.is_lost) for each in held]
-        state.put(row_key(move.group, numbers[0]), ownership.changed(row, changes, place, _joined_at(state)))
 
 
 def _keep_moves(state: State, key: str, row: HandOverRow, kept: tuple[Move, ...]) -> None:
@@ -439,20 +428,3 @@ def _keep_moves(state: State, key: str, row: HandOverRow, kept: tuple[Move, ...]
         state.put(key, msgspec.structs.replace(row, moves=kept))
     else:
         state.drop(HandOverRow, key)
-
-
-def _change(state: State, group: str, packed: bytes, place: Place) -> None:
-    for _, changes in groupby(unpack_changes(packed), key=lambda change: change.partition // PARTITIONS_PER_ROW):
-        whole = list(changes)
-        row = row_of(state, group, whole[0].partition)
-        state.put(row_key(group, whole[0].partition), ownership.changed(row, whole, place, _joined_at(state)))
-
-
-def _joined_at(state: State) -> Callable[[NodeNumber], int]:
-    names = ownership.names(state)
-
-    def joined_at(number: NodeNumber) -> int:
-        row = state.get(NodeRow, names[number])
-        return row.joined_at if row else NOWHERE
-
-    return joined_at

@@ -59,26 +59,32 @@ class NodeCopies:
     def __init__(self, node: NodeId) -> None:
         self.update_sequence = 0
         self._node = node
+        self._incarnation = Incarnation(0)
         self._disk: Disk = {}
         self._finished: dict[PartitionId, Finished] = {}
         self._drained: dict[Position, set[PartitionId]] = {}
         self._told: _Told | None = None
 
-    def begin(self, disk: Disk) -> None:
+    def begin(self, incarnation: Incarnation, disk: Disk) -> None:
         """A new incarnation, which has these whole copies; what the former one has finished is no more."""
-        self._disk, self._told = disk, None
+        self._incarnation, self._disk, self._told = incarnation, disk, None
         self._finished.clear()
         self._drained.clear()
 
     def held(self, state: State) -> Iterator[Held]:
-        """This node's copies as of the state, in the order of groups and partitions."""
-        number = ownership.number_of(state, self._node)
-        if number is None:
+        """This node's copies as of the state, in the order of groups and partitions.
+
+        Not those that the log lists of a former life and no outcome has confirmed since: nobody knows if they are here.
+        """
+        number, node = ownership.number_of(state, self._node), state.get(NodeRow, self._node)
+        if number is None or node is None or node.incarnation != self._incarnation:
             return
         for _, row in state.rows(ownership.OwnershipRow):
             for each in ownership.ownerships(row, ownership.held_by(row, number)):
                 copy = each.copy_of(number)
                 assert copy is not None, "the row lists it"
+                if copy.since <= node.joined_at:
+                    continue
                 acts, is_served = each.acting == number, each.acting is not None
                 yield Held(row.group, each.partition, copy.state, copy.since, each.token, acts, is_served)
 
@@ -167,11 +173,8 @@ class NodeCopies:
         disk = self._disk.get(group.number, {})
         states = dict.fromkeys(disk, PartitionState.OWNING)
         finished: dict[int, Finished] = {}
-        node = state.get(NodeRow, self._node)
         for held in self.held(state):
-            if held.group != group.name or node is None:
-                continue
-            if held.since < node.joined_at:  # of the life before: it exists if the disk has it
+            if held.group != group.name:
                 continue
             done = self._done(held)
             states[held.partition] = _after(held.state) if done else held.state

@@ -92,7 +92,7 @@ class NodeCore:
     def incarnate(self, incarnation: Incarnation, disk: Disk) -> None:
         """Begin a new incarnation, fenced and outside, with these whole copies; the one before is out for good."""
         self.lease.void()
-        self.copies.begin(disk)
+        self.copies.begin(incarnation, disk)
         self.lease = Lease(incarnation, self.lease.generation)
         self.phase, self.left_reason = Phase.JOINING, None
         self._slot, self._echoed, self._sequence = None, 0, 0
@@ -176,6 +176,11 @@ class NodeCore:
             fenced=not self.lease.is_valid(now_ns),
             release=release,
         )
+
+    def is_of_this_life(self, position: Position) -> bool:
+        """Whether it stands behind the joining of this incarnation."""
+        row = self.state.get(m.NodeRow, self.node)
+        return row is not None and self._is_own(row.node, row.incarnation) and position > row.joined_at
 
     def unsay_map(self) -> None:
         """The last map did not reach the log."""

@@ -114,12 +114,11 @@ class Hooks(Service):
         released, assigned = list[PartitionView](), list[PartitionView]()
         for each in found:
             place, copy = (each.group, each.partition), each.copy_of(core.node)
-            since = copy.since if copy else NOWHERE
-            if copy and self._lives.get(place) != since:
+            if copy is None:
+                self._lives.pop(place, None)
+            elif core.is_of_this_life(copy.since) and self._lives.get(place) != copy.since:
+                self._lives[place] = copy.since
                 (released if copy.state is PartitionState.RENTING else assigned).append(each)
-            self._lives[place] = since
-            if not copy:
-                del self._lives[place]
         for hooks, told in ((self.on_map, found), (self.on_assigned, assigned), (self.on_released, released)):
             for hook in hooks if told else ():
                 hook(told)

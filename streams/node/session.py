@@ -224,7 +224,6 @@ class Session:
         except Unreachable:
             self.core.unsay_map()
             raise
-        reach("node.map-sent")
 
     def _on_map_delivered(self, error: str | None, _: Offset | None) -> None:
         if error is not None:

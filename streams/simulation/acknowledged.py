@@ -101,7 +101,7 @@ class Acknowledged:
 
     def _forget_wiped(self, incarnation: Incarnation, name: str) -> None:
         """The process that has joined has these copies on its disk, and no others."""
-        node = next((each for each in self._world.nodes if each.session.core.incarnation == incarnation), None)
+        node = self._world.life_of(incarnation)
         for key, whole in self._whole.items():
             if node is None or key not in node.disk:
                 whole.discard(name)

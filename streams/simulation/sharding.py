@@ -21,9 +21,9 @@ from topolog.streams.node.copies import Disk, Held, PartitionId
 from topolog.streams.node.core import NodeCore
 from topolog.streams.node.hooks import Hooks
 
-_OPERATION_TURNS = (0, 40)
-_OPERATIONS_MAX = 3
-_TRIES = 3
+_OPERATION_TURNS = (0, 25)
+_OPERATIONS_MAX = 12
+_TRIES = 10
 _FINISHES = 0.15
 """How often, in a turn, a copy that is to be loaded or cleared is done."""
 

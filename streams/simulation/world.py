@@ -83,6 +83,10 @@ class World:
         """Whether a process could act as this incarnation."""
         return any(each.session.core.incarnation == incarnation for each in self.nodes)
 
+    def life_of(self, incarnation: Incarnation) -> NodeProcess | None:
+        """The process, alive or not, that is or was this incarnation last."""
+        return next((each for each in self._node_lives if each.session.core.incarnation == incarnation), None)
+
     def step(self) -> None:
         """The next thing that happens."""
         self.turned = None

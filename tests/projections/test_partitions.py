@@ -402,7 +402,6 @@ def test_the_cluster_says_that_an_exchange_is_open(cluster: Sharing, get: Get) -
     assert "1 group, exchange 4.0 is open;" in item["sentence"]
 
 
-@pytest.mark.xfail(strict=True, reason="the fold drops what it forgets by the order of rows, which a restart changes")
 def test_a_reader_forgets_the_same_exchanges_as_the_log(
     cluster: Sharing, make_projector: Callable[[], Projector]
 ) -> None:

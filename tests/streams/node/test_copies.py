@@ -21,6 +21,12 @@ def joining(partitions: int = 16) -> Shared:
     return found
 
 
+def copies_of(node: str) -> NodeCopies:
+    found = NodeCopies(NodeId(node))
+    found.begin(Incarnation(1), {})
+    return found
+
+
 def map_of(of: Shared, copies: NodeCopies, incarnation: int = 1, counters: Disk | None = None) -> NodeMap:
     applied = Applied(bytes(16), of.position, bytes(16))
     return copies.next_map(of.state, Incarnation(incarnation), applied, counters or {}, Term(1))
@@ -33,7 +39,7 @@ def states(told: NodeMap, partitions: int = 16) -> dict[int, PartitionState]:
 def test_a_finished_load_is_told_with_the_life_of_the_copy_and_the_token() -> None:
     """DS5: and no longer once the token is another, for then it is to load again."""
     found = joining()
-    copies = NodeCopies(NodeId("n3"))
+    copies = copies_of("n3")
     held = next(each for each in copies.held(found.state) if each.state is PartitionState.MOVING)
     assert copies.finish(found.state, held.group, held.partition, held.since, held.token)
     assert not copies.finish(found.state, held.group, held.partition, Position(held.since - 1), held.token)
@@ -49,7 +55,7 @@ def test_a_finished_load_is_told_with_the_life_of_the_copy_and_the_token() -> No
 def test_maps_are_numbered_and_name_the_open_exchange() -> None:
     """T1, T2."""
     found = joining()
-    copies = NodeCopies(NodeId("n1"))
+    copies = copies_of("n1")
     assert map_of(found, copies).exchange is None
     found.join("n4")
     found.settle_exchange()
@@ -62,7 +68,7 @@ def test_maps_are_numbered_and_name_the_open_exchange() -> None:
 def test_a_map_is_owed_once_for_each_question_and_each_term() -> None:
     """4.3.2, K4: a new coordinator may not have it, another process life is not asked."""
     found = joining()
-    copies = NodeCopies(NodeId("n1"))
+    copies = copies_of("n1")
     assert not copies.owes_map(found.state, Incarnation(1), Term(1))
     found.join("n4")
     found.settle_exchange()
@@ -78,7 +84,7 @@ def test_a_map_is_owed_once_for_each_question_and_each_term() -> None:
 def test_what_is_finished_is_told_until_the_log_shows_it() -> None:
     """DS6: while an exchange is open nothing changes, and a coordinator may die with what it has read."""
     found = joining()
-    copies = NodeCopies(NodeId("n3"))
+    copies = copies_of("n3")
     for held in list(copies.held(found.state)):
         copies.finish(found.state, held.group, held.partition, held.since, held.token)
     assert copies.owes_map(found.state, Incarnation(1), Term(1))
@@ -98,10 +104,10 @@ def test_after_a_restart_only_the_disk_says_what_is_there() -> None:
     found.leave("n1")
     found.join("n1")
     found.settle_exchange()
-    assert states(map_of(found, NodeCopies(NodeId("n1")), 2), 4) == {}
+    assert states(map_of(found, copies_of("n1"), 2), 4) == {}
     kept = {1: {2: UpdateCounter(0, 7)}}
-    copies = NodeCopies(NodeId("n1"))
-    copies.begin(kept)
+    copies = copies_of("n1")
+    copies.begin(Incarnation(2), kept)
     assert states(map_of(found, copies, 2), 4) == {2: PartitionState.OWNING}
 
 
@@ -110,7 +116,7 @@ def test_nobody_begins_to_act_behind_a_hand_over() -> None:
     found = joining(64)
     found.load("n3")
     prepared = next(each for each in found.hand_over() if isinstance(each, x.HandOverPrepared))
-    former, move = NodeCopies(prepared.node), prepared.moves[0]
+    former, move = copies_of(prepared.node), prepared.moves[0]
     partition = move.partitions[0]
     assert found.acting(partition) == prepared.node, "the log still names it"
     assert former.token(found.state, "orders", partition) is None
@@ -119,7 +125,7 @@ def test_nobody_begins_to_act_behind_a_hand_over() -> None:
     assert former.drained(found.state, position) < position
     former.drain(found.state, former.undrained(found.state))
     assert former.drained(found.state, position) == position
-    receiver = NodeCopies(move.to)
+    receiver = copies_of(move.to)
     assert receiver.token(found.state, "orders", partition) is None
     found.hand_over(prepared.node)
     found.hand_over(prepared.node)

@@ -172,7 +172,7 @@ def an_answer_is_lost_with_its_coordinator(patch: pytest.MonkeyPatch) -> None:
 
 ANY = Faults()
 SHARING = only(crashes=20, cuts=6, pauses=6, groups=20, leaves=4)
-MOVING = only(crashes=12, pauses=12, slow_reads=8, groups=12)
+MOVING = only(crashes=25, slow_reads=30, groups=6)
 
 DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (a_live_primary_is_moved_by_an_exchange, ANY, 0, Rule.LIVE_PRIMARY),
