@@ -200,10 +200,17 @@ def test_a_mistyped_command_gets_a_proposal(cli: Cli) -> None:
         ("remove lease n1", "types (ty)"),
         (
             "explain decision 47",
-            "There are: cluster (cl), nodes (no), leases (le), types (ty), groups (gr), requests (re).",
+            "There are: cluster (cl), nodes (no), leases (le), types (ty), groups (gr), "
+            "partitions (pa), exchanges (ex), requests (re).",
         ),
-        ("history lease n1", "There are: cluster (cl), nodes (no), types (ty), groups (gr), requests (re)."),
-        ("history decision/47", "There are: cluster (cl), nodes (no), types (ty), groups (gr), requests (re)."),
+        (
+            "history lease n1",
+            "There are: cluster (cl), nodes (no), types (ty), groups (gr), partitions (pa), exchanges (ex), requests (re).",
+        ),
+        (
+            "history decision/47",
+            "There are: cluster (cl), nodes (no), types (ty), groups (gr), partitions (pa), exchanges (ex), requests (re).",
+        ),
     ],
 )
 def test_an_unknown_resource_gets_a_proposal(command: str, guess: str, cli: Cli) -> None:

@@ -79,7 +79,7 @@ def a_switch_waits_for_nobody(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_leaves_stays_in_the_owner_row(patch: pytest.MonkeyPatch) -> None:
-    """A copy that leaves while another acts is still an owner (DS1): it can store nothing, so nothing is acknowledged."""
+    """A copy that leaves while another acts is still an owner (DS1): it stores nothing, so nothing is acknowledged."""
 
     def kept(row: OwnershipRow, node: NodeNumber, place: Place) -> OwnershipRow:
         columns = ownership.Columns(row, writable=True)

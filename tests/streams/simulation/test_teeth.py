@@ -372,7 +372,8 @@ def hooks_after_the_fact(patch: pytest.MonkeyPatch) -> None:
     run_hook, apply = Session._run_hook, NodeCore.apply
 
     def run_late(session: Session, hook: Any, where: str) -> None:
-        apply(session.core, hook.args[0], session._clock.boottime_ns())
+        if hook.func.__name__ == "hook":
+            apply(session.core, hook.args[1], session._clock.boottime_ns())
         run_hook(session, hook, where)
 
     patch.setattr(Session, "_run_hook", run_late)
