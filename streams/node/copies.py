@@ -125,6 +125,10 @@ class NodeCopies:
         self._drained = {at: self._drained[at] for at in self._drained if state.get(HandOverRow, str(at))}
         return Position(min(waiting) - 1) if waiting else applied
 
+    def prepared_between(self, state: State, above: Position, up_to: Position) -> bool:
+        """Whether a hand-over of this node was prepared behind the one position and not behind the other."""
+        return any(above < row.prepared_at <= up_to for row in self._hand_overs(state))
+
     def undrained(self, state: State) -> set[PartitionId]:
         """What must drain before hand-overs under way can switch."""
         return {place for row in self._hand_overs(state) for place in self._undrained(row)}

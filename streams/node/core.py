@@ -142,13 +142,17 @@ class NodeCore:
         self.look_at_map()
 
     def look_at_drains(self) -> bool:
-        """Note which hand-overs have drained since; whether there are any, so that the next heartbeat is to go soon."""
-        waiting = self.copies.undrained(self.state)
-        drained = waiting - self._running(waiting)
-        self.copies.drain(self.state, drained)
+        """Note which hand-overs have drained since; whether one has, so that the next heartbeat is to go soon.
+
+        An operation may end between the folding of HandOverPrepared and the moment at which that counts as applied: the
+        drain is news only then.
+        """
+        waiting, before = self.copies.undrained(self.state), self._drained
+        self.copies.drain(self.state, waiting - self._running(waiting))
         self._drained = self.copies.drained(self.state, self.applied.position)
-        self.wants_acknowledgement |= bool(drained)
-        return bool(drained)
+        is_news = self.copies.prepared_between(self.state, before, self._drained)
+        self.wants_acknowledgement |= is_news
+        return is_news
 
     def look_at_map(self) -> None:
         """Note whether a single map is to be sent."""
