@@ -573,7 +573,7 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (stopping_node_keeps_its_lease, ANY, 0, Rule.MEMBER_LEASE),
     (left_before_the_lease_is_over, ANY, 0, Rule.LEFT_IN_TIME),
     (no_restart_of_waits_after_takeover, ANY, 0, Rule.NO_FALSE_REMOVAL),
-    (renewals_in_flight_are_ignored, STOPS, 11, Rule.LEFT_IN_TIME),
+    (renewals_in_flight_are_ignored, STOPS, 271, Rule.LEFT_IN_TIME),
     (removed_member_counts_as_released, ANY, 0, Rule.LEFT_IN_TIME),
     (unheard_silence_counts, CUTS, 16, Rule.NO_FALSE_REMOVAL),
     (heartbeats_of_any_incarnation_count, RESTARTS, 8, Rule.ECHOES),
