@@ -109,6 +109,8 @@ def test_after_a_restart_only_the_disk_says_what_is_there() -> None:
     copies = copies_of("n1")
     copies.begin(Incarnation(2), kept)
     assert states(map_of(found, copies, 2), 4) == {2: PartitionState.OWNING}
+    copies.begin(Incarnation(2), {7: kept[1]})
+    assert states(map_of(found, copies, 2), 4) == {}, "copies of a group that had the name before"
 
 
 def test_nobody_begins_to_act_behind_a_hand_over() -> None:

@@ -150,8 +150,8 @@ def test_when_a_node_dies_others_act_at_once() -> None:
         assert gone <= acts == set(range(PARTITIONS))
 
 
-def test_what_is_lost_refuses_and_comes_back_with_its_owner() -> None:
-    """DS2, O4: no write begins it empty; the owner that returns with its copies acts again."""
+def test_what_is_lost_refuses_whoever_comes() -> None:
+    """DS2, O4: no write begins it empty, and an owner that returns without its copies ends nothing."""
     with shared("n1", "n2", backups=0) as cluster:
         gone = tuple(partition for partition, primary in cluster.primaries().items() if primary == "n2")
         survivor = cluster.shards["n1"].node
@@ -163,8 +163,22 @@ def test_what_is_lost_refuses_and_comes_back_with_its_owner() -> None:
         kept = next(partition for partition in range(PARTITIONS) if partition not in gone)
         with survivor.acting("orders", kept):
             pass
+        bare = cluster.join("n2")
+        cluster.rest()
+        assert bare.assigned == [], "what the log lists of its former life is not its own"
+        assert survivor.lost("orders") == list(gone)
+
+
+def test_an_owner_that_returns_with_its_copies_ends_the_loss() -> None:
+    """DS2: they are told to it as its own once an outcome has confirmed them."""
+    with shared("n1", "n2", backups=0) as cluster:
+        gone = tuple(partition for partition, primary in cluster.primaries().items() if primary == "n2")
+        survivor = cluster.shards["n1"].node
+        cluster.kill("n2")
+        cluster.rest()
         back = cluster.join("n2", whole=gone)
         cluster.rest()
+        assert {each.partition for each in back.assigned} == set(gone)
         assert survivor.lost("orders") == []
         assert back.acts_for() == set(gone)
 
