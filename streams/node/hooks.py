@@ -8,7 +8,7 @@ from topolog.events.exchange import ExchangeMerged, ExchangeStarted, HandOverRow
 from topolog.events.fold import Folded
 from topolog.events.groups import group_row
 from topolog.events.ids import NOWHERE, Position
-from topolog.events.membership import LeaveReason, NodeDied, NodeLeft
+from topolog.events.membership import LeaveReason, NodeDied, NodeJoined, NodeLeft
 from topolog.events.metadata import MetadataRemoveAccepted, MetadataUpdateAccepted, TypeRow, type_row
 from topolog.events.ownership import NodeNumber, OwnershipRow
 from topolog.events.partitions import PartitionState
@@ -24,6 +24,7 @@ from topolog.streams.node.views import PartitionView
 TypeHook = Callable[[str, Metadata | None], None]
 LeftHook = Callable[[LeaveReason], None]
 MapHook = Callable[[Sequence[PartitionView]], None]
+JoinedHook = Callable[[], None]
 ExchangeHook = Callable[[], None]
 Whole = Callable[[], Disk]
 
@@ -33,6 +34,7 @@ class Hooks(Service):
 
     def __init__(self, announce: Callable[[NodeDied], None] = lambda _: None) -> None:
         self.on_type: list[TypeHook] = []
+        self.on_joined: list[JoinedHook] = []
         self.on_left: list[LeftHook] = []
         self.on_map: list[MapHook] = []
         self.on_assigned: list[MapHook] = []
@@ -73,6 +75,9 @@ class Hooks(Service):
                 if (core.node, core.incarnation) in [(each.node, each.incarnation) for each in asked.awaited]:
                     for quiesce in self.on_exchange:
                         quiesce()
+            case NodeJoined(joiner=joiner) if (joiner.node, joiner.incarnation) == (core.node, core.incarnation):
+                for joined in self.on_joined:
+                    joined()
             case NodeLeft(reason=reason) as left if (left.node, left.incarnation) == (core.node, core.incarnation):
                 for hook in self.on_left:
                     hook(reason)

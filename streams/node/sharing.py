@@ -23,7 +23,7 @@ from topolog.streams.clock import Clock
 from topolog.streams.node import views
 from topolog.streams.node.copies import Disk, PartitionId
 from topolog.streams.node.guards import LeaseGuard
-from topolog.streams.node.hooks import ExchangeHook, Hooks, MapHook
+from topolog.streams.node.hooks import ExchangeHook, Hooks, JoinedHook, MapHook
 from topolog.streams.node.session import Session
 from topolog.streams.node.views import Move, PartitionView, Route
 from topolog.streams.rules.affinity import partition_of
@@ -41,6 +41,13 @@ class Sharing:
     _session: Session
 
     # To be registered before entering.
+
+    def on_joined(self, hook: JoinedHook) -> None:
+        """Call `hook()` when this process has become a member, at each join, in the order of the log.
+
+        What `on_map` tells of positions before that is about a former life of this node.
+        """
+        self._hooks.on_joined.append(hook)
 
     def on_map(self, hook: MapHook) -> None:
         """Call `hook(partitions)` with all partitions that a set of decisions has changed, in the order of the log.

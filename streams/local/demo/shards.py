@@ -63,7 +63,7 @@ class Shards:
         self._courier = Courier(node, self._receive_all)
         self._thread = threading.Thread(target=self._look_after, name=f"{node.name} copies", daemon=True)
         node.on_map(self._on_map)
-        node.on_exchange(self._on_exchange)
+        node.on_joined(self._on_joined)
         node.on_left(self._on_left)
         node.holds(self._whole)
 
@@ -138,7 +138,7 @@ class Shards:
         with self._lock:
             self._perform(self._replica.adopt([each for each in found if each.group == self.group.name]))
 
-    def _on_exchange(self) -> None:
+    def _on_joined(self) -> None:
         with self._lock:
             self._perform(self._replica.enter())
 

@@ -34,7 +34,10 @@ class Replica:
         return self._life.refused
 
     def enter(self) -> list[Output]:
-        """An exchange asks this process for its map: from here on the log speaks of it, until it leaves."""
+        """This process is a member: from here on the log speaks of it, until it leaves.
+
+        Not only from the first exchange that asks it: a group that was created meanwhile is shared out with it too.
+        """
         if self._life.entered_at is None:
             self._life.entered_at = self._life.applied
             self._look_again()
