@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from topolog.events.ids import NodeId
-from topolog.streams.local.demo.replication.messages import AnyMessage
+from topolog.streams.local.demo.replication.messages import AnyMessage, weight
 from topolog.streams.node.client import Node
 
 PATH = "/replication"
@@ -22,7 +22,8 @@ PAUSE_S = 0.1
 """Behind a failure, so that a node that is gone is not called all the time."""
 
 QUEUE_MAX = 4_096
-BATCH_MAX = 256
+PARCEL_BYTES = 1_000_000
+"""A parcel ends with the message that exceeds this."""
 
 
 class Parcel(msgspec.Struct, frozen=True):
@@ -47,6 +48,16 @@ def unpack(data: bytes) -> Parcel:
     return _DECODER.decode(data)
 
 
+def batch_of(queue: deque[AnyMessage]) -> list[AnyMessage]:
+    """The first messages of the queue, as many as a parcel holds, taken out of it."""
+    batch: list[AnyMessage] = []
+    size = 0
+    while queue and size < PARCEL_BYTES:
+        batch.append(queue.popleft())
+        size += weight(batch[-1])
+    return batch
+
+
 Take = Callable[[NodeId, Sequence[AnyMessage]], None]
 
 
@@ -58,9 +69,12 @@ class Courier:
         self._take = take
         self._lanes: dict[NodeId, Lane] = {}
         self._is_started = False
+        self._is_stopped = False
 
     def post(self, to: NodeId, message: AnyMessage) -> None:
-        """Send it soon; never waits. One caller at a time."""
+        """Send it soon, unless all is over; never waits. One caller at a time."""
+        if self._is_stopped:
+            return
         lane = self._lanes.get(to)
         if lane is None:
             lane = self._lanes[to] = Lane(self._node, to, self._take)
@@ -74,7 +88,13 @@ class Courier:
         for lane in list(self._lanes.values()):
             lane.start()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits to be sent."""
+        return not any(lane.is_busy for lane in list(self._lanes.values()))
+
     def stop(self) -> None:
+        self._is_stopped = True
         for lane in list(self._lanes.values()):
             lane.stop()
 
@@ -100,6 +120,10 @@ class Lane:
         self._queue.append(message)
         self._is_due.set()
 
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._queue)
+
     def start(self) -> None:
         with self._starting:
             if not self._is_started:
@@ -117,8 +141,7 @@ class Lane:
             self._is_due.wait()
             self._is_due.clear()
             while self._queue and not self._stopping.is_set():
-                batch = [self._queue.popleft() for _ in range(min(len(self._queue), BATCH_MAX))]
-                if not self._deliver(batch):
+                if not self._deliver(batch_of(self._queue)):
                     self._close()
                     self._stopping.wait(PAUSE_S)
         self._close()

@@ -19,7 +19,7 @@ from topolog.events.errors import Moved, TopologError, Unreachable
 from topolog.events.groups import GroupDefinition
 from topolog.events.ids import NodeId
 from topolog.events.single_maps import UpdateCounter
-from topolog.streams.local.demo.courier import Courier
+from topolog.streams.local.demo.courier import Courier, batch_of
 from topolog.streams.local.demo.replication.messages import (
     Answered,
     AnyMessage,
@@ -120,12 +120,14 @@ class Shards:
     # Other nodes.
 
     def receive(self, sender: NodeId, messages: Iterable[AnyMessage]) -> list[AnyMessage]:
-        """Take what another node sends; gives what goes back to that one, so that it need not be sent."""
+        """Take what another node sends; gives what goes back to that one at once, as much as a parcel holds."""
         with self._lock:
             outputs = [output for message in messages for output in self._replica.receive(sender, message)]
-            back = [each.message for each in outputs if isinstance(each, Send) and each.to == sender]
-            self._perform([each for each in outputs if not (isinstance(each, Send) and each.to == sender)])
-        return back
+            back = deque(each.message for each in outputs if isinstance(each, Send) and each.to == sender)
+            self._perform(each for each in outputs if not (isinstance(each, Send) and each.to == sender))
+            first = batch_of(back)
+            self._perform(Send(sender, message) for message in back)
+        return first
 
     def _receive_all(self, sender: NodeId, messages: Iterable[AnyMessage]) -> None:
         with self._lock:
@@ -197,7 +199,7 @@ class Shards:
             is_hurried = self._is_due.wait(RESEND_S)
             self._is_due.clear()
             self._report()
-            if not is_hurried:
+            if not is_hurried and self._courier.is_idle:
                 with self._lock:
                     self._perform(self._replica.resend())
 

@@ -20,6 +20,8 @@ from topolog.streams.local.demo.agreement import Agreement, Shape
 from topolog.streams.local.demo.shards import Shards
 from topolog.streams.local.demo.types_of_rows import Document
 
+ROW_BYTES_MAX = 1_000_000
+
 _JSON_TYPES = {bool: "boolean", int: "long", float: "double", str: "String", list: "Collection", dict: "Map"}
 
 
@@ -39,7 +41,9 @@ class Store:
         self.put_agreed(shape.name, str(document[shape.key]), self.as_agreed(shape, document))
 
     def put_agreed(self, type_name: str, key: str, row: bytes, *, if_absent: bool = False) -> bool:
-        """Store a row whose values are as agreed. As `Shards.write`."""
+        """Store a row whose values are as agreed. As `Shards.write`; BadInput for one that is too large."""
+        if len(row) > ROW_BYTES_MAX:
+            raise BadInput(f"A row of {type_name} has {len(row)} bytes, at most {ROW_BYTES_MAX} can be stored.")
         return self._shards.write(_row_key(type_name, key), row, if_absent=if_absent)
 
     def put_json(self, type_name: str, key: str, row: bytes, *, if_absent: bool = False) -> bool:

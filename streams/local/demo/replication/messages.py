@@ -100,6 +100,19 @@ class Probe(Message, frozen=True, tag=True):
 AnyMessage = Replicate | Stored | Ask | Supply | Page | Synced | Probe
 
 
+def weight(message: AnyMessage) -> int:
+    """About how many bytes it takes to send it."""
+    match message:
+        case Replicate(key=key, value=value):
+            return 100 + len(key) + len(value or b"")
+        case Page(rows=rows):
+            return 100 + sum(30 + len(row.key) + len(row.value or b"") for row in rows)
+        case Ask(have=have) | Supply(have=have):
+            return 100 + sum(30 + len(key) for key in have)
+        case _:
+            return 100
+
+
 # To and from the process around it.
 
 

@@ -243,6 +243,16 @@ def test_no_acknowledged_write_is_lost_when_a_node_dies(shops: Shops) -> None:
         assert number <= int(shops.get(key) or 0) <= tried[key], key
 
 
+def test_large_rows_move_too(shops: Shops) -> None:
+    """More than a page, and more than a parcel, holds."""
+    shops.open("n1")
+    for number in range(12):
+        shops.put(str(number), str(number) * 400_000)
+    shops.open("n2")
+    shops.rest()
+    assert [len(shops.get(str(number)) or "") for number in (3, 11)] == [400_000, 800_000]
+
+
 def test_a_row_that_is_there_stays_when_it_is_loaded_again(shops: Shops) -> None:
     """A loader that comes back undoes nothing: it stores only what is absent, wherever that is served."""
     shops.open("n1", "n2")
@@ -320,6 +330,7 @@ def test_a_fenced_node_neither_writes_nor_answers(shops: Shops) -> None:
         ("PUT", "/rows/Thing/7", b"[1]", 400),
         ("PUT", "/rows/Thing/7", b"{", 400),
         ("PUT", "/rows/Thing/7", b'{"id": 8}', 400),
+        ("PUT", "/rows/Thing/7", b'{"value": "%s"}' % bytes(b"x" * 1_000_000), 400),
         ("POST", courier.PATH, b"nonsense", 400),
         ("GET", "/rows/Thing", b"", 404),
         ("GET", "/rows/Thing/none", b"", 404),
