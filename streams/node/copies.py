@@ -39,10 +39,7 @@ class _Told(msgspec.Struct, frozen=True):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """One copy of this node as the log has it; `token` is that of whoever acts, `acts`: that is this node.
-
-    `is_served`: somebody acts, so that there is whom to load from.
-    """
+    """One copy of this node as the log has it; `token` is that of whoever acts, `acts`: that is this node."""
 
     group: str
     partition: int
@@ -50,7 +47,6 @@ class Held(msgspec.Struct, frozen=True):
     since: Position
     token: Position
     acts: bool
-    is_served: bool
 
 
 class NodeCopies:
@@ -85,8 +81,8 @@ class NodeCopies:
                 assert copy is not None, "the row lists it"
                 if copy.since <= node.joined_at:
                     continue
-                acts, is_served = each.acting == number, each.acting is not None
-                yield Held(row.group, each.partition, copy.state, copy.since, each.token, acts, is_served)
+                acts = each.acting == number
+                yield Held(row.group, each.partition, copy.state, copy.since, each.token, acts)
 
     def token(self, state: State, group: str, partition: int) -> Position | None:
         """The token under which this node may begin to act for a partition, None if it may not (DS8).
