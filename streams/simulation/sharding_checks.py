@@ -39,7 +39,7 @@ class PartitionChecks:
         self._ledger = ledger
         self._acknowledged = Acknowledged(world, ledger)
         self._rows: dict[str, OwnershipRow] = {}
-        self._begun: dict[PartitionId, Position] = {}
+        self._begun: dict[tuple[int, int], Position] = {}
         self._answered: set[tuple[NodeId, Incarnation, Position]] = set()
         self._awaited: dict[NodeId, Incarnation] = {}
         self._started_at = Position(0)
@@ -87,15 +87,16 @@ class PartitionChecks:
         """What a node has done in its turn: whoever begins under a token ends all operations under lower ones."""
         shard, who = node.shard, node.describe()
         self._acknowledged.look_at(node)
+        state = node.session.core.state
         for place, token in shard.held:
-            if token < self._begun.get(place, token):
-                raise Broken(
-                    Rule.ONE_PRIMARY, f"{who} has operated on {place} under {token}, behind {self._begun[place]}"
-                )
+            begun = self._begun.get(_place_for_ever(state, place), token)
+            if token < begun:
+                raise Broken(Rule.ONE_PRIMARY, f"{who} has operated on {place} under {token}, behind {begun}")
         for place, token in shard.began:
-            if token < self._begun.get(place, token):
-                raise Broken(Rule.ONE_PRIMARY, f"{who} begins on {place} under {token}, behind {self._begun[place]}")
-            self._begun[place] = token
+            key = _place_for_ever(state, place)
+            if token < self._begun.get(key, token):
+                raise Broken(Rule.ONE_PRIMARY, f"{who} begins on {place} under {token}, behind {self._begun[key]}")
+            self._begun[key] = token
 
     @property
     def writes(self) -> int:
@@ -151,6 +152,13 @@ class PartitionChecks:
         row = state.get(m.NodeRow, o.names(state)[now.acting])
         if copy is None or copy.state is not PartitionState.OWNING or row is None or not row.is_member or now.is_lost:
             raise Broken(Rule.OWNER_ACTS, f"{where}: {now}")
+
+
+def _place_for_ever(state: State, place: PartitionId) -> tuple[int, int]:
+    """By the group's number: whoever has not read yet that a group was dropped acts for that one, not for its heir."""
+    group = g.group_row(state, place[0])
+    assert group is not None, "whoever acts knows the group"
+    return group.number, place[1]
 
 
 def _all(state: State) -> list[tuple[str, Ownership]]:
