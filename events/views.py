@@ -1,0 +1,172 @@
+"""Views: each change of who is there or of what is shared out, where it stands in the log, and a node's past (§4.4).
+
+Threats. A log is restored from a backup, or a copy of it goes live beside the original: two histories grow under one
+log id. A node that has written in one of them joins the other, and nothing in its data says so. Or a node comes back
+with a disk that is older than its last life, and is taken for the owner that it was.
+
+Invariant. No member has written in another history than the log's, but for writes under the one lease that ran when the
+histories parted, which are those of a crash; nor has it lost what it stored in its last life.
+
+Argument. The chain hash behind a decision covers all before it, so histories agree in no place behind their first
+difference. A node's *past* says in which places it has written: the *points* of the views under which it did, and the
+last *echo* of its lease that it relied on. It is synced to the node's disk before the first write under each of them,
+and before the first heartbeat. So whoever has written behind the difference has either a point there, which the log has
+not; or an echo of its own that this log has never given, for the log knows how far it has renewed each node's last
+life. And a disk which has not reserved what the log has renewed is an older one, put in the place of that which was.
+
+Views alone do not do (DESIGN §4.4 had it so): a copy is made of the log, the original goes on under the view of before,
+a node writes there and joins the copy with no point behind the difference. `tests/streams/rules/test_past.py` has that
+schedule; the echo is there for it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+import msgspec
+
+from topolog.events.ids import Incarnation, NodeId, Place, Position, TopologyVersion
+from topolog.events.state import Row, State
+
+POINTS_PER_ROW = 64
+VIEWS_KEPT = 1_000
+"""Views whose members the state remembers; a projection's history has them all."""
+
+_POSITION_BYTES = 8
+_CHAIN_BYTES = 16
+_POINT_BYTES = _POSITION_BYTES + _CHAIN_BYTES
+
+
+class Point(msgspec.Struct, frozen=True, order=True):
+    """A place of the log where the view changed: the position of the decision, and the chain hash behind it."""
+
+    position: Position
+    chain: bytes
+
+
+class Echo(msgspec.Struct, frozen=True):
+    """The last renewal that a life of a node has relied on: that of its heartbeat `sequence`, applied at `at`."""
+
+    incarnation: Incarnation
+    sequence: int
+    at: Point
+
+
+class Past(msgspec.Struct, frozen=True):
+    """Where `node` has written, as its disk says: views of log `log_id` by their points, ascending, and the last echo.
+
+    There is one point at least, that of the view in which it joined. Of long ago not every one is kept
+    (`streams/node/past.py`). The echo of a life that has joined and not yet relied on any has sequence 0. No heartbeat
+    of the echo's life with a number above `reserved` has been sent since the disk was so.
+    """
+
+    log_id: bytes
+    node: NodeId
+    points: tuple[Point, ...]
+    echo: Echo
+    reserved: int
+
+
+class DiskRow(Row, frozen=True):
+    """What the log knows of a node's disk: the last life that had a renewal, which was the last one; the newest life.
+
+    A life reserves the numbers of its heartbeats on its disk before it sends them, so a renewal proves that they are
+    reserved there. A life without one may have ended before it could.
+    """
+
+    KIND: ClassVar[str] = "disk"
+
+    renewed: Incarnation | None
+    sequence: int
+    newest: Incarnation
+
+
+class ViewRow(Row, frozen=True):
+    """A view, under its version: the servers that are members in it, in the order of their joining."""
+
+    KIND: ClassVar[str] = "view"
+
+    version: TopologyVersion
+    at: Point
+    members: tuple[NodeId, ...]
+
+
+class PointsRow(Row, frozen=True):
+    """64 points in the order of the log, 24 bytes each, under the number of the row."""
+
+    KIND: ClassVar[str] = "points"
+
+    points: bytes
+
+
+def note_view(state: State, version: TopologyVersion, members: tuple[NodeId, ...], place: Place) -> None:
+    """The decision at `place` has made this view."""
+    at = Point(place.position, place.chain)
+    state.put(str(version), ViewRow(version, at, members))
+    if state.count(ViewRow) > VIEWS_KEPT:
+        state.drop(ViewRow, next(key for key, _ in state.rows(ViewRow)))
+    _append(state, at)
+
+
+def note_end_of_life(state: State, node: NodeId, incarnation: Incarnation, last_sequence: int) -> None:
+    """A life of the node is over."""
+    before = state.get(DiskRow, node)
+    if last_sequence or before is None:
+        state.put(node, DiskRow(incarnation if last_sequence else None, last_sequence, incarnation))
+    else:
+        state.put(node, msgspec.structs.replace(before, newest=incarnation))
+
+
+def newest_point(state: State) -> Point | None:
+    count = state.count(PointsRow)
+    return _unpack(_row(state, count - 1).points)[-1] if count else None
+
+
+def point_after(state: State, position: Position) -> Point | None:
+    """The first point behind a position."""
+    for number in _rows_from(state, position):
+        for point in _unpack(_row(state, number).points):
+            if point.position > position:
+                return point
+    return None
+
+
+def is_point(state: State, point: Point) -> bool:
+    """Whether the log has this point."""
+    found = point_after(state, Position(point.position - 1))
+    return found == point
+
+
+def _append(state: State, point: Point) -> None:
+    number = state.count(PointsRow) - 1
+    packed = _row(state, number).points if number >= 0 else b""
+    if not packed or len(packed) == POINTS_PER_ROW * _POINT_BYTES:
+        number, packed = number + 1, b""
+    state.put(str(number), PointsRow(packed + point.position.to_bytes(_POSITION_BYTES, "big") + point.chain))
+
+
+def _row(state: State, number: int) -> PointsRow:
+    row = state.get(PointsRow, str(number))
+    assert row is not None, "rows of points are numbered without a gap"
+    return row
+
+
+def _unpack(packed: bytes) -> Sequence[Point]:
+    return [
+        Point(
+            Position(int.from_bytes(packed[first : first + _POSITION_BYTES], "big")),
+            packed[first + _POSITION_BYTES : first + _POINT_BYTES],
+        )
+        for first in range(0, len(packed), _POINT_BYTES)
+    ]
+
+
+def _rows_from(state: State, position: Position) -> Iterator[int]:
+    """Numbers of the rows that may have points behind a position."""
+    low, high = 0, state.count(PointsRow)
+    while low < high:
+        middle = (low + high) // 2
+        if _unpack(_row(state, middle).points)[-1].position > position:
+            high = middle
+        else:
+            low = middle + 1
+    return iter(range(low, state.count(PointsRow)))
