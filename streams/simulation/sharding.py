@@ -30,8 +30,12 @@ _FINISHES = 0.15
 Acted = tuple[PartitionId, Position]
 """Under which token something was done for a partition."""
 
-WholeCopies = dict[tuple[int, int], int]
-"""Counters of the whole copies on one disk, by the group's number and the partition; it outlives the process."""
+
+class SimulatedDisk:
+    """Counters of the whole copies on it, by the group's number and the partition; it outlives the process."""
+
+    def __init__(self) -> None:
+        self.whole: dict[tuple[int, int], int] = {}
 
 
 class _Operation(msgspec.Struct):
@@ -46,7 +50,7 @@ class SimulatedShard(Hooks):
     def __init__(
         self,
         chance: random.Random,
-        disk: WholeCopies,
+        disk: SimulatedDisk,
         hook: Callable[[Folded], None],
         announce: Callable[[NodeDied], None],
     ) -> None:
@@ -66,11 +70,11 @@ class SimulatedShard(Hooks):
         super().adopt(core, keys)
         for held in core.copies.held(core.state):
             if held.state is PartitionState.OWNING:
-                self._disk.setdefault(_on_disk(core, held), 1)
+                self._disk.whole.setdefault(_on_disk(core, held), 1)
 
     def whole(self) -> Disk:
         found: dict[int, dict[int, UpdateCounter]] = {}
-        for (group, partition), counter in self._disk.items():
+        for (group, partition), counter in self._disk.whole.items():
             found.setdefault(group, {})[partition] = UpdateCounter(0, counter)
         return found
 
@@ -111,10 +115,10 @@ class SimulatedShard(Hooks):
             place = (held.group, held.partition)
             if held.state is PartitionState.MOVING and held.is_served:
                 if core.copies.finish(core.state, *place, held.since, held.token):
-                    self._disk[_on_disk(core, held)] = 1
+                    self._disk.whole[_on_disk(core, held)] = 1
             elif held.state is PartitionState.RENTING:
                 core.copies.finish(core.state, *place, held.since, Position(0))
-                self._disk.pop(_on_disk(core, held), None)
+                self._disk.whole.pop(_on_disk(core, held), None)
         core.look_at_map()
 
 
