@@ -64,7 +64,9 @@ def written(groups: int, partitions: int, nodes: int, backups: int) -> Chronicle
     for group in range(groups):
         view = cluster(chronicle.fold.state).topology_version
         definition = GroupDefinition(f"g{group:03d}", partitions, backups)
-        chronicle.decide(GroupCreated(chronicle.ref(), group + 1, definition, TopologyVersion(view.major, view.minor + 1)))
+        chronicle.decide(
+            GroupCreated(chronicle.ref(), group + 1, definition, TopologyVersion(view.major, view.minor + 1))
+        )
         triggers = queued(chronicle.fold.state)
         chronicle.decide(
             ExchangeStarted(triggers, (), Offset(0), 0),
@@ -108,7 +110,9 @@ class Site:
     def maps(self) -> list[Entry]:
         """The single maps that the open exchange asks for, as they come from the log."""
         row = open_exchange(self.core.state)
-        return [entry for asked in (row.awaited if row else ()) for entry in self._map_of(asked.node, asked.incarnation)]
+        return [
+            entry for asked in (row.awaited if row else ()) for entry in self._map_of(asked.node, asked.incarnation)
+        ]
 
     def hear(self, maps: list[Entry]) -> None:
         for entry in maps:
@@ -229,9 +233,7 @@ def measure(arguments: argparse.Namespace) -> None:
     watch.report()
 
 
-def event(
-    site: Site, watch: Stopwatch, readers: Readers | None, label: str, happens: Callable[[], None]
-) -> None:
+def event(site: Site, watch: Stopwatch, readers: Readers | None, label: str, happens: Callable[[], None]) -> None:
     """What happens is decided; if an exchange is open then, all maps come, and its end is decided."""
     with watch.timing(f"{label}: decided and encoded (goal {GOAL_MS})"):
         happens()
@@ -267,7 +269,9 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="show where the coordinator's time goes")
     arguments = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    print(f"{arguments.groups} groups of {arguments.partitions:,}, {arguments.nodes} nodes, {arguments.backups} backups")
+    print(
+        f"{arguments.groups} groups of {arguments.partitions:,}, {arguments.nodes} nodes, {arguments.backups} backups"
+    )
     measure(arguments)
 
 
