@@ -44,7 +44,7 @@ class Declaring:
         return _pending(created, request)
 
     def reset(self, group: str, reason: str) -> Pending[None]:
-        """Done once it is decided that what is lost of the group is given up (O5); the exchange that does it follows."""
+        """Done once it is decided to give up what is lost of the group (O5); the exchange that does it follows."""
         if self._session.failure:
             raise self._session.failure
         core = self._session.core

@@ -261,7 +261,7 @@ def test_a_store_whose_every_process_is_gone_begins_anew(shops: Shops) -> None:
 
 
 def test_a_loss_in_part_is_an_operators_to_give_up(shops: Shops) -> None:
-    """The machines of both that have a partition are lost at once: it stays lost, and says so to whoever asks, until a reset."""
+    """Both machines that have a partition are gone at once: it stays lost and says so, until a reset."""
     shops.open("n1", "n2", "n3", "n4")
     shops.rest()
     dying = [copy.node for copy in shops.any.node.owners("rows", 0).copies]
