@@ -1,5 +1,6 @@
 """`topolog demo`: what an operator does to the nodes of a running `topolog up --demo`, and clients of its store."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -8,9 +9,15 @@ import typer
 from topolog.command_line import Config, Set, say
 from topolog.command_line import loaded as load_settings
 from topolog.events.errors import BadInput, TopologError
+from topolog.events.requests import NodeKind
+from topolog.projections.cli.exit_codes import ExitCode
 from topolog.settings import Settings, cluster_folder, duration_ms
 from topolog.streams.local.door import Act, Question, ask
 from topolog.streams.local.roles import DEMO_CLUSTER
+from topolog.streams.local.stopping import stopping_when_told
+
+CLIENT = "load"
+"""The client node that `topolog demo load` is."""
 
 app = typer.Typer(no_args_is_help=True, help="The nodes of a running `topolog up --demo`, and clients of its store.")
 
@@ -64,6 +71,31 @@ def pause(
 def resume(names: Names, config: Config = None, pairs: Set = None) -> None:
     """Let paused nodes go on (SIGCONT): they refuse until they have read the log, and join again if they are out."""
     _ask(Question(Act.RESUME, tuple(names)), config, pairs)
+
+
+@app.command("load")
+def load(
+    clients: Annotated[int, typer.Option(min=1, max=64, help="How many.")] = 4,
+    span: Annotated[str | None, typer.Option("--for", metavar="60s", help="End by themselves after that.")] = None,
+    config: Config = None,
+    pairs: Set = None,
+) -> int:
+    """Run clients that write and read until Ctrl-C, then read back all acknowledged writes: exit code 8 if one is lost,
+    7 if one is not answered."""
+    from topolog.streams.local.demo.clients import report, run_clients
+    from topolog.streams.node.client import Node
+
+    settings = settings_of_demo(config, pairs)
+    name = settings.cluster.name
+    folder = _folder(settings) / "nodes" / CLIENT
+    node = Node(name, CLIENT, kafka=settings.kafka, kind=NodeKind.CLIENT, folder=folder)
+    for_s = None if span is None else span_ms(span) / 1000
+    with stopping_when_told(os.environ) as stopping:
+        ledger = run_clients(node, clients, stopping, say, for_s=for_s)
+    typer.echo(report(ledger))
+    if ledger.lost:
+        return ExitCode.FOUND
+    return ExitCode.UNKNOWN if ledger.unread else ExitCode.OK
 
 
 def settings_of_demo(config: Path | None, pairs: list[str] | None) -> Settings:

@@ -114,7 +114,7 @@ class Nodes:
         for name in names:
             self._running(name)
             if self._is_paused(name) is not paused:
-                hint = f"`topolog demo {'pause' if paused else 'resume'} {name}` changes that."
+                hint = "Only a paused node can go on." if paused else f"`topolog demo resume {name}` lets it go on."
                 raise BadInput(f"Node {name} is {'not paused' if paused else 'paused already'}.", hint=hint)
 
     def _running(self, name: str) -> Child:
