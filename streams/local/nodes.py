@@ -53,19 +53,20 @@ class Nodes:
         """What was done, a sentence for each node. Raises BadInput, and then nothing was."""
         if not self._roles:
             raise BadInput("This `topolog up` runs no demo.", hint="Stop it, and start it with --demo.")
-        match question:
-            case Question(act=Act.NAMES):
+        names = tuple(dict.fromkeys(question.nodes))
+        match question.act:
+            case Act.NAMES:
                 return tuple(self._roles)
-            case Question(act=Act.ADD):
-                return self._add(question.nodes or (self._next(),))
-            case Question(act=Act.KILL):
-                return self._kill([self._running(name) for name in question.nodes])
-            case Question(act=Act.PAUSE):
-                self._check_all(question.nodes, paused=False)
-                return tuple(self._pause(name, question.for_ms) for name in question.nodes)
-            case _:
-                self._check_all(question.nodes, paused=True)
-                return tuple(self._resume(name) for name in question.nodes)
+            case Act.ADD:
+                return self._add(names or (self._next(),))
+            case Act.KILL:
+                return self._kill([self._running(name) for name in names])
+            case Act.PAUSE:
+                self._check_all(names, paused=False)
+                return tuple(self._pause(name, question.for_ms) for name in names)
+            case Act.RESUME:
+                self._check_all(names, paused=True)
+                return tuple(self._resume(name) for name in names)
 
     def _add(self, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
@@ -77,12 +78,16 @@ class Nodes:
                     f"Node {name} runs (pid {self._children[name].pid}).", hint="Without a name the next one is added."
                 )
         self._children.watch()  # so that the end of its former process is said, and before this
-        roles = [self._roles.setdefault(name, self._make(name)) for name in dict.fromkeys(names)]
+        roles = [self._roles.setdefault(name, self._make(name)) for name in names]
         self._children.start(roles)
         return tuple(f"{role.title} starts (pid {self._children[role.name].pid})" for role in roles)
 
     def _kill(self, children: list[Child]) -> tuple[str, ...]:
+        """All stand still before the first of them is killed: none of them sees another one die."""
         pids = [child.pid for child in children]
+        for child in children:
+            child.send(signal.SIGSTOP)
+        self._await(lambda: all(self._is_paused(child.role.name) for child in children))
         for child in children:
             child.send(signal.SIGKILL)
         for child in children:

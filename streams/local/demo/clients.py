@@ -11,7 +11,7 @@ acts and what is lost.
 import itertools
 import threading
 import time
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 import msgspec
@@ -47,7 +47,7 @@ CHECK_S = 30.0
 HEARSAY_S = 5.0
 """How far our own reading of the log may lie behind that of a node which has answered us."""
 
-TELL_S = 5.0
+TELL_S, LOOK_S = 5.0, 0.1
 
 _DONE, _NONE, _ELSEWHERE, _SENSELESS = (200, 204), 404, 307, 400
 
@@ -251,14 +251,14 @@ def run_clients(node: Node, count: int, stopping: Stop, say: Say, *, for_s: floa
         for client in clients:
             client.start()
         say(f"{count} clients write and read; Ctrl-C ends them and tells whether they lost anything")
-        while not stopping.wait(TELL_S if for_s is None else min(TELL_S, max(0.0, begun + for_s - time.monotonic()))):
-            if any(client.failure for client in clients) or (for_s is not None and time.monotonic() >= begun + for_s):
+        told = begun
+        while not stopping.wait(LOOK_S) and not any(client.failure for client in clients):
+            now = time.monotonic()
+            if for_s is not None and now >= begun + for_s:
                 break
-            say(
-                _progress(
-                    _all(clients), time.monotonic() - begun, {each for client in clients for each in client.hindered}
-                )
-            )
+            if now >= told + TELL_S:
+                told = now
+                say(_progress(clients, now - begun))
         ending.set()
         say("reading back every acknowledged write")
         for client in clients:
@@ -289,10 +289,11 @@ def report(ledger: Ledger) -> str:
     return "\n".join(lines)
 
 
-def _progress(ledger: Ledger, seconds: float, hindered: Set[int]) -> str:
+def _progress(clients: Sequence[Client], seconds: float) -> str:
+    ledger, hindered = _all(clients), {each for client in clients for each in client.hindered}
     parts = [f"{ledger.writes} writes", f"{ledger.reads} reads", f"longest pause {ledger.longest.seconds:.2f} s"]
     if hindered:
-        parts.append(f"no answer from {len(hindered)} partitions")
+        parts.append(f"no answer now from {len(hindered)} of {GROUP.partitions} partitions")
     if ledger.lost:
         parts.append(f"LOST {len(ledger.lost)} rows")
     return f"{seconds:.0f} s: {', '.join(parts)}"
