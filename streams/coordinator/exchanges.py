@@ -89,9 +89,10 @@ class Exchanges:
 
     def _rows_to_do(self, state: State) -> list[OwnershipRow]:
         """Rows with partitions to be handed over, or copies that nobody needs."""
+        changed = [row for key in self._changed if (row := state.get(OwnershipRow, key))]
+        restless = {ownership.row_key(row.group, row.first) for row in ownership.restless(changed)}
         for key in self._changed:
-            row = state.get(OwnershipRow, key)
-            if row and (ownership.ready_to_switch(row) or ownership.with_surplus(row)):
+            if key in restless:
                 self._to_do[key] = None
             else:
                 self._to_do.pop(key, None)

@@ -18,6 +18,7 @@ from topolog.events.group_definition import LossPolicy
 from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import Position
 from topolog.events.membership import NodeRow
+from topolog.events.partitions import PartitionState
 from topolog.events.state import State
 from topolog.streams.clock import Clock
 from topolog.streams.node import views
@@ -197,8 +198,11 @@ class Sharing:
     def _nobody(self, found: PartitionView) -> NotPrimary | PartitionLost:
         place = f"{found.group}/{found.partition}"
         if found.is_lost:
-            awaited = ", ".join(copy.node for copy in found.copies) or "nobody"
-            return PartitionLost(f"Partition {place} is lost and awaits {awaited}.", hint="`topolog explain partition`")
+            awaited = ", ".join(copy.node for copy in found.copies if copy.state is PartitionState.OWNING)
+            ends = f"awaits {awaited}" if awaited else "awaits nobody: only a reset of its group ends that"
+            return PartitionLost(
+                f"Partition {place} is lost and {ends}.", hint=f"`topolog explain partition {place}` says more."
+            )
         return NotPrimary(f"Nobody acts for {place} now.", hint="An exchange decides who will.")
 
     def _group(self, name: str) -> GroupRow:

@@ -6,7 +6,7 @@ repeated or late. Nothing changes while an exchange is open (PI8), and the node 
 shows it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -19,6 +19,10 @@ from topolog.events.ids import NodeId, Position
 from topolog.events.ownership import Change, Copy, Ownership, OwnershipRow, row_of
 from topolog.events.partitions import PartitionState
 from topolog.events.state import State
+from topolog.events.topics import RECORD_BYTES_MAX
+
+_BYTES_MAX = RECORD_BYTES_MAX - 1_000
+"""Changes in one PartitionStatesChanged; the group's name is a part of the rest."""
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -52,7 +56,7 @@ def settle(state: State, reports: Iterable[Report]) -> list[Decision]:
         change = _changed(state, report, found)
         if change is not None:
             found.setdefault(report.group, {})[report.partition] = change
-    return [_decision(group, changes) for group, changes in found.items()]
+    return [each for group, changes in found.items() for each in _decisions(group, changes)]
 
 
 def surplus(state: State, rows: Iterable[OwnershipRow]) -> list[Decision]:
@@ -64,7 +68,7 @@ def surplus(state: State, rows: Iterable[OwnershipRow]) -> list[Decision]:
     for row in rows:
         for each in ownership.ownerships(row, ownership.with_surplus(row)):
             found.setdefault(row.group, {})[each.partition] = _rented(each)
-    return [_decision(group, changes) for group, changes in found.items()]
+    return [each for group, changes in found.items() for each in _decisions(group, changes)]
 
 
 def _changed(state: State, report: Report, found: dict[str, dict[int, Change]]) -> Change | None:
@@ -104,5 +108,13 @@ def _rented(before: Ownership) -> Change:
     return Change(before.partition, copies, before.acting, before.is_lost)
 
 
-def _decision(group: str, changes: dict[int, Change]) -> Decision:
-    return PartitionStatesChanged(group, pack_changes(changes[partition] for partition in sorted(changes)))
+def _decisions(group: str, changes: dict[int, Change]) -> Iterator[Decision]:
+    """As many as the changes need: a large group that has loaded at once does not fit one record."""
+    packed = bytearray()
+    for partition in sorted(changes):
+        change = pack_changes((changes[partition],))
+        if len(packed) + len(change) > _BYTES_MAX:
+            yield PartitionStatesChanged(group, bytes(packed))
+            packed.clear()
+        packed += change
+    yield PartitionStatesChanged(group, bytes(packed))

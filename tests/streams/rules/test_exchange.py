@@ -455,3 +455,17 @@ def perform(found: Shared, act: str, node: str, *, bystander: bool) -> None:
             found.rent()
         case "clear":
             found.clear(node)
+
+
+def test_loads_that_end_together_are_decided_in_as_many_records_as_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    """65,000 partitions of three copies are 975 kB of changes, and a record has 900 kB."""
+    found = shared("n1", "n2", "n3", backups=2)
+    found.leave("n3")
+    found.disks["n3"] = {}
+    found.join("n3")
+    found.exchange()
+    monkeypatch.setattr(copies, "_BYTES_MAX", 100)
+    decided = found.load("n3")
+    assert kinds(decided) == ["PartitionStatesChanged"] * 3
+    assert all(len(each.changes) <= 100 for each in decided if isinstance(each, x.PartitionStatesChanged))
+    assert all(set(found.states(partition).values()) == {"OWNING"} for partition in range(16))
