@@ -1,4 +1,4 @@
-"""How the past of a node that wants to join agrees with the log (DESIGN §4.4; the argument stands in `events/views.py`).
+"""How the past of a node that wants to join agrees with the log (DESIGN §4.4; why, stands in `events/views.py`).
 
 It is judged when the node's former life has ended in the log, and its disk is locked by the one that joins.
 """

@@ -48,7 +48,7 @@ class Log:
         return point
 
     def copy(self, what: str) -> "Log":
-        """Another coordinator goes on with a copy: its first record is its own. It waits for the leases that it sees."""
+        """Another coordinator goes on with a copy: its first record is its own."""
         copied = Log.__new__(Log)
         copied.state, copied.chain = State(), list(self.chain)
         for rows in self.state.copies().values():
