@@ -267,7 +267,7 @@ def in_question(columns: Columns, wanted: Wanted) -> NDArray[np.intp]:
 
 def held_by(row: OwnershipRow, node: NodeNumber) -> list[int]:
     """The partitions of a row of which the node holds a copy."""
-    holds = (Columns(row).holders == node).any(axis=1)
+    holds = (_array(row.holders, "<u2", (row.count, row.width), writable=False) == node).any(axis=1)
     return [row.first + at for at in np.flatnonzero(holds).tolist()]
 
 
@@ -288,12 +288,9 @@ def without(row: OwnershipRow, node: NodeNumber, place: Place) -> OwnershipRow |
 
 def acted_by(row: OwnershipRow, node: NodeNumber) -> list[tuple[int, Position]]:
     """(partition, token) of what the node acts for."""
-    columns = Columns(row)
-    found = np.flatnonzero(columns.acting == node)
-    return [
-        (row.first + at, Position(token))
-        for at, token in zip(found.tolist(), columns.tokens[found].tolist(), strict=True)
-    ]
+    found = np.flatnonzero(_array(row.acting, "<u2", (row.count,), writable=False) == node)
+    tokens = _array(row.tokens, "<u8", (row.count,), writable=False)[found]
+    return [(row.first + at, Position(token)) for at, token in zip(found.tolist(), tokens.tolist(), strict=True)]
 
 
 def differing(before: OwnershipRow | None, row: OwnershipRow) -> list[int]:
@@ -360,8 +357,8 @@ def _has_surplus(columns: Columns) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = (is_unwanted & (columns.states != PartitionState.RENTING.code)).any(axis=1)
     if not found.any():
         return found
-    acts_as_wanted = (columns.acting == columns.holders[:, 0]) & (columns.acting != NOBODY)
-    return found & _all_wanted_own(columns) & acts_as_wanted
+    found &= (columns.acting == columns.holders[:, 0]) & (columns.acting != NOBODY)
+    return found & _all_wanted_own(columns)
 
 
 def lost_in(row: OwnershipRow) -> list[int]:
