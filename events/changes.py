@@ -1,7 +1,7 @@
 """Changes of partitions: how they travel in decisions, six bytes a partition and three a copy, and what they change."""
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
 from topolog.events.ids import NOWHERE, Place
@@ -21,10 +21,14 @@ from topolog.events.ownership import (
     row_of,
 )
 from topolog.events.state import State
+from topolog.events.topics import RECORD_BYTES_MAX
 
 _CHANGE = struct.Struct("<HHBB")
 _COPY = struct.Struct("<HB")
 _LOST = 1
+
+PACKED_BYTES_MAX = RECORD_BYTES_MAX - 100_000
+"""Changes in one record; names of nodes are the rest."""
 
 
 def pack_changes(changes: Iterable[Change]) -> bytes:
@@ -39,6 +43,21 @@ def pack_changes(changes: Iterable[Change]) -> bytes:
         for copy in change.copies:
             packed += _COPY.pack(copy.node, copy.state.code | (WANTED if copy.wanted else 0))
     return bytes(packed)
+
+
+def parts_of(changes: Iterable[Change]) -> Iterator[list[Change]]:
+    """The changes in as many parts as they need records; none if there are none."""
+    part: list[Change] = []
+    room = PACKED_BYTES_MAX
+    for change in changes:
+        size = _CHANGE.size + _COPY.size * len(change.copies)
+        if part and size > room:
+            yield part
+            part, room = [], PACKED_BYTES_MAX
+        part.append(change)
+        room -= size
+    if part:
+        yield part
 
 
 def unpack_changes(packed: bytes) -> list[Change]:

@@ -148,6 +148,13 @@ class Columns:
             self.lost.tobytes(),
         )
 
+    def close_up(self) -> None:
+        """No empty place before a copy: the first place is the wanted primary's, wherever somebody is wanted."""
+        order = np.argsort(self.holders == NOBODY, axis=1, kind="stable")
+        self.holders = np.take_along_axis(self.holders, order, axis=1)
+        self.states = np.take_along_axis(self.states, order, axis=1)
+        self.since = np.take_along_axis(self.since, order, axis=1)
+
     def widen(self, width: int) -> None:
         """Room for so many copies of each partition."""
         more = ((0, 0), (0, max(0, width - self.holders.shape[1])))
@@ -273,6 +280,7 @@ def without(row: OwnershipRow, node: NodeNumber, place: Place) -> OwnershipRow |
     columns.acting[acted], columns.tokens[acted] = NOBODY, place.position
     goes = (columns.holders == node) & (columns.acting != NOBODY)[:, np.newaxis]
     columns.holders[goes], columns.states[goes], columns.since[goes] = NOBODY, 0, 0
+    columns.close_up()
     return columns.row(row)
 
 
@@ -324,13 +332,17 @@ def ready_to_switch(row: OwnershipRow) -> list[tuple[int, NodeNumber, NodeNumber
 
 
 def with_surplus(row: OwnershipRow) -> list[int]:
-    """Partitions whose wanted primary acts, with copies that nobody wants though all that are wanted own."""
+    """Partitions whose wanted primary acts, with copies that nobody wants though all that are wanted own.
+
+    Where nobody is wanted, as no member passes the group's filter, whoever holds it goes on (L3).
+    """
     if not row.width:
         return []
     columns = Columns(row)
     is_unwanted = (columns.holders != NOBODY) & ((columns.states & WANTED) == 0)
     is_surplus = is_unwanted & (columns.states != PartitionState.RENTING.code)
-    acts_as_wanted = (columns.acting == columns.holders[:, 0]) & (columns.acting != NOBODY)
+    is_primary_wanted = (columns.states[:, 0] & WANTED) != 0
+    acts_as_wanted = (columns.acting == columns.holders[:, 0]) & (columns.acting != NOBODY) & is_primary_wanted
     found = is_surplus.any(axis=1) & _all_wanted_own(columns) & acts_as_wanted
     return [row.first + at for at in np.flatnonzero(found).tolist()]
 

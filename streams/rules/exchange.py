@@ -16,7 +16,7 @@ from typing import Protocol
 import msgspec
 
 from topolog.events import ownership
-from topolog.events.changes import pack_changes
+from topolog.events.changes import pack_changes, parts_of
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.exchange import (
@@ -53,7 +53,6 @@ from topolog.events.requests import (
 )
 from topolog.events.state import State
 from topolog.events.terms import changed_view
-from topolog.events.topics import RECORD_BYTES_MAX
 from topolog.streams.rules import levels
 from topolog.streams.rules.affinity import Indexes
 from topolog.streams.rules.deadlines import Deadline
@@ -62,8 +61,8 @@ from topolog.streams.rules.outcome import Ask, Present, as_change, outcome
 Choose = Callable[[GroupRow, Sequence[NodeRow]], Indexes]
 """The affinity of a group over servers: indexes into these for each partition, its primary's first."""
 
-_BYTES_MAX = RECORD_BYTES_MAX - 10_000
-"""Changes in one FullPartitionMap; names of nodes are a part of the rest."""
+_NAMES_MAX, _NAMES_WITH_CHANGES_MAX = 1_000, 100
+"""Names of nodes that fit one record, by themselves and beside changes, were each as long as a name can be."""
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -251,7 +250,7 @@ def _standing(state: State, node: NodeId) -> Standing:
 def _hear_late(state: State, told: Told) -> list[Decision]:
     """A server that an exchange had to do without is heard at last: what it alone can tell needs another one."""
     last = newest_exchange(state)
-    if last is None or not any(node in told.heard for node in last.unheard):
+    if last is None or not state.count(GroupRow) or not any(node in told.heard for node in last.unheard):
         return []
     return [ExchangeQueued(None, TriggerType.REQUESTED, "", changed_view(state))]
 
@@ -324,15 +323,13 @@ def _changes(state: State, group: GroupRow, wanted: Wanted, here: Here, ask: Ask
 
 
 def _full_maps(group: GroupRow, changes: Sequence[Change], enrolled: tuple[str, ...]) -> Iterator[Decision]:
-    """As many records as the changes need; the first one enrols new nodes."""
-    part: list[Change] = []
-    for change in changes:
-        part.append(change)
-        if len(part) * (6 + 3 * len(change.copies)) > _BYTES_MAX:
-            yield FullPartitionMap(group.name, enrolled, pack_changes(part))
-            part, enrolled = [], ()
-    if part:
+    """As many records as the changes need; the first ones enrol new nodes."""
+    while changes and len(enrolled) > _NAMES_WITH_CHANGES_MAX:
+        yield FullPartitionMap(group.name, enrolled[:_NAMES_MAX], b"")
+        enrolled = enrolled[_NAMES_MAX:]
+    for part in parts_of(changes):
         yield FullPartitionMap(group.name, enrolled, pack_changes(part))
+        enrolled = ()
 
 
 def _losses(group: GroupRow, changes: Sequence[Change], known: Sequence[str]) -> Iterator[Decision]:
