@@ -106,9 +106,13 @@ class NodeCopies:
         return None if is_leaving else each.token
 
     def finish(self, state: State, group: str, partition: int, since: Position, token: Position) -> bool:
-        """Note that the copy of this life is loaded under this token, or cleared; False if it is another by now."""
-        copy = self._own(state, group, partition)
-        if copy is None or copy.since != since:
+        """Note that the copy of this life is loaded under this token, or cleared (token 0); False if it is another by
+        now, or the token is: what was finished under the present one stands."""
+        each, copy = self._ownership(state, group, partition), self._own(state, group, partition)
+        if each is None or copy is None or copy.since != since:
+            return False
+        asked = {PartitionState.MOVING: each.token, PartitionState.RENTING: Position(0)}.get(copy.state)
+        if token != asked:
             return False
         self._finished[group, partition] = Finished(since, token)
         self._told = None
