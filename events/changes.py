@@ -8,7 +8,6 @@ at one.
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +23,13 @@ from topolog.events.ownership import (
     Columns,
     Copy,
     NodeNumber,
+    compact,
     names,
     row_key,
     row_of,
 )
 from topolog.events.state import State
+from topolog.events.topics import RECORD_BYTES_MAX
 
 _CHANGE = struct.Struct("<HHBB")
 _COPY = struct.Struct("<HB")
@@ -90,14 +91,14 @@ class Changes:
     def where_lost(self) -> "Changes":
         return self[np.flatnonzero(self.lost)]
 
-    def split(self, bytes_max: int) -> Iterator["Changes"]:
-        """In parts, each of which has hardly more bytes."""
-        line_bytes = _CHANGE.size + _COPY.size * self.counts
+    def records(self) -> Iterator[bytes]:
+        """Packed, in as many parts as they need records; none if there are none."""
+        ends = np.cumsum(_CHANGE.size + _COPY.size * self.counts)
         start = 0
         while start < len(self):
-            is_full = np.arange(1, len(self) - start + 1) * line_bytes[start:] > bytes_max
-            end = start + int(is_full.argmax()) + 1 if is_full.any() else len(self)
-            yield self[start:end]
+            before = int(ends[start - 1]) if start else 0
+            end = int(np.searchsorted(ends, before + PACKED_BYTES_MAX, side="right"))
+            yield self[start:end].pack()
             start = end
 
     def pack(self) -> bytes:
@@ -115,6 +116,10 @@ class Changes:
             packed[copy_at], packed[copy_at + 1] = holders & 0xFF, holders >> 8
             packed[copy_at + 2] = self.states[has, number]
         return packed.tobytes()
+
+
+PACKED_BYTES_MAX = RECORD_BYTES_MAX - 100_000
+"""Changes in one record; names of nodes are the rest."""
 
 
 def pack_changes(changes: Iterable[Change]) -> bytes:
@@ -171,7 +176,7 @@ def _unpacked(packed: bytes) -> Changes:
     )
     partitions = (wide[heads] | wide[heads + 1] << 8).astype(np.int64)
     assert (np.diff(partitions) > 0).all(), "partitions ascend"
-    acting: NDArray[np.uint16] = wide[heads + 2] | wide[heads + 3] << 8
+    acting = (wide[heads + 2] | wide[heads + 3] << 8).astype(np.uint16)
     return Changes(partitions, holders, states, acting, (octets[heads + _COUNT_AT - 1] & _LOST) != 0)
 
 
@@ -224,9 +229,3 @@ def _joined_at(state: State, changes: Changes) -> NDArray[np.int64]:
         row = state.get(NodeRow, found[number]) if number != NOBODY else None
         joined_at[min(number, len(found))] = row.joined_at if row else NOWHERE
     return joined_at
-
-
-def compact(holders: NDArray[np.uint16], *others: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """The same copies in their order, without empty places between them; so are the columns beside them."""
-    order = np.argsort(holders == NOBODY, axis=1, kind="stable")
-    return tuple(np.take_along_axis(each, order, axis=1) for each in (holders, *others))

@@ -18,7 +18,6 @@ from topolog.events.exchange import HandOverRow, newest_exchange, open_exchange
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Position, Term
 from topolog.events.membership import Applied, NodeRow
-from topolog.events.ownership import Copy
 from topolog.events.partitions import PartitionState, codes_of, encode_codes
 from topolog.events.single_maps import Copies, Finished, NodeMap, UpdateCounter, pack_counters, pack_finished
 from topolog.events.state import State
@@ -83,9 +82,12 @@ class NodeCopies:
                 yield Held(row.group, each.partition, copy.state, copy.since, each.token)
 
     def finish(self, state: State, group: str, partition: int, since: Position, token: Position) -> bool:
-        """Note that the copy of this life is loaded under this token, or cleared; False if it is another by now."""
-        copy = self._own(state, group, partition)
-        if copy is None or copy.since != since:
+        """Note that the copy of this life is loaded under this token, or cleared (token 0); False if it is another by
+        now, or the token is: what was finished under the present one stands."""
+        held = self._own(state, group, partition)
+        if held is None or held.since != since:
+            return False
+        if token != {PartitionState.MOVING: held.token, PartitionState.RENTING: Position(0)}.get(held.state):
             return False
         self._finished[group, partition] = Finished(since, token)
         self._told = None
@@ -186,12 +188,14 @@ class NodeCopies:
         places = {(move.group, partition) for move in row.moves for partition in move.partitions}
         return places - self._drained.get(row.prepared_at, set())
 
-    def _own(self, state: State, group: str, partition: int) -> Copy | None:
+    def _own(self, state: State, group: str, partition: int) -> Held | None:
         row = state.get(ownership.OwnershipRow, ownership.row_key(group, partition))
         number = ownership.number_of(state, self._node)
         if row is None or number is None or partition >= row.first + row.count:
             return None
-        return ownership.ownership(row, partition).copy_of(number)
+        each = ownership.ownership(row, partition)
+        copy = each.copy_of(number)
+        return Held(group, partition, copy.state, copy.since, each.token) if copy else None
 
 
 def _after(state: PartitionState) -> PartitionState:

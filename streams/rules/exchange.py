@@ -53,7 +53,6 @@ from topolog.events.requests import (
 )
 from topolog.events.state import State
 from topolog.events.terms import changed_view
-from topolog.events.topics import RECORD_BYTES_MAX
 from topolog.streams.rules import levels
 from topolog.streams.rules.affinity import Indexes
 from topolog.streams.rules.deadlines import Deadline
@@ -63,8 +62,8 @@ from topolog.streams.rules.outcomes import Holdings, Server, Servers, outcomes
 Choose = Callable[[GroupRow, Sequence[NodeRow]], Indexes]
 """The affinity of a group over servers: indexes into these for each partition, its primary's first."""
 
-_BYTES_MAX = RECORD_BYTES_MAX - 10_000
-"""Changes in one FullPartitionMap; names of nodes are a part of the rest."""
+_NAMES_MAX, _NAMES_WITH_CHANGES_MAX = 1_000, 100
+"""Names of nodes that fit one record, by themselves and beside changes, were each as long as a name can be."""
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -246,7 +245,7 @@ def _standing(state: State, node: NodeId) -> Standing:
 def _hear_late(state: State, told: Told) -> list[Decision]:
     """A server that an exchange had to do without is heard at last: what it alone can tell needs another one."""
     last = newest_exchange(state)
-    if last is None or not any(node in told.heard for node in last.unheard):
+    if last is None or not state.count(GroupRow) or not any(node in told.heard for node in last.unheard):
         return []
     return [ExchangeQueued(None, TriggerType.REQUESTED, "", changed_view(state))]
 
@@ -299,9 +298,12 @@ def _here(state: State, number_of: Mapping[str, NodeNumber], answers: Answers, j
 
 
 def _full_maps(group: GroupRow, changes: Changes, enrolled: tuple[str, ...]) -> Iterator[Decision]:
-    """As many records as the changes need; the first one enrols new nodes."""
-    for part in changes.split(_BYTES_MAX):
-        yield FullPartitionMap(group.name, enrolled, part.pack())
+    """As many records as the changes need; the first ones enrol new nodes."""
+    while len(changes) and len(enrolled) > _NAMES_WITH_CHANGES_MAX:
+        yield FullPartitionMap(group.name, enrolled[:_NAMES_MAX], b"")
+        enrolled = enrolled[_NAMES_MAX:]
+    for record in changes.records():
+        yield FullPartitionMap(group.name, enrolled, record)
         enrolled = ()
 
 

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from topolog.events.changes import Changes, compact
+from topolog.events.changes import Changes
 from topolog.events.ids import Position
 from topolog.events.ownership import (
     NOBODY,
@@ -30,6 +30,7 @@ from topolog.events.ownership import (
     Ownership,
     OwnershipRow,
     Wanted,
+    compact,
     in_question,
 )
 from topolog.events.partitions import PartitionState

@@ -52,6 +52,32 @@ def test_a_finished_load_is_told_with_the_life_of_the_copy_and_the_token() -> No
     assert states(map_of(found, copies))[held.partition] is PartitionState.MOVING
 
 
+def test_a_late_report_does_not_undo_the_one_that_counts() -> None:
+    """DS5: of a load under a former token, of a clearing that nobody has asked for, of a load that is to be cleared."""
+    found = joining()
+    copies = copies_of("n3")
+    held = next(each for each in copies.held(found.state) if each.state is PartitionState.MOVING)
+    place = held.group, held.partition
+    assert copies.finish(found.state, *place, held.since, held.token)
+    assert not copies.finish(found.state, *place, held.since, Position(held.token - 1))
+    assert not copies.finish(found.state, *place, held.since, Position(0))
+    assert states(map_of(found, copies))[held.partition] is PartitionState.OWNING
+    found.load("n3")
+    while found.hand_over("n1", "n2"):
+        pass
+    found.rent()
+    node, renting = next(
+        (node, each)
+        for node in ("n1", "n2")
+        for each in copies_of(node).held(found.state)
+        if each.state is PartitionState.RENTING
+    )
+    surplus = copies_of(node)
+    assert not surplus.finish(found.state, renting.group, renting.partition, renting.since, renting.token)
+    assert states(map_of(found, surplus))[renting.partition] is PartitionState.RENTING
+    assert surplus.finish(found.state, renting.group, renting.partition, renting.since, Position(0))
+
+
 def test_maps_are_numbered_and_name_the_open_exchange() -> None:
     """T1, T2."""
     found = joining()
