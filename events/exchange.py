@@ -426,7 +426,8 @@ def _switch(state: State, event: AffinitySwitched, place: Place) -> None:
 
 
 def _keep_moves(state: State, key: str, row: HandOverRow, kept: tuple[Move, ...]) -> None:
-    if kept:
-        state.put(key, msgspec.structs.replace(row, moves=kept))
-    else:
+    """Of a hand-over that loses nothing no change is noted."""
+    if not kept:
         state.drop(HandOverRow, key)
+    elif kept != row.moves:
+        state.put(key, msgspec.structs.replace(row, moves=kept))

@@ -7,6 +7,8 @@ the position that is read: where it differs from what the log wants, an exchange
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+import msgspec
+
 from topolog.events.exchange import AffinitySwitched, FullPartitionMap, HandOverRow
 from topolog.events.group_definition import Affinity
 from topolog.events.groups import GroupRow
@@ -108,13 +110,7 @@ def _choice(servers: Sequence[NodeRow], placement: Placement, number: int) -> li
     """Whom the affinity wants of these for one partition: with fewer partitions it is the beginning of the whole."""
     if not servers:
         return []
-    upto = Placement(
-        partitions=number + 1,
-        backups=placement.backups,
-        node_filter=placement.node_filter,
-        exclude_neighbours_by=placement.exclude_neighbours_by,
-        backup_filter=placement.backup_filter,
-    )
+    upto = msgspec.structs.replace(placement, partitions=number + 1)
     indexes = ideal([Candidate(row.node, row.attributes) for row in servers], upto)[number].tolist()
     return [servers[index].node for index in indexes if index != NOBODY]
 
@@ -222,8 +218,12 @@ def _owners(here: Partition) -> list[str]:
 
 
 def _and(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return _listed(names, "and")
 
 
 def _or(names: Sequence[str]) -> str:
-    return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return _listed(names, "or")
+
+
+def _listed(names: Sequence[str], word: str) -> str:
+    return f" {word} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

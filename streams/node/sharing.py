@@ -82,7 +82,7 @@ class Sharing:
     def owners(self, group: str, partition: int) -> PartitionView:
         """Who holds and who acts for a partition, as of `position`. Raises NotFound if there is none."""
         with self._session.folding:
-            found = views.view(self._shared_state, group, partition)
+            found = views.view(self._state, group, partition)
         if found is None:
             raise NotFound(f"There is no partition {partition} of a group {group!r}.")
         return found
@@ -90,7 +90,7 @@ class Sharing:
     def partitions(self, group: str) -> list[PartitionView]:
         """All partitions of a group, as of `position`. Raises NotFound."""
         with self._session.folding:
-            return list(views.of_group(self._shared_state, self._group(group)))
+            return list(views.of_group(self._state, self._group(group)))
 
     def lost(self, group: str) -> list[int]:
         """The partitions of which no owner is left, as of `position`. Raises NotFound."""
@@ -108,7 +108,7 @@ class Sharing:
         """
         with self._session.folding:
             partition = partition_of(key, self._group(group).partitions)
-            found = views.view(self._shared_state, group, partition)
+            found = views.view(self._state, group, partition)
             assert found is not None, "a key lies in a partition of its group"
             if found.primary is None:
                 raise self._nobody(found)
@@ -160,7 +160,7 @@ class Sharing:
         return is_current
 
     @property
-    def _shared_state(self) -> State:
+    def _state(self) -> State:
         return self._session.core.state
 
     def _look_at_drains(self) -> None:
@@ -173,7 +173,7 @@ class Sharing:
 
     def _check_policy(self, group: str) -> None:
         with self._session.folding:
-            row = group_row(self._shared_state, group)
+            row = group_row(self._state, group)
             lost = next(self._lost(row), None) if row and row.loss_policy is LossPolicy.READ_ONLY_SAFE else None
         if lost is not None:
             raise PartitionLost(
@@ -183,7 +183,7 @@ class Sharing:
 
     def _not_primary(self, group: str, partition: int) -> NotPrimary | PartitionLost | NotFound:
         with self._session.folding:
-            found = views.view(self._shared_state, group, partition)
+            found = views.view(self._state, group, partition)
             if found is None:
                 return NotFound(f"There is no partition {partition} of a group {group!r}.")
             if found.primary is None:
@@ -206,15 +206,15 @@ class Sharing:
         return NotPrimary(f"Nobody acts for {place} now.", hint="An exchange decides who will.")
 
     def _group(self, name: str) -> GroupRow:
-        row = group_row(self._shared_state, name)
+        row = group_row(self._state, name)
         if row is None:
             raise NotFound(f"There is no group {name!r}.")
         return row
 
     def _lost(self, group: GroupRow) -> Iterator[int]:
-        for row in ownership.rows_of(self._shared_state, group.name, group.partitions):
+        for row in ownership.rows_of(self._state, group.name, group.partitions):
             yield from ownership.lost_in(row)
 
     def _endpoint(self, node: str) -> str:
-        row = self._shared_state.get(NodeRow, node)
+        row = self._state.get(NodeRow, node)
         return row.endpoint if row else ""
