@@ -77,7 +77,8 @@ def _sentence(here: Partition, hand_over: HandOverRow | None) -> str:
 
 
 def _why_here(reading: Reading, group: GroupRow, here: Partition) -> Iterator[tuple[str, str]]:
-    yield "affinity wants", ", ".join(here.wanted) or "nobody yet"
+    is_lost = here.state == "LOST"
+    yield "affinity wants", ", ".join(here.wanted) or ("nobody while it is lost" if is_lost else "nobody yet")
     members = [row for _, row in reading.rows(NodeRow) if row.holds_lease and row.standing is Standing.MEMBER]
     placement = Placement.of(group.definition)
     now = _choice(members, placement, here.partition)
@@ -90,6 +91,9 @@ def _why_here(reading: Reading, group: GroupRow, here: Partition) -> Iterator[tu
         servers = f"{len(fitting)} server{'' if len(fitting) == 1 else 's'} that may hold copies"
         rule = _rule(group.affinity, group.backups + 1)
         yield "because", f"by their hashes with partition {here.partition} the {servers} are in order {order}; {rule}"
+    if is_lost:
+        yield "affinity would want", f"{', '.join(now) or 'nobody'} once its loss is given up"
+        return
     if tuple(now) != here.wanted:
         yield "affinity would want now", f"{', '.join(now) or 'nobody'}: an exchange has yet to decide that"
     if len(here.wanted) <= group.backups:
