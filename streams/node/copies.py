@@ -9,7 +9,7 @@ not drained yet. A finished load names the life of the copy and the token of the
 is finished for another life, or under another token, counts no more by itself.
 """
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 import msgspec
 
@@ -148,8 +148,12 @@ class NodeCopies:
         self.update_sequence += 1
         self._told = _Told(term, self._asked_at(state, incarnation))
         row = open_exchange(state)
+        held: dict[str, list[Held]] = {}
+        for each in self.held(state):
+            held.setdefault(each.group, []).append(each)
         groups = {
-            name: self._group_map(state, group, counters.get(group.number, {})) for name, group in state.rows(GroupRow)
+            name: self._group_map(group, held.get(name, ()), counters.get(group.number, {}))
+            for name, group in state.rows(GroupRow)
         }
         exchange = row.started_at if row else None
         return NodeMap(self._node, incarnation, exchange, self.update_sequence, applied, groups)
@@ -177,13 +181,11 @@ class NodeCopies:
         copy = self._own(state, *place)
         return copy is not None and copy.since == done.since
 
-    def _group_map(self, state: State, group: GroupRow, counters: Mapping[int, UpdateCounter]) -> Copies:
+    def _group_map(self, group: GroupRow, copies: Iterable[Held], counters: Mapping[int, UpdateCounter]) -> Copies:
         disk = self._disk.get(group.number, {})
         states = dict.fromkeys(disk, PartitionState.OWNING)
         finished: dict[int, Finished] = {}
-        for held in self.held(state):
-            if held.group != group.name:
-                continue
+        for held in copies:
             done = self._done(held)
             states[held.partition] = _after(held.state) if done else held.state
             if done:

@@ -281,7 +281,7 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
     for group in _groups(state):
         numbers = [known.index(row.node) for row in candidates]
         wanted = ownership.numbered(choose(group, candidates), numbers)
-        ask = Ask(begins_empty=group.name in resets or group.loss_policy is LossPolicy.IGNORE)
+        ask = Ask(begins_empty=group.loss_policy is LossPolicy.IGNORE, is_reset=group.name in resets)
         here = _here(state, known, answers, group.name)
         changes = list(_changes(state, group, wanted, here, ask))
         decided += _full_maps(group, changes, known[len(names) :])

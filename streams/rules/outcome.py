@@ -41,9 +41,14 @@ class Present(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """What the outcome is asked for besides: `begins_empty` where the policy or an operator gives up what is lost."""
+    """What the outcome is asked for besides: `begins_empty` where the policy gives up what has no owner, `is_reset`
+    where an operator gives up what was lost before the exchange, not what it finds without an owner."""
 
     begins_empty: bool = False
+    is_reset: bool = False
+
+    def gives_up(self, before: Ownership) -> bool:
+        return self.begins_empty or (self.is_reset and before.is_lost)
 
 
 _PLAIN = Ask()
@@ -63,7 +68,7 @@ def outcome(
         acting = _preferred([copy.node for copy in here if copy.state is _OWNING], wanted, present)
     if acting is not None:
         return Change(before.partition, _served(here, wanted), acting)
-    if (before.owners or before.is_lost) and not ask.begins_empty:
+    if (before.owners or before.is_lost) and not ask.gives_up(before):
         return Change(before.partition, tuple(_lost(copy) for copy in held), None, is_lost=True)
     return _begun(before, held, wanted, present)
 

@@ -128,6 +128,17 @@ def test_a_leave_of_a_rebalanced_cluster_asks_nobody() -> None:
     assert all(found.acting(partition) in ("n2", "n3") for partition in range(16))
 
 
+def test_a_leave_of_a_cluster_that_is_not_rebalanced_asks_all() -> None:
+    """P1: while copies load or are cleared, or primaries move, those that are left say what they have."""
+    found = shared("n1", "n2", "n3", "n4")
+    found.join("n5")
+    found.exchange()
+    found.leave("n1")
+    (started,) = found.settle_exchange()
+    assert isinstance(started, x.ExchangeStarted)
+    assert {each.node for each in started.awaited} == {"n2", "n3", "n4", "n5"}
+
+
 def test_what_an_owner_missed_it_loads_again() -> None:
     """DS1: it left while another acted; back with its disk it is MOVING, whatever its map says."""
     found = shared("n1", "n2")
@@ -425,6 +436,23 @@ def test_an_operator_gives_up_what_is_lost() -> None:
     found.join("n1")
     found.rest()
     assert {state for partition in range(16) for state in found.states(partition).values()} == {"OWNING"}
+
+
+def test_a_reset_gives_up_what_is_lost_and_nothing_else() -> None:
+    """DS2, O5: whose owner goes while the reset is under way is lost only then, and awaits that one."""
+    found = shared("n1", "n2", "n3", backups=0)
+    given_up = [partition for partition in range(16) if found.acting(partition) == "n1"]
+    still_owned = [partition for partition in range(16) if found.acting(partition) == "n2"]
+    found.leave("n1")
+    found.exchange()
+    found.reset("orders")
+    found.settle_exchange()
+    found.leave("n2")
+    found.exchange()
+    assert all(found.acting(partition) == "n3" for partition in given_up)
+    assert all(
+        found.one(partition).is_lost and found.states(partition) == {"n2": "OWNING"} for partition in still_owned
+    )
 
 
 def test_a_server_that_is_heard_when_the_last_group_is_gone_changes_nothing() -> None:
