@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.streams.rules.exchanging import Shared, choose
 
-from topolog.events import changes
+from topolog.events import changes, ownership
 from topolog.events import exchange as x
 from topolog.events.codec import CODEC
+from topolog.events.groups import LossPolicy
 from topolog.events.ids import NodeId, Position
 from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow
@@ -383,6 +384,100 @@ def test_a_silent_server_with_a_last_copy_is_not_stopped() -> None:
     assert isinstance(completed, x.ExchangeCompleted)
     assert completed.unheard == ("n1",)
     assert {partition: found.acting(partition) for partition in range(16)} == acting
+
+
+def test_silent_servers_that_hold_both_copies_are_not_stopped() -> None:
+    """4.3.9: a copy of another one that has not answered either is none to rely on."""
+    found = shared("n1", "n2")
+    found.join("n3")
+    found.settle_exchange()
+    found.answer("n3")
+    passed(found, "warn")
+    passed(found, "evict")
+    decided = found.settle_exchange()
+    completed = decided[-1]
+    assert isinstance(completed, x.ExchangeCompleted)
+    assert set(completed.unheard) == {"n1", "n2"}
+    assert not [each for each in decided if isinstance(each, LeaseStopped)]
+
+
+def test_an_exchange_is_not_completed_without_one_while_another_has_time_left() -> None:
+    """4.3.9: who was asked later is waited for as long, and who is being stopped until it has left."""
+    found = shared("n1", "n2", backups=0)
+    found.join("n3")
+    found.settle_exchange()
+    found.answer("n2", "n3")
+    passed(found, "warn")
+    passed(found, "evict")
+    found.join("n4")
+    assert kinds(found.settle_exchange()) == ["ExchangeMerged", "ExchangeOverdue"]
+    passed(found, "evict")
+    assert kinds(found.settle_exchange()) == ["LeaseStopped"]
+    assert found.settle_exchange() == []
+    found.leave("n4")
+    completed = found.settle_exchange()[-1]
+    assert isinstance(completed, x.ExchangeCompleted)
+    assert completed.unheard == ("n1",)
+
+
+def test_what_a_former_life_has_answered_says_nothing_of_a_silent_one() -> None:
+    """T2: it answered, was restarted, and nobody knows what it has now."""
+    found = shared("n1", "n2", "n3", backups=0)
+    gone = [partition for partition in range(16) if found.acting(partition) == "n1"]
+    found.leave("n1")
+    found.exchange()
+    found.join("n1")
+    found.settle_exchange()
+    found.answer("n1")
+    found.leave("n1")
+    found.join("n1")
+    found.settle_exchange()
+    found.answer_as(2, "n1")
+    found.answer("n2", "n3")
+    passed(found, "warn")
+    passed(found, "evict")
+    completed = [each for each in found.settle_exchange() if isinstance(each, x.ExchangeCompleted)]
+    assert [each.unheard for each in completed] == [("n1",)]
+    assert all(found.one(partition).is_lost for partition in gone)
+
+
+def test_who_is_being_stopped_is_given_nothing_more() -> None:
+    """4.1: it acts until it has left, and is wanted nowhere."""
+    found = shared("n1", "n2", "n3")
+    row = found.node("n3")
+    found.log(LeaseStopped(None, row.node, row.incarnation, LeaveReason.REMOVED))
+    acted = [partition for partition in range(16) if found.acting(partition) == "n3"]
+    found.join("n4")
+    found.exchange()
+    number = ownership.number_of(found.state, NodeId("n3"))
+    assert all(number not in each.wanted for _, each in found.all())
+    assert [partition for partition in range(16) if found.acting(partition) == "n3"] == acted
+
+
+def test_a_reset_is_of_one_group() -> None:
+    """O5: what another group has lost awaits its owner still."""
+    found = shared("n1", "n2", backups=0)
+    found.create("items", 16, 0)
+    found.rest()
+    gone = [partition for partition in range(16) if found.acting(partition) == "n1"]
+    found.leave("n1")
+    found.exchange()
+    found.reset("items")
+    found.exchange()
+    assert all(found.acting(partition, "items") == "n2" for partition in gone)
+    assert all(found.one(partition).is_lost for partition in gone)
+
+
+def test_by_the_policy_ignore_what_is_lost_begins_empty() -> None:
+    """O2, O3: of a group that lives in memory, and has said so."""
+    found = Shared()
+    found.join("n1", "n2")
+    found.create("orders", 16, 0, loss_policy=LossPolicy.IGNORE)
+    found.rest()
+    found.leave("n1")
+    decided = found.exchange()
+    assert not [each for each in decided if isinstance(each, x.PartitionsLost)]
+    assert all(found.acting(partition) == "n2" for partition in range(16))
 
 
 def test_what_only_a_silent_server_can_tell_stays_paused_until_it_is_heard() -> None:
