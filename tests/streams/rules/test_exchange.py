@@ -14,8 +14,10 @@ from topolog.events.groups import LossPolicy
 from topolog.events.ids import NodeId, Position
 from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow
+from topolog.events.partitions import PartitionState
 from topolog.events.topics import RECORD_BYTES_MAX
 from topolog.streams.rules import copies, exchange
+from topolog.streams.rules.outcome import Ask, Present, outcome
 
 NODES = ("n1", "n2", "n3", "n4")
 
@@ -606,6 +608,55 @@ def test_the_names_of_many_new_nodes_fit_their_records() -> None:
         assert room + len(CODEC.encode_decision(each, NEWEST_LEVEL)) <= RECORD_BYTES_MAX
     found.log(*decided)
     assert all(found.acting(partition) in nodes for partition in range(8))
+
+
+def copy(node: int, state: PartitionState) -> ownership.Copy:
+    return ownership.Copy(node, state, wanted=False, since=Position(5))
+
+
+def unserved(*copies: ownership.Copy, is_lost: bool = True) -> ownership.Ownership:
+    """A partition for which nobody acts."""
+    return ownership.Ownership(0, copies, None, Position(6), is_lost)
+
+
+def outcome_of(
+    before: ownership.Ownership, *wanted: int, ask: Ask, **counters: int
+) -> tuple[int | None, dict[int, str]]:
+    """Who acts and what copies there are when all nodes are here, with whole copies."""
+    present = {number: Present(1, has_whole_copy=True, counter=counters.get(f"n{number}", 0)) for number in range(5)}
+    after = outcome(before, wanted, present, ask)
+    return after.acting, {each.node: each.state.name for each in after.copies}
+
+
+def test_of_owners_the_wanted_primary_acts_else_who_counts_highest() -> None:
+    """L3, K3."""
+    owners = unserved(copy(1, PartitionState.OWNING), copy(2, PartitionState.OWNING), is_lost=False)
+    assert outcome_of(owners, 3, 1, ask=Ask(), n1=4, n2=7)[0] == 2
+    assert outcome_of(owners, 1, 3, ask=Ask(), n1=4, n2=7)[0] == 1
+    assert outcome_of(owners, 3, 2, ask=Ask(), n1=4, n2=4)[0] == 2
+
+
+def test_counters_are_those_that_nodes_have_told() -> None:
+    """K3: both owners were away, and neither is wanted first any more."""
+    found = shared("n1", "n2")
+    found.leave("n1", "n2")
+    found.exchange()
+    found.disks["n2"] = dict.fromkeys(found.disks["n2"], 9)
+    found.join("n3", "n4", "n1", "n2")
+    found.exchange()
+    names = ownership.names(found.state)
+    neither = [each for _, each in found.all() if names[each.wanted[0]] in ("n3", "n4")]
+    assert neither
+    assert {names[each.acting or 0] for each in neither} == {"n2"}
+
+
+def test_a_reset_chooses_one_copy_and_none_that_is_being_cleared() -> None:
+    """DS2, O5: the others load from the one; what is being cleared is wanted again, and loads too."""
+    lost = unserved(copy(1, PartitionState.LOST), copy(2, PartitionState.LOST))
+    assert outcome_of(lost, 1, 2, ask=Ask(is_reset=True)) == (1, {1: "OWNING", 2: "MOVING"})
+    cleared = unserved(copy(1, PartitionState.RENTING))
+    assert outcome_of(cleared, 1, 2, ask=Ask(is_reset=True)) == (2, {1: "MOVING", 2: "OWNING"})
+    assert outcome_of(cleared, 1, ask=Ask(is_reset=True)) == (None, {1: "RENTING"})
 
 
 def test_a_load_under_a_former_token_changes_nothing() -> None:

@@ -204,6 +204,20 @@ def test_a_write_that_comes_again_does_not_undo_a_deletion() -> None:
     assert pair.rows(N2) == pair.rows(N1) == {"other": b"v"}
 
 
+def test_who_has_left_takes_no_part_until_it_is_back() -> None:
+    """It is removed and joins again as it is: what the log lists from before that is of its former life."""
+    pair = begun(N1, N2)
+    pair.replicas[N2].leave()
+    replicate = m.Replicate("rows", 0, Position(5), Position(5), 1, "k", b"v", 0)
+    assert pair.replicas[N2].receive(N1, replicate) == []
+    assert pair.replicas[N2].refused["not a member"] == 1
+    pair.adopt(view(7, N2, n1=(OWNING, 5), n2=(OWNING, 5)), N2)
+    pair.replicas[N2].enter()
+    partition = pair.replicas[N2].partition(("rows", 0))
+    assert partition is not None
+    assert partition.leading is None, "a token of its former life"
+
+
 def test_what_a_loss_leaves_is_kept_for_a_reset() -> None:
     """DS2, O5: a copy that was loading when its last owner went has what came until then, also as the one chosen."""
     pair = begun(N1)
