@@ -277,11 +277,13 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
     candidates = [row for row in servers(state) if row.standing is Standing.MEMBER]
     names = ownership.names(state)
     known = (*names, *sorted({str(row.node) for row in candidates}.difference(names)))
+    asked = {(each.node, each.incarnation) for row in [open_exchange(state)] if row for each in row.awaited}
+    unasked = [known.index(row.node) for row in candidates if (row.node, row.incarnation) not in asked]
     decided: list[Decision] = []
     for group in _groups(state):
         numbers = [known.index(row.node) for row in candidates]
         wanted = ownership.numbered(choose(group, candidates), numbers)
-        ask = Ask(begins_empty=group.loss_policy is LossPolicy.IGNORE, is_reset=group.name in resets)
+        ask = Ask(begins_empty=group.loss_policy is LossPolicy.IGNORE, is_reset=group.name in resets, unasked=unasked)
         here = _here(state, known, answers, group.name)
         changes = list(_changes(state, group, wanted, here, ask))
         decided += _full_maps(group, changes, known[len(names) :])

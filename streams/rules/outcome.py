@@ -10,7 +10,7 @@ owns what the log does not list is believed to hold something stale, never to ow
     there never was one   all that are wanted own it at once, empty (L9, K11)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -42,13 +42,16 @@ class Present(msgspec.Struct, frozen=True):
 
 class Ask(msgspec.Struct, frozen=True):
     """What the outcome is asked for besides: `begins_empty` where the policy gives up what has no owner, `is_reset`
-    where an operator gives up what was lost before the exchange, not what it finds without an owner."""
+    where an operator gives up what was lost before the exchange, not what it finds without an owner; nor what an owner
+    is back for whom the exchange has not asked: `unasked` have joined since, and the next one asks them."""
 
     begins_empty: bool = False
     is_reset: bool = False
+    unasked: Collection[NodeNumber] = ()
 
     def gives_up(self, before: Ownership) -> bool:
-        return self.begins_empty or (self.is_reset and before.is_lost)
+        is_given_up = self.is_reset and before.is_lost and not any(node in self.unasked for node in before.owners)
+        return self.begins_empty or is_given_up
 
 
 _PLAIN = Ask()

@@ -552,6 +552,21 @@ def test_a_reset_gives_up_what_is_lost_and_nothing_else() -> None:
     )
 
 
+def test_an_owner_that_is_back_during_a_reset_is_asked_before_it_is_given_up() -> None:
+    """DS2: the exchange of the reset has not asked it, the next one does."""
+    found = shared("n1", "n2", "n3")
+    gone = [partition for partition in range(16) if set(found.states(partition)) == {"n1", "n2"}]
+    assert gone
+    found.leave("n1", "n2")
+    found.exchange()
+    assert all(found.one(partition).is_lost for partition in gone)
+    found.reset("orders")
+    found.settle_exchange()
+    found.join("n1")
+    found.exchange()
+    assert all(found.acting(partition) == "n1" for partition in gone)
+
+
 def test_a_server_that_is_heard_when_the_last_group_is_gone_changes_nothing() -> None:
     """4.3.9: there is nothing that another exchange could mend, and asking for one again and again would never end."""
     found = shared("n1", "n2", backups=0)
@@ -659,6 +674,19 @@ def test_a_reset_chooses_one_copy_and_none_that_is_being_cleared() -> None:
     assert outcome_of(cleared, 1, ask=Ask(is_reset=True)) == (None, {1: "RENTING"})
 
 
+def test_what_was_loading_is_lost_with_its_last_owner() -> None:
+    """O1, O3: also of a server that was not asked; an absent node's copy that did not own is nothing to wait for."""
+    found = shared("n1", backups=1)
+    found.join("n2")
+    found.exchange()
+    found.leave("n1")
+    found.exchange()
+    assert all(found.states(partition) == {"n1": "OWNING", "n2": "LOST"} for partition in range(16))
+    before = unserved(copy(1, PartitionState.MOVING), copy(2, PartitionState.OWNING), copy(3, PartitionState.MOVING))
+    after = outcome(before, (1,), {1: Present(1, is_heard=False)})
+    assert {each.node: each.state.name for each in after.copies} == {1: "LOST", 2: "OWNING"}
+
+
 def test_a_load_under_a_former_token_changes_nothing() -> None:
     """DS5, DS6: what the former primary supplied is not what the present one holds."""
     found = shared("n1", "n2", partitions=4, backups=2)
@@ -686,6 +714,11 @@ def test_nothing_else_changes_while_an_exchange_is_open() -> None:
     assert found.load("n3") == found.rent() == found.hand_over() == []
     found.exchange()
     assert found.load("n3", "n4") != []
+    found.join("n5")
+    found.settle_exchange()
+    assert found.hand_over() == [], "though all is there that it needs"
+    found.exchange()
+    assert found.hand_over() != []
 
 
 acts = st.lists(
