@@ -56,10 +56,10 @@ class Shared(Cluster):
 
     # What happens to it.
 
-    def join(self, *nodes: str) -> None:
+    def join(self, *nodes: str, capabilities: tuple[str, ...] = CAPABILITIES) -> None:
         for node in nodes:
             incarnation = self._incarnations[node] = self._incarnations.get(node, 0) + 1
-            self.ask(join_request(joiner(node, incarnation, capabilities=CAPABILITIES)))
+            self.ask(join_request(joiner(node, incarnation, capabilities=capabilities)))
 
     def leave(self, *nodes: str) -> None:
         """Their leases are over; what they owned stays on their disks."""

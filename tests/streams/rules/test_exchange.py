@@ -5,18 +5,18 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.streams.rules.exchanging import Shared, choose
+from tests.streams.rules.exchanging import CAPABILITIES, Shared, choose
 
 from topolog.events import changes, ownership
 from topolog.events import exchange as x
 from topolog.events.codec import CODEC
 from topolog.events.groups import LossPolicy
-from topolog.events.ids import NodeId, Position
-from topolog.events.levels import NEWEST_LEVEL
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
+from topolog.events.levels import NEWEST_LEVEL, announced
 from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow
 from topolog.events.partitions import PartitionState
 from topolog.events.topics import RECORD_BYTES_MAX
-from topolog.streams.rules import copies, exchange
+from topolog.streams.rules import copies, exchange, hand_over
 from topolog.streams.rules.outcome import Ask, Present, outcome
 
 NODES = ("n1", "n2", "n3", "n4")
@@ -277,6 +277,80 @@ def test_a_switch_waits_for_the_drain_or_for_the_lease() -> None:
     position = found.position
     assert found.hand_over(waited_through=Position(position - len(prepared))) == []
     assert {type(each) for each in found.hand_over(waited_through=position)} == {x.AffinitySwitched}
+
+
+def prepared_by_n1(*, capabilities: tuple[str, ...] = CAPABILITIES) -> tuple[Shared, Position]:
+    """n1 is to hand a partition over to n3; and where that stands in the log."""
+    found = Shared()
+    found.join("n1", capabilities=capabilities)
+    found.create("orders", 16, 1)
+    found.rest()
+    found.join("n3")
+    found.exchange()
+    found.load("n3")
+    assert kinds(found.hand_over()) == ["HandOverPrepared"]
+    return found, found.position
+
+
+def test_who_drained_before_it_was_told_or_in_another_life_has_not_drained() -> None:
+    """4.3.5: the hand-over itself, of this very incarnation."""
+    found, prepared = prepared_by_n1()
+    n1, n3 = NodeId("n1"), NodeId("n3")
+    life, other = Incarnation(1), Incarnation(2)
+    for told in (
+        {},
+        {n1: (life, Position(prepared - 1))},
+        {n1: (other, Position(prepared + 9))},
+        {n3: (life, Position(prepared + 9))},
+    ):
+        assert hand_over.settle(found.state, told, NOWHERE) == []
+    assert kinds(hand_over.settle(found.state, {n1: (life, prepared)}, NOWHERE)) == ["AffinitySwitched"]
+
+
+def test_who_does_not_fence_itself_is_waited_for_until_it_has_drained() -> None:
+    """V5: that time has passed says nothing of it."""
+    found, prepared = prepared_by_n1(capabilities=(announced(NEWEST_LEVEL),))
+    assert found.hand_over(waited_through=prepared) == []
+    assert kinds(found.hand_over("n1")) == ["AffinitySwitched"]
+
+
+def test_nothing_is_handed_over_to_who_is_being_stopped() -> None:
+    """4.1: it would act for a moment, and then nobody would."""
+    found = shared("n1")
+    found.join("n3")
+    found.exchange()
+    found.load("n3")
+    row = found.node("n3")
+    found.log(LeaseStopped(None, row.node, row.incarnation, LeaveReason.REMOVED))
+    assert found.hand_over() == []
+
+
+def test_a_node_hands_over_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next when these have switched; meanwhile nothing is cleared."""
+    monkeypatch.setattr(hand_over, "PARTITIONS_MAX", 3)
+    found = shared("n1", partitions=64, backups=0)
+    found.join("n3")
+    found.exchange()
+    found.load("n3")
+    moved = 0
+    while decided := found.hand_over():
+        (prepared,) = decided
+        assert isinstance(prepared, x.HandOverPrepared)
+        assert found.rent() == []
+        count = sum(len(move.partitions) for move in prepared.moves)
+        assert 0 < count <= 3
+        moved += count
+        assert kinds(found.hand_over("n1")) == ["AffinitySwitched"]
+    assert moved == sum(found.acting(partition) == "n3" for partition in range(64)) > 3
+    assert found.rent() != []
+
+
+def test_a_report_of_what_is_not_there_changes_nothing() -> None:
+    """Other groups, partitions and nodes than there are."""
+    found = shared("n1", "n2")
+    for node, group, partition in (("n1", "items", 0), ("n1", "orders", 16), ("n1", "orders", -1), ("n9", "orders", 0)):
+        report = copies.Cleared(NodeId(node), group, partition, Position(1))
+        assert copies.settle(found.state, [report]) == []
 
 
 def test_a_report_of_another_life_of_the_copy_changes_nothing() -> None:
