@@ -43,7 +43,7 @@ from topolog.streams.coordinator.exchanges import Exchanges, known_of, maps_from
 from topolog.streams.coordinator.reports import Reports
 from topolog.streams.rules import exchange, groups, levels, membership, metadata, requesters
 from topolog.streams.rules.exchange import Patience
-from topolog.streams.rules.single_maps import Known
+from topolog.streams.rules.single_maps import Known, MapVerdict
 
 
 class Role(Enum):
@@ -65,7 +65,7 @@ class Outgoing(msgspec.Struct, frozen=True):
 
 
 class Dead(msgspec.Struct, frozen=True):
-    """An input record that cannot be decoded, and why."""
+    """An input record that cannot be decoded, or used, and why."""
 
     entry: Entry
     reason: str
@@ -199,10 +199,15 @@ class Core:
                 self.dead.append(Dead(entry, f"a {type(other).__name__} is no heartbeat"))
 
     def hear_map(self, entry: Entry) -> None:
-        """One record of `maps`; decisions follow from `settle`."""
+        """One record of `maps`; decisions follow from `settle`. A map in which something is wrong is dead, for an
+        exchange waits for its node, and somebody has to see why. One of a log that has diverged says nothing of the
+        map: it may be we who are to be deposed."""
         match self._decoded(entry):
             case SinglePartitionMap() as record:
-                self.exchanges.hear(record, entry, self._known())
+                receipt = self.exchanges.hear(record, entry, self._known())
+                if receipt.verdict.is_fault and receipt.verdict is not MapVerdict.DIVERGED:
+                    reason = f"a map that does not count ({receipt.verdict.name}): {receipt.verdict.sentence}"
+                    self.dead.append(Dead(entry, f"{reason} {receipt.detail}".strip()))
             case None:
                 pass
             case other:

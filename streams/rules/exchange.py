@@ -279,7 +279,7 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
     decided: list[Decision] = []
     for group in _groups(state):
         wanted = ownership.numbered(choose(group, candidates), numbers)
-        ask = Ask(begins_empty=group.name in resets or group.loss_policy is LossPolicy.IGNORE)
+        ask = Ask(begins_empty=group.loss_policy is LossPolicy.IGNORE, is_reset=group.name in resets)
         changes = outcomes(list(_rows(state, group)), wanted, here, ask, outcome)
         decided += _full_maps(group, changes, known[len(names) :])
         decided += _losses(group, changes, known)
@@ -289,11 +289,14 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
 def _here(state: State, number_of: Mapping[str, NodeNumber], answers: Answers, joined: Collection[str]) -> Servers:
     """Who is a member, and what those have told that have answered."""
     found: dict[NodeNumber, Server] = {}
+    opened = open_exchange(state)
+    asked = {(each.node, each.incarnation) for each in opened.awaited} if opened else ()
     for row in servers(state):
         answer = answers.get(row.node)
         told = answer if answer is not None and answer.incarnation == row.incarnation else None
         if row.node in number_of:
-            found[number_of[row.node]] = Server(row.joined_at, told, row.node in joined)
+            is_asked = (row.node, row.incarnation) in asked
+            found[number_of[row.node]] = Server(row.joined_at, told, row.node in joined, is_asked=is_asked)
     return Servers(found)
 
 

@@ -56,10 +56,10 @@ class Shared(Cluster):
 
     # What happens to it.
 
-    def join(self, *nodes: str) -> None:
+    def join(self, *nodes: str, capabilities: tuple[str, ...] = CAPABILITIES) -> None:
         for node in nodes:
             incarnation = self._incarnations[node] = self._incarnations.get(node, 0) + 1
-            self.ask(join_request(joiner(node, incarnation, capabilities=CAPABILITIES)))
+            self.ask(join_request(joiner(node, incarnation, capabilities=capabilities)))
 
     def leave(self, *nodes: str) -> None:
         """Their leases are over; what they owned stays on their disks."""
@@ -96,11 +96,16 @@ class Shared(Cluster):
     def answer(self, *nodes: str) -> None:
         """These nodes send the single map of their present incarnation."""
         for node in nodes:
+            self.answer_as(self._incarnations[node], node)
+
+    def answer_as(self, incarnation: int, *nodes: str) -> None:
+        """As `answer`, of any of their lives."""
+        for node in nodes:
             disk = self.disks.get(node, {})
             counters: dict[str, dict[int, int]] = {}
             for (group, partition), counter in disk.items():
                 counters.setdefault(group, {})[partition] = counter
-            self._answers[NodeId(node)] = Answer(Incarnation(self._incarnations[node]), counters)
+            self._answers[NodeId(node)] = Answer(Incarnation(incarnation), counters)
 
     def settle_exchange(self) -> list[Decision]:
         """Decide about exchanges until nothing follows, each set folded and checked by itself."""

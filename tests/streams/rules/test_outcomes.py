@@ -56,7 +56,7 @@ def servers(draw: st.DrawFn, partitions: int) -> dict[NodeNumber, Server]:
     found = {}
     for node in draw(st.sets(nodes)):
         told = draw(st.none() | st.dictionaries(st.integers(0, partitions - 1), st.integers(0, 3)).map(Told))
-        found[node] = Server(draw(st.integers(0, 20)), told, draw(st.booleans()))
+        found[node] = Server(draw(st.integers(0, 20)), told, draw(st.booleans()), is_asked=draw(st.booleans()))
     return found
 
 
@@ -79,7 +79,7 @@ def cases(
     here = draw(servers(partitions))
     wishes = st.lists(st.sampled_from(sorted(here)), max_size=width, unique=True) if here else st.just([])
     wanted = [tuple(draw(wishes)) for _ in range(partitions)]
-    return state, wanted, here, draw(st.builds(Ask, st.booleans()))
+    return state, wanted, here, draw(st.builds(Ask, st.booleans(), st.booleans()))
 
 
 def one_by_one(
@@ -96,9 +96,9 @@ def one_by_one(
 
 def _present(server: Server, partition: int) -> Present:
     if not isinstance(server.told, Told):
-        return Present(server.joined_at, is_heard=False)
+        return Present(server.joined_at, is_heard=False, is_asked=server.is_asked)
     counters = server.told.counted
-    return Present(server.joined_at, partition in counters, counters.get(partition, 0))
+    return Present(server.joined_at, partition in counters, counters.get(partition, 0), is_asked=server.is_asked)
 
 
 def _is_in_question(before: Ownership, wanted: Sequence[NodeNumber]) -> bool:
