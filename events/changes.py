@@ -171,7 +171,7 @@ def _unpacked(packed: bytes) -> Changes:
     )
     partitions = (wide[heads] | wide[heads + 1] << 8).astype(np.int64)
     assert (np.diff(partitions) > 0).all(), "partitions ascend"
-    acting: NDArray[np.uint16] = wide[heads + 2] | wide[heads + 3] << 8
+    acting = (wide[heads + 2] | wide[heads + 3] << 8).astype(np.uint16)
     return Changes(partitions, holders, states, acting, (octets[heads + _COUNT_AT - 1] & _LOST) != 0)
 
 
