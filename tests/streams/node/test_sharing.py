@@ -8,21 +8,26 @@ from tests.streams.node.shard import Shard
 
 from topolog.events.errors import Fenced, Moved, NotFound, NotPrimary, PartitionLost
 from topolog.events.group_definition import GroupDefinition, LossPolicy
+from topolog.events.ownership import Copy
 from topolog.events.partitions import PartitionState
 from topolog.events.single_maps import UpdateCounter
+from topolog.events.state import State
+from topolog.streams.node.copies import NodeCopies
 from topolog.streams.node.testing import LocalCluster
 
 PARTITIONS = 32
 
 
 @contextmanager
-def shared(*names: str, backups: int = 1, loss: LossPolicy = LossPolicy.READ_WRITE_SAFE) -> Iterator["Cluster"]:
+def shared(
+    *names: str, partitions: int = PARTITIONS, backups: int = 1, loss: LossPolicy = LossPolicy.READ_WRITE_SAFE
+) -> Iterator["Cluster"]:
     """A cluster in memory whose nodes share the group `orders`, at rest."""
     with LocalCluster() as local, ExitStack() as stack:
         cluster = Cluster(local, stack)
         for name in names:
             cluster.join(name)
-        group = GroupDefinition("orders", PARTITIONS, backups, loss_policy=loss)
+        group = GroupDefinition("orders", partitions, backups, loss_policy=loss)
         cluster.shards[names[0]].node.create_group(group)
         cluster.rest()
         yield cluster
@@ -96,6 +101,24 @@ def test_a_joiner_loads_takes_over_and_the_rest_is_cleared() -> None:
         copies = [copy for each in newcomer.node.partitions("orders") for copy in each.copies]
         assert {copy.state for copy in copies} == {PartitionState.OWNING}
         assert len(copies) == 2 * PARTITIONS
+
+
+def test_what_a_joiner_reports_costs_as_much_as_it_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a thousand loads are reported at once: each look is at one copy, not at all that were finished before."""
+    looks = 0
+    own = NodeCopies._own
+
+    def counted(copies: NodeCopies, state: State, group: str, partition: int) -> Copy | None:
+        nonlocal looks
+        looks += 1
+        return own(copies, state, group, partition)
+
+    with shared("n1", partitions=512) as cluster:
+        monkeypatch.setattr(NodeCopies, "_own", counted)
+        newcomer = cluster.join("n2")
+        cluster.rest()
+        assert len(newcomer.assigned) == 512
+        assert looks < 20 * 512
 
 
 def test_a_hand_over_waits_for_what_runs_and_lets_nothing_begin() -> None:
