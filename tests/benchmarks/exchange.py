@@ -67,12 +67,11 @@ class Watcher:
         self._reader = KafkaReader({"bootstrap.servers": bootstrap}, cluster)
         self._reader.assign({(Topic.DECISIONS, 0): None, (Topic.MAPS, 0): None})
         self._maps: list[Entry] = []
-        self._moved = False
 
     def until_rest(self, begins: Callable[[object], bool]) -> Change:
         """What became of the next join or leave: returns when all has come to rest."""
         began_ms = completed_ms = rest_ms = None
-        maps = decisions = 0
+        decisions = 0
         self._maps.clear()
         until = time.monotonic() + PATIENCE_S
         while rest_ms is None:
@@ -83,7 +82,7 @@ class Watcher:
                     began_ms = entry.appended_at_ms
                 if began_ms is None:
                     continue
-                if not all(isinstance(event, LeasesRenewed) for event in events):
+                if not events or not all(isinstance(event, LeasesRenewed) for event in events):
                     decisions += len(entry.value)
                 if any(isinstance(event, ExchangeCompleted) for event in events):
                     completed_ms = entry.appended_at_ms
