@@ -116,7 +116,7 @@ class NodeCopies:
         """Whether a map is to be sent: the open exchange asks for one, or something is finished that the log does not
         show. Once in each term: a new coordinator may not have the one that was sent (K4)."""
         asked = self._asked_at(state, incarnation)
-        return (asked is not None or self._has_news(state)) and self._told != _Told(term, asked)
+        return self._told != _Told(term, asked) and (asked is not None or self._has_news(state))
 
     def next_map(self, state: State, incarnation: Incarnation, applied: Applied, counters: Disk, term: Term) -> NodeMap:
         """All that this node has to say of its copies now; `counters` are the present ones of persistent groups."""

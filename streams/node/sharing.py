@@ -153,11 +153,8 @@ class Sharing:
         return self._finish(group, partition, since, Position(0))
 
     def _finish(self, group: str, partition: int, since: Position, token: Position) -> bool:
-        core = self._session.core
         with self._session.folding:
-            is_current = core.copies.finish(core.state, group, partition, since, token)
-            core.look_at_map()
-        return is_current
+            return self._session.core.finish_copy(group, partition, since, token)
 
     @property
     def _state(self) -> State:

@@ -156,13 +156,16 @@ class _Situations:
             lost[which],
         )
 
-    def _told_whole(self) -> Marks:
-        """Asked for only where it may matter: of a copy of a former life, or of who may bring one."""
+    def _may_matter(self) -> Marks:
+        """Whose word about a copy the rule may look at: a copy of a former life, or of who may bring one."""
         matters = self._servers.brings(self._parts)
         lines, places = np.nonzero((self._copies != NO_PART) & ~self._is_present)
         matters[lines, self._copies[lines, places]] = True
+        return matters
+
+    def _told_whole(self) -> Marks:
         has_whole = np.zeros(self._parts.shape, np.bool_)
-        for line, part in np.argwhere(matters & self._is_heard).tolist():
+        for line, part in np.argwhere(self._may_matter() & self._is_heard).tolist():
             told = self._servers.told(int(self._parts[line, part]))
             has_whole[line, part] = int(self._lines[line]) in told.whole(self._group)
         return has_whole

@@ -12,7 +12,8 @@ from topolog.events.group_definition import GroupDefinition, LossPolicy
 from topolog.events.ids import Position
 from topolog.events.partitions import PartitionState
 from topolog.events.single_maps import UpdateCounter
-from topolog.events.state import Key
+from topolog.events.state import Key, State
+from topolog.streams.node.copies import Held, NodeCopies
 from topolog.streams.node.core import NodeCore
 from topolog.streams.node.hooks import Hooks
 from topolog.streams.node.testing import LocalCluster
@@ -21,13 +22,15 @@ PARTITIONS = 32
 
 
 @contextmanager
-def shared(*names: str, backups: int = 1, loss: LossPolicy = LossPolicy.READ_WRITE_SAFE) -> Iterator["Cluster"]:
+def shared(
+    *names: str, partitions: int = PARTITIONS, backups: int = 1, loss: LossPolicy = LossPolicy.READ_WRITE_SAFE
+) -> Iterator["Cluster"]:
     """A cluster in memory whose nodes share the group `orders`, at rest."""
     with LocalCluster() as local, ExitStack() as stack:
         cluster = Cluster(local, stack)
         for name in names:
             cluster.join(name)
-        group = GroupDefinition("orders", PARTITIONS, backups, loss_policy=loss)
+        group = GroupDefinition("orders", partitions, backups, loss_policy=loss)
         cluster.shards[names[0]].node.create_group(group)
         cluster.rest()
         yield cluster
@@ -101,6 +104,24 @@ def test_a_joiner_loads_takes_over_and_the_rest_is_cleared() -> None:
         copies = [copy for each in newcomer.node.partitions("orders") for copy in each.copies]
         assert {copy.state for copy in copies} == {PartitionState.OWNING}
         assert len(copies) == 2 * PARTITIONS
+
+
+def test_what_a_joiner_reports_costs_as_much_as_it_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a thousand loads are reported at once: each look is at one copy, not at all that were finished before."""
+    looks = 0
+    own = NodeCopies._own
+
+    def counted(copies: NodeCopies, state: State, group: str, partition: int) -> Held | None:
+        nonlocal looks
+        looks += 1
+        return own(copies, state, group, partition)
+
+    with shared("n1", partitions=512) as cluster:
+        monkeypatch.setattr(NodeCopies, "_own", counted)
+        newcomer = cluster.join("n2")
+        cluster.rest()
+        assert len({each.partition for each in newcomer.assigned}) == 512
+        assert looks < 20 * 512, looks
 
 
 def test_a_hand_over_waits_for_what_runs_and_lets_nothing_begin() -> None:

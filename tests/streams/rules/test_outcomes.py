@@ -22,7 +22,7 @@ from topolog.events.state import State
 from topolog.streams.rules.outcome import Ask, Present, as_change, outcome
 from topolog.streams.rules.outcomes import Server, Servers, outcomes
 
-NODES = 7
+NODES = 4
 PLACE = Place(Position(1_000), b"", Term(1))
 
 
@@ -46,7 +46,7 @@ copies = st.builds(Copy, nodes, states, st.booleans())
 @st.composite
 def held(draw: st.DrawFn) -> tuple[tuple[Copy, ...], NodeNumber | None, bool]:
     """What the log has of a partition: mostly what may be, for anything must be decided alike."""
-    found = draw(st.lists(copies, max_size=4, unique_by=lambda copy: copy.node))
+    found = draw(st.lists(copies, max_size=NODES, unique_by=lambda copy: copy.node))
     acting = draw(st.none() | st.sampled_from([copy.node for copy in found])) if found else None
     return tuple(found), acting, acting is None and draw(st.booleans())
 
@@ -56,7 +56,8 @@ def servers(draw: st.DrawFn, partitions: int) -> dict[NodeNumber, Server]:
     found = {}
     for node in draw(st.sets(nodes)):
         told = draw(st.none() | st.dictionaries(st.integers(0, partitions - 1), st.integers(0, 3)).map(Told))
-        found[node] = Server(draw(st.integers(0, 20)), told, draw(st.booleans()), is_asked=draw(st.booleans()))
+        joined_at, brings, is_asked = draw(st.sampled_from([0, 10, 20])), draw(st.booleans()), draw(st.booleans())
+        found[node] = Server(joined_at, told, brings, is_asked=is_asked)
     return found
 
 
@@ -64,21 +65,23 @@ def servers(draw: st.DrawFn, partitions: int) -> dict[NodeNumber, Server]:
 def cases(
     draw: st.DrawFn,
 ) -> tuple[State, list[tuple[int, ...]], dict[NodeNumber, Server], Ask]:
-    partitions = draw(st.integers(1, 6))
+    """Partitions of a few kinds, so that many are alike in all but what one column says."""
+    partitions = draw(st.integers(1, 12))
     state = State()
     o.enrol(state, [f"n{number}" for number in range(NODES)])
     for row in o.empty_rows("g", partitions):
         state.put(o.row_key("g", row.first), row)
+    here = draw(servers(partitions))
+    wishes = st.lists(st.sampled_from(sorted(here)), max_size=3, unique=True).map(tuple) if here else st.just(())
+    kinds = draw(st.lists(st.tuples(held(), wishes), min_size=1, max_size=3))
+    wanted: list[tuple[int, ...]] = []
     for partition in range(partitions):
-        found, acting, lost = draw(held())
-        at = Place(Position(draw(st.integers(1, 20))), b"", Term(1))
-        apply(state, "g", pack_changes([Change(partition, found, acting, lost)]), at)
+        (found, acting, lost), wish = draw(st.sampled_from(kinds))
+        at = Place(Position(draw(st.sampled_from([5, 15]))), b"", Term(1))
+        apply(state, "g", pack_changes([Change(partition, found, acting, lost ^ draw(st.booleans()))]), at)
+        wanted.append(wish)
     for node in draw(st.sets(nodes, max_size=2)):
         leave(state, node)
-    width = draw(st.integers(1, 3))
-    here = draw(servers(partitions))
-    wishes = st.lists(st.sampled_from(sorted(here)), max_size=width, unique=True) if here else st.just([])
-    wanted = [tuple(draw(wishes)) for _ in range(partitions)]
     return state, wanted, here, draw(st.builds(Ask, st.booleans(), st.booleans()))
 
 
@@ -135,6 +138,34 @@ def test_many_outcomes_are_those_of_each(
     assert list(found) == expected
     assert found.pack() == pack_changes(expected)
     assert [change.partition for change in found.where_lost()] == [each.partition for each in expected if each.is_lost]
+
+
+@pytest.mark.parametrize(
+    ("told", "since"),
+    [
+        (({0: 1, 1: 2}, {0: 2, 1: 1}), (15, 15)),
+        (({}, {}), (5, 15)),
+        (({1: 1}, {}), (5, 5)),
+    ],
+    ids=["counters", "lives of copies", "maps"],
+)
+def test_partitions_that_differ_in_one_thing_are_told_apart(
+    told: tuple[Mapping[int, int], Mapping[int, int]], since: tuple[int, int]
+) -> None:
+    """Two owners, of whom neither is wanted first: who acts is told by counters, by lives, by maps."""
+    state = State()
+    o.enrol(state, ["n0", "n1", "n2"])
+    for row in o.empty_rows("g", 2):
+        state.put(o.row_key("g", row.first), row)
+    owners = tuple(Copy(node, PartitionState.OWNING, wanted=False) for node in (0, 1))
+    for partition, position in enumerate(since):
+        change = pack_changes([Change(partition, owners, None)])
+        apply(state, "g", change, Place(Position(position), b"", Term(1)))
+    here = {0: Server(10, Told(told[0])), 1: Server(10, Told(told[1])), 2: Server(10, Told({}))}
+    wanted = [(2,), (2,)]
+    found = list(outcomes(rows_of(state), as_wanted(wanted), Servers(here), Ask(), outcome))
+    assert found == list(one_by_one(rows_of(state), wanted, here, Ask()))
+    assert len({(each.copies, each.acting) for each in found}) == len(found) == 2
 
 
 def changed(

@@ -31,6 +31,7 @@ from topolog.streams.node.acting import Acting
 from topolog.streams.node.copies import NodeCopies, PartitionId
 from topolog.streams.rules import copies, exchange, hand_over, single_maps
 from topolog.streams.rules.outcome import Ask, Present, outcome
+from topolog.streams.rules.outcomes import _Situations
 from topolog.streams.rules.single_maps import Inbox, Known
 from topolog.streams.simulation import Faults, Rule
 from topolog.streams.simulation.sharding import SimulatedShard
@@ -115,6 +116,7 @@ def a_returning_copy_owns_by_its_own_word(patch: pytest.MonkeyPatch) -> None:
         )
 
     patch.setattr(exchange, "outcome", believed)
+    patch.setattr(_Situations, "_may_matter", lambda each: each._is_member)
 
 
 def a_former_life_answers(patch: pytest.MonkeyPatch) -> None:
