@@ -72,6 +72,12 @@ class Exchanges:
             self._reports[record.node] = list(_reports(receipt.map, known.groups))
         return receipt
 
+    def silent(self, state: State, known: Known) -> list[NodeId]:
+        """Who is awaited by the open exchange and has not answered."""
+        row = open_exchange(state)
+        heard = answers(self.inbox, known)
+        return [each.node for each in row.awaited if each.node not in heard] if row else []
+
     def settle(
         self, state: State, known: Known, drained: Drained, waited_through: Position, at_ms: int
     ) -> list[Decision]:

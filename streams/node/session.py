@@ -26,7 +26,7 @@ from topolog.events.errors import (
     TopologError,
     Unreachable,
 )
-from topolog.events.failpoints import reach
+from topolog.events.failpoints import is_armed, reach
 from topolog.events.fold import Folded, Ignored
 from topolog.events.ids import Incarnation, NodeId, Offset, Position
 from topolog.events.levels import NEWEST_LEVEL, announced
@@ -189,9 +189,13 @@ class Session:
             self._advance()
             if self.core.wants_acknowledgement:
                 reach("node.acknowledging")
+                if is_armed("node.drained") and self.core.hands_over:
+                    reach("node.drained")
                 self.beat()
             if self.core.owes_map:
+                reach("node.map-owed")
                 self._send_map()
+                reach("node.map-sent")
             self._writer.serve()
         except Unreachable as error:
             _LOGGER.warning("%s goes on trying: %s", self.core.node, error)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 
 from topolog.events import ownership
 from topolog.events.errors import Moved, NotFound, NotPrimary, PartitionLost, Unreachable
+from topolog.events.failpoints import reach
 from topolog.events.group_definition import LossPolicy
 from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import Position
@@ -156,6 +157,8 @@ class Sharing:
         with self._session.folding:
             is_current = core.copies.finish(core.state, group, partition, since, token)
             core.look_at_map()
+        if is_current:
+            reach("node.finished")
         return is_current
 
     @property
