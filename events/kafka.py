@@ -9,7 +9,7 @@ fetch that found nothing, so `fetch.wait.max.ms` is how long the proof takes.
 import contextlib
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import partial
 from typing import Any, TypeVar
 
@@ -91,6 +91,7 @@ class KafkaReader:
     def __init__(self, settings: KafkaSettings, cluster: str) -> None:
         self._names = {topic_name(cluster, topic): topic for topic in Topic}
         self._at_end: dict[Partition, bool] = {}
+        self._asked_about: set[Topic] = set()
         self._cluster = cluster
         self._settings = dict(settings)
         self._admin: AdminClient | None = None
@@ -119,6 +120,7 @@ class KafkaReader:
     def assign(self, starts: Mapping[Partition, Offset | None]) -> None:
         # "The oldest" is asked for as offset 0: resolving it first would cost half a second, and where 0 is no longer
         # kept the reader is sent to the oldest record anyway.
+        self._ask_about({topic for topic, _ in starts})
         self._at_end = dict.fromkeys(starts, False)
         self._last_read.start_over()
         self._consumer.assign(
@@ -127,6 +129,18 @@ class KafkaReader:
                 for (topic, number), start in starts.items()
             ]
         )
+
+    def _ask_about(self, topics: Set[Topic]) -> None:
+        """Who leads topics that are new to this client: left to itself, librdkafka asks at the turn of a second.
+
+        Once each; without an answer, in a second for all, it is left to itself.
+        """
+        until_s = time.monotonic() + _CONNECT_TIMEOUT_S
+        for topic in topics - self._asked_about:
+            self._asked_about.add(topic)
+            with contextlib.suppress(KafkaException):
+                left_s = max(0.001, until_s - time.monotonic())
+                self._consumer.list_topics(topic_name(self._cluster, topic), timeout=left_s)
 
     def poll(self, timeout_s: float) -> list[Entry]:
         return self._last_read.pass_on(self._consume(timeout_s))

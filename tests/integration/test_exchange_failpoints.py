@@ -83,18 +83,23 @@ class ExchangeSite(CrashSite):
 
     def is_at_rest(self) -> bool:
         """As the witness has read it: two whole copies of each partition, where they should be, on members only."""
+        servers = {str(row.node) for row in self.witness.members() if row.kind is NodeKind.SERVER}
         found = self.witness.partitions(GROUP)
         copies = [copy for each in found for copy in each.copies]
         return (
-            {copy.state for copy in copies} == {PartitionState.OWNING}
+            servers == self.inside
+            and not self.is_exchanging()
+            and {copy.state for copy in copies} == {PartitionState.OWNING}
             and len(copies) == 2 * PARTITIONS
-            and {str(copy.node) for copy in copies} == self.inside
+            and {str(copy.node) for copy in copies} == servers
             and all(each.copies[0].node == each.primary for each in found)
         )
 
     def is_exchanging(self) -> bool:
+        """Whether an exchange is open or about to be, or a primary is handed over, as the witness has read it."""
         with self.witness._session.folding:
-            return open_exchange(self.witness._session.core.state) is not None
+            state = self.witness._session.core.state
+            return open_exchange(state) is not None or bool(queued(state)) or state.count(HandOverRow) > 0
 
     def acting(self) -> set[tuple[int, int, str]]:
         """Who is to act for what, under which token, as the witness has read it."""
