@@ -91,6 +91,7 @@ class KafkaReader:
     def __init__(self, settings: KafkaSettings, cluster: str) -> None:
         self._names = {topic_name(cluster, topic): topic for topic in Topic}
         self._at_end: dict[Partition, bool] = {}
+        self._read_to: dict[Partition, int] = {}
         self._asked_about: set[Topic] = set()
         self._cluster = cluster
         self._settings = dict(settings)
@@ -122,6 +123,7 @@ class KafkaReader:
         # kept the reader is sent to the oldest record anyway.
         self._ask_about({topic for topic, _ in starts})
         self._at_end = dict.fromkeys(starts, False)
+        self._read_to.clear()
         self._last_read.start_over()
         self._consumer.assign(
             [
@@ -168,14 +170,12 @@ class KafkaReader:
             self._asked[topic] = asked_at_s, asked
             return False
         try:
-            ends = {(each.topic, each.partition): future.result().offset for each, future in asked.items()}
+            ends = {(self._names[each.topic], each.partition): future.result().offset for each, future in asked.items()}
         except KafkaException:
             return False
-        # A partition of which nothing has been consumed yet has no position; its end was seen if it is marked so.
-        places = self._consumer.position(list(asked))
-        return self.at_end(topic) and all(
-            place.offset < 0 or place.offset >= ends[place.topic, place.partition] for place in places
-        )
+        # Each partition by itself: where many write, no moment is the end of all of them at once.
+        has_read = all(self._read_to.get(partition, -1) >= end for partition, end in ends.items())
+        return has_read and not self._last_read.is_in_doubt
 
     def _ask_for_ends(self, topic: Topic) -> dict[TopicPartition, Any]:
         if self._admin is None:
@@ -212,6 +212,7 @@ class KafkaReader:
         self._outage.over()
         partition = (self._names[_text(message.topic())], _number(message.partition()))
         self._at_end[partition] = False
+        self._read_to[partition] = _number(message.offset()) + 1
         key = message.key()
         headers = tuple((name, _bytes(value)) for name, value in _headers(message))
         return Entry(
@@ -226,7 +227,9 @@ class KafkaReader:
     def _on_error(self, message: Message, error: KafkaError) -> None:
         if error.code() == KafkaError._PARTITION_EOF:
             self._outage.over()
-            self._at_end[self._names[_text(message.topic())], _number(message.partition())] = True
+            partition = (self._names[_text(message.topic())], _number(message.partition()))
+            self._at_end[partition] = True
+            self._read_to[partition] = _number(message.offset())
         elif error.code() in _OFFSET_GONE:
             self._on_offset_gone(message, error)
         elif error.fatal():
@@ -240,6 +243,7 @@ class KafkaReader:
                 f"{message.topic()} no longer holds the offset this reader stands at: {error.str()}.",
                 hint="The topic was truncated or made again; this reader must not go on.",
             )
+        self._read_to.pop((topic, _number(message.partition())), None)
         oldest = TopicPartition(_text(message.topic()), _number(message.partition()), OFFSET_BEGINNING)
         self._consumer.incremental_unassign([oldest])  # a partition in this state cannot be sought
         self._consumer.incremental_assign([oldest])

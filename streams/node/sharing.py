@@ -170,6 +170,7 @@ class Sharing:
         with self._session.folding:
             has_drained = self._session.core.look_at_drains()
         if has_drained:
+            reach("node.drained")
             with contextlib.suppress(Unreachable):
                 self._session.beat()
 

@@ -83,7 +83,7 @@ def test_a_member_whose_hook_hangs_is_named_then_stopped_and_the_others_go_on(si
         assert site.agrees_with(node)
         explained = explain_as_of(site, overdue.place.position, tmp_path / "store")
         assert "n2" in explained.sentence
-        assert "n2" in {each.node for each in explained.awaited}
+        assert "n2" in {each.node for each in explained.waiting_for}
         assert (
             explained.facts["overdue"]
             == f"since position {overdue.place.position}, where the log named whom it waited for"

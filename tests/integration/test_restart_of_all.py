@@ -31,7 +31,7 @@ def keeper(site: Site, name: str, folder: Path) -> Process:
 def stored(folder: Path) -> dict[str, str]:
     """What was acknowledged to the writers, by key; a last line may have been cut by their end."""
     text = "".join(path.read_text() for path in folder.glob("*.stored"))
-    return dict(line.split(" ") for line in text.splitlines(keepends=True) if line.endswith("\n"))
+    return dict(line.split() for line in text.splitlines(keepends=True) if line.endswith("\n"))
 
 
 def is_at_rest(witness: Node, group: GroupDefinition) -> bool:
