@@ -125,8 +125,9 @@ class DiskReplica(Replica):
         found, self._journal.whole = self._journal.whole, {}
         for number, whole in found.items():
             partition = self.partition((ROWS.name, number))
-            is_there = partition is not None and partition.view is not None and whole.content is not None
-            if not is_there or partition.view.group_number != whole.group_number:
+            if whole.content is None or partition is None or partition.view is None:
+                continue
+            if partition.view.group_number != whole.group_number:
                 continue
             for key, cell in self._journal.contents.get(whole.content, {}).items():
                 partition.content.put(key, cell)
@@ -135,6 +136,7 @@ class DiskReplica(Replica):
     def write_down(self) -> None:
         """Which content is a whole copy now; then all of it is in the kernel's hands."""
         for (_, number), partition in self.partitions():
+            assert isinstance(partition.content, DiskContent)
             content = partition.content.number if partition.is_whole else None
             whole = Whole(number, partition.view.group_number if partition.view else 0, content)
             if self._written.get(number, Whole(number, whole.group_number, None)) != whole:

@@ -14,7 +14,7 @@ import pytest
 from tests.integration.actor import GROUP
 from tests.integration.conftest import PATIENCE_S, Process, eventually
 from tests.integration.crash_site import LANDED, CrashSite, assert_died
-from tests.integration.diary import contradictions, tenures
+from tests.integration.diary import Diary, Tenure, contradictions, tenures
 
 from topolog.events.exchange import HandOverRow, open_exchange, queued
 from topolog.events.group_definition import GroupDefinition
@@ -355,3 +355,18 @@ def test_an_exchange_outlives_a_member_wherever_that_dies(led_site: ExchangeSite
     site.kill(name)
     site.enter(name)
     assert_sound(site, THREE)
+
+
+def test_diaries_show_two_who_act_at_a_time(tmp_path: Path) -> None:
+    """What the tests above rest on: an overlap, a token of two nodes, and a lower one that comes later are seen."""
+    one, two = Diary(tmp_path / "n1.1.diary"), Diary(tmp_path / "n2.1.diary")
+    one.note(0, 10, 100, 200)
+    one.note(0, 10, 210, 300)
+    two.note(0, 11, 300, 400)
+    two.note(1, 11, 100, 400)
+    assert tenures(tmp_path)[:2] == [Tenure(0, 10, 100, 300, "n1"), Tenure(0, 11, 300, 400, "n2")]
+    assert not contradictions(tenures(tmp_path))
+    for token, begun_ns, ended_ns in ((11, 500, 600), (9, 150, 160), (12, 390, 500)):
+        three = Diary(tmp_path / "n3.1.diary")
+        three.note(0, token, begun_ns, ended_ns)
+        assert contradictions(tenures(tmp_path))

@@ -8,14 +8,15 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from tests.integration.actor import GROUP
 from tests.integration.conftest import Process, Site, eventually
 from tests.streams.node.shard import Shard
 
 from topolog.events.exchange import ExchangeCompleted, ExchangeOverdue
-from topolog.events.fold import Event
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.ids import NodeId, Position
 from topolog.events.kafka import KafkaReader
@@ -26,6 +27,8 @@ from topolog.projections.explain_exchange import explain_exchange
 from topolog.projections.projector import Projector
 from topolog.projections.resources import Explanation
 from topolog.streams.node.client import Node
+
+E = TypeVar("E")
 
 PARTITIONS = 16
 WAITS = {"TOPOLOG_EXCHANGE__WARN": "300ms", "TOPOLOG_EXCHANGE__EVICT": "1500ms"}
@@ -61,7 +64,7 @@ def is_at_rest(node: Node, *members: str) -> bool:
     )
 
 
-def decided(site: Site, kind: type) -> list[Event]:
+def decided(site: Site, kind: type[E]) -> list[E]:
     return [each.event for each in site.told().decisions if isinstance(each.event, kind)]
 
 
@@ -92,6 +95,11 @@ def test_a_member_whose_hook_hangs_is_named_then_stopped_and_the_others_go_on(si
         assert stuck.hear("out")["reason"] == "STUCK", "when it reads on it learns why it is out"
 
 
+def unheard(site: Site) -> list[tuple[NodeId, ...]]:
+    """Whom exchanges were completed without."""
+    return [each.unheard for each in decided(site, ExchangeCompleted) if each.unheard]
+
+
 def test_who_holds_the_last_copy_is_not_stopped_and_heard_when_it_answers(site: Site, tmp_path: Path) -> None:
     """The last-copy guard: the exchange completes without its map, and another one takes its word when it comes."""
     with sharing(site, backups=0) as node:
@@ -100,8 +108,7 @@ def test_who_holds_the_last_copy_is_not_stopped_and_heard_when_it_answers(site: 
         stuck.tell(do="hold")
         stuck.hear("holds")
         site.member("n3")
-        unheard = lambda: [each for each in decided(site, ExchangeCompleted) if each.unheard]  # noqa: E731
-        assert [each.unheard for each in eventually(unheard, "the exchange to end without it")] == [("n2",)]
+        assert eventually(partial(unheard, site), "the exchange to end without it") == [("n2",)]
         stuck.tell(do="go")
         eventually(lambda: is_at_rest(node, "n1", "n2", "n3"), "all three to have their share")
         assert not decided(site, LeaseStopped)

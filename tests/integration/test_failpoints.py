@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import httpx
 import pytest
+from tests.integration import test_exchange_failpoints
 from tests.integration.armed import AT_ONCE
 from tests.integration.conftest import PATIENCE_S, Process, decode_requests, event_name, eventually
 from tests.integration.crash_site import LANDED, CrashSite, assert_died, name_of
@@ -377,7 +378,8 @@ def test_a_request_whose_api_died_can_be_repeated(led_site: CrashSite, tmp_path:
 def test_every_failpoint_is_crashed_at() -> None:
     """A place that is named and that no test reaches would be a promise without proof."""
     alone = (RETIRED, REQUEST_SENT)
-    entries = (*COORDINATOR, *FOUNDING, *NODE, *PROJECTOR, *SIDES, *SNAPSHOT, *RESTORING, *alone)
+    of_exchanges = (entry for _, entry in (*test_exchange_failpoints.COORDINATOR, *test_exchange_failpoints.NODE))
+    entries = (*COORDINATOR, *FOUNDING, *NODE, *PROJECTOR, *SIDES, *SNAPSHOT, *RESTORING, *alone, *of_exchanges)
     tried = {name_of(entry) for entry in entries}
     assert tried == set(FAILPOINTS)
 

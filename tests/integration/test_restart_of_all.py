@@ -3,6 +3,7 @@
 import signal
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,7 @@ def test_what_was_acknowledged_outlives_all_members(site: Site, tmp_path: Path, 
         for process in members.values():
             process.hear("member")
         for group in (ROWS, SAFE, SCRATCH):
-            eventually(lambda group=group: is_at_rest(witness, group), f"{group.name} to be shared out")
+            eventually(partial(is_at_rest, witness, group), f"{group.name} to be shared out")
         eventually(lambda: len(stored(tmp_path)) > STORED_MIN, "rows to be written")
 
         dying = [*members.values(), *([coordinator] if dies != "members" else [])]
@@ -96,13 +97,13 @@ def test_what_was_acknowledged_outlives_all_members(site: Site, tmp_path: Path, 
             process.tell(do="quiet")
             process.hear("quiet")
         for group in (ROWS, SCRATCH):
-            eventually(lambda group=group: is_at_rest(witness, group), f"{group.name} to be back")
+            eventually(partial(is_at_rest, witness, group), f"{group.name} to be back")
         assert witness.lost("safe") == list(range(SAFE.partitions))
         assert not witness.lost("rows")
         assert_all_there(witness, members, {**before, **stored(tmp_path)})
 
         reset(site, "safe")
-        eventually(lambda: is_at_rest(witness, SAFE), "what was given up to begin again")
+        eventually(partial(is_at_rest, witness, SAFE), "what was given up to begin again")
         assert site.agrees_with(witness)
 
 
