@@ -25,8 +25,8 @@ of fixed width; nodes are numbers in one roster, in the order in which they firs
 | lost | partition | u1 | 1 if no owner is left of it (DS2) |
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -43,6 +43,11 @@ WANTED = 0x80
 """Bit of a state: the affinity of the newest outcome wants this copy."""
 
 NodeNumber = int
+
+_OWNING_WANTED = PartitionState.OWNING.code | WANTED
+
+ROWS_AT_ONCE = 256
+"""Of so many rows the columns are looked at together: more would not fit the processor's cache."""
 
 Wanted = NDArray[np.uint16]
 """Whom the affinity wants: numbers by partition and place, the primary first, NOBODY where there is no copy."""
@@ -122,7 +127,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Columns:
-    """The columns of one row as arrays, to be looked at or, if they are `writable`, to be changed."""
+    """The columns of a row as arrays, to be looked at or, if they are `writable`, to be changed."""
 
     def __init__(self, row: OwnershipRow, *, writable: bool = False) -> None:
         table, line = (row.count, row.width), (row.count,)
@@ -133,27 +138,70 @@ class Columns:
         self.tokens = _array(row.tokens, "<u8", line, writable)
         self.lost = _array(row.lost, "u1", line, writable)
 
-    def row(self, like: OwnershipRow) -> OwnershipRow:
-        """A row of the group and the partitions of `like` with these columns."""
+    @classmethod
+    def over(cls, rows: Sequence[OwnershipRow], *, width: int = 0, writable: bool = False) -> "Columns":
+        """Those of several rows, one after the other, all as wide as the widest, or wider: `width`.
+
+        To look at a thousand rows at once costs a hundredth of what it costs to look at each.
+        """
+        width = max(width, *(row.width for row in rows))
+        wide = [row if row.width == width else _widened(row, width) for row in rows]
+        return cls(
+            OwnershipRow(
+                rows[0].group,
+                rows[0].first,
+                sum(row.count for row in rows),
+                width,
+                b"".join([row.holders for row in wide]),
+                b"".join([row.states for row in wide]),
+                b"".join([row.since for row in wide]),
+                b"".join([row.acting for row in wide]),
+                b"".join([row.tokens for row in wide]),
+                b"".join([row.lost for row in wide]),
+            ),
+            writable=writable,
+        )
+
+    def row(self, like: OwnershipRow, start: int = 0, width: int | None = None) -> OwnershipRow:
+        """A row of the group and the partitions of `like` with these columns: the lines from `start` on."""
+        lines, width = slice(start, start + like.count), self.holders.shape[1] if width is None else width
         return OwnershipRow(
             like.group,
             like.first,
             like.count,
-            self.holders.shape[1],
-            self.holders.tobytes(),
-            self.states.tobytes(),
-            self.since.tobytes(),
-            self.acting.tobytes(),
-            self.tokens.tobytes(),
-            self.lost.tobytes(),
+            width,
+            self.holders[lines, :width].tobytes(),
+            self.states[lines, :width].tobytes(),
+            self.since[lines, :width].tobytes(),
+            self.acting[lines].tobytes(),
+            self.tokens[lines].tobytes(),
+            self.lost[lines].tobytes(),
         )
+
+    def close_up(self) -> None:
+        """No empty place before a copy: the first place is the wanted primary's, wherever somebody is wanted."""
+        self.holders, self.states, self.since = compact(self.holders, self.states, self.since)
 
     def widen(self, width: int) -> None:
         """Room for so many copies of each partition."""
-        more = ((0, 0), (0, max(0, width - self.holders.shape[1])))
-        self.holders = np.pad(self.holders, more, constant_values=NOBODY)
-        self.states = np.pad(self.states, more)
-        self.since = np.pad(self.since, more)
+        lines, before = self.holders.shape
+        if width > before:
+            more = (lines, width - before)
+            self.holders = np.hstack((self.holders, np.full(more, NOBODY, self.holders.dtype)))
+            self.states = np.hstack((self.states, np.zeros(more, self.states.dtype)))
+            self.since = np.hstack((self.since, np.zeros(more, self.since.dtype)))
+
+
+def compact(holders: NDArray[np.uint16], *others: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """The same copies in their order, without empty places between them; so are the columns beside them."""
+    order = np.argsort(holders == NOBODY, axis=1, kind="stable")
+    return tuple(np.take_along_axis(each, order, axis=1) for each in (holders, *others))
+
+
+def _widened(row: OwnershipRow, width: int) -> OwnershipRow:
+    columns = Columns(row)
+    columns.widen(width)
+    return columns.row(row)
 
 
 def empty_rows(group: str, partitions: int) -> Iterator[OwnershipRow]:
@@ -206,58 +254,30 @@ def ownerships(row: OwnershipRow, partitions: Iterable[int]) -> Iterator[Ownersh
         )
 
 
-def changed(
-    row: OwnershipRow, changes: Sequence[Change], place: Place, joined: Callable[[NodeNumber], int]
-) -> OwnershipRow:
-    """The row with these partitions as the decision at `place` makes them.
-
-    `joined`: the position at which a node's present incarnation joined. A copy that the log lists of a former one is in
-    a new life from here on if somebody acts now: only copies that are there are left where somebody does.
-    """
-    columns = Columns(row, writable=True)
-    columns.widen(max(len(change.copies) for change in changes))
-    for change, before in zip(changes, ownerships(row, [change.partition for change in changes]), strict=True):
-        at = change.partition - row.first
-        kept = {(copy.node, copy.state): copy.since for copy in before.copies}
-        columns.holders[at], columns.states[at], columns.since[at] = NOBODY, 0, 0
-        for number, copy in enumerate(change.copies):
-            columns.holders[at, number] = copy.node
-            columns.states[at, number] = copy.state.code | (WANTED if copy.wanted else 0)
-            since = kept.get((copy.node, copy.state), place.position)
-            is_confirmed = change.acting is not None and since <= joined(copy.node)
-            columns.since[at, number] = place.position if is_confirmed else since
-        if change.acting != before.acting:
-            columns.acting[at] = NOBODY if change.acting is None else change.acting
-            columns.tokens[at] = place.position
-        columns.lost[at] = change.is_lost
-    return columns.row(row)
-
-
 def numbered(indexes: NDArray[np.int16], numbers: Sequence[NodeNumber]) -> Wanted:
     """An assignment by indexes into a list of nodes, -1 for nobody, as one by these nodes' numbers."""
     found: Wanted = np.array([*numbers, NOBODY], dtype="<u2")[indexes]
     return found
 
 
-def in_question(row: OwnershipRow, wanted: Wanted) -> list[int]:
-    """The partitions of a row that an outcome may change: nobody acts, or others hold them than are wanted.
+def in_question(columns: Columns, wanted: Wanted) -> NDArray[np.intp]:
+    """The lines that an outcome may change: nobody acts, or others hold the partition than are wanted.
 
-    `wanted` is that of the row's partitions. Wherever a member acts, who has left is gone from the row (`without`).
+    `wanted` is that of the columns' partitions. Wherever a member acts, who has left is gone from the row (`without`).
     """
-    columns = Columns(row, writable=True)
-    columns.widen(wanted.shape[1])
-    padding = ((0, 0), (0, columns.holders.shape[1] - wanted.shape[1]))
-    expected = np.pad(wanted, padding, constant_values=NOBODY)
+    width = max(columns.holders.shape[1], wanted.shape[1])
+    columns.widen(width)
+    expected = np.full((len(wanted), width), NOBODY, wanted.dtype)
+    expected[:, : wanted.shape[1]] = wanted
     is_wanted = (columns.states & WANTED) != 0
-    serves = np.isin(columns.states, (PartitionState.OWNING.code | WANTED, PartitionState.MOVING.code | WANTED))
+    serves = (columns.states == _OWNING_WANTED) | (columns.states == PartitionState.MOVING.code | WANTED)
     is_alike = np.where(expected == NOBODY, ~is_wanted, (columns.holders == expected) & serves)
-    found = ~is_alike.all(axis=1) | (columns.acting == NOBODY)
-    return [row.first + at for at in np.flatnonzero(found).tolist()]
+    return np.flatnonzero(~is_alike.all(axis=1) | (columns.acting == NOBODY))
 
 
 def held_by(row: OwnershipRow, node: NodeNumber) -> list[int]:
     """The partitions of a row of which the node holds a copy."""
-    holds = (Columns(row).holders == node).any(axis=1)
+    holds = (_array(row.holders, "<u2", (row.count, row.width), writable=False) == node).any(axis=1)
     return [row.first + at for at in np.flatnonzero(holds).tolist()]
 
 
@@ -266,24 +286,22 @@ def without(row: OwnershipRow, node: NodeNumber, place: Place) -> OwnershipRow |
 
     Its copies go where another node acts. Where it acted itself, or nobody did, the owner row stays as it is.
     """
-    if node not in Columns(row).holders and node not in Columns(row).acting:
-        return None
     columns = Columns(row, writable=True)
-    acted = columns.acting == node
+    held, acted = columns.holders == node, columns.acting == node
+    if not held.any() and not acted.any():
+        return None
     columns.acting[acted], columns.tokens[acted] = NOBODY, place.position
-    goes = (columns.holders == node) & (columns.acting != NOBODY)[:, np.newaxis]
+    goes = held & (columns.acting != NOBODY)[:, np.newaxis]
     columns.holders[goes], columns.states[goes], columns.since[goes] = NOBODY, 0, 0
+    columns.close_up()
     return columns.row(row)
 
 
 def acted_by(row: OwnershipRow, node: NodeNumber) -> list[tuple[int, Position]]:
     """(partition, token) of what the node acts for."""
-    columns = Columns(row)
-    found = np.flatnonzero(columns.acting == node)
-    return [
-        (row.first + at, Position(token))
-        for at, token in zip(found.tolist(), columns.tokens[found].tolist(), strict=True)
-    ]
+    found = np.flatnonzero(_array(row.acting, "<u2", (row.count,), writable=False) == node)
+    tokens = _array(row.tokens, "<u8", (row.count,), writable=False)[found]
+    return [(row.first + at, Position(token)) for at, token in zip(found.tolist(), tokens.tolist(), strict=True)]
 
 
 def differing(before: OwnershipRow | None, row: OwnershipRow) -> list[int]:
@@ -303,13 +321,24 @@ def is_settled(row: OwnershipRow, *, but_for_absent: bool = False) -> bool:
 
     `but_for_absent`: places that leaving has emptied, and partitions for which nobody acts since, are passed over.
     """
-    columns = Columns(row)
-    held = columns.holders != NOBODY
-    if not row.width or (held & (columns.states != (PartitionState.OWNING.code | WANTED))).any():
+    if not row.width or row.states.count(_OWNING_WANTED) + row.states.count(0) < len(row.states):
         return False
-    if but_for_absent:
-        return bool(((columns.acting == columns.holders[:, 0]) | (columns.acting == NOBODY)).all())
-    return bool((columns.acting == columns.holders[:, 0]).all() and (columns.acting != NOBODY).all())
+    columns = Columns(row)
+    acts_as_wanted, is_absent = columns.acting == columns.holders[:, 0], columns.acting == NOBODY
+    return bool((acts_as_wanted | is_absent).all() if but_for_absent else (acts_as_wanted & ~is_absent).all())
+
+
+def restless(rows: Sequence[OwnershipRow]) -> list[OwnershipRow]:
+    """Those of the rows in which there is a partition to be handed over, or a copy that nobody needs."""
+    found: list[OwnershipRow] = []
+    for at in range(0, len(rows), ROWS_AT_ONCE):
+        some = rows[at : at + ROWS_AT_ONCE]
+        columns = Columns.over(some)
+        if columns.holders.shape[1]:
+            marks = _is_ready_to_switch(columns) | _has_surplus(columns)
+            starts = np.cumsum([0, *(row.count for row in some[:-1])])
+            found += [row for row, has in zip(some, np.logical_or.reduceat(marks, starts), strict=True) if has]
+    return found
 
 
 def ready_to_switch(row: OwnershipRow) -> list[tuple[int, NodeNumber, NodeNumber]]:
@@ -317,22 +346,34 @@ def ready_to_switch(row: OwnershipRow) -> list[tuple[int, NodeNumber, NodeNumber
     if not row.width:
         return []
     columns = Columns(row)
-    first = columns.holders[:, 0]
-    is_primary_wanted = (columns.states[:, 0] & WANTED) != 0
-    found = (columns.acting != NOBODY) & is_primary_wanted & (columns.acting != first) & _all_wanted_own(columns)
-    return [(row.first + at, int(columns.acting[at]), int(first[at])) for at in np.flatnonzero(found).tolist()]
+    found = np.flatnonzero(_is_ready_to_switch(columns))
+    former, first = columns.acting[found].tolist(), columns.holders[found, 0].tolist()
+    return list(zip((row.first + found).tolist(), former, first, strict=True))
 
 
 def with_surplus(row: OwnershipRow) -> list[int]:
-    """Partitions whose wanted primary acts, with copies that nobody wants though all that are wanted own."""
-    if not row.width:
-        return []
-    columns = Columns(row)
+    """Partitions whose wanted primary acts, with copies that nobody wants though all that are wanted own.
+
+    Where nobody is wanted, as no member passes the group's filter, whoever holds it goes on (L3).
+    """
+    return [row.first + at for at in np.flatnonzero(_has_surplus(Columns(row))).tolist()] if row.width else []
+
+
+def _is_ready_to_switch(columns: Columns) -> NDArray[np.bool_]:
+    first = columns.holders[:, 0]
+    is_primary_wanted = (columns.states[:, 0] & WANTED) != 0
+    found: NDArray[np.bool_] = (columns.acting != NOBODY) & is_primary_wanted & (columns.acting != first)
+    return found & _all_wanted_own(columns) if found.any() else found
+
+
+def _has_surplus(columns: Columns) -> NDArray[np.bool_]:
     is_unwanted = (columns.holders != NOBODY) & ((columns.states & WANTED) == 0)
-    is_surplus = is_unwanted & (columns.states != PartitionState.RENTING.code)
-    acts_as_wanted = (columns.acting == columns.holders[:, 0]) & (columns.acting != NOBODY)
-    found = is_surplus.any(axis=1) & _all_wanted_own(columns) & acts_as_wanted
-    return [row.first + at for at in np.flatnonzero(found).tolist()]
+    found: NDArray[np.bool_] = (is_unwanted & (columns.states != PartitionState.RENTING.code)).any(axis=1)
+    if not found.any():
+        return found
+    is_primary_wanted = (columns.states[:, 0] & WANTED) != 0
+    found &= is_primary_wanted & (columns.acting == columns.holders[:, 0]) & (columns.acting != NOBODY)
+    return found & _all_wanted_own(columns)
 
 
 def lost_in(row: OwnershipRow) -> list[int]:
@@ -351,7 +392,7 @@ def solely_owned(row: OwnershipRow, node: NodeNumber, others: Sequence[NodeNumbe
 
 def _all_wanted_own(columns: Columns) -> NDArray[np.bool_]:
     is_wanted = (columns.states & WANTED) != 0
-    owns = columns.states == (PartitionState.OWNING.code | WANTED)
+    owns = columns.states == _OWNING_WANTED
     found: NDArray[np.bool_] = (~is_wanted | owns).all(axis=1)
     return found
 

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("schemas", "events", "streams", "projections")
 COMPOSITION_ROOT = "src/topolog/__main__.py"
-COMMANDS = ("src/topolog/command_line.py", "src/topolog/repair.py", "src/topolog/simulation.py")
+COMMANDS = tuple(f"src/topolog/{name}.py" for name in ("command_line", "demo", "repair", "simulation"))
 """Parts of the composition root."""
 SETTINGS = "src/topolog/settings.py"
 LINES_PER_FILE_MAX = 450
@@ -52,7 +52,13 @@ OWNERS = {
     "jinja2": ("projections/api/", "projections/web/"),
     "mode": ("streams/lease_health/app.py",),
     "msgspec": ("",),
-    "numpy": ("events/ownership.py", "projections/packed.py", "streams/rules/affinity.py"),
+    "numpy": (
+        "events/changes.py",
+        "events/ownership.py",
+        "projections/packed.py",
+        "streams/rules/affinity.py",
+        "streams/rules/outcomes.py",
+    ),
     "platformdirs": (SETTINGS, "streams/local/jars.py"),
     "prometheus_client": ("projections/api/",),
     "pyarrow": ("streams/local/demo/",),
@@ -104,11 +110,13 @@ PURE_IMPORTS = frozenset(
 )
 # Bytes in, values out: no clock, no file, no socket, though more than the data modules.
 PURE_IMPORTS_OF = {
+    "events/changes.py": {"numpy"},
     "events/codec.py": {"fastavro", "io", "json"},
     "events/log.py": {"threading", "zlib"},
     "events/ownership.py": {"numpy"},
     "schemas/__init__.py": {"fastavro", "importlib", "json"},
     "streams/rules/affinity.py": {"numpy"},
+    "streams/rules/outcomes.py": {"numpy"},
 }
 
 Sources = Mapping[str, str]

@@ -86,7 +86,7 @@ class Core:
         self.dead: list[Dead] = []
         self.agenda = Agenda(patience)
         self.reports = Reports()
-        self.exchanges = Exchanges()
+        self.exchanges = Exchanges(self.agenda.overdue)
         self._fold = Fold()
         self._confirmed: Judge | None = None
         self._ahead = Header()
@@ -343,7 +343,6 @@ class Core:
     def _due_partitions(self) -> list[Decision]:
         if not any(self.state.count(kind) for kind in (GroupRow, ExchangeRow, QueueRow)):
             return []
-        self.exchanges.passed = self.agenda.overdue
         return self.exchanges.settle(
             self.state, self._known(), self.reports.drained(), self.agenda.waited_through, self.at_ms
         )

@@ -39,13 +39,13 @@ from topolog.streams.rules.single_maps import (
 class Exchanges:
     """`inbox` counts what became of every map. `next_offset`: how far the topic `maps` has been read.
 
-    `passed`: waits for maps that are over.
+    `passed`: the deadlines of maps that have passed and are still due, as the agenda keeps them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, passed: Collection[str] = frozenset()) -> None:
         self.inbox = Inbox()
         self.next_offset = Offset(0)
-        self.passed: set[str] = set()
+        self._passed = passed
         self._answers: dict[NodeId, MapAnswer] = {}
         self._reports: dict[NodeId, list[copies.Report]] = {}
         self._ideals: dict[Placement, tuple[list[Candidate], Indexes]] = {}
@@ -95,9 +95,10 @@ class Exchanges:
 
     def _rows_to_do(self, state: State) -> list[OwnershipRow]:
         """Rows with partitions to be handed over, or copies that nobody needs."""
+        changed = [row for key in self._changed if (row := state.get(OwnershipRow, key))]
+        restless = {ownership.row_key(row.group, row.first) for row in ownership.restless(changed)}
         for key in self._changed:
-            row = state.get(OwnershipRow, key)
-            if row and (ownership.ready_to_switch(row) or ownership.with_surplus(row)):
+            if key in restless:
                 self._to_do[key] = None
             else:
                 self._to_do.pop(key, None)
@@ -126,7 +127,7 @@ class Exchanges:
             if node in awaited:
                 found[node] = self._answers[node]
                 found[node].began_at_ms = row.began_at_ms
-        return Told(found, self.next_offset, at_ms, self.passed)
+        return Told(found, self.next_offset, at_ms, self._passed)
 
     def _take_reports(self, known: Known) -> list[copies.Report]:
         """Loads and clearings that the newest maps tell of: each is looked at once, outside of exchanges."""

@@ -73,6 +73,10 @@ class AsyncNode(Member):
         """As `Node.create_group`."""
         return await _answer(self._declaring.group(group, reason), timeout_s)
 
+    async def reset_group(self, group: str, *, timeout_s: float = TIMEOUT_S, reason: str = "") -> None:
+        """As `Node.reset_group`."""
+        await _answer(self._declaring.reset(group, reason), timeout_s)
+
 
 async def _answer(pending: Pending[T], timeout_s: float) -> T:
     try:

@@ -16,7 +16,7 @@ from typing import Protocol
 import msgspec
 
 from topolog.events import ownership
-from topolog.events.changes import pack_changes
+from topolog.events.changes import Changes
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.exchange import (
@@ -42,7 +42,7 @@ from topolog.events.groups import GroupRow, LossPolicy, group_row
 from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.levels import PARTITIONS_LEVEL
 from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow, Standing, members
-from topolog.events.ownership import NOBODY, Change, NodeNumber, Wanted
+from topolog.events.ownership import NodeNumber
 from topolog.events.requests import (
     ExchangeRequested,
     LossResetRequested,
@@ -53,17 +53,17 @@ from topolog.events.requests import (
 )
 from topolog.events.state import State
 from topolog.events.terms import changed_view
-from topolog.events.topics import RECORD_BYTES_MAX
 from topolog.streams.rules import levels
 from topolog.streams.rules.affinity import Indexes
 from topolog.streams.rules.deadlines import Deadline
-from topolog.streams.rules.outcome import Ask, Present, as_change, outcome
+from topolog.streams.rules.outcome import Ask, outcome
+from topolog.streams.rules.outcomes import Holdings, Server, Servers, outcomes
 
 Choose = Callable[[GroupRow, Sequence[NodeRow]], Indexes]
 """The affinity of a group over servers: indexes into these for each partition, its primary's first."""
 
-_BYTES_MAX = RECORD_BYTES_MAX - 10_000
-"""Changes in one FullPartitionMap; names of nodes are a part of the rest."""
+_NAMES_MAX, _NAMES_WITH_CHANGES_MAX = 1_000, 100
+"""Names of nodes that fit one record, by themselves and beside changes, were each as long as a name can be."""
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ class Patience(msgspec.Struct, frozen=True):
     evict_ms: int = 60_000
 
 
-class Answer(Protocol):
+class Answer(Holdings, Protocol):
     """A single map that answers the open exchange; `waited_ms`: how long it took."""
 
     @property
@@ -81,12 +81,6 @@ class Answer(Protocol):
 
     @property
     def waited_ms(self) -> int: ...
-
-    def whole(self, group: str) -> Collection[int]:
-        """The partitions of which the node says that it has a whole copy."""
-
-    def counters(self, group: str) -> Mapping[int, int]:
-        """Update counters by partition."""
 
 
 Answers = Mapping[NodeId, Answer]
@@ -251,7 +245,7 @@ def _standing(state: State, node: NodeId) -> Standing:
 def _hear_late(state: State, told: Told) -> list[Decision]:
     """A server that an exchange had to do without is heard at last: what it alone can tell needs another one."""
     last = newest_exchange(state)
-    if last is None or not any(node in told.heard for node in last.unheard):
+    if last is None or not state.count(GroupRow) or not any(node in told.heard for node in last.unheard):
         return []
     return [ExchangeQueued(None, TriggerType.REQUESTED, "", changed_view(state))]
 
@@ -275,72 +269,49 @@ def _end(
 def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose: Choose) -> list[Decision]:
     """The full maps of all groups that change, and what is lost."""
     resets = {trigger.subject for trigger in triggers if trigger.type is TriggerType.LOSS_RESET}
+    joined = {trigger.subject for trigger in triggers if trigger.type is TriggerType.JOIN}
     candidates = [row for row in servers(state) if row.standing is Standing.MEMBER]
     names = ownership.names(state)
     known = (*names, *sorted({str(row.node) for row in candidates}.difference(names)))
+    number_of = {node: number for number, node in enumerate(known)}
+    numbers = [number_of[row.node] for row in candidates]
+    here = _here(state, number_of, answers, joined)
     decided: list[Decision] = []
     for group in _groups(state):
-        numbers = [known.index(row.node) for row in candidates]
         wanted = ownership.numbered(choose(group, candidates), numbers)
         ask = Ask(begins_empty=group.name in resets or group.loss_policy is LossPolicy.IGNORE)
-        here = _here(state, known, answers, group.name)
-        changes = list(_changes(state, group, wanted, here, ask))
+        changes = outcomes(list(_rows(state, group)), wanted, here, ask, outcome)
         decided += _full_maps(group, changes, known[len(names) :])
         decided += _losses(group, changes, known)
     return decided
 
 
-Here = Mapping[NodeNumber, Callable[[int], Present]]
-"""What each server has of a partition of one group."""
+def _here(state: State, number_of: Mapping[str, NodeNumber], answers: Answers, joined: Collection[str]) -> Servers:
+    """Who is a member, and what those have told that have answered."""
+    found: dict[NodeNumber, Server] = {}
+    for row in servers(state):
+        answer = answers.get(row.node)
+        told = answer if answer is not None and answer.incarnation == row.incarnation else None
+        if row.node in number_of:
+            found[number_of[row.node]] = Server(row.joined_at, told, row.node in joined)
+    return Servers(found)
 
 
-def _here(state: State, known: Sequence[str], answers: Answers, group: str) -> Here:
-    numbers = {node: number for number, node in enumerate(known)}
-    return {
-        numbers[row.node]: _teller(row, answers.get(row.node), group) for row in servers(state) if row.node in numbers
-    }
+def _full_maps(group: GroupRow, changes: Changes, enrolled: tuple[str, ...]) -> Iterator[Decision]:
+    """As many records as the changes need; the first ones enrol new nodes."""
+    while len(changes) and len(enrolled) > _NAMES_WITH_CHANGES_MAX:
+        yield FullPartitionMap(group.name, enrolled[:_NAMES_MAX], b"")
+        enrolled = enrolled[_NAMES_MAX:]
+    for record in changes.records():
+        yield FullPartitionMap(group.name, enrolled, record)
+        enrolled = ()
 
 
-def _teller(member: NodeRow, answer: Answer | None, group: str) -> Callable[[int], Present]:
-    if answer is None or answer.incarnation != member.incarnation:
-        present = Present(member.joined_at, is_heard=False)
-        return lambda _: present
-    told = answer
-    return lambda partition: Present(
-        member.joined_at, partition in told.whole(group), told.counters(group).get(partition, 0)
-    )
-
-
-def _changes(state: State, group: GroupRow, wanted: Wanted, here: Here, ask: Ask) -> Iterator[Change]:
-    for row in _rows(state, group):
-        of_row = wanted[row.first : row.first + row.count]
-        for before in ownership.ownerships(row, ownership.in_question(row, of_row)):
-            chosen = [node for node in of_row[before.partition - row.first].tolist() if node != NOBODY]
-            concerned = {*chosen, *(copy.node for copy in before.copies)}
-            present = {number: here[number](before.partition) for number in concerned if number in here}
-            after = outcome(before, chosen, present, ask)
-            if after != as_change(before):
-                yield after
-
-
-def _full_maps(group: GroupRow, changes: Sequence[Change], enrolled: tuple[str, ...]) -> Iterator[Decision]:
-    """As many records as the changes need; the first one enrols new nodes."""
-    part: list[Change] = []
-    for change in changes:
-        part.append(change)
-        if len(part) * (6 + 3 * len(change.copies)) > _BYTES_MAX:
-            yield FullPartitionMap(group.name, enrolled, pack_changes(part))
-            part, enrolled = [], ()
-    if part:
-        yield FullPartitionMap(group.name, enrolled, pack_changes(part))
-
-
-def _losses(group: GroupRow, changes: Sequence[Change], known: Sequence[str]) -> Iterator[Decision]:
+def _losses(group: GroupRow, changes: Changes, known: Sequence[str]) -> Iterator[Decision]:
     """One sentence about each set of absent owners."""
     by_awaited: dict[tuple[NodeNumber, ...], list[int]] = {}
-    for change in changes:
-        if change.is_lost:
-            by_awaited.setdefault(tuple(copy.node for copy in change.copies), []).append(change.partition)
+    for change in changes.where_lost():
+        by_awaited.setdefault(tuple(copy.node for copy in change.copies), []).append(change.partition)
     for awaited, partitions in by_awaited.items():
         yield PartitionsLost(group.name, tuple(partitions), tuple(known[number] for number in awaited))
 

@@ -3,7 +3,8 @@
 An operation that its guard has let pass counts as an acknowledged write if every copy that its node's map lists could
 have stored it at that moment: the copy's process is up, and has applied the position that is the token (DS3, DS9). All
 owners hold it then, for the primary of a new token makes them equal before it writes (DS4). A copy that loads becomes
-whole with the decision that it owns; one whose process comes back without its disk is whole no more.
+whole with the decision that it owns. A copy is on a disk: a process that comes back without it has none, and it has it
+again when it returns with it.
 """
 
 from collections.abc import Iterable
@@ -20,6 +21,7 @@ from topolog.streams.node.copies import PartitionId
 from topolog.streams.simulation.ledger import Ledger, Standing
 from topolog.streams.simulation.processes import NodeProcess
 from topolog.streams.simulation.rules import Broken, Rule
+from topolog.streams.simulation.sharding import SimulatedDisk
 from topolog.streams.simulation.world import World
 
 Key = tuple[int, int]
@@ -27,13 +29,14 @@ Key = tuple[int, int]
 
 
 class Acknowledged:
-    """`whole` names the nodes whose copy of a partition holds all acknowledged writes; raises Broken."""
+    """`whole` has the disks whose copy of a partition holds all acknowledged writes; raises Broken."""
 
     def __init__(self, world: World, ledger: Ledger) -> None:
         self.writes = 0
         self._ledger = ledger
         self._world = world
-        self._whole: dict[Key, set[str]] = {}
+        self._whole: dict[Key, set[SimulatedDisk]] = {}
+        self._disks: dict[str, SimulatedDisk] = {}
 
     def look_at(self, node: NodeProcess) -> None:
         """The operations that its guard has let pass in this turn."""
@@ -49,7 +52,7 @@ class Acknowledged:
         for standing in whole:
             match standing.event:
                 case m.NodeJoined() as joined:
-                    self._forget_wiped(Incarnation(joined.joiner.incarnation), joined.joiner.node)
+                    self._note_disk(Incarnation(joined.joiner.incarnation), joined.joiner.node)
                 case x.ExchangeCompleted():
                     gives_up = _newest_is_reset(state)
         for group, each in changed:
@@ -62,22 +65,26 @@ class Acknowledged:
         if whole is None or each.acting is None:
             return
         names = o.names(state)
-        if names[each.acting] in whole:
-            whole |= {names[copy.node] for copy in each.copies if copy.state is PartitionState.OWNING}
+        if self._disks[names[each.acting]] in whole:
+            whole |= {self._disks[names[copy.node]] for copy in each.copies if copy.state is PartitionState.OWNING}
         elif gives_up or row.loss_policy is LossPolicy.IGNORE:
             del self._whole[row.number, each.partition]
         else:
             raise Broken(
-                Rule.NO_WRITE_LOST, f"{names[each.acting]} acts for {group}/{each.partition}: {sorted(whole)} do not"
+                Rule.NO_WRITE_LOST,
+                f"{names[each.acting]} acts for {group}/{each.partition}: {self._named(whole)} do not",
             )
 
     def _acknowledge(self, node: NodeProcess, group: GroupRow, seen: Ownership) -> None:
         key = (group.number, seen.partition)
-        if node.name not in self._whole.get(key, {node.name}):
-            raise Broken(Rule.NO_WRITE_LOST, f"{node.describe()} writes to {key}, without what {self._whole[key]} hold")
+        whole = self._whole.get(key, {node.disk})
+        if node.disk not in whole:
+            held = self._named(whole)
+            raise Broken(Rule.NO_WRITE_LOST, f"{node.describe()} writes to {key}, without what {held} hold")
         names = o.names(node.session.core.state)
         written = {names[copy.node] for copy in seen.copies if copy.state.is_written}
-        self._whole[key] = {names[number] for number in seen.owners} | written & self._owners(group, seen.partition)
+        stored = {names[number] for number in seen.owners} | written & self._owners(group, seen.partition)
+        self._whole[key] = {self._disks[name] for name in stored}
         self.writes += 1
 
     def _owners(self, group: GroupRow, partition: int) -> set[str]:
@@ -99,12 +106,17 @@ class Acknowledged:
                     return True
         return False
 
-    def _forget_wiped(self, incarnation: Incarnation, name: str) -> None:
+    def _note_disk(self, incarnation: Incarnation, name: str) -> None:
         """The process that has joined has these copies on its disk, and no others."""
-        node = self._world.life_of(incarnation)
+        life = self._world.life_of(incarnation)
+        disk = self._disks[name] = life.disk if life else SimulatedDisk()
         for key, whole in self._whole.items():
-            if node is None or key not in node.disk:
-                whole.discard(name)
+            if key not in disk.whole:
+                whole.discard(disk)
+
+    def _named(self, disks: set[SimulatedDisk]) -> list[str]:
+        """Whose they are now; one that nobody has joined with again has no name."""
+        return sorted(name for name, disk in self._disks.items() if disk in disks)
 
 
 def _ownership(state: State, place: PartitionId) -> tuple[GroupRow, Ownership] | None:

@@ -12,14 +12,14 @@ import msgspec
 
 from topolog.events import requests as q
 from topolog.events.codec import CODEC
-from topolog.events.ids import Incarnation
+from topolog.events.ids import Incarnation, Position
 from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.simulation.network import LATE_MS, Broker, Fate, Link, Send, Writer
 from topolog.streams.simulation.processes import CoordinatorProcess, Life, NodeProcess, Process, ProjectorProcess
-from topolog.streams.simulation.sharding import WholeCopies
+from topolog.streams.simulation.sharding import SimulatedDisk
 from topolog.streams.simulation.timeline import NS_PER_MS, DriftingClock, Timeline, between
 
 _TURN_MS = (5.0, 60.0)
@@ -54,7 +54,7 @@ class World:
         self._lives: Counter[str] = Counter()
         self._node_lives: list[NodeProcess] = []
         self._joiners: dict[str, q.Joiner] = {}
-        self._disks: dict[str, WholeCopies] = {}
+        self._disks: dict[str, SimulatedDisk] = {}
         self.cadence = _draw_cadence(random.Random(f"{seed} snapshots"))
         self.operator = Operator(self.timeline, random.Random(f"{seed} op"), self.broker)
         for number in range(chance.randint(2, 3)):
@@ -62,7 +62,7 @@ class World:
         for number in range(chance.randint(3, 6)):
             self._joiners[f"n{number}"] = _draw_joiner(chance, number)
             if chance.random() < _DISKS:
-                self._disks[f"n{number}"] = {}
+                self._disks[f"n{number}"] = SimulatedDisk()
             self.start_node(f"n{number}")
         self.start_projector()
         self.machines = [each.machine for each in self.processes]
@@ -86,6 +86,11 @@ class World:
     def life_of(self, incarnation: Incarnation) -> NodeProcess | None:
         """The process, alive or not, that is or was this incarnation last."""
         return next((each for each in self._node_lives if each.session.core.incarnation == incarnation), None)
+
+    def can_supply(self, incarnation: Incarnation, position: Position) -> bool:
+        """Whether a process that runs is this incarnation, and has applied what stands there."""
+        of_it = (each.session.core for each in self.nodes if not self.is_paused(each))
+        return any(core.incarnation == incarnation and core.applied.position >= position for core in of_it)
 
     def step(self) -> None:
         """The next thing that happens."""
@@ -118,8 +123,8 @@ class World:
         joiner = self._joiners[name]
         if elsewhere and joiner.folder:
             joiner = msgspec.structs.replace(joiner, folder=f"another {joiner.folder}")
-        keeps = self._disks.get(name) is not None and not elsewhere
-        process = NodeProcess(self._new_life(name, clock), joiner, self._disks[name] if keeps else {})
+        kept = None if elsewhere else self._disks.get(name)
+        process = NodeProcess(self._new_life(name, clock), joiner, kept or SimulatedDisk(), self.can_supply)
         self._node_lives.append(process)
         self._start(process)
 

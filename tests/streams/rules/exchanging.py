@@ -26,7 +26,7 @@ CAPABILITIES = (FENCING, announced(NEWEST_LEVEL))
 def choose(group: g.GroupRow, servers: Sequence[NodeRow]) -> Indexes:
     """The affinity's choice, as the coordinator computes it."""
     candidates = [Candidate(row.node, row.attributes) for row in servers]
-    return ideal(candidates, Placement(partitions=group.partitions, backups=group.backups))
+    return ideal(candidates, Placement.of(group.definition))
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -82,6 +82,13 @@ class Shared(Cluster):
     def create(self, name: str, partitions: int = 16, backups: int = 1, **rest: object) -> None:
         group = g.GroupDefinition(name, partitions, backups, **rest)  # type: ignore[arg-type]
         self.ask(q.GroupCreationRequested(new_id(), LOG_ID, "t", "", group))
+
+    def alter(self, name: str, **changed: object) -> None:
+        fields = dict.fromkeys(q.GroupAlterationRequested.__struct_fields__[5:])
+        self.ask(q.GroupAlterationRequested(new_id(), LOG_ID, "t", "", name, **fields | changed))
+
+    def drop(self, name: str) -> None:
+        self.ask(q.GroupDropRequested(new_id(), LOG_ID, "t", "", name))
 
     def reset(self, group: str) -> list[Decision]:
         return self.ask(q.LossResetRequested(new_id(), LOG_ID, "ada", "the disks are gone", group))

@@ -5,11 +5,15 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.streams.rules.exchanging import Shared
+from tests.streams.rules.exchanging import Shared, choose
 
+from topolog.events import changes
 from topolog.events import exchange as x
+from topolog.events.codec import CODEC
 from topolog.events.ids import NodeId, Position
+from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow
+from topolog.events.topics import RECORD_BYTES_MAX
 from topolog.streams.rules import copies, exchange
 
 NODES = ("n1", "n2", "n3", "n4")
@@ -188,7 +192,7 @@ def test_who_is_not_asked_is_not_doubted() -> None:
 
 @pytest.mark.parametrize("leaver", ["former", "receiver"])
 def test_a_hand_over_is_cancelled_when_a_side_leaves(leaver: str) -> None:
-    """4.3.5, DS8: nobody acts until the exchange ends; then somebody does, under a new token."""
+    """4.3.5, DS8: somebody who is there acts under a new token; of a former primary that stays, nobody else."""
     found = shared("n1", "n2", "n3", partitions=64, backups=2)
     found.join("n4")
     found.exchange()
@@ -197,10 +201,54 @@ def test_a_hand_over_is_cancelled_when_a_side_leaves(leaver: str) -> None:
     partition, receiver = prepared.moves[0].partitions[0], prepared.moves[0].to
     token = found.one(partition).token
     found.leave(prepared.node if leaver == "former" else receiver)
-    assert found.acting(partition) is None
+    assert found.acting(partition) == (None if leaver == "former" else prepared.node)
     found.exchange()
     assert found.acting(partition) not in (None, prepared.node if leaver == "former" else receiver)
     assert found.one(partition).token > token
+
+
+def test_whoever_has_not_stopped_for_a_hand_over_is_not_replaced_when_its_receiver_leaves() -> None:
+    """PI4: nobody is asked (P2), so nobody knows how far the former primary has read; it goes on under a new token."""
+    found = shared("n2", partitions=1, backups=2)
+    found.join("n1", "n5")
+    found.exchange()
+    found.load("n1", "n5")
+    (prepared,) = found.hand_over()
+    assert isinstance(prepared, x.HandOverPrepared)
+    assert (prepared.node, prepared.moves[0].to) == ("n2", "n1")
+    found.leave("n1")
+    found.exchange()
+    assert found.acting() == "n2"
+    assert found.hand_over() != [], "the next one is given it in order"
+
+
+def test_a_wanted_primary_that_leaves_stands_in_nobodys_way() -> None:
+    """PI7: the next one is wanted first then, owns already, and is handed the partition."""
+    found = shared("n2", partitions=1, backups=2)
+    found.join("n1", "n5")
+    found.exchange()
+    found.load("n5")
+    found.leave("n1")
+    found.rest()
+    assert found.acting() == "n5"
+
+
+def test_whoever_has_not_drained_is_not_replaced_when_the_receiver_leaves_an_open_exchange() -> None:
+    """PI4: it has answered before, and is not asked again."""
+    found = shared("n1", "n2", partitions=64)
+    found.join("n3", "n4")
+    found.exchange()
+    found.load("n3", "n4")
+    prepared = [each for each in found.hand_over() if isinstance(each, x.HandOverPrepared)]
+    to_leave = {p: each.node for each in prepared for move in each.moves if move.to == "n4" for p in move.partitions}
+    assert to_leave
+    found.join("n5")
+    found.settle_exchange()
+    found.answer("n1", "n2", "n3", "n5")
+    found.leave("n4")
+    found.settle_exchange()
+    assert x.open_exchange(found.state) is None
+    assert {partition: found.acting(partition) for partition in to_leave} == to_leave
 
 
 def test_a_switch_waits_for_the_drain_or_for_the_lease() -> None:
@@ -379,6 +427,64 @@ def test_an_operator_gives_up_what_is_lost() -> None:
     assert {state for partition in range(16) for state in found.states(partition).values()} == {"OWNING"}
 
 
+def test_a_server_that_is_heard_when_the_last_group_is_gone_changes_nothing() -> None:
+    """4.3.9: there is nothing that another exchange could mend, and asking for one again and again would never end."""
+    found = shared("n1", "n2", backups=0)
+    found.join("n3")
+    found.settle_exchange()
+    found.answer("n2", "n3")
+    passed(found, "warn")
+    passed(found, "evict")
+    completed = found.settle_exchange()[-1]
+    assert isinstance(completed, x.ExchangeCompleted)
+    assert completed.unheard == ("n1",)
+    found.drop("orders")
+    found.answer("n1")
+    assert exchange.settle(found.state, found._told(), choose) == []
+
+
+def test_where_the_filter_leaves_nobody_whoever_holds_it_goes_on() -> None:
+    """L3: no member is wanted, so nobody is to clear the last copies there are."""
+    found = shared("n1", "n2", "n3")
+    before = {partition: (found.acting(partition), found.states(partition)) for partition in range(16)}
+    found.alter("orders", node_filter={"role": "mistyped"})
+    found.rest()
+    assert {partition: (found.acting(partition), found.states(partition)) for partition in range(16)} == before
+    found.leave("n1")
+    found.rest()
+    assert all(found.acting(partition) in ("n2", "n3") for partition in range(16))
+
+
+def test_what_changes_in_many_partitions_takes_as_many_records_as_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DESIGN 1: copies of many sizes, each partition with one too many; all of it is one set."""
+    monkeypatch.setattr(changes, "PACKED_BYTES_MAX", 1_000)
+    found = shared("n1", "n2", "n3", partitions=300, backups=2)
+    found.alter("orders", backups=1)
+    found.settle_exchange()
+    found.answer("n1", "n2", "n3")
+    for decided in (found.settle_exchange(), found.rent(), found.clear("n1", "n2", "n3")):
+        packed = [each.changes for each in decided if isinstance(each, x.FullPartitionMap | x.PartitionStatesChanged)]
+        assert len(packed) > 2
+        assert max(map(len, packed)) <= 1_000
+    assert all(list(found.states(partition).values()) == ["OWNING", "OWNING"] for partition in range(300))
+
+
+def test_the_names_of_many_new_nodes_fit_their_records() -> None:
+    """DESIGN 1: beside as many changes as a record holds, each name as long as can be."""
+    found = Shared()
+    nodes = [f"{'x' * 190}{number:010}" for number in range(300)]
+    found.join(*nodes)
+    found.create("orders", 8, 0)
+    found.settle_exchange()
+    found.answer(*nodes)
+    decided = exchange.settle(found.state, found._told(), choose)
+    for each in decided:
+        room = changes.PACKED_BYTES_MAX if isinstance(each, x.FullPartitionMap) and each.changes else 0
+        assert room + len(CODEC.encode_decision(each, NEWEST_LEVEL)) <= RECORD_BYTES_MAX
+    found.log(*decided)
+    assert all(found.acting(partition) in nodes for partition in range(8))
+
+
 def test_a_load_under_a_former_token_changes_nothing() -> None:
     """DS5, DS6: what the former primary supplied is not what the present one holds."""
     found = shared("n1", "n2", partitions=4, backups=2)
@@ -455,3 +561,17 @@ def perform(found: Shared, act: str, node: str, *, bystander: bool) -> None:
             found.rent()
         case "clear":
             found.clear(node)
+
+
+def test_loads_that_end_together_are_decided_in_as_many_records_as_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    """65,000 partitions of three copies are 975 kB of changes, and a record has 900 kB."""
+    found = shared("n1", "n2", "n3", backups=2)
+    found.leave("n3")
+    found.disks["n3"] = {}
+    found.join("n3")
+    found.exchange()
+    monkeypatch.setattr(copies, "_BYTES_MAX", 100)
+    decided = found.load("n3")
+    assert kinds(decided) == ["PartitionStatesChanged"] * 3
+    assert all(len(each.changes) <= 100 for each in decided if isinstance(each, x.PartitionStatesChanged))
+    assert all(set(found.states(partition).values()) == {"OWNING"} for partition in range(16))

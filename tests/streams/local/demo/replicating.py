@@ -22,7 +22,7 @@ from topolog.events import ownership as o
 from topolog.events.codec import Decision
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NOWHERE, NodeId, Position
-from topolog.events.membership import NodeLeft, NodeRow
+from topolog.events.membership import NodeJoined, NodeLeft, NodeRow
 from topolog.events.partitions import PartitionState, When
 from topolog.streams.local.demo.replication import messages as m
 from topolog.streams.local.demo.replication.replica import Replica
@@ -70,7 +70,7 @@ class Entry(NamedTuple):
     views: tuple[PartitionView, ...]
     lives: Lives
     leaving: frozenset[tuple[str, PartitionId]]
-    asked: frozenset[tuple[str, int]]
+    joined: frozenset[tuple[str, int]]
     left: frozenset[tuple[str, int]]
 
 
@@ -110,10 +110,10 @@ class Log(Shared):
             for move in row.moves
             for partition in move.partitions
         )
-        asking = [event for event in events if isinstance(event, x.ExchangeStarted | x.ExchangeMerged)]
-        asked = frozenset((each.node, each.incarnation) for event in asking for each in event.awaited)
+        joiners = [event.joiner for event in events if isinstance(event, NodeJoined)]
+        joined = frozenset((each.node, each.incarnation) for each in joiners)
         left = frozenset((event.node, event.incarnation) for event in events if isinstance(event, NodeLeft))
-        self.entries.append(Entry(position, tuple(changed), lives, leaving, asked, left))
+        self.entries.append(Entry(position, tuple(changed), lives, leaving, joined, left))
         return position
 
     def members(self) -> Iterator[tuple[str, NodeRow]]:
@@ -190,6 +190,8 @@ class Setting(msgspec.Struct, frozen=True):
     trouble: int
     resend: int
     keys: int
+    joins_late: bool = False
+    """One of the starters joins when the group is there and is being shared out without it."""
 
 
 class World:
@@ -233,10 +235,16 @@ class World:
 
     def run(self) -> None:
         """Raises Violation."""
-        for node in self.random.sample(NODES, self.setting.starters):
+        starters = self.random.sample(NODES, self.setting.starters)
+        late = starters[-1:] if self.setting.joins_late else []
+        for node in starters:
             self._start(node)
-            self.log.join(node)
+            if node not in late:
+                self.log.join(node)
         self.log.create(GROUP, self.setting.partitions, self.setting.backups)
+        if late:
+            self.log.settle_exchange()
+            self.log.join(*late)
         self._exchange_calmly()
         for _ in range(self.setting.steps):
             self._step()
@@ -302,7 +310,7 @@ class World:
         for entry in self.log.entries[process.cursor : process.cursor + count]:
             process.cursor += 1
             process.entry = entry
-            if process.is_among(entry.asked):
+            if process.is_among(entry.joined):
                 self._perform(process, process.replica.enter())
             if process.is_among(entry.left):
                 self._perform(process, process.replica.leave())

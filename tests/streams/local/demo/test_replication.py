@@ -32,6 +32,15 @@ def test_no_seed_breaks_a_rule() -> None:
     assert acknowledged > 5 * SEEDS, "a world in which nobody can write proves nothing"
 
 
+def test_who_joins_while_a_group_is_shared_out_takes_part_at_once() -> None:
+    """The outcome names it for copies although nobody has asked it: waiting for a question, it would never store."""
+    for seed in range(20):
+        try:
+            World(seed, joins_late=True, crashes=0, lapses=0, steps=50).run()
+        except Violation as violation:
+            raise AssertionError(f"seed {seed}: {violation}") from violation
+
+
 class Pair:
     """Replicas by name; what they say stays in `sent` until a test delivers it."""
 

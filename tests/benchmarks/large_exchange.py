@@ -1,0 +1,292 @@
+"""One of many nodes dies at a million partitions: from its certificate to the set that names who acts (DESIGN §8).
+
+    python -m tests.benchmarks.large_exchange [--groups 16] [--partitions 65000] [--nodes 300] [--deaths 5] [--profile]
+
+The coordinator's real core and rules in memory, without a broker: measured is what stands between the word that a node
+has died, or the end of its lease, and the records that go to the log. Behind the first death the cluster has loads to
+do, so at the next ones all others are asked for their maps; then a node joins. `--at-rest` lets each of them find all
+copies where they belong. Beside that, what these sets cost their readers: a node whose service hears of every change,
+and a projector with its store on this disk.
+"""
+
+import argparse
+import cProfile
+import pstats
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from tests.projections.chronicle import LOG_ID, Chronicle
+
+from topolog.events import membership as m
+from topolog.events import ownership
+from topolog.events import requests as q
+from topolog.events.changes import pack_changes
+from topolog.events.codec import CODEC, Record
+from topolog.events.exchange import ExchangeCompleted, ExchangeStarted, FullPartitionMap, open_exchange, queued
+from topolog.events.fold import Ignored
+from topolog.events.group_definition import GroupDefinition
+from topolog.events.groups import GroupCreated, GroupRow
+from topolog.events.ids import Incarnation, NodeId, Offset, TopologyVersion
+from topolog.events.levels import NEWEST_LEVEL, announced
+from topolog.events.log import Entry
+from topolog.events.ownership import Change, Copy
+from topolog.events.partitions import PartitionState, codes_of, encode_codes
+from topolog.events.single_maps import Copies, NodeMap, split_map
+from topolog.events.stamp import HEADER_NAME
+from topolog.events.terms import cluster
+from topolog.events.topics import Topic
+from topolog.projections.projector import Projector
+from topolog.streams.coordinator.core import Core
+from topolog.streams.node.core import NodeCore
+from topolog.streams.node.hooks import Hooks
+from topolog.streams.rules.affinity import Candidate, Placement, ideal
+
+GOAL_MS = 500
+CHANGES_AT_ONCE = 40_000
+CAPABILITIES = (m.FENCING, announced(NEWEST_LEVEL))
+
+
+def written(groups: int, partitions: int, nodes: int, backups: int) -> Chronicle:
+    """A log in which all groups are shared out as the affinity wants them."""
+    chronicle = Chronicle(pace_ms=10).start()
+    names = tuple(f"n{number:03d}" for number in range(nodes))
+    for name in names:
+        chronicle.join(name, renewed=False)
+    candidates = [Candidate(NodeId(name)) for name in names]
+    wanted = ideal(candidates, Placement(partitions=partitions, backups=backups)).tolist()
+    laid_out = [Change(each, tuple(map(_owned, held)), held[0]) for each, held in enumerate(wanted)]
+    packed = [pack_changes(laid_out[at : at + CHANGES_AT_ONCE]) for at in range(0, partitions, CHANGES_AT_ONCE)]
+    for group in range(groups):
+        view = cluster(chronicle.fold.state).topology_version
+        definition = GroupDefinition(f"g{group:03d}", partitions, backups)
+        chronicle.decide(
+            GroupCreated(chronicle.ref(), group + 1, definition, TopologyVersion(view.major, view.minor + 1))
+        )
+        triggers = queued(chronicle.fold.state)
+        chronicle.decide(
+            ExchangeStarted(triggers, (), Offset(0), 0),
+            *(FullPartitionMap(definition.name, () if group else names, each) for each in packed),
+            ExchangeCompleted(triggers[-1].version, (), ()),
+        )
+    return chronicle
+
+
+def _owned(node: int) -> Copy:
+    return Copy(node, PartitionState.OWNING, wanted=True)
+
+
+class Site:
+    """A leading core whose records are in the log as soon as they are made, and are read back."""
+
+    def __init__(self, chronicle: Chronicle) -> None:
+        self.log = chronicle.log
+        self.core = Core("c2", 1)
+        self._read = 0
+        self._heard = 0
+        self._sequence = 0
+        self._read_on()
+        self.core.claim()
+        self.land()
+        self.core.settle()
+        self.land()
+
+    def die(self, node: str) -> None:
+        row = self.core.state.get(m.NodeRow, node)
+        assert row is not None
+        self.core.hear(self._entry(Topic.HEARTBEATS, node, m.NodeDied(row.node, row.incarnation)))
+        self.core.settle()
+
+    def join(self, node: str) -> None:
+        joiner = q.Joiner(node, 1, q.NodeKind.SERVER, f"http://{node}", {"rack": "r1"}, CAPABILITIES)
+        request = q.JoinRequested(q.RequestId(f"bench-{node}", 1), LOG_ID, node, "", joiner)
+        self.core.ask(self._entry(Topic.REQUESTS, "bench", request))
+        self.core.settle()
+
+    def maps(self) -> list[Entry]:
+        """The single maps that the open exchange asks for, as they come from the log."""
+        row = open_exchange(self.core.state)
+        return [
+            entry for asked in (row.awaited if row else ()) for entry in self._map_of(asked.node, asked.incarnation)
+        ]
+
+    def hear(self, maps: list[Entry]) -> None:
+        for entry in maps:
+            self.core.hear_map(entry)
+        self.core.settle()
+
+    def land(self) -> None:
+        outbox, self.core.outbox = self.core.outbox, []
+        for each in outbox:
+            self.log.put(Topic.DECISIONS, "main", each.value, ((HEADER_NAME, each.stamp),))
+        self._read_on()
+
+    def _read_on(self) -> None:
+        entries = self.log.entries(Topic.DECISIONS)[self._read :]
+        self._read += len(entries)
+        for entry in entries:
+            assert not isinstance(self.core.read(entry), Ignored)
+
+    def _map_of(self, node: NodeId, incarnation: Incarnation) -> Iterator[Entry]:
+        """What the log lists of it: nobody has loaded or cleared anything."""
+        state, number, row = self.core.state, ownership.number_of(self.core.state, node), open_exchange(self.core.state)
+        assert row is not None
+        groups = {}
+        for name, group in state.rows(GroupRow):
+            rows = ownership.rows_of(state, name, group.partitions) if number is not None else ()
+            states = {each: PartitionState.OWNING for row_ in rows for each in ownership.held_by(row_, number or 0)}
+            groups[name] = Copies(encode_codes(codes_of(states, group.partitions)))
+        header = self.core.confirmed
+        self._sequence += 1
+        applied = m.Applied(LOG_ID, header.position, header.chain)
+        told = NodeMap(node, incarnation, row.started_at, self._sequence, applied, groups)
+        return (self._entry(Topic.MAPS, node, part) for part in split_map(told))
+
+    def _entry(self, topic: Topic, key: str, record: Record) -> Entry:
+        self._heard += 1
+        return Entry(topic, 0, Offset(self._heard), key, CODEC.encode(record), (), 0)
+
+
+class Readers:
+    """Others who read the same log: a node with a service, and a projector."""
+
+    def __init__(self, site: Site, folder: Path, node: str) -> None:
+        self._site = site
+        self._hooks = Hooks()
+        self.told = 0
+        self._hooks.on_map.append(self._note)
+        self._core = NodeCore(NodeId(node), CAPABILITIES)
+        self._core.incarnate(Incarnation(1), {})
+        self._reader = site.log.reader()
+        self._reader.assign({(Topic.DECISIONS, 0): Offset(0)})
+        self._projector = Projector(site.log.reader(), folder, "main", wall_ms=lambda: 0)
+
+    def node(self) -> None:
+        for entry in self._reader.poll(0):
+            found = self._core.read(entry)
+            assert not isinstance(found, Ignored)
+            for folded in found:
+                self._hooks.hook(self._core, folded)
+                self._core.apply(folded, 0)
+            if found:
+                self._hooks.adopt(self._core, self._core.state.drain())
+                self._core.finish()
+
+    @property
+    def is_asked(self) -> bool:
+        return self._core.owes_map
+
+    def map(self) -> None:
+        """As a node's session makes it."""
+        for part in split_map(self._core.next_map({})):
+            CODEC.encode(part)
+
+    def projector(self) -> None:
+        while self._projector.step():
+            pass
+        assert self._projector.stopped is None
+
+    def close(self) -> None:
+        self._projector.close()
+
+    def _note(self, found: object) -> None:
+        self.told += len(found)  # type: ignore[arg-type]
+
+
+class Stopwatch:
+    """ms by label, each with those of the processor; `profile` collects what the coordinator does."""
+
+    def __init__(self, *, is_profiling: bool) -> None:
+        self.taken: dict[str, list[tuple[float, float]]] = {}
+        self.profile = cProfile.Profile() if is_profiling else None
+
+    @contextmanager
+    def timing(self, label: str) -> Iterator[None]:
+        if self.profile:
+            self.profile.enable()
+        start, used = time.perf_counter(), time.process_time()
+        yield
+        taken = (time.perf_counter() - start) * 1000, (time.process_time() - used) * 1000
+        if self.profile:
+            self.profile.disable()
+        self.taken.setdefault(label, []).append(taken)
+
+    def report(self) -> None:
+        print("ms: least, median, greatest (median of the processor)")
+        for label, taken in self.taken.items():
+            walls, own = [each for each, _ in taken], statistics.median(each for _, each in taken)
+            print(f"{label:<68} {min(walls):7,.0f} {statistics.median(walls):7,.0f} {max(walls):7,.0f} ({own:,.0f})")
+        if self.profile:
+            pstats.Stats(self.profile).sort_stats("cumulative").print_stats(45)
+
+
+def measure(arguments: argparse.Namespace) -> None:
+    watch = Stopwatch(is_profiling=arguments.profile)
+    chronicle = written(arguments.groups, arguments.partitions, arguments.nodes, arguments.backups)
+    site = Site(chronicle)
+    with tempfile.TemporaryDirectory() as folder:
+        readers = None if arguments.profile else Readers(site, Path(folder), "n001")
+        follow(readers, Stopwatch(is_profiling=False), "the beginning")
+        for number in range(arguments.deaths):
+            what = "dies" if number else "dies, the first"
+            event(site, watch, readers, f"one {what}", partial(site.die, f"n{number * 7 + 10:03d}"))
+        event(site, watch, readers, "one joins", lambda: site.join("x001"))
+        if readers:
+            readers.close()
+    watch.report()
+
+
+def event(site: Site, watch: Stopwatch, readers: Readers | None, label: str, happens: Callable[[], None]) -> None:
+    """What happens is decided; if an exchange is open then, all maps come, and its end is decided."""
+    with watch.timing(f"{label}: decided and encoded (goal {GOAL_MS})"):
+        happens()
+    bytes_ = sum(len(each.value) for each in site.core.outbox)
+    site.land()
+    if maps := site.maps():
+        if readers:
+            readers.node()
+            assert readers.is_asked
+            with watch.timing("a node makes its single map"):
+                readers.map()
+        with watch.timing(f"{label}: {len(maps)} maps merged, the end decided and encoded"):
+            site.hear(maps)
+        bytes_ += sum(len(each.value) for each in site.core.outbox)
+        print(f"{label}: {sum(len(each.value) for each in maps):,} bytes of maps")
+        site.land()
+    print(f"{label}: {bytes_:,} bytes of decisions", flush=True)
+    follow(readers, watch, label)
+
+
+def follow(readers: Readers | None, watch: Stopwatch, label: str) -> None:
+    if readers:
+        before = readers.told
+        with watch.timing(f"{label}: a node folds it and tells its service"):
+            readers.node()
+        print(f"{label}: a service hears of {readers.told - before:,} partitions")
+        with watch.timing(f"{label}: the projector folds and stores it"):
+            readers.projector()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--groups", type=int, default=16)
+    parser.add_argument("--partitions", type=int, default=65_000)
+    parser.add_argument("--nodes", type=int, default=300)
+    parser.add_argument("--backups", type=int, default=2)
+    parser.add_argument("--deaths", type=int, default=4)
+    parser.add_argument("--profile", action="store_true", help="show where the coordinator's time goes")
+    arguments = parser.parse_args()
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    print(
+        f"{arguments.groups} groups of {arguments.partitions:,}, {arguments.nodes} nodes, {arguments.backups} backups"
+    )
+    measure(arguments)
+
+
+if __name__ == "__main__":
+    main()
