@@ -94,6 +94,7 @@ class Session:
         self._service = service
         self._chance = chance
         self.folding = threading.Lock()
+        self._map_trouble: str | None = None
         self._join: RequestId | None = None
         self._unanswered: dict[RequestId, bytes] = {}
         self._outcomes: dict[RequestId, OutcomeRow] = {}
@@ -231,7 +232,10 @@ class Session:
 
     def _on_map_delivered(self, error: str | None, _: Offset | None) -> None:
         if error is not None:
+            if error != self._map_trouble:
+                _LOGGER.warning("%s cannot send its single map, and goes on trying: %s", self.core.node, error)
             self.core.unsay_map()
+        self._map_trouble = error
 
     def close(self) -> None:
         """Leave the cluster; the session may be stepped until `core.phase` is GONE. May be called again."""

@@ -1,7 +1,7 @@
 """How long an exchange waits for a service that hangs though it beats (DESIGN §4.3.9), on a real broker.
 
-The hook of one member hangs, as that of a service does which waits for something that never comes. Its heartbeats go
-on, so its lease says nothing of it.
+Of one member a hook hangs, as that of a service which waits for something that never comes: it applies nothing more, so
+its lease will not be renewed for ever, but a coordinator with less patience is quicker. Another one cannot send maps.
 """
 
 import contextlib
@@ -16,12 +16,15 @@ from tests.integration.actor import GROUP
 from tests.integration.conftest import Process, Site, eventually
 from tests.streams.node.shard import Shard
 
+from topolog.events.errors import LeftCluster
 from topolog.events.exchange import ExchangeCompleted, ExchangeOverdue
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.ids import NodeId, Position
-from topolog.events.kafka import KafkaReader
+from topolog.events.kafka import KafkaReader, KafkaWriter
+from topolog.events.log import Headers, OnDelivery
 from topolog.events.membership import LeaseStopped, LeaveReason, NodeLeft
 from topolog.events.partitions import PartitionState
+from topolog.events.topics import Topic
 from topolog.projections.exchanges import NEWEST
 from topolog.projections.explain_exchange import explain_exchange
 from topolog.projections.projector import Projector
@@ -98,6 +101,34 @@ def test_a_member_whose_hook_hangs_is_named_then_stopped_and_the_others_go_on(si
 def unheard(site: Site) -> list[tuple[NodeId, ...]]:
     """Whom exchanges were completed without."""
     return [each.unheard for each in decided(site, ExchangeCompleted) if each.unheard]
+
+
+class Mute(KafkaWriter):
+    """Of a node that may not write to `maps`: a broker refuses each single map."""
+
+    def append(
+        self, topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None
+    ) -> None:
+        if topic is not Topic.MAPS:
+            super().append(topic, key, value, headers, on_delivery)
+        elif on_delivery:
+            on_delivery("Broker: Topic authorization failed", None)
+
+
+def test_a_member_that_can_send_no_map_is_stopped_and_says_why(site: Site) -> None:
+    """It applies the log and beats, so its lease goes on; it releases it when it reads that it is stopped."""
+    with sharing(site, backups=1) as node:
+        mute = Node(
+            site.cluster, "n2", connect=lambda: (KafkaReader(site.kafka, site.cluster), Mute(site.kafka, site.cluster))
+        )
+        Shard(mute)
+        with mute:
+            eventually(lambda: mute.failure, "it to be out")
+            assert isinstance(mute.failure, LeftCluster)
+            assert "STUCK" in str(mute.failure)
+        eventually(lambda: is_at_rest(node, "n1"), "the other to have it all")
+        assert [each.awaited for each in decided(site, ExchangeOverdue)] == [("n2",)]
+        assert [(each.node, each.reason) for each in decided(site, NodeLeft)] == [("n2", LeaveReason.STUCK)]
 
 
 def test_who_holds_the_last_copy_is_not_stopped_and_heard_when_it_answers(site: Site, tmp_path: Path) -> None:
