@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
 from tests.integration.actor import GROUP
 from tests.integration.conftest import Process, Site, eventually
 from tests.streams.node.shard import Shard
@@ -115,7 +116,7 @@ class Mute(KafkaWriter):
             on_delivery("Broker: Topic authorization failed", None)
 
 
-def test_a_member_that_can_send_no_map_is_stopped_and_says_why(site: Site) -> None:
+def test_a_member_that_can_send_no_map_is_stopped_and_says_why(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """It applies the log and beats, so its lease goes on; it releases it when it reads that it is stopped."""
     with sharing(site, backups=1) as node:
         mute = Node(
@@ -126,6 +127,9 @@ def test_a_member_that_can_send_no_map_is_stopped_and_says_why(site: Site) -> No
             eventually(lambda: mute.failure, "it to be out")
             assert isinstance(mute.failure, LeftCluster)
             assert "STUCK" in str(mute.failure)
+        assert caplog.text.count("n2 cannot send its single map, and goes on trying") == 1, (
+            "once, however often it tries"
+        )
         eventually(lambda: is_at_rest(node, "n1"), "the other to have it all")
         assert [each.awaited for each in decided(site, ExchangeOverdue)] == [("n2",)]
         assert [(each.node, each.reason) for each in decided(site, NodeLeft)] == [("n2", LeaveReason.STUCK)]
