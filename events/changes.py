@@ -31,6 +31,9 @@ from topolog.events.ownership import (
 from topolog.events.state import State
 from topolog.events.topics import RECORD_BYTES_MAX
 
+PACKED_BYTES_MAX = RECORD_BYTES_MAX - 100_000
+"""Changes in one record; names of nodes are the rest."""
+
 _CHANGE = struct.Struct("<HHBB")
 _COPY = struct.Struct("<HB")
 _COUNT_AT = _CHANGE.size - 1
@@ -62,7 +65,7 @@ class Changes:
 
     @classmethod
     def of(cls, changes: Sequence[Change]) -> "Changes":
-        return _unpacked(pack_changes(changes))
+        return unpacked(pack_changes(changes))
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -118,10 +121,6 @@ class Changes:
         return packed.tobytes()
 
 
-PACKED_BYTES_MAX = RECORD_BYTES_MAX - 100_000
-"""Changes in one record; names of nodes are the rest."""
-
-
 def pack_changes(changes: Iterable[Change]) -> bytes:
     """The changes as bytes; partitions must ascend."""
     packed = bytearray()
@@ -136,14 +135,9 @@ def pack_changes(changes: Iterable[Change]) -> bytes:
     return bytes(packed)
 
 
-def unpack_changes(packed: bytes) -> list[Change]:
-    """The changes that `pack_changes` packed."""
-    return list(_unpacked(packed))
-
-
 def apply(state: State, group: str, packed: bytes, place: Place) -> None:
     """Make packed changes of a group's partitions, as decided at `place`."""
-    _put(state, group, _unpacked(packed), place)
+    _put(state, group, unpacked(packed), place)
 
 
 def set_acting(state: State, group: str, partitions: Iterable[int], acting: NodeNumber | None, place: Place) -> None:
@@ -156,7 +150,8 @@ def set_acting(state: State, group: str, partitions: Iterable[int], acting: Node
         _put(state, group, Changes(numbers, holders, states, acts, columns.lost[at] != 0), place)
 
 
-def _unpacked(packed: bytes) -> Changes:
+def unpacked(packed: bytes) -> Changes:
+    """The changes that `pack_changes` packed."""
     starts, at = [], 0
     while at < len(packed):
         starts.append(at)

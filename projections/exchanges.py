@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from heapq import merge
 from itertools import takewhile
 
+from topolog.events.changes import unpacked
 from topolog.events.errors import BadInput, NotFound
 from topolog.events.exchange import (
     AffinitySwitched,
@@ -34,7 +35,6 @@ from topolog.projections.partition_resources import (
     ExchangeTrigger,
 )
 from topolog.projections.store import Reading
-from topolog.projections.told_changes import numbers_in
 
 NEWEST = "newest"
 _ABOUT = ("exchange", "hand-over")
@@ -219,7 +219,7 @@ def _detail(reading: Reading, found: Exchange) -> ExchangeDetail:
     for event in _outcome(reading, found):
         match event:
             case FullPartitionMap():
-                changed[event.group] = changed.get(event.group, 0) + sum(1 for _ in numbers_in(event.changes))
+                changed[event.group] = changed.get(event.group, 0) + len(unpacked(event.changes))
             case PartitionsLost():
                 lost[event.group] = lost.get(event.group, 0) + len(event.partitions)
             case HandOverPrepared():

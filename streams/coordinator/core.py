@@ -230,7 +230,7 @@ class Core:
         if membership.is_urgent(self.state, reports.hearing, self.agenda.waited_through, self.agenda.lapsed):
             self._renew_grown()
         while decided := self._due():
-            self._log(decided, cause_of(decided[-1], self.state, reports, self.agenda))
+            self._log(decided, cause_of(decided[-1], self.state, reports, self.agenda, self.exchanges))
         # Not before: what follows from them must be logged, or they are read again.
         self._inputs.update(reports.obituary.limit(self._heard))
 

@@ -47,6 +47,7 @@ class Exchanges:
         self.next_offset = Offset(0)
         self._passed = passed
         self._answers: dict[NodeId, MapAnswer] = {}
+        self._sources: dict[NodeId, str] = {}
         self._reports: dict[NodeId, list[copies.Report]] = {}
         self._ideals: dict[Placement, tuple[list[Candidate], Indexes]] = {}
         self._changed: dict[str, None] = {}
@@ -68,6 +69,7 @@ class Exchanges:
         self.next_offset = Offset(entry.offset + 1)
         self.inbox, receipt = receive(self.inbox, known, record)
         if receipt.map:
+            self._sources[record.node] = f"maps/{entry.partition}@{entry.offset} {record.node}"
             self._answers[record.node] = MapAnswer(receipt.map, known.groups, entry.appended_at_ms)
             self._reports[record.node] = list(_reports(receipt.map, known.groups))
         return receipt
@@ -77,6 +79,10 @@ class Exchanges:
         row = open_exchange(state)
         heard = answers(self.inbox, known)
         return [each.node for each in row.awaited if each.node not in heard] if row else []
+
+    def source(self, node: str) -> str:
+        """The record of the node's newest map, as stamps name it: `maps/0@17 n3`."""
+        return self._sources.get(NodeId(node), "")
 
     def settle(
         self, state: State, known: Known, drained: Drained, waited_through: Position, at_ms: int

@@ -113,7 +113,7 @@ class PartitionChecks:
             return "an exchange or a hand-over is to come"
         for group, each in _all(state):
             held, owning = {copy.node for copy in each.copies}, set(each.owners)
-            is_right = owning == held == set(each.wanted) and each.acting == each.wanted[0]
+            is_right = owning == held == set(each.wanted) and each.wanted[:1] == (each.acting,)
             if held and not each.is_lost and not is_right:
                 return f"partition {group}/{each.partition} is not where it should be"
         return ""

@@ -75,7 +75,8 @@ class Journal:
         for line in path.read_bytes().splitlines() if path.exists() else []:
             with suppress(msgspec.DecodeError):
                 self._take(decoder.decode(line))
-        self._numbers = itertools.count(max(self.contents, default=0) + 1)
+        named = [*self.contents, *(each.content or 0 for each in self.whole.values())]
+        self._numbers = itertools.count(max(named, default=0) + 1)
         self._file = path.open("ab")
         self._file.write(b"\n")
 

@@ -10,12 +10,9 @@ import pytest
 from tests.integration.conftest import PATIENCE_S, Process, Site, eventually
 from tests.integration.keeper import ROWS, SAFE, SCRATCH
 
-from topolog.events.asking import encode_request
 from topolog.events.group_definition import GroupDefinition
-from topolog.events.kafka import KafkaWriter
 from topolog.events.partitions import PartitionState
-from topolog.events.requests import LossResetRequested, NodeKind, RequestId
-from topolog.events.topics import Topic
+from topolog.events.requests import NodeKind
 from topolog.streams.node.client import Node
 from topolog.streams.rules.affinity import partition_of
 
@@ -43,16 +40,6 @@ def is_at_rest(witness: Node, group: GroupDefinition) -> bool:
         and len(copies) == 2 * group.partitions
         and all(each.copies[0].node == each.primary for each in found)
     )
-
-
-def reset(site: Site, group: str) -> None:
-    """As an operator gives up what is lost."""
-    writer = KafkaWriter(site.kafka, site.cluster)
-    log_id = site.told().header.log_id
-    assert log_id is not None
-    request = LossResetRequested(RequestId("ada", 1), log_id, "ada", "its processes are gone", group)
-    writer.append(Topic.REQUESTS, "ada", encode_request(request))
-    assert writer.flush(PATIENCE_S) == 0
 
 
 def read(members: Mapping[str, Process], key: str) -> str | None:
@@ -102,7 +89,7 @@ def test_what_was_acknowledged_outlives_all_members(site: Site, tmp_path: Path, 
         assert not witness.lost("rows")
         assert_all_there(witness, members, {**before, **stored(tmp_path)})
 
-        reset(site, "safe")
+        witness.reset_group("safe", reason="its processes are gone")
         eventually(partial(is_at_rest, witness, SAFE), "what was given up to begin again")
         assert site.agrees_with(witness)
 

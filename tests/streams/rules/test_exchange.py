@@ -570,7 +570,7 @@ def test_loads_that_end_together_are_decided_in_as_many_records_as_they_need(mon
     found.disks["n3"] = {}
     found.join("n3")
     found.exchange()
-    monkeypatch.setattr(copies, "_BYTES_MAX", 100)
+    monkeypatch.setattr(changes, "PACKED_BYTES_MAX", 100)
     decided = found.load("n3")
     assert kinds(decided) == ["PartitionStatesChanged"] * 3
     assert all(len(each.changes) <= 100 for each in decided if isinstance(each, x.PartitionStatesChanged))

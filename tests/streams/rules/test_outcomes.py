@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topolog.events import ownership as o
-from topolog.events.changes import Changes, apply, pack_changes, unpack_changes
+from topolog.events.changes import Changes, apply, pack_changes, unpacked
 from topolog.events.ids import Incarnation, NodeId, Place, Position, Slot, Term
 from topolog.events.membership import NodeRow, Standing
 from topolog.events.ownership import NOBODY, Change, Columns, Copy, NodeNumber, Ownership, OwnershipRow, Wanted
@@ -184,7 +184,7 @@ def test_changes_make_of_rows_what_one_after_the_other_makes(data: st.DataObject
             if some := [each for each in changes if first <= each.partition < first + row.count]:
                 expected[first] = changed(row, some, place, joined_at.__getitem__)
         packed = pack_changes(changes)
-        assert unpack_changes(packed) == changes
+        assert list(unpacked(packed)) == changes
         assert Changes.of(changes).pack() == packed
         apply(state, "g", packed, place)
         assert {row.first: row for row in rows_of(state)} == expected
@@ -218,7 +218,7 @@ def test_a_full_map_is_cut_where_it_is_full() -> None:
     """Of 65,000 partitions, two records; together all of it."""
     every = [Change(each, (Copy(1, PartitionState.OWNING, wanted=True),) * 3, 1) for each in range(65_000)]
     records = list(Changes.of(every).records())
-    assert [len(unpack_changes(record)) for record in records] == [53_333, 11_667]
+    assert [len(unpacked(record)) for record in records] == [53_333, 11_667]
     assert b"".join(records) == pack_changes(every)
 
 
