@@ -27,7 +27,7 @@ from topolog.events.errors import Refused, TopologError, Undecodable
 from topolog.events.exchange import ExchangeRow, QueueRow
 from topolog.events.fold import Accepted, Fold, Folded, Header, Ignored, Judge, evolve, next_term
 from topolog.events.groups import GroupRow
-from topolog.events.ids import Offset, Place, Position, Term
+from topolog.events.ids import NodeId, Offset, Place, Position, Term
 from topolog.events.levels import FeatureLevelRaised
 from topolog.events.log import Entry
 from topolog.events.single_maps import SinglePartitionMap
@@ -243,6 +243,10 @@ class Core:
         """The regular echo, written even if it is empty: it is also the leader's sign of life."""
         echo = membership.renew(self.state, self.reports.hearing, self.agenda.waited_through)
         self._log([echo], "the beat of the leader")
+
+    def silent(self) -> list[NodeId]:
+        """The servers whose maps the open exchange still waits for."""
+        return self.exchanges.silent(self.state, self._known())
 
     def cut(self) -> Cut:
         """The state as it is now, at the end of the last set that was decided."""

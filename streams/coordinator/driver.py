@@ -17,16 +17,17 @@ import msgspec
 
 from topolog.events.codec import CODEC
 from topolog.events.errors import DamagedStore, Poisoned
-from topolog.events.failpoints import is_armed, reach
+from topolog.events.failpoints import reach
 from topolog.events.fold import Ignored
 from topolog.events.ids import NOWHERE, Offset, Position
 from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.log import Entry, LogReader, LogWriter, Partition
 from topolog.events.lookahead import LookAhead
-from topolog.events.stamp import HEADER_NAME, decode_stamp
+from topolog.events.stamp import HEADER_NAME
 from topolog.events.terms import CoordinatorDied, LogStarted, TermEnded, cluster
 from topolog.events.topics import RECORD_BYTES_MAX, Topic
 from topolog.streams.clock import Clock
+from topolog.streams.coordinator import places
 from topolog.streams.coordinator.core import Core, Dead, Outgoing, Role
 from topolog.streams.coordinator.snapshots import PAUSE_S, Cadence, Snapshots
 from topolog.streams.coordinator.timers import Timers
@@ -154,6 +155,7 @@ class Driver:
         self._founding = False
         self._listens = False
         self._next_beat_ns = 0
+        self._led_since = NOWHERE
         self._snapshots: Snapshots | None = None
         now_ns = self._clock.monotonic_ns()
         self.started_from: Position | None = None
@@ -287,6 +289,7 @@ class Driver:
     def _begin_to_lead(self, now_ns: int) -> None:
         self._next_beat_ns = now_ns
         self._heard_ns = now_ns
+        self._led_since = self.core.confirmed.position
         self._snapshots = Snapshots(self.core, self._writer, self._clock, self._cluster, self._cadence)
         reach("coordinator.elected")
         self._reader.assign({_DECISIONS: self._next, **self.core.resume_at()})
@@ -296,8 +299,10 @@ class Driver:
         for entry in entries:
             if entry.topic is Topic.HEARTBEATS:
                 self.core.hear(entry)
+                places.heard_beat(self.core)
             elif entry.topic is Topic.MAPS:
                 self.core.hear_map(entry)
+                places.heard_map(self.core, entry, self._led_since)
         self._answer([entry for entry in entries if entry.topic is Topic.REQUESTS])
         self._pass_time(now_ns)
         self.core.settle()
@@ -372,12 +377,13 @@ class Driver:
 
     def _send(self, outbox: list[Outgoing]) -> None:
         on_delivery = partial(self._on_delivery, self.core)
-        for outgoing in outbox:
-            if is_armed("coordinator.inside-a-set") and decode_stamp(outgoing.stamp).index:
-                reach("coordinator.inside-a-set")
-            self._writer.append(
-                Topic.DECISIONS, self._cluster, outgoing.value, ((HEADER_NAME, outgoing.stamp),), on_delivery
-            )
+        for some in places.sets_of(outbox):
+            for index, outgoing in enumerate(some):
+                places.come_to(some, index)
+                self._writer.append(
+                    Topic.DECISIONS, self._cluster, outgoing.value, ((HEADER_NAME, outgoing.stamp),), on_delivery
+                )
+            places.leave(some)
 
     def _on_delivery(self, sender: Core, error: str | None, _: Offset | None) -> None:
         """`sender` may be a core that was deposed long ago: its late failures say nothing of the present one."""
