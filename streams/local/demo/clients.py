@@ -49,6 +49,9 @@ HEARSAY_S = 5.0
 
 TELL_S, LOOK_S = 5.0, 0.1
 
+NO_LIFE = -1
+"""Of a partition that is lost."""
+
 _DONE, _NONE, _ELSEWHERE, _SENSELESS = (200, 204), 404, 307, 400
 
 
@@ -138,7 +141,7 @@ class Client:
                 self._write(nodes, row)
             except (Retriable, NotFound):
                 self._cluster.check()
-                self._hindered.setdefault(partition, (begun, life))
+                self._hindered.setdefault(partition, (begun, NO_LIFE if self._cluster.is_lost(partition) else life))
                 if time.monotonic() >= begun + PATIENCE_S:
                     self._not_before[partition] = time.monotonic() + LOOK_BACK_S
                     return
