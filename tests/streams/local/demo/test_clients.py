@@ -184,6 +184,21 @@ def test_a_store_that_refuses_what_makes_sense_ends_the_clients(
         stores.end()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_client_that_fails_is_no_client_that_found_nothing(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows are not read back: that is not «none lost»."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    stores.open("n1")
+    monkeypatch.setattr(clients.Client, "_check", fail)
+    stores.visit(count=1)
+    eventually(lambda: stores.held() >= 1)
+    with pytest.raises(TopologError, match="ZeroDivisionError"):
+        stores.end()
+
+
 def test_they_end_by_themselves_after_their_time(stores: Stores) -> None:
     stores.open("n1")
     node = stores.local.node("load", kind=NodeKind.CLIENT)
