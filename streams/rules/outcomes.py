@@ -32,6 +32,7 @@ from topolog.events.ownership import (
     Wanted,
     compact,
     in_question,
+    pieces,
 )
 from topolog.events.partitions import PartitionState
 from topolog.streams.rules.outcome import Ask, Present, as_change
@@ -107,7 +108,12 @@ def outcomes(rows: Sequence[OwnershipRow], wanted: Wanted, servers: Servers, ask
     """What `rule` changes of the partitions of a group, all of whose rows these are; `wanted` is by partition."""
     columns = Columns.over(rows)
     lines = in_question(columns, wanted)
-    return _Situations(rows[0].group, columns, lines, wanted[lines], servers).decided(ask, rule)
+    parts_each = columns.holders.shape[1] + wanted.shape[1]
+    found = [
+        _Situations(rows[0].group, columns, some, wanted[some], servers).decided(ask, rule)
+        for some in (lines[piece] for piece in pieces(len(lines), parts_each))
+    ]
+    return found[0] if len(found) == 1 else Changes.joined(found)
 
 
 class _Situations:
@@ -170,9 +176,9 @@ class _Situations:
             has_whole[line, part] = int(self._lines[line]) in told.whole(self._group)
         return has_whole
 
-    def _told_ranks(self) -> NDArray[np.uint8]:
+    def _told_ranks(self) -> NDArray[np.uint16]:
         """Counters matter where nobody acts and the first that is wanted is no owner: only their order does (K3)."""
-        ranks = np.zeros(self._parts.shape, np.uint8)
+        ranks = np.zeros(self._parts.shape, np.uint16)
         has = self._is_present | np.take_along_axis(self._has_whole, np.maximum(self._copies, 0), axis=1)
         first_owns = ((self._copies == 0) & has & (self._states & ~np.uint8(WANTED) == _OWNING)).any(axis=1)
         holds = (self._copies != NO_PART).any(axis=1)
@@ -190,9 +196,12 @@ class _Situations:
         by_line = (self._wanted, self._lost, self._acting)
         by_place = (self._copies, self._states, self._is_present, flags, self._ranks)
         table = np.hstack(
-            [*(each[:, np.newaxis].astype(np.uint8) for each in by_line), *(each.astype(np.uint8) for each in by_place)]
+            [
+                *(each[:, np.newaxis].astype(np.uint16) for each in by_line),
+                *(each.astype(np.uint16) for each in by_place),
+            ]
         )
-        written, size = table.tobytes(), table.shape[1]
+        written, size = table.tobytes(), table.itemsize * table.shape[1]
         numbers: dict[bytes, int] = {}
         found = [numbers.setdefault(written[at : at + size], len(numbers)) for at in range(0, len(written), size)]
         firsts: dict[int, int] = {}
