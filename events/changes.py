@@ -39,7 +39,8 @@ def pack_changes(changes: Iterable[Change]) -> bytes:
         assert change.partition > before, "partitions ascend"
         before = change.partition
         acting = NOBODY if change.acting is None else change.acting
-        packed += _CHANGE.pack(change.partition, acting, _LOST * change.is_lost, len(change.copies))
+        more, count = divmod(len(change.copies), 1 << 8)
+        packed += _CHANGE.pack(change.partition, acting, more << 1 | _LOST * change.is_lost, count)
         for copy in change.copies:
             packed += _COPY.pack(copy.node, copy.state.code | (WANTED if copy.wanted else 0))
     return bytes(packed)
@@ -65,6 +66,7 @@ def unpack_changes(packed: bytes) -> list[Change]:
     at, changes = 0, list[Change]()
     while at < len(packed):
         partition, acting, flags, count = _CHANGE.unpack_from(packed, at)
+        count += flags >> 1 << 8
         at += _CHANGE.size
         copies = tuple(
             Copy(node, STATES[code & ~WANTED], bool(code & WANTED))

@@ -20,8 +20,9 @@ from topolog.projections.store import Reading
 Packed = FullPartitionMap | PartitionStatesChanged
 
 _UNPACKED = 100
-_HEAD_BYTES, _COPY_BYTES, _COUNT_AT = 6, 3, 5
-"""Of `pack_changes`: what stands before the copies of a change, one copy, and where their number stands."""
+_HEAD_BYTES, _COPY_BYTES, _MORE_AT, _COUNT_AT = 6, 3, 4, 5
+"""Of `pack_changes`: what stands before the copies of a change, one copy, and where their number stands: its lower
+bits, and its upper ones above the bit of a loss."""
 
 
 def numbers_in(packed: bytes) -> Iterator[int]:
@@ -29,7 +30,7 @@ def numbers_in(packed: bytes) -> Iterator[int]:
     at = 0
     while at < len(packed):
         yield int.from_bytes(packed[at : at + 2], "little")
-        at += _HEAD_BYTES + _COPY_BYTES * packed[at + _COUNT_AT]
+        at += _HEAD_BYTES + _COPY_BYTES * (packed[at + _COUNT_AT] | packed[at + _MORE_AT] >> 1 << 8)
 
 
 def decision(reading: Reading, position: int) -> Decision:

@@ -222,11 +222,16 @@ class Session:
             for part in split_map(told):
                 self._writer.append(Topic.MAPS, self.core.node, CODEC.encode(part), on_delivery=self._on_map_delivered)
         except Unreachable:
-            self.core.unsay_map()
+            self._unsay_map()
             raise
 
     def _on_map_delivered(self, error: str | None, _: Offset | None) -> None:
         if error is not None:
+            self._unsay_map()
+
+    def _unsay_map(self) -> None:
+        """A service may report from another thread at this moment."""
+        with self.folding:
             self.core.unsay_map()
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ from topolog.events.levels import NEWEST_LEVEL, announced
 from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow
 from topolog.events.partitions import PartitionState
 from topolog.events.topics import RECORD_BYTES_MAX
+from topolog.projections.told_changes import numbers_in
 from topolog.streams.rules import copies, exchange, hand_over
 from topolog.streams.rules.outcome import Ask, Present, outcome
 
@@ -759,6 +760,24 @@ def test_what_was_loading_is_lost_with_its_last_owner() -> None:
     before = unserved(copy(1, PartitionState.MOVING), copy(2, PartitionState.OWNING), copy(3, PartitionState.MOVING))
     after = outcome(before, (1,), {1: Present(1, is_heard=False)})
     assert {each.node: each.state.name for each in after.copies} == {1: "LOST", 2: "OWNING"}
+
+
+def test_a_copy_on_each_of_many_nodes() -> None:
+    """W1: as many backups as there can be, on more nodes than fit a byte."""
+    found = Shared()
+    nodes = [f"n{number}" for number in range(300)]
+    found.join(*nodes)
+    found.create("orders", 2, 2**31 - 1)
+    found.exchange()
+    assert set(found.states(1)) == set(nodes)
+    acting = found.acting(1)
+    assert acting is not None
+    found.leave(acting, *(node for node in nodes if node != acting))
+    decided = found.exchange()
+    assert found.one(1).is_lost
+    assert len(found.one(1).owners) == 300
+    packed = next(each.changes for each in decided if isinstance(each, x.FullPartitionMap))
+    assert list(numbers_in(packed)) == [each.partition for each in changes.unpack_changes(packed)]
 
 
 def test_a_load_under_a_former_token_changes_nothing() -> None:
