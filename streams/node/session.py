@@ -227,15 +227,20 @@ class Session:
             for part in split_map(told):
                 self._writer.append(Topic.MAPS, self.core.node, CODEC.encode(part), on_delivery=self._on_map_delivered)
         except Unreachable:
-            self.core.unsay_map()
+            self._unsay_map()
             raise
 
     def _on_map_delivered(self, error: str | None, _: Offset | None) -> None:
         if error is not None:
             if error != self._map_trouble:
                 _LOGGER.warning("%s cannot send its single map, and goes on trying: %s", self.core.node, error)
-            self.core.unsay_map()
+            self._unsay_map()
         self._map_trouble = error
+
+    def _unsay_map(self) -> None:
+        """A service may report from another thread at this moment."""
+        with self.folding:
+            self.core.unsay_map()
 
     def close(self) -> None:
         """Leave the cluster; the session may be stepped until `core.phase` is GONE. May be called again."""

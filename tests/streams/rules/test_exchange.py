@@ -761,6 +761,24 @@ def test_what_was_loading_is_lost_with_its_last_owner() -> None:
     assert {each.node: each.state.name for each in after.copies} == {1: "LOST", 2: "OWNING"}
 
 
+def test_a_copy_on_each_of_many_nodes() -> None:
+    """W1: as many backups as there can be, on more nodes than fit a byte."""
+    found = Shared()
+    nodes = [f"n{number}" for number in range(300)]
+    found.join(*nodes)
+    found.create("orders", 2, 2**31 - 1)
+    found.exchange()
+    assert set(found.states(1)) == set(nodes)
+    acting = found.acting(1)
+    assert acting is not None
+    found.leave(acting, *(node for node in nodes if node != acting))
+    decided = found.exchange()
+    assert found.one(1).is_lost
+    assert len(found.one(1).owners) == 300
+    packed = next(each.changes for each in decided if isinstance(each, x.FullPartitionMap))
+    assert changes.pack_changes(changes.unpacked(packed)) == packed
+
+
 def test_a_load_under_a_former_token_changes_nothing() -> None:
     """DS5, DS6: what the former primary supplied is not what the present one holds."""
     found = shared("n1", "n2", partitions=4, backups=2)

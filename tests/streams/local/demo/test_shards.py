@@ -406,3 +406,29 @@ def test_a_parcel_for_another_node_is_not_taken(shops: Shops) -> None:
     probe = Probe("rows", 0, Position(1), Position(1))
     assert shops.any.post(courier.pack(courier.Parcel(NodeId("n9"), NodeId("n2"), [probe]))) == 421
     assert shops.any.ask("GET", "/counts")[1]["refused"] == {}
+
+
+def test_an_answer_of_another_node_than_was_called_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port may be another node's by the time it is called; one copy's word must not count for another's."""
+    probe = Probe("rows", 0, Position(5), Position(5))
+    answers: list[courier.Parcel] = []
+    taken: list[AnyMessage] = []
+
+    class Line:
+        status = 200
+
+        def request(self, *_: object) -> None: ...
+
+        def getresponse(self) -> "Line":
+            return self
+
+        def read(self) -> bytes:
+            return courier.pack(answers.pop())
+
+    with LocalCluster() as cluster:
+        lane = courier.Lane(cluster.node("n1"), NodeId("n2"), lambda _, messages: taken.extend(messages))
+        monkeypatch.setattr(lane, "_connected", Line)
+        for sender, to in (("n3", "n1"), ("n2", "n4"), ("n2", "n1")):
+            answers.append(courier.Parcel(NodeId(sender), NodeId(to), [probe]))
+            assert lane._deliver([probe]) == ((sender, to) == ("n2", "n1"))
+    assert taken == [probe]
