@@ -8,7 +8,6 @@ at one.
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +23,16 @@ from topolog.events.ownership import (
     Columns,
     Copy,
     NodeNumber,
+    compact,
     names,
     row_key,
     row_of,
 )
 from topolog.events.state import State
+from topolog.events.topics import RECORD_BYTES_MAX
+
+PACKED_BYTES_MAX = RECORD_BYTES_MAX - 100_000
+"""Changes in one record; names of nodes are the rest."""
 
 _CHANGE = struct.Struct("<HHBB")
 _COPY = struct.Struct("<HB")
@@ -61,7 +65,7 @@ class Changes:
 
     @classmethod
     def of(cls, changes: Sequence[Change]) -> "Changes":
-        return _unpacked(pack_changes(changes))
+        return unpacked(pack_changes(changes))
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -90,14 +94,14 @@ class Changes:
     def where_lost(self) -> "Changes":
         return self[np.flatnonzero(self.lost)]
 
-    def split(self, bytes_max: int) -> Iterator["Changes"]:
-        """In parts, each of which has hardly more bytes."""
-        line_bytes = _CHANGE.size + _COPY.size * self.counts
+    def records(self) -> Iterator[bytes]:
+        """Packed, in as many parts as they need records; none if there are none."""
+        ends = np.cumsum(_CHANGE.size + _COPY.size * self.counts)
         start = 0
         while start < len(self):
-            is_full = np.arange(1, len(self) - start + 1) * line_bytes[start:] > bytes_max
-            end = start + int(is_full.argmax()) + 1 if is_full.any() else len(self)
-            yield self[start:end]
+            before = int(ends[start - 1]) if start else 0
+            end = int(np.searchsorted(ends, before + PACKED_BYTES_MAX, side="right"))
+            yield self[start:end].pack()
             start = end
 
     def pack(self) -> bytes:
@@ -131,14 +135,9 @@ def pack_changes(changes: Iterable[Change]) -> bytes:
     return bytes(packed)
 
 
-def unpack_changes(packed: bytes) -> list[Change]:
-    """The changes that `pack_changes` packed."""
-    return list(_unpacked(packed))
-
-
 def apply(state: State, group: str, packed: bytes, place: Place) -> None:
     """Make packed changes of a group's partitions, as decided at `place`."""
-    _put(state, group, _unpacked(packed), place)
+    _put(state, group, unpacked(packed), place)
 
 
 def set_acting(state: State, group: str, partitions: Iterable[int], acting: NodeNumber | None, place: Place) -> None:
@@ -151,7 +150,8 @@ def set_acting(state: State, group: str, partitions: Iterable[int], acting: Node
         _put(state, group, Changes(numbers, holders, states, acts, columns.lost[at] != 0), place)
 
 
-def _unpacked(packed: bytes) -> Changes:
+def unpacked(packed: bytes) -> Changes:
+    """The changes that `pack_changes` packed."""
     starts, at = [], 0
     while at < len(packed):
         starts.append(at)
@@ -224,9 +224,3 @@ def _joined_at(state: State, changes: Changes) -> NDArray[np.int64]:
         row = state.get(NodeRow, found[number]) if number != NOBODY else None
         joined_at[min(number, len(found))] = row.joined_at if row else NOWHERE
     return joined_at
-
-
-def compact(holders: NDArray[np.uint16], *others: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """The same copies in their order, without empty places between them; so are the columns beside them."""
-    order = np.argsort(holders == NOBODY, axis=1, kind="stable")
-    return tuple(np.take_along_axis(each, order, axis=1) for each in (holders, *others))

@@ -324,15 +324,17 @@ def _drop_group(state: State, group: str) -> None:
 def _leave(state: State, node: NodeId, place: Place) -> None:
     """The node's incarnation has left at `place`: what it acted for, nobody does (DS1); its hand-overs are cancelled.
 
-    A former primary that has stopped for a hand-over does not act again by itself: the exchange of this leaving gives
-    it, or another owner, a new token (DS8).
+    Where the receiver leaves, the former primary acts again, under a new token (DS8), and nobody else may: whether it
+    has stopped, or has even read that it should, nobody knows, and no exchange would ask it again.
     """
     for key, row in list(state.rows(HandOverRow)):
         kept = tuple(move for move in row.moves if node not in (row.node, move.to))
         if kept != row.moves:
+            former = ownership.number_of(state, row.node)
             for move in row.moves:
                 if move not in kept and node != row.node:
                     changes.set_acting(state, move.group, move.partitions, None, place)
+                    changes.set_acting(state, move.group, move.partitions, former, place)
             _keep_moves(state, key, row, kept)
     ownership.leave(state, node, place)
 
@@ -424,7 +426,8 @@ def _switch(state: State, event: AffinitySwitched, place: Place) -> None:
 
 
 def _keep_moves(state: State, key: str, row: HandOverRow, kept: tuple[Move, ...]) -> None:
-    if kept:
-        state.put(key, msgspec.structs.replace(row, moves=kept))
-    else:
+    """Of a hand-over that loses nothing no change is noted."""
+    if not kept:
         state.drop(HandOverRow, key)
+    elif kept != row.moves:
+        state.put(key, msgspec.structs.replace(row, moves=kept))

@@ -16,6 +16,7 @@ from topolog.events.errors import BadInput
 
 PARTITIONS_DEFAULT = 1_024
 PARTITIONS_MAX = 65_000
+"""As Ignite's (W1); maps, rows and decisions rest on it."""
 
 BACKUPS_MAX = (1 << 31) - 1
 """Ignite's number for a copy on every node; there are never more copies than nodes."""

@@ -26,7 +26,7 @@ of fixed width; nodes are numbers in one roster, in the order in which they firs
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -178,6 +178,10 @@ class Columns:
             self.lost[lines].tobytes(),
         )
 
+    def close_up(self) -> None:
+        """No empty place before a copy: the first place is the wanted primary's, wherever somebody is wanted."""
+        self.holders, self.states, self.since = compact(self.holders, self.states, self.since)
+
     def widen(self, width: int) -> None:
         """Room for so many copies of each partition."""
         lines, before = self.holders.shape
@@ -186,6 +190,12 @@ class Columns:
             self.holders = np.hstack((self.holders, np.full(more, NOBODY, self.holders.dtype)))
             self.states = np.hstack((self.states, np.zeros(more, self.states.dtype)))
             self.since = np.hstack((self.since, np.zeros(more, self.since.dtype)))
+
+
+def compact(holders: NDArray[np.uint16], *others: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """The same copies in their order, without empty places between them; so are the columns beside them."""
+    order = np.argsort(holders == NOBODY, axis=1, kind="stable")
+    return tuple(np.take_along_axis(each, order, axis=1) for each in (holders, *others))
 
 
 def _widened(row: OwnershipRow, width: int) -> OwnershipRow:
@@ -283,6 +293,7 @@ def without(row: OwnershipRow, node: NodeNumber, place: Place) -> OwnershipRow |
     columns.acting[acted], columns.tokens[acted] = NOBODY, place.position
     goes = held & (columns.acting != NOBODY)[:, np.newaxis]
     columns.holders[goes], columns.states[goes], columns.since[goes] = NOBODY, 0, 0
+    columns.close_up()
     return columns.row(row)
 
 
@@ -341,7 +352,10 @@ def ready_to_switch(row: OwnershipRow) -> list[tuple[int, NodeNumber, NodeNumber
 
 
 def with_surplus(row: OwnershipRow) -> list[int]:
-    """Partitions whose wanted primary acts, with copies that nobody wants though all that are wanted own."""
+    """Partitions whose wanted primary acts, with copies that nobody wants though all that are wanted own.
+
+    Where nobody is wanted, as no member passes the group's filter, whoever holds it goes on (L3).
+    """
     return [row.first + at for at in np.flatnonzero(_has_surplus(Columns(row))).tolist()] if row.width else []
 
 
@@ -357,7 +371,8 @@ def _has_surplus(columns: Columns) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = (is_unwanted & (columns.states != PartitionState.RENTING.code)).any(axis=1)
     if not found.any():
         return found
-    found &= (columns.acting == columns.holders[:, 0]) & (columns.acting != NOBODY)
+    is_primary_wanted = (columns.states[:, 0] & WANTED) != 0
+    found &= is_primary_wanted & (columns.acting == columns.holders[:, 0]) & (columns.acting != NOBODY)
     return found & _all_wanted_own(columns)
 
 

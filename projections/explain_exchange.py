@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from topolog.events.errors import NotFound
-from topolog.events.exchange import OTHERS, ExchangeQueued, ExchangeRow, QueueRow, Trigger, TriggerType
+from topolog.events.exchange import OTHERS, ExchangeQueued, ExchangeRow, QueueRow, Trigger
 from topolog.events.ids import Position
 from topolog.projections import exchanges, patience, queries
 from topolog.projections.durations import ago
@@ -45,8 +45,7 @@ def explain_exchange(reading: Reading, age_ms: int, version: str) -> Explanation
 
 def triggers(about: Sequence[Trigger]) -> str:
     """`JOIN n4, LEAVE n2`."""
-    shown = ", ".join(f"{each.type.value} {each.subject}".rstrip() for each in about[:_TRIGGERS_MAX])
-    return shown + (f" and {len(about) - _TRIGGERS_MAX} more" if len(about) > _TRIGGERS_MAX else "")
+    return _listed([(each.type.value, each.subject) for each in about])
 
 
 def awaited(row: ExchangeRow) -> tuple[Awaited, ...]:
@@ -54,10 +53,14 @@ def awaited(row: ExchangeRow) -> tuple[Awaited, ...]:
     return tuple(Awaited(each.node, each.at, None) for each in row.awaited)
 
 
+def _listed(about: Sequence[tuple[str, str]]) -> str:
+    """Types and subjects of triggers."""
+    shown = ", ".join(f"{type_} {subject}".rstrip() for type_, subject in about[:_TRIGGERS_MAX])
+    return shown + (f" and {len(about) - _TRIGGERS_MAX} more" if len(about) > _TRIGGERS_MAX else "")
+
+
 def _sentence(found: ExchangeDetail) -> str:
-    shown = ", ".join(f"{each.type} {each.subject}".rstrip() for each in found.triggers[:_TRIGGERS_MAX])
-    more = f" and {len(found.triggers) - _TRIGGERS_MAX} more" if len(found.triggers) > _TRIGGERS_MAX else ""
-    about = f"Exchange {found.version} ({shown}{more})"
+    about = f"Exchange {found.version} ({_listed([(each.type, each.subject) for each in found.triggers])})"
     if found.state == "OPEN":
         asked = ", ".join(found.awaited) or "nobody"
         return (
@@ -66,14 +69,13 @@ def _sentence(found: ExchangeDetail) -> str:
         )
     changed = sum(found.changed.values())
     outcome = f"{changed} partition{'' if changed == 1 else 's'} changed"
-    if found.types == (TriggerType.SWITCH.value,):
+    if found.is_switch:
         outcome = f"{changed} primar{'y was' if changed == 1 else 'ies were'} handed over"
     lost = f", {sum(found.lost.values())} lost" if found.lost else ""
     return f"{about} was completed at position {found.completed_at} after {ago(found.duration_ms)}: {outcome}{lost}."
 
 
 def _what(found: ExchangeDetail) -> Iterator[tuple[str, str]]:
-    is_switch = found.types == (TriggerType.SWITCH.value,)
     if found.state == "OPEN":
         yield (
             "phase",
@@ -97,7 +99,7 @@ def _what(found: ExchangeDetail) -> Iterator[tuple[str, str]]:
     if found.waited:
         slowest = found.waited[-1]
         yield "slowest answer", f"{slowest.node}, after {slowest.waited_ms} ms; {len(found.waited)} were asked"
-    elif found.state != "OPEN" and not is_switch:
+    elif found.state != "OPEN" and not found.is_switch:
         yield "asked", "nobody: what is to be decided follows from the log alone"
 
 
@@ -146,7 +148,7 @@ def _besides(reading: Reading, row: ExchangeRow | None) -> Iterator[tuple[str, s
 def _decisions(reading: Reading, found: ExchangeDetail) -> Iterator[Decided]:
     """The decisions that triggered it, and those that began, widened and ended it."""
     yield from exchanges.decisions(reading, found)
-    if found.types != (TriggerType.SWITCH.value,):
+    if not found.is_switch:
         end = reading.position if found.completed_at is None else found.completed_at
         yield from _that_triggered(reading, found, Position(end + 1))
 

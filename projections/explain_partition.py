@@ -7,6 +7,8 @@ the position that is read: where it differs from what the log wants, an exchange
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+import msgspec
+
 from topolog.events.exchange import AffinitySwitched, FullPartitionMap, HandOverRow
 from topolog.events.group_definition import Affinity
 from topolog.events.groups import GroupRow
@@ -75,7 +77,8 @@ def _sentence(here: Partition, hand_over: HandOverRow | None) -> str:
 
 
 def _why_here(reading: Reading, group: GroupRow, here: Partition) -> Iterator[tuple[str, str]]:
-    yield "affinity wants", ", ".join(here.wanted) or "nobody yet"
+    is_lost = here.state == "LOST"
+    yield "affinity wants", ", ".join(here.wanted) or ("nobody while it is lost" if is_lost else "nobody yet")
     members = [row for _, row in reading.rows(NodeRow) if row.holds_lease and row.standing is Standing.MEMBER]
     placement = Placement.of(group.definition)
     now = _choice(members, placement, here.partition)
@@ -88,6 +91,9 @@ def _why_here(reading: Reading, group: GroupRow, here: Partition) -> Iterator[tu
         servers = f"{len(fitting)} server{'' if len(fitting) == 1 else 's'} that may hold copies"
         rule = _rule(group.affinity, group.backups + 1)
         yield "because", f"by their hashes with partition {here.partition} the {servers} are in order {order}; {rule}"
+    if is_lost:
+        yield "affinity would want", f"{', '.join(now) or 'nobody'} once its loss is given up"
+        return
     if tuple(now) != here.wanted:
         yield "affinity would want now", f"{', '.join(now) or 'nobody'}: an exchange has yet to decide that"
     if len(here.wanted) <= group.backups:
@@ -108,13 +114,7 @@ def _choice(servers: Sequence[NodeRow], placement: Placement, number: int) -> li
     """Whom the affinity wants of these for one partition: with fewer partitions it is the beginning of the whole."""
     if not servers:
         return []
-    upto = Placement(
-        partitions=number + 1,
-        backups=placement.backups,
-        node_filter=placement.node_filter,
-        exclude_neighbours_by=placement.exclude_neighbours_by,
-        backup_filter=placement.backup_filter,
-    )
+    upto = msgspec.structs.replace(placement, partitions=number + 1)
     indexes = ideal([Candidate(row.node, row.attributes) for row in servers], upto)[number].tolist()
     return [servers[index].node for index in indexes if index != NOBODY]
 
@@ -222,8 +222,12 @@ def _owners(here: Partition) -> list[str]:
 
 
 def _and(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return _listed(names, "and")
 
 
 def _or(names: Sequence[str]) -> str:
-    return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return _listed(names, "or")
+
+
+def _listed(names: Sequence[str], word: str) -> str:
+    return f" {word} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

@@ -127,7 +127,8 @@ def _of_group(future: _Future, group: GroupRow) -> GroupForecast | None:
     loads: dict[str, int] = {}
     owners_left: dict[int, int] = {}
     for fate in fates:
-        owners = sum(_is_owner(copy.state) for copy in fate.after.copies if copy.node in future.present)
+        present = [copy for copy in fate.after.copies if copy.node in future.present]
+        owners = sum(copy.state is PartitionState.OWNING for copy in present)
         owners = 0 if fate.is_lost else owners
         owners_left[owners] = owners_left.get(owners, 0) + 1
         for node in _loading(fate):
@@ -149,10 +150,6 @@ def _loading(fate: Fate) -> list[NodeNumber]:
     return [
         copy.node for copy in fate.after.copies if copy.state is PartitionState.MOVING and copy.node not in loads_now
     ]
-
-
-def _is_owner(state: PartitionState) -> bool:
-    return state is PartitionState.OWNING
 
 
 def _sentence(name: str, what: What, found: Sequence[GroupForecast]) -> str:

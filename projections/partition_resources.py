@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from topolog.events.exchange import TriggerType
+
 
 class PartitionCopy(msgspec.Struct, frozen=True):
     """One node's copy of a partition, in this `state` since that position; `wanted`: by the affinity."""
@@ -98,6 +100,11 @@ class Exchange(msgspec.Struct, frozen=True):
     duration_ms: int
     overdue_at: int | None = None
     unheard: tuple[str, ...] = ()
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether it is a hand-over of primaries."""
+        return self.types == (TriggerType.SWITCH.value,)
 
 
 class ExchangePhase(msgspec.Struct, frozen=True):

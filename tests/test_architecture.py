@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("schemas", "events", "streams", "projections")
 COMPOSITION_ROOT = "src/topolog/__main__.py"
-COMMANDS = ("src/topolog/command_line.py", "src/topolog/repair.py", "src/topolog/simulation.py")
+COMMANDS = tuple(f"src/topolog/{name}.py" for name in ("command_line", "demo", "repair", "simulation"))
 """Parts of the composition root."""
 SETTINGS = "src/topolog/settings.py"
 LINES_PER_FILE_MAX = 450

@@ -28,6 +28,8 @@ from topolog.command_line import Config, Set
 from topolog.command_line import loaded as _loaded
 from topolog.command_line import say as _say
 from topolog.command_line import settings as _settings
+from topolog.demo import app as demo_app
+from topolog.demo import settings_of_demo
 from topolog.events.errors import BadInput, MissingExtra
 from topolog.events.failpoints import arm
 from topolog.events.fold import require_assertions
@@ -72,6 +74,7 @@ def _app() -> typer.Typer:
     app.add_typer(cluster_app, name="cluster")
     app.add_typer(run_app, name="run")
     app.add_typer(config_app, name="config")
+    app.add_typer(demo_app, name="demo")
     return app
 
 
@@ -352,19 +355,11 @@ def _up(demo: bool, rows: Path | None, config: Path | None, pairs: list[str] | N
 
     if rows and not demo:
         raise BadInput("--data names the rows of the demo.", hint="Add --demo.")
-    settings = _settings_of_up(demo, config, pairs)
+    settings = settings_of_demo(config, pairs) if demo else _settings(config, pairs)
     with stopping_when_told(os.environ) as stopping:
         folder = cluster_folder(settings.cluster.name)
         plan = local.plan(settings, folder, os.environ, demo=demo, rows=rows)
         local.run_up(plan, local.own_broker(settings, _say), _say, stopping)
-
-
-def _settings_of_up(demo: bool, config: Path | None, pairs: list[str] | None) -> Settings:
-    """The settings of the one cluster that `up` runs: `main`, or `demo` with --demo, unless it is named."""
-    loaded = _loaded(config, pairs)
-    if demo and "cluster.name" not in loaded.origins:
-        return _settings(config, [*(pairs or []), "cluster.name=demo"])
-    return loaded.settings
 
 
 # Settings.

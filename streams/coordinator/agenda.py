@@ -40,16 +40,20 @@ class Agenda:
                 self.revise(state, (kind.KIND, key))
 
     def revise(self, state: State, key: Key) -> None:
-        """The row under `key` has changed."""
+        """The row under `key` has changed. A deadline that stands as it was goes on, or has passed already."""
+        deadlines = {each.key: each for each in self._deadlines(state, key)}
         for old in self._keys.pop(key, ()):
+            if deadlines.get(old) == self._due[old]:
+                del deadlines[old]
+                self._keys.setdefault(key, []).append(old)
+                continue
             del self._due[old]
             self._changed[old] = None
             for passed in self._passed.values():
                 passed.discard(old)
-        deadlines = self._deadlines(state, key)
         if deadlines:
-            self._keys[key] = [each.key for each in deadlines]
-        for each in deadlines:
+            self._keys.setdefault(key, []).extend(deadlines)
+        for each in deadlines.values():
             self._due[each.key] = self._changed[each.key] = each
 
     def drain(self) -> dict[str, Deadline | None]:

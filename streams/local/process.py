@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+_GONE = ("Z", "X")
 _KILLED_LIMIT_S = 10.0
 """Longer than a process takes to end that can no longer do anything else."""
 
@@ -29,16 +30,26 @@ class Process(msgspec.Struct, frozen=True):
 
 def identify(pid: int) -> Process | None:
     """The process that has this pid now; None if there is none, or only what its parent has not yet collected."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    state, *fields = stat.rpartition(")")[2].split()  # the name before it may hold blanks and brackets
-    if state in ("Z", "X"):
+    state, *fields = _stat(pid)
+    if state in _GONE:
         return None
     start_ticks = fields[18]
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return Process(pid, f"{boot_id}/{start_ticks}")
+
+
+def is_paused(pid: int) -> bool:
+    """Whether it stands still for SIGSTOP: a signal takes effect only when the process is given the processor."""
+    return _stat(pid)[0] == "T"
+
+
+def _stat(pid: int) -> list[str]:
+    """State, parent and what else the kernel says of a process, in its order."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ["X"]
+    return stat.rpartition(")")[2].split()  # the name before it may hold blanks and brackets
 
 
 def this_process() -> Process:

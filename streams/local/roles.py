@@ -17,12 +17,15 @@ import msgspec
 from topolog.settings import NOT_SETTINGS, PREFIX, Settings, duration_text
 
 DEMO_NODES = 5
+DEMO_CLUSTER = "demo"
+"""What the cluster of `up --demo` is called unless it is named."""
 
 
 class Role(msgspec.Struct, frozen=True):
     """One process: `title` names it to people, `name` names its log file; `restarts` if `up` starts it again.
 
-    `stop_limit_s` is how long it may take to stop in order before it is killed.
+    `stop_limit_s` is how long it may take to stop in order before it is killed. `again`: how `up` is asked to start it,
+    where that can be asked.
     """
 
     name: str
@@ -30,10 +33,13 @@ class Role(msgspec.Struct, frozen=True):
     command: tuple[str, ...]
     restarts: bool = True
     stop_limit_s: float = 5.0
+    again: tuple[str, ...] = ()
 
     @property
     def by_hand(self) -> str:
-        """What a person types to start it: the same arguments for the `topolog` command."""
+        """What a person types to start it: the same arguments for the `topolog` command, unless `up` can be asked."""
+        if self.again:
+            return shlex.join([own_command(), *self.again])
         arguments = self.command[3:] if self.command[1:3] == ("-m", "topolog") else self.command
         return shlex.join([own_command(), *arguments])
 
@@ -62,12 +68,16 @@ def lease_health() -> Role:
 
 
 def demo_nodes(cluster: str, rows: Path | None) -> tuple[Role, ...]:
-    """Not started again by themselves, so that their leaving can be watched."""
-    options = ("--set", f"cluster.name={cluster}", *(() if rows is None else ("--data", os.fspath(rows))))
-    return tuple(
-        Role(name, f"node {name}", _topolog("run", "demo-node", name, *options), restarts=False)
-        for name in (f"n{number}" for number in range(1, DEMO_NODES + 1))
-    )
+    return tuple(demo_node(f"n{number}", cluster, rows) for number in range(1, DEMO_NODES + 1))
+
+
+def demo_node(name: str, cluster: str, rows: Path | None) -> Role:
+    """Not started again by itself, so that its leaving can be watched."""
+    named = ("--set", f"cluster.name={cluster}")
+    options = (*named, *(() if rows is None else ("--data", os.fspath(rows))))
+    again = ("demo", "add-node", name, *(named if cluster != DEMO_CLUSTER else ()))
+    command = _topolog("run", "demo-node", name, *options)
+    return Role(name, f"node {name}", command, restarts=False, again=again)
 
 
 def environment_of(settings: Settings, inherited: Mapping[str, str]) -> dict[str, str]:

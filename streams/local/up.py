@@ -5,6 +5,7 @@ retire while the projector still shows it, and the broker goes last. The data fo
 time; a lock that the kernel drops with its process says so.
 
     up.lock         held by the supervisor; its content is the pid
+    up.sock         where a second terminal asks for what `topolog demo` does (door.py)
     children.json   the processes it has started (children.py)
     logs/           what each role says
 """
@@ -30,9 +31,13 @@ from topolog.settings import Api, Settings
 from topolog.streams.local.broker import LocalBroker
 from topolog.streams.local.children import Children, Say
 from topolog.streams.local.demo.rows import Share, find_files
+from topolog.streams.local.door import Door
+from topolog.streams.local.nodes import Nodes
 from topolog.streams.local.roles import (
+    DEMO_CLUSTER,
     Role,
     coordinator,
+    demo_node,
     demo_nodes,
     environment_of,
     lease_health,
@@ -65,6 +70,11 @@ class Plan(msgspec.Struct, frozen=True):
     stand_by: Role
     lease_health: Role
     nodes: tuple[Role, ...] = ()
+    rows: Path | None = None
+
+    def node(self, name: str) -> Role:
+        """Another node of the demo."""
+        return demo_node(name, self.cluster, self.rows)
 
 
 def plan(
@@ -76,6 +86,7 @@ def plan(
     """
     if rows:
         find_files(rows, Share(0, 1))
+    rows = rows.absolute() if rows else None
     return Plan(
         cluster=settings.cluster.name,
         kafka=settings.kafka,
@@ -87,7 +98,8 @@ def plan(
         projector=projector(),
         stand_by=coordinator("c2"),
         lease_health=lease_health(),
-        nodes=demo_nodes(settings.cluster.name, rows.absolute() if rows else None) if demo else (),
+        nodes=demo_nodes(settings.cluster.name, rows) if demo else (),
+        rows=rows,
     )
 
 
@@ -120,13 +132,16 @@ def run_up(
         kafka = _Kafka(broker, what, say, topics)
         stack.callback(kafka.stop)
         kafka.start()
-        stack.callback(_stop, what, children, say, stopping)
+        nodes = Nodes(what.nodes, what.node, children, say)
+        stack.callback(_stop, what, nodes, children, say, stopping)
         children.start((what.coordinator, what.projector))
         say(f"waiting for the API at {what.url}")
         if _await_ready(what, children, stopping):
-            children.start((what.stand_by, what.lease_health, *what.nodes))
+            children.start((what.stand_by, what.lease_health))
+            nodes.start()
+            door = stack.enter_context(Door(what.data, nodes.answer))
             say(what_next(what, children))
-            _watch(kafka, children, stopping)
+            _watch(stopping, kafka.watch, children.watch, nodes.watch, door.look)
         say("stopping (Ctrl-C again to hurry)")
     say("stopped; the data stay")
     return 0
@@ -248,14 +263,14 @@ def _readiness(url: str) -> _Readiness:
     return _Readiness()
 
 
-def _watch(kafka: _Kafka, children: Children, stopping: Stop) -> None:
+def _watch(stopping: Stop, *looks: Callable[[], None]) -> None:
     while not stopping.wait(LOOK_AGAIN_S):
-        children.watch()
-        kafka.watch()
+        for look in looks:
+            look()
 
 
-def _stop(what: Plan, children: Children, say: Say, stopping: Stopping) -> None:
-    for stage in (what.nodes, (what.coordinator, what.stand_by, what.lease_health), (what.projector,)):
+def _stop(what: Plan, nodes: Nodes, children: Children, say: Say, stopping: Stopping) -> None:
+    for stage in (nodes.roles, (what.coordinator, what.stand_by, what.lease_health), (what.projector,)):
         if running := [role.title for role in stage if children.is_running(role)]:
             say(f"stopping {', '.join(running)}")
         children.stop(stage, lambda: stopping.times > 1)
@@ -274,7 +289,7 @@ def what_next(what: Plan, children: Children) -> str:
         f"{topolog} propose --file {name.lower()}.json --wait accepted",
         f"{topolog} history type {name}",
         f"kill -9 {children[what.coordinator.name].pid}   # {what.coordinator.title}: {what.stand_by.name} goes on",
-        *_node_commands(what, children, topolog),
+        *_node_commands(what, topolog),
     ]
     lines = [
         f"topolog is up: {what.url}/",
@@ -290,11 +305,14 @@ _TYPE = '{"name": "Customer", "fields": {"id": "long", "name": "String"}, "affin
 _DEMO_TYPE = '{"name": "Customer", "fields": {"email": "String"}, "affinity_key": "custkey"}'
 
 
-def _node_commands(what: Plan, children: Children, topolog: str) -> Iterator[str]:
+def _node_commands(what: Plan, topolog: str) -> Iterator[str]:
     if not what.nodes:
         return
     killed, paused = what.nodes[-2:]
-    yield f"kill -9 {children[killed.name].pid}   # {killed.title}: out at once, its sentinel says so; back with"
+    cluster = f" --set cluster.name={what.cluster}" if what.cluster != DEMO_CLUSTER else ""
+    demo = f"{topolog} demo"
+    yield f"{demo} load{cluster}   # clients, in a third terminal; Ctrl-C there says whether they lost anything"
+    yield f"{demo} add-node{cluster}   # a sixth node joins, partitions move: {topolog} get maps"
+    yield f"{demo} kill {killed.name}{cluster}   # out at once, its sentinel says so; back with"
     yield killed.by_hand
-    yield f"kill -STOP {children[paused.name].pid}; sleep 30; kill -CONT {children[paused.name].pid}"
-    yield f"{topolog} get nodes -o wide   # {paused.title} was fenced and has caught up; its endpoint answers /counts"
+    yield f"{demo} pause {paused.name} --for 30s{cluster}   # fenced, it catches up: {topolog} get nodes -o wide"

@@ -105,6 +105,10 @@ class AsyncNode(Member):
         """As `Node.create_group`."""
         return await _answer(self._declaring.group(group, reason), timeout_s)
 
+    async def reset_group(self, group: str, *, timeout_s: float = TIMEOUT_S, reason: str = "") -> None:
+        """As `Node.reset_group`."""
+        await _answer(self._declaring.reset(group, reason), timeout_s)
+
     def acting(self, group: str, partition: int, *, writing: bool = True) -> Guard:
         """As `Node.acting`, for `async with` or `with`; many tasks may be inside of one at once."""
         return Guard(super().acting(group, partition, writing=writing))

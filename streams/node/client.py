@@ -72,3 +72,11 @@ class Node(Member):
         if another one has the name; OutcomeUnknown when `timeout_s` is over: the same call again does no harm.
         """
         return self._declaring.group(group, reason).result(timeout_s)
+
+    def reset_group(self, group: str, *, timeout_s: float = TIMEOUT_S, reason: str = "") -> None:
+        """Give up what is lost of a group, as `topolog reset group` does; returns when that is decided.
+
+        For a service that knows that nobody can come back with what is lost. Raises Refused if there is no such group,
+        OutcomeUnknown when `timeout_s` is over: the same call again does no harm.
+        """
+        self._declaring.reset(group, reason).result(timeout_s)

@@ -1,12 +1,12 @@
-"""A node's own copies: what the log asks of each, what the node has done with it, for what it may act. Pure.
+"""A node's own copies: what the log asks of each, and what the node has done with it. Pure.
 
-Threats. A node acts for a partition that it has been told to hand over, or under a token that is no more; it reports a
-load of an earlier life of its copy as one of this; after a restart it says that it owns what it no longer has.
+Threats. A node reports a load of an earlier life of its copy as one of this; it says that a hand-over has drained while
+an operation still runs; after a restart it says that it owns what it no longer has.
 
-The log says what a node holds, since when, and for what it acts; this file only adds what the log cannot know: which
-loads and clearings the node has finished, which partitions were on its disk when it started, and which hand-overs have
-not drained yet. A finished load names the life of the copy and the token of the primary that supplied it (DS5), so what
-is finished for another life, or under another token, counts no more by itself.
+The log says what a node holds and since when; this file only adds what the log cannot know: which loads and clearings
+the node has finished, which partitions were on its disk when it started, and which hand-overs have not drained yet. A
+finished load names the life of the copy and the token of the primary that supplied it (DS5), so what is finished for
+another life, or under another token, counts no more by itself. For what the node may act is `acting.py`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -18,7 +18,6 @@ from topolog.events.exchange import HandOverRow, newest_exchange, open_exchange
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Position, Term
 from topolog.events.membership import Applied, NodeRow
-from topolog.events.ownership import Copy, Ownership
 from topolog.events.partitions import PartitionState, codes_of, encode_codes
 from topolog.events.single_maps import Copies, Finished, NodeMap, UpdateCounter, pack_counters, pack_finished
 from topolog.events.state import State
@@ -39,18 +38,13 @@ class _Told(msgspec.Struct, frozen=True):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """One copy of this node as the log has it; `token` is that of whoever acts, `acts`: that is this node.
-
-    `is_served`: somebody acts, so that there is whom to load from.
-    """
+    """One copy of this node as the log has it; `token` is that of whoever acts."""
 
     group: str
     partition: int
     state: PartitionState
     since: Position
     token: Position
-    acts: bool
-    is_served: bool
 
 
 class NodeCopies:
@@ -85,30 +79,15 @@ class NodeCopies:
                 assert copy is not None, "the row lists it"
                 if copy.since <= node.joined_at:
                     continue
-                acts, is_served = each.acting == number, each.acting is not None
-                yield Held(row.group, each.partition, copy.state, copy.since, each.token, acts, is_served)
-
-    def token(self, state: State, group: str, partition: int) -> Position | None:
-        """The token under which this node may begin to act for a partition, None if it may not (DS8).
-
-        Not behind a HandOverPrepared, whatever has become of it since: to act again takes a new token.
-        """
-        each = self._ownership(state, group, partition)
-        number = ownership.number_of(state, self._node)
-        if each is None or number is None or each.acting != number:
-            return None
-        is_leaving = any(
-            move.group == group and partition in move.partitions
-            for _, row in state.rows(HandOverRow)
-            if row.node == self._node
-            for move in row.moves
-        )
-        return None if is_leaving else each.token
+                yield Held(row.group, each.partition, copy.state, copy.since, each.token)
 
     def finish(self, state: State, group: str, partition: int, since: Position, token: Position) -> bool:
-        """Note that the copy of this life is loaded under this token, or cleared; False if it is another by now."""
-        copy = self._own(state, group, partition)
-        if copy is None or copy.since != since:
+        """Note that the copy of this life is loaded under this token, or cleared (token 0); False if it is another by
+        now, or the token is: what was finished under the present one stands."""
+        held = self._own(state, group, partition)
+        if held is None or held.since != since:
+            return False
+        if token != {PartitionState.MOVING: held.token, PartitionState.RENTING: Position(0)}.get(held.state):
             return False
         self._finished[group, partition] = Finished(since, token)
         self._told = None
@@ -144,11 +123,11 @@ class NodeCopies:
         self.update_sequence += 1
         self._told = _Told(term, self._asked_at(state, incarnation))
         row = open_exchange(state)
-        held: dict[str, list[Held]] = {name: [] for name, _ in state.rows(GroupRow)}
+        held: dict[str, list[Held]] = {}
         for each in self.held(state):
-            held[each.group].append(each)
+            held.setdefault(each.group, []).append(each)
         groups = {
-            name: self._group_map(group, held[name], counters.get(group.number, {}))
+            name: self._group_map(group, held.get(name, ()), counters.get(group.number, {}))
             for name, group in state.rows(GroupRow)
         }
         exchange = row.started_at if row else None
@@ -177,15 +156,15 @@ class NodeCopies:
         copy = self._own(state, *place)
         return copy is not None and copy.since == done.since
 
-    def _group_map(self, group: GroupRow, copies: Iterable[Held], counters: Mapping[int, UpdateCounter]) -> Copies:
+    def _group_map(self, group: GroupRow, held: Iterable[Held], counters: Mapping[int, UpdateCounter]) -> Copies:
         disk = self._disk.get(group.number, {})
         states = dict.fromkeys(disk, PartitionState.OWNING)
         finished: dict[int, Finished] = {}
-        for held in copies:
-            done = self._done(held)
-            states[held.partition] = _after(held.state) if done else held.state
+        for each in held:
+            done = self._done(each)
+            states[each.partition] = _after(each.state) if done else each.state
             if done:
-                finished[held.partition] = done
+                finished[each.partition] = done
         known = {partition: counter for partition, counter in counters.items() if partition in states}
         return Copies(
             encode_codes(codes_of(states, group.partitions)),
@@ -209,13 +188,14 @@ class NodeCopies:
         places = {(move.group, partition) for move in row.moves for partition in move.partitions}
         return places - self._drained.get(row.prepared_at, set())
 
-    def _ownership(self, state: State, group: str, partition: int) -> Ownership | None:
+    def _own(self, state: State, group: str, partition: int) -> Held | None:
         row = state.get(ownership.OwnershipRow, ownership.row_key(group, partition))
-        return ownership.ownership(row, partition) if row and partition < row.first + row.count else None
-
-    def _own(self, state: State, group: str, partition: int) -> Copy | None:
-        each, number = self._ownership(state, group, partition), ownership.number_of(state, self._node)
-        return each.copy_of(number) if each and number is not None else None
+        number = ownership.number_of(state, self._node)
+        if row is None or number is None or partition >= row.first + row.count:
+            return None
+        each = ownership.ownership(row, partition)
+        copy = each.copy_of(number)
+        return Held(group, partition, copy.state, copy.since, each.token) if copy else None
 
 
 def _after(state: PartitionState) -> PartitionState:

@@ -1,4 +1,4 @@
-"""What a service declares to the cluster when it starts, and needs to find there: its groups.
+"""What a service declares to the cluster when it starts, and needs to find there: its groups; and what it gives up.
 
 Every process of a service declares the same, each time it starts. So a declaration of what holds already costs nothing
 but a look at what this node has applied, and one that is asked for twice is decided once.
@@ -11,7 +11,7 @@ from topolog.events.errors import OutcomeUnknown, Refused
 from topolog.events.group_definition import GroupDefinition, validate
 from topolog.events.groups import GroupRow, group_row
 from topolog.events.levels import PARTITIONS_LEVEL
-from topolog.events.requests import GroupCreationRequested, RequestId
+from topolog.events.requests import GroupCreationRequested, LossResetRequested, RequestId
 from topolog.streams.node.session import Session
 from topolog.streams.node.waits import Pending, Waits
 from topolog.streams.rules import levels
@@ -42,6 +42,24 @@ class Declaring:
         self._session.send(GroupCreationRequested(request, core.log_id, core.node, reason, wanted))
         created = self._waits.when(lambda: self._created(request, wanted.name))
         return _pending(created, request)
+
+    def reset(self, group: str, reason: str) -> Pending[None]:
+        """Done once it is decided to give up what is lost of the group (O5); the exchange that does it follows."""
+        if self._session.failure:
+            raise self._session.failure
+        core = self._session.core
+        assert core.log_id is not None, "a member has read the log"
+        request = self._session.next_id()
+        self._session.send(LossResetRequested(request, core.log_id, core.node, reason, group))
+
+        def late(timeout_s: float) -> OutcomeUnknown:
+            return OutcomeUnknown(
+                f"Request {request} is not decided after {timeout_s:g} s: nobody knows if the loss is given up.",
+                request_id=str(request),
+                hint="The same call again does no harm.",
+            )
+
+        return Pending(self._waits.when(lambda: self._session.decided(request)), lambda _: None, late)
 
     def _created(self, request: RequestId, name: str) -> GroupRow | None:
         if self._session.decided(request) is None:

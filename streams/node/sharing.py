@@ -18,6 +18,7 @@ from topolog.events.group_definition import LossPolicy
 from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import Position
 from topolog.events.membership import NodeRow
+from topolog.events.partitions import PartitionState
 from topolog.events.state import State
 from topolog.streams.clock import Clock
 from topolog.streams.node import views
@@ -81,7 +82,7 @@ class Sharing:
     def owners(self, group: str, partition: int) -> PartitionView:
         """Who holds and who acts for a partition, as of `position`. Raises NotFound if there is none."""
         with self._session.folding:
-            found = views.view(self._shared_state, group, partition)
+            found = views.view(self._state, group, partition)
         if found is None:
             raise NotFound(f"There is no partition {partition} of a group {group!r}.")
         return found
@@ -89,7 +90,7 @@ class Sharing:
     def partitions(self, group: str) -> list[PartitionView]:
         """All partitions of a group, as of `position`. Raises NotFound."""
         with self._session.folding:
-            return list(views.of_group(self._shared_state, self._group(group)))
+            return list(views.of_group(self._state, self._group(group)))
 
     def lost(self, group: str) -> list[int]:
         """The partitions of which no owner is left, as of `position`. Raises NotFound."""
@@ -107,7 +108,7 @@ class Sharing:
         """
         with self._session.folding:
             partition = partition_of(key, self._group(group).partitions)
-            found = views.view(self._shared_state, group, partition)
+            found = views.view(self._state, group, partition)
             assert found is not None, "a key lies in a partition of its group"
             if found.primary is None:
                 raise self._nobody(found)
@@ -161,7 +162,7 @@ class Sharing:
             return self._session.core.finish_copy(group, partition, since, token)
 
     @property
-    def _shared_state(self) -> State:
+    def _state(self) -> State:
         return self._session.core.state
 
     def _look_at_drains(self) -> None:
@@ -174,7 +175,7 @@ class Sharing:
 
     def _check_policy(self, group: str) -> None:
         with self._session.folding:
-            row = group_row(self._shared_state, group)
+            row = group_row(self._state, group)
             lost = next(self._lost(row), None) if row and row.loss_policy is LossPolicy.READ_ONLY_SAFE else None
         if lost is not None:
             raise PartitionLost(
@@ -184,7 +185,7 @@ class Sharing:
 
     def _not_primary(self, group: str, partition: int) -> NotPrimary | PartitionLost | NotFound:
         with self._session.folding:
-            found = views.view(self._shared_state, group, partition)
+            found = views.view(self._state, group, partition)
             if found is None:
                 return NotFound(f"There is no partition {partition} of a group {group!r}.")
             if found.primary is None:
@@ -199,20 +200,23 @@ class Sharing:
     def _nobody(self, found: PartitionView) -> NotPrimary | PartitionLost:
         place = f"{found.group}/{found.partition}"
         if found.is_lost:
-            awaited = ", ".join(copy.node for copy in found.copies) or "nobody"
-            return PartitionLost(f"Partition {place} is lost and awaits {awaited}.", hint="`topolog explain partition`")
+            awaited = ", ".join(copy.node for copy in found.copies if copy.state is PartitionState.OWNING)
+            ends = f"awaits {awaited}" if awaited else "awaits nobody: only a reset of its group ends that"
+            return PartitionLost(
+                f"Partition {place} is lost and {ends}.", hint=f"`topolog explain partition {place}` says more."
+            )
         return NotPrimary(f"Nobody acts for {place} now.", hint="An exchange decides who will.")
 
     def _group(self, name: str) -> GroupRow:
-        row = group_row(self._shared_state, name)
+        row = group_row(self._state, name)
         if row is None:
             raise NotFound(f"There is no group {name!r}.")
         return row
 
     def _lost(self, group: GroupRow) -> Iterator[int]:
-        for row in ownership.rows_of(self._shared_state, group.name, group.partitions):
+        for row in ownership.rows_of(self._state, group.name, group.partitions):
             yield from ownership.lost_in(row)
 
     def _endpoint(self, node: str) -> str:
-        row = self._shared_state.get(NodeRow, node)
+        row = self._state.get(NodeRow, node)
         return row.endpoint if row else ""

@@ -6,12 +6,12 @@ repeated or late. Nothing changes while an exchange is open (PI8), and the node 
 shows it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from topolog.events import ownership
-from topolog.events.changes import pack_changes
+from topolog.events.changes import Changes
 from topolog.events.codec import Decision
 from topolog.events.exchange import HandOverRow, PartitionStatesChanged, open_exchange, queued
 from topolog.events.groups import GroupRow
@@ -52,7 +52,7 @@ def settle(state: State, reports: Iterable[Report]) -> list[Decision]:
         change = _changed(state, report, found)
         if change is not None:
             found.setdefault(report.group, {})[report.partition] = change
-    return [_decision(group, changes) for group, changes in found.items()]
+    return _decisions(found)
 
 
 def surplus(state: State, rows: Iterable[OwnershipRow]) -> list[Decision]:
@@ -64,7 +64,7 @@ def surplus(state: State, rows: Iterable[OwnershipRow]) -> list[Decision]:
     for row in rows:
         for each in ownership.ownerships(row, ownership.with_surplus(row)):
             found.setdefault(row.group, {})[each.partition] = _rented(each)
-    return [_decision(group, changes) for group, changes in found.items()]
+    return _decisions(found)
 
 
 def _changed(state: State, report: Report, found: dict[str, dict[int, Change]]) -> Change | None:
@@ -104,5 +104,10 @@ def _rented(before: Ownership) -> Change:
     return Change(before.partition, copies, before.acting, before.is_lost)
 
 
-def _decision(group: str, changes: dict[int, Change]) -> Decision:
-    return PartitionStatesChanged(group, pack_changes(changes[partition] for partition in sorted(changes)))
+def _decisions(found: Mapping[str, Mapping[int, Change]]) -> list[Decision]:
+    """The changes of each group, in as many records of one set as they need."""
+    return [
+        PartitionStatesChanged(group, record)
+        for group, changes in found.items()
+        for record in Changes.of([changes[partition] for partition in sorted(changes)]).records()
+    ]

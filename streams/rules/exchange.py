@@ -53,7 +53,6 @@ from topolog.events.requests import (
 )
 from topolog.events.state import State
 from topolog.events.terms import changed_view
-from topolog.events.topics import RECORD_BYTES_MAX
 from topolog.streams.rules import levels
 from topolog.streams.rules.affinity import Indexes
 from topolog.streams.rules.deadlines import Deadline
@@ -63,8 +62,8 @@ from topolog.streams.rules.outcomes import Holdings, Server, Servers, outcomes
 Choose = Callable[[GroupRow, Sequence[NodeRow]], Indexes]
 """The affinity of a group over servers: indexes into these for each partition, its primary's first."""
 
-_BYTES_MAX = RECORD_BYTES_MAX - 10_000
-"""Changes in one FullPartitionMap; names of nodes are a part of the rest."""
+_NAMES_MAX, _NAMES_WITH_CHANGES_MAX = 1_000, 100
+"""Names of nodes that fit one record, by themselves and beside changes, were each as long as a name can be."""
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -246,7 +245,7 @@ def _standing(state: State, node: NodeId) -> Standing:
 def _hear_late(state: State, told: Told) -> list[Decision]:
     """A server that an exchange had to do without is heard at last: what it alone can tell needs another one."""
     last = newest_exchange(state)
-    if last is None or not any(node in told.heard for node in last.unheard):
+    if last is None or not state.count(GroupRow) or not any(node in told.heard for node in last.unheard):
         return []
     return [ExchangeQueued(None, TriggerType.REQUESTED, "", changed_view(state))]
 
@@ -280,7 +279,7 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
     decided: list[Decision] = []
     for group in _groups(state):
         wanted = ownership.numbered(choose(group, candidates), numbers)
-        ask = Ask(begins_empty=group.name in resets or group.loss_policy is LossPolicy.IGNORE)
+        ask = Ask(begins_empty=group.loss_policy is LossPolicy.IGNORE, is_reset=group.name in resets)
         changes = outcomes(list(_rows(state, group)), wanted, here, ask, outcome)
         decided += _full_maps(group, changes, known[len(names) :])
         decided += _losses(group, changes, known)
@@ -290,18 +289,24 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
 def _here(state: State, number_of: Mapping[str, NodeNumber], answers: Answers, joined: Collection[str]) -> Servers:
     """Who is a member, and what those have told that have answered."""
     found: dict[NodeNumber, Server] = {}
+    opened = open_exchange(state)
+    asked = {(each.node, each.incarnation) for each in opened.awaited} if opened else ()
     for row in servers(state):
         answer = answers.get(row.node)
         told = answer if answer is not None and answer.incarnation == row.incarnation else None
         if row.node in number_of:
-            found[number_of[row.node]] = Server(row.joined_at, told, row.node in joined)
+            is_asked = (row.node, row.incarnation) in asked
+            found[number_of[row.node]] = Server(row.joined_at, told, row.node in joined, is_asked=is_asked)
     return Servers(found)
 
 
 def _full_maps(group: GroupRow, changes: Changes, enrolled: tuple[str, ...]) -> Iterator[Decision]:
-    """As many records as the changes need; the first one enrols new nodes."""
-    for part in changes.split(_BYTES_MAX):
-        yield FullPartitionMap(group.name, enrolled, part.pack())
+    """As many records as the changes need; the first ones enrol new nodes."""
+    while len(changes) and len(enrolled) > _NAMES_WITH_CHANGES_MAX:
+        yield FullPartitionMap(group.name, enrolled[:_NAMES_MAX], b"")
+        enrolled = enrolled[_NAMES_MAX:]
+    for record in changes.records():
+        yield FullPartitionMap(group.name, enrolled, record)
         enrolled = ()
 
 

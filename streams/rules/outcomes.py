@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from topolog.events.changes import Changes, compact
+from topolog.events.changes import Changes
 from topolog.events.ids import Position
 from topolog.events.ownership import (
     NOBODY,
@@ -30,6 +30,7 @@ from topolog.events.ownership import (
     Ownership,
     OwnershipRow,
     Wanted,
+    compact,
     in_question,
 )
 from topolog.events.partitions import PartitionState
@@ -62,6 +63,7 @@ class Server(msgspec.Struct, frozen=True):
     joined_at: int
     told: Holdings | None = None
     brings: bool = False
+    is_asked: bool = True
 
 
 class Servers:
@@ -71,10 +73,11 @@ class Servers:
         self._servers = servers
         count = max(servers, default=NO_PART) + 2  # the last one is nobody
         self._joined_at = np.full(count, np.iinfo(np.int64).max)
-        self._is_member, self._is_heard, self._brings = (np.zeros(count, np.bool_) for _ in range(3))
+        self._is_member, self._is_heard, self._brings, self._is_asked = (np.zeros(count, np.bool_) for _ in range(4))
         for number, server in servers.items():
             self._joined_at[number], self._is_member[number] = server.joined_at, True
             self._is_heard[number], self._brings[number] = server.told is not None, server.brings
+            self._is_asked[number] = server.is_asked
 
     def told(self, number: NodeNumber) -> Holdings:
         told = self._servers[number].told
@@ -89,6 +92,9 @@ class Servers:
 
     def is_heard(self, numbers: NDArray[np.uint16]) -> Marks:
         return self._is_heard[self._at(numbers)]
+
+    def is_asked(self, numbers: NDArray[np.uint16]) -> Marks:
+        return self._is_asked[self._at(numbers)]
 
     def brings(self, numbers: NDArray[np.uint16]) -> Marks:
         return self._brings[self._at(numbers)]
@@ -122,6 +128,7 @@ class _Situations:
         self._acting = _places(self._parts, columns.acting[lines][:, np.newaxis])[:, 0]
         self._is_present = since.astype(np.int64) > servers.joined_at(holders)
         self._is_member, self._is_heard = servers.is_member(self._parts), servers.is_heard(self._parts)
+        self._is_asked = servers.is_asked(self._parts)
         self._has_whole = self._told_whole()
         self._ranks = self._told_ranks()
 
@@ -179,7 +186,7 @@ class _Situations:
 
     def _alike(self) -> tuple[NDArray[np.intp], list[int]]:
         """By line the number of its situation; of each situation the first line."""
-        flags = self._is_member | self._is_heard << 1 | self._has_whole << 2
+        flags = self._is_member | self._is_heard << 1 | self._has_whole << 2 | self._is_asked << 3
         by_line = (self._wanted, self._lost, self._acting)
         by_place = (self._copies, self._states, self._is_present, flags, self._ranks)
         table = np.hstack(
@@ -200,9 +207,16 @@ class _Situations:
             0, tuple(self._copies_of(line)), None if acting == NO_PART else acting, _FORMER, bool(self._lost[line])
         )
         present = {
-            part: Present(_JOINED, bool(whole), int(rank), is_heard=bool(heard))
-            for part, (member, heard, whole, rank) in enumerate(
-                zip(self._is_member[line], self._is_heard[line], self._has_whole[line], self._ranks[line], strict=True)
+            part: Present(_JOINED, bool(whole), int(rank), is_heard=bool(heard), is_asked=bool(asked))
+            for part, (member, heard, asked, whole, rank) in enumerate(
+                zip(
+                    self._is_member[line],
+                    self._is_heard[line],
+                    self._is_asked[line],
+                    self._has_whole[line],
+                    self._ranks[line],
+                    strict=True,
+                )
             )
             if member
         }

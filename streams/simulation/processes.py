@@ -28,7 +28,7 @@ from topolog.streams.node.guards import LeaseGuard
 from topolog.streams.node.session import Session
 from topolog.streams.rules.exchange import Patience
 from topolog.streams.simulation.network import Broker, Link, Reader, Writer
-from topolog.streams.simulation.sharding import SimulatedDisk, SimulatedShard
+from topolog.streams.simulation.sharding import SimulatedDisk, SimulatedShard, Supplies
 from topolog.streams.simulation.timeline import DriftingClock, Timeline
 
 CLUSTER = "simulated"
@@ -139,7 +139,7 @@ class NodeProcess(Process):
     Single maps are lost while it `is_mute`. `disk` is what it finds, and leaves, of copies.
     """
 
-    def __init__(self, life: Life, joiner: Joiner, disk: SimulatedDisk) -> None:
+    def __init__(self, life: Life, joiner: Joiner, disk: SimulatedDisk, supplies: Supplies) -> None:
         super().__init__(life)
         self.joiner = joiner
         self.handed: dict[tuple[Incarnation, int], int] = {}
@@ -151,7 +151,7 @@ class NodeProcess(Process):
         self._told = NOWHERE
         shard_chance = random.Random(self.chance.getrandbits(32))
         self.disk = disk
-        self.shard = SimulatedShard(shard_chance, disk, self._hook, self._note_words)
+        self.shard = SimulatedShard(shard_chance, disk, supplies, self._hook, self._note_words)
         self.wire = _Wire(self.writer, self._note_heartbeat)
         self.session = Session(
             self.reader,

@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from topolog.events import ownership as o
 from topolog.events.fold import Folded
 from topolog.events.groups import GroupRow, group_row
-from topolog.events.ids import Position
-from topolog.events.membership import NodeDied
+from topolog.events.ids import Incarnation, Position
+from topolog.events.membership import NodeDied, NodeRow
 from topolog.events.partitions import PartitionState
 from topolog.events.single_maps import UpdateCounter
 from topolog.events.state import Key
@@ -29,6 +30,10 @@ _FINISHES = 0.15
 
 Acted = tuple[PartitionId, Position]
 """Under which token something was done for a partition."""
+
+
+Supplies = Callable[[Incarnation, Position], bool]
+"""Whether this process can be loaded from, having applied what stands at the position."""
 
 
 class SimulatedDisk:
@@ -51,6 +56,7 @@ class SimulatedShard(Hooks):
         self,
         chance: random.Random,
         disk: SimulatedDisk,
+        supplies: Supplies,
         hook: Callable[[Folded], None],
         announce: Callable[[NodeDied], None],
     ) -> None:
@@ -59,6 +65,7 @@ class SimulatedShard(Hooks):
         self.held: list[Acted] = []
         self._chance = chance
         self._disk = disk
+        self._supplies = supplies
         self._hook = hook
         self._running: list[_Operation] = []
 
@@ -113,13 +120,20 @@ class SimulatedShard(Hooks):
             return
         for held in list(core.copies.held(core.state)):
             place = (held.group, held.partition)
-            if held.state is PartitionState.MOVING and held.is_served:
+            if held.state is PartitionState.MOVING and self._is_supplied(core, held):
                 if core.copies.finish(core.state, *place, held.since, held.token):
                     self._disk.whole[_on_disk(core, held)] = 1
             elif held.state is PartitionState.RENTING:
                 core.copies.finish(core.state, *place, held.since, Position(0))
                 self._disk.whole.pop(_on_disk(core, held), None)
         core.look_at_map()
+
+    def _is_supplied(self, core: NodeCore, held: Held) -> bool:
+        """Whether whoever acts knows by now that this copy is to be written too (DS3)."""
+        row = o.row_of(core.state, held.group, held.partition)
+        acting = o.ownership(row, held.partition).acting
+        primary = None if acting is None else core.state.get(NodeRow, o.names(core.state)[acting])
+        return primary is not None and self._supplies(primary.incarnation, held.since)
 
 
 def _on_disk(core: NodeCore, held: Held) -> tuple[int, int]:

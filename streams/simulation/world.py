@@ -12,7 +12,7 @@ import msgspec
 
 from topolog.events import requests as q
 from topolog.events.codec import CODEC
-from topolog.events.ids import Incarnation
+from topolog.events.ids import Incarnation, Position
 from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
@@ -87,6 +87,11 @@ class World:
         """The process, alive or not, that is or was this incarnation last."""
         return next((each for each in self._node_lives if each.session.core.incarnation == incarnation), None)
 
+    def can_supply(self, incarnation: Incarnation, position: Position) -> bool:
+        """Whether a process that runs is this incarnation, and has applied what stands there."""
+        of_it = (each.session.core for each in self.nodes if not self.is_paused(each))
+        return any(core.incarnation == incarnation and core.applied.position >= position for core in of_it)
+
     def step(self) -> None:
         """The next thing that happens."""
         self.turned = None
@@ -119,7 +124,7 @@ class World:
         if elsewhere and joiner.folder:
             joiner = msgspec.structs.replace(joiner, folder=f"another {joiner.folder}")
         kept = None if elsewhere else self._disks.get(name)
-        process = NodeProcess(self._new_life(name, clock), joiner, kept or SimulatedDisk())
+        process = NodeProcess(self._new_life(name, clock), joiner, kept or SimulatedDisk(), self.can_supply)
         self._node_lives.append(process)
         self._start(process)
 

@@ -15,7 +15,7 @@ from concurrent.futures import TimeoutError as OutOfTime
 from contextlib import ExitStack
 from typing import Self
 
-from topolog.events.errors import Moved, TopologError, Unreachable
+from topolog.events.errors import Moved, OutcomeUnknown, TopologError, Unreachable
 from topolog.events.groups import GroupDefinition
 from topolog.events.ids import NodeId
 from topolog.events.single_maps import UpdateCounter
@@ -59,6 +59,7 @@ class Shards:
         self._running: dict[int, Future[Answered]] = {}
         self._reports: deque[Loaded | Cleared] = deque()
         self._is_due = threading.Event()
+        self._hears_of_loss = True
         self._stopping = threading.Event()
         self._courier = Courier(node, self._receive_all)
         self._thread = threading.Thread(target=self._look_after, name=f"{node.name} copies", daemon=True)
@@ -138,7 +139,9 @@ class Shards:
 
     def _on_map(self, found: Sequence[PartitionView]) -> None:
         with self._lock:
-            self._perform(self._replica.adopt([each for each in found if each.group == self.group.name]))
+            own = [each for each in found if each.group == self.group.name]
+            self._hears_of_loss |= any(each.is_lost for each in own)
+            self._perform(self._replica.adopt(own))
 
     def _on_joined(self) -> None:
         with self._lock:
@@ -199,6 +202,8 @@ class Shards:
             is_hurried = self._is_due.wait(RESEND_S)
             self._is_due.clear()
             self._report()
+            if self._hears_of_loss:
+                self._begin_anew_if_all_is_lost()
             if not is_hurried and self._courier.is_idle:
                 with self._lock:
                     self._perform(self._replica.resend())
@@ -215,3 +220,17 @@ class Shards:
                         self._node.cleared(report.group, report.partition, report.since)
             except TopologError:
                 return  # the node has ended: `node.failure` says why
+
+    def _begin_anew_if_all_is_lost(self) -> None:
+        """Rows are in memory: if no partition has an owner, no process that held one lives, and none can come back.
+
+        Where a part is lost, somebody should know of it: that is an operator's to give up.
+        """
+        self._hears_of_loss = False
+        try:
+            if len(self._node.lost(self.group.name)) == self.group.partitions:
+                self._node.reset_group(self.group.name, timeout_s=1.0, reason="every process that held rows is gone")
+        except OutcomeUnknown:
+            self._hears_of_loss = True
+        except TopologError:
+            return  # as in `_report`

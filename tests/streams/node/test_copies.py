@@ -1,8 +1,10 @@
-"""A node's own copies, in a cluster that is shared out: maps, finished loads, drains, tokens (DESIGN §4.3)."""
+"""A node's own copies, in a cluster that is shared out: maps, finished loads, drains (DESIGN §4.3)."""
 
+import pytest
 from tests.streams.rules.exchanging import Shared
 
 from topolog.events import exchange as x
+from topolog.events import ownership
 from topolog.events.ids import Incarnation, NodeId, Position, Term
 from topolog.events.membership import Applied
 from topolog.events.partitions import PartitionState, decode_codes, states_of
@@ -50,6 +52,49 @@ def test_a_finished_load_is_told_with_the_life_of_the_copy_and_the_token() -> No
     found.leave(found.acting(held.partition) or "")
     found.exchange()
     assert states(map_of(found, copies))[held.partition] is PartitionState.MOVING
+
+
+def test_a_late_report_does_not_undo_the_one_that_counts() -> None:
+    """DS5: of a load under a former token, of a clearing that nobody has asked for, of a load that is to be cleared."""
+    found = joining()
+    copies = copies_of("n3")
+    held = next(each for each in copies.held(found.state) if each.state is PartitionState.MOVING)
+    place = held.group, held.partition
+    assert copies.finish(found.state, *place, held.since, held.token)
+    assert not copies.finish(found.state, *place, held.since, Position(held.token - 1))
+    assert not copies.finish(found.state, *place, held.since, Position(0))
+    assert states(map_of(found, copies))[held.partition] is PartitionState.OWNING
+    found.load("n3")
+    while found.hand_over("n1", "n2"):
+        pass
+    found.rent()
+    node, renting = next(
+        (node, each)
+        for node in ("n1", "n2")
+        for each in copies_of(node).held(found.state)
+        if each.state is PartitionState.RENTING
+    )
+    surplus = copies_of(node)
+    assert not surplus.finish(found.state, renting.group, renting.partition, renting.since, renting.token)
+    assert states(map_of(found, surplus))[renting.partition] is PartitionState.RENTING
+    assert surplus.finish(found.state, renting.group, renting.partition, renting.since, Position(0))
+
+
+def test_a_map_of_many_groups_looks_at_each_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """4.3.2: it is made on the thread that applies the log, while guards wait."""
+    found = joining()
+    for number in range(8):
+        found.create(f"g{number}", 4, 1)
+    found.rest()
+    held_by, looked_at = ownership.held_by, list[str]()
+
+    def counted(row: ownership.OwnershipRow, node: ownership.NodeNumber) -> list[int]:
+        looked_at.append(row.group)
+        return held_by(row, node)
+
+    monkeypatch.setattr(ownership, "held_by", counted)
+    assert len(map_of(found, copies_of("n1")).groups) == 9
+    assert len(looked_at) == len(set(looked_at)) == 9
 
 
 def test_maps_are_numbered_and_name_the_open_exchange() -> None:
@@ -113,22 +158,14 @@ def test_after_a_restart_only_the_disk_says_what_is_there() -> None:
     assert states(map_of(found, copies, 2), 4) == {}, "copies of a group that had the name before"
 
 
-def test_nobody_begins_to_act_behind_a_hand_over() -> None:
-    """DS8: from HandOverPrepared on the former primary has no token there; elsewhere it goes on."""
+def test_a_hand_over_has_drained_when_nothing_of_it_runs() -> None:
+    """4.3.5: until then the heartbeat names a position before its HandOverPrepared."""
     found = joining(64)
     found.load("n3")
     prepared = next(each for each in found.hand_over() if isinstance(each, x.HandOverPrepared))
-    former, move = copies_of(prepared.node), prepared.moves[0]
-    partition = move.partitions[0]
-    assert found.acting(partition) == prepared.node, "the log still names it"
-    assert former.token(found.state, "orders", partition) is None
+    former = copies_of(prepared.node)
     assert former.undrained(found.state) == {("orders", each) for move in prepared.moves for each in move.partitions}
     position = found.position
     assert former.drained(found.state, position) < position
     former.drain(found.state, former.undrained(found.state))
     assert former.drained(found.state, position) == position
-    receiver = copies_of(move.to)
-    assert receiver.token(found.state, "orders", partition) is None
-    found.hand_over(prepared.node)
-    found.hand_over(prepared.node)
-    assert receiver.token(found.state, "orders", partition) == found.one(partition).token

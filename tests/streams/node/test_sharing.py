@@ -1,18 +1,21 @@
 """Partitions as a service of the real node client sees them: guards, hooks, routes, reports (DESIGN §4.3)."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 import pytest
 from tests.streams.node.shard import Shard
 
 from topolog.events.errors import Fenced, Moved, NotFound, NotPrimary, PartitionLost
+from topolog.events.exchange import HandOverRow
 from topolog.events.group_definition import GroupDefinition, LossPolicy
-from topolog.events.ownership import Copy
+from topolog.events.ids import Position
 from topolog.events.partitions import PartitionState
 from topolog.events.single_maps import UpdateCounter
-from topolog.events.state import State
-from topolog.streams.node.copies import NodeCopies
+from topolog.events.state import Key, State
+from topolog.streams.node.copies import Held, NodeCopies
+from topolog.streams.node.core import NodeCore
+from topolog.streams.node.hooks import Hooks
 from topolog.streams.node.testing import LocalCluster
 
 PARTITIONS = 32
@@ -108,7 +111,7 @@ def test_what_a_joiner_reports_costs_as_much_as_it_loads(monkeypatch: pytest.Mon
     looks = 0
     own = NodeCopies._own
 
-    def counted(copies: NodeCopies, state: State, group: str, partition: int) -> Copy | None:
+    def counted(copies: NodeCopies, state: State, group: str, partition: int) -> Held | None:
         nonlocal looks
         looks += 1
         return own(copies, state, group, partition)
@@ -144,6 +147,35 @@ def test_a_hand_over_waits_for_what_runs_and_lets_nothing_begin() -> None:
         with pytest.raises(NotPrimary) as refused, former.acting("orders", partition):
             pass
         assert (refused.value.node, refused.value.endpoint) == ("n3", "http://n3")
+
+
+def test_what_begins_while_a_hand_over_is_being_applied_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """4.3.5: an operation of a former hand-over ends between the folding of the next one and its adoption, and asks
+    what has drained; then one begins that this next one must wait for."""
+    with shared("n1", "n2") as cluster:
+        newcomer = cluster.join("n3", is_slow=True)
+        partition = handed_over(newcomer, "n1")
+        former = cluster.shards["n1"].node
+        began: list[AbstractContextManager[Position]] = []
+        adopt = Hooks.adopt
+
+        def late(hooks: Hooks, core: NodeCore, keys: Sequence[Key]) -> None:
+            if core.node == "n1" and any(kind == HandOverRow.KIND for kind, _ in keys) and not began:
+                core.look_at_drains()
+                began.append(former.acting("orders", partition))
+                began[0].__enter__()
+            adopt(hooks, core, keys)
+
+        monkeypatch.setattr(Hooks, "adopt", late)
+        newcomer.is_slow = False
+        newcomer.load()
+        cluster.local.advance(0.4)
+        assert began
+        with pytest.raises(NotPrimary), newcomer.node.acting("orders", partition):
+            pass
+        began[0].__exit__(None, None, None)
+        cluster.rest()
+        assert partition in newcomer.acts_for()
 
 
 def test_an_operation_that_outlives_the_wait_has_not_happened() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topolog.events import ownership as o
-from topolog.events.changes import Changes, apply, pack_changes, unpack_changes
+from topolog.events.changes import Changes, apply, pack_changes, unpacked
 from topolog.events.ids import Incarnation, NodeId, Place, Position, Slot, Term
 from topolog.events.membership import NodeRow, Standing
 from topolog.events.ownership import NOBODY, Change, Columns, Copy, NodeNumber, Ownership, OwnershipRow, Wanted
@@ -56,7 +56,8 @@ def servers(draw: st.DrawFn, partitions: int) -> dict[NodeNumber, Server]:
     found = {}
     for node in draw(st.sets(nodes)):
         told = draw(st.none() | st.dictionaries(st.integers(0, partitions - 1), st.integers(0, 3)).map(Told))
-        found[node] = Server(draw(st.sampled_from([0, 10, 20])), told, draw(st.booleans()))
+        joined_at = draw(st.sampled_from([0, 10, 20]))
+        found[node] = Server(joined_at, told, draw(st.booleans()), is_asked=draw(st.booleans()))
     return found
 
 
@@ -81,7 +82,7 @@ def cases(
         wanted.append(wish)
     for node in draw(st.sets(nodes, max_size=2)):
         leave(state, node)
-    return state, wanted, here, draw(st.builds(Ask, st.booleans()))
+    return state, wanted, here, draw(st.builds(Ask, st.booleans(), st.booleans()))
 
 
 def one_by_one(
@@ -98,9 +99,9 @@ def one_by_one(
 
 def _present(server: Server, partition: int) -> Present:
     if not isinstance(server.told, Told):
-        return Present(server.joined_at, is_heard=False)
+        return Present(server.joined_at, is_heard=False, is_asked=server.is_asked)
     counters = server.told.counted
-    return Present(server.joined_at, partition in counters, counters.get(partition, 0))
+    return Present(server.joined_at, partition in counters, counters.get(partition, 0), is_asked=server.is_asked)
 
 
 def _is_in_question(before: Ownership, wanted: Sequence[NodeNumber]) -> bool:
@@ -214,7 +215,7 @@ def test_changes_make_of_rows_what_one_after_the_other_makes(data: st.DataObject
             if some := [each for each in changes if first <= each.partition < first + row.count]:
                 expected[first] = changed(row, some, place, joined_at.__getitem__)
         packed = pack_changes(changes)
-        assert unpack_changes(packed) == changes
+        assert list(unpacked(packed)) == changes
         assert Changes.of(changes).pack() == packed
         apply(state, "g", packed, place)
         assert {row.first: row for row in rows_of(state)} == expected
@@ -247,9 +248,9 @@ def test_what_is_no_change_is_poison(packed: bytes) -> None:
 def test_a_full_map_is_cut_where_it_is_full() -> None:
     """Of 65,000 partitions, two records; together all of it."""
     every = [Change(each, (Copy(1, PartitionState.OWNING, wanted=True),) * 3, 1) for each in range(65_000)]
-    parts = list(Changes.of(every).split(890_000))
-    assert [len(part) for part in parts] == [59_334, 5_666]
-    assert b"".join(part.pack() for part in parts) == pack_changes(every)
+    records = list(Changes.of(every).records())
+    assert [len(unpacked(record)) for record in records] == [53_333, 11_667]
+    assert b"".join(records) == pack_changes(every)
 
 
 def member(node: str, joined_at: int) -> NodeRow:

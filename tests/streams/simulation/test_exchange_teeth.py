@@ -18,7 +18,7 @@ import pytest
 from tests.streams.simulation.test_teeth import Defect, only, run_row
 
 from topolog.events import ownership
-from topolog.events.ids import NodeId, Offset, Place, Position
+from topolog.events.ids import NOWHERE, NodeId, Offset, Place, Position
 from topolog.events.metadata import Evidence
 from topolog.events.ownership import Change, Copy, NodeNumber, Ownership, OwnershipRow
 from topolog.events.partitions import PartitionState
@@ -35,6 +35,7 @@ from topolog.streams.rules.outcomes import _Situations
 from topolog.streams.rules.single_maps import Inbox, Known
 from topolog.streams.simulation import Faults, Rule
 from topolog.streams.simulation.sharding import SimulatedShard
+from topolog.streams.simulation.world import World
 
 
 def a_live_primary_is_moved_by_an_exchange(patch: pytest.MonkeyPatch) -> None:
@@ -178,6 +179,12 @@ def an_answer_is_lost_with_its_coordinator(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(coordinator_core, "maps_from", lambda _: Offset(1_000_000))
 
 
+def a_supplier_serves_whoever_asks(patch: pytest.MonkeyPatch) -> None:
+    """A copy is loaded from a primary that has not applied the map which lists it (DS3): what that writes passes it."""
+    can_supply = World.can_supply
+    patch.setattr(World, "can_supply", lambda world, incarnation, _: can_supply(world, incarnation, NOWHERE))
+
+
 ANY = Faults()
 SHARING = only(crashes=20, cuts=6, pauses=6, groups=20, leaves=4)
 MOVING = only(crashes=20, slow_reads=40, leaves=10, groups=30)
@@ -192,6 +199,7 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (what_is_lost_begins_empty, SHARING, 3, Rule.NO_WRITE_LOST),
     (a_returning_copy_owns_by_its_own_word, SHARING, 11, Rule.NO_WRITE_LOST),
     (a_former_life_answers, SHARING, 59, Rule.NO_WRITE_LOST),
+    (a_supplier_serves_whoever_asks, MOVING, 314, Rule.NO_WRITE_LOST),
     (an_exchange_waits_for_nobody, ANY, 0, Rule.EXCHANGES),
     (copies_change_while_an_exchange_is_open, ANY, 4, Rule.EXCHANGES),
     (an_answer_is_lost_with_its_coordinator, SHARING, 0, Rule.CONVERGES),

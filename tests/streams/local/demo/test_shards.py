@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
+from topolog.events.errors import PartitionLost
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.ids import NodeId, Position
 from topolog.events.partitions import PartitionState
@@ -28,6 +29,7 @@ from topolog.streams.local.demo.store import Store
 from topolog.streams.local.stopping import Stopping
 from topolog.streams.node.client import Node
 from topolog.streams.node.testing import LocalCluster
+from topolog.streams.rules.affinity import partition_of
 
 GROUP = GroupDefinition("rows", partitions=8, backups=1)
 STEPS_MAX = 300
@@ -75,10 +77,10 @@ class Shops:
             self._stacks[name] = ExitStack()
             self.by_name[name] = Shop(self.local, name, self._stacks[name])
 
-    def kill(self, name: str) -> None:
+    def kill(self, name: str, *, certificate: bool = True) -> None:
         """Its process is gone for everybody: no log, no answers."""
         del self.by_name[name]
-        self.local.kill(name)
+        self.local.kill(name, certificate=certificate)
         self._stacks.pop(name).close()
 
     def close(self) -> None:
@@ -241,6 +243,43 @@ def test_no_acknowledged_write_is_lost_when_a_node_dies(shops: Shops) -> None:
     shops.rest()
     for key, number in acknowledged.items():
         assert number <= int(shops.get(key) or 0) <= tried[key], key
+
+
+def test_a_store_whose_every_process_is_gone_begins_anew(shops: Shops) -> None:
+    """Its rows were in memory, so nobody is waited for: the first that comes back gives up the loss and serves."""
+    shops.open("n1", "n2")
+    shops.rest()
+    shops.put("a", "one")
+    shops.close()
+    shops.by_name.clear()
+    shops.open("n3")
+    shops.until(lambda: shops.by_name["n3"].node.lost("rows") == [])
+    shops.rest()
+    assert shops.get("a") is None
+    shops.put("a", "two")
+    assert shops.get("a") == "two"
+
+
+def test_a_loss_in_part_is_an_operators_to_give_up(shops: Shops) -> None:
+    """Both machines that have a partition are gone at once: it stays lost and says so, until a reset."""
+    shops.open("n1", "n2", "n3", "n4")
+    shops.rest()
+    dying = [copy.node for copy in shops.any.node.owners("rows", 0).copies]
+    for name in dying:
+        shops.kill(name, certificate=False)
+    shop = shops.any
+    node = shop.node
+    shops.until(lambda: 0 in node.lost("rows"))
+    lost = node.lost("rows")
+    assert len(lost) < 8
+    shops.local.advance(5)
+    assert node.lost("rows") == lost
+    key = next(key for key in map(str, range(100)) if partition_of(key, 8) == 0)
+    with pytest.raises(PartitionLost, match=f"is lost and awaits ({'|'.join(dying)})"):
+        shop.shards.read(key)
+    node.reset_group("rows", reason="they do not come back")
+    shops.until(lambda: node.lost("rows") == [])
+    shops.rest()
 
 
 def test_large_rows_move_too(shops: Shops) -> None:

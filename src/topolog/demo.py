@@ -1,0 +1,125 @@
+"""`topolog demo`: what an operator does to the nodes of a running `topolog up --demo`, and clients of its store."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from topolog.command_line import Config, Set, say
+from topolog.command_line import loaded as load_settings
+from topolog.events.errors import BadInput, TopologError
+from topolog.events.requests import NodeKind
+from topolog.projections.cli.exit_codes import ExitCode
+from topolog.settings import Settings, cluster_folder, duration_ms
+from topolog.streams.local.door import Act, Question, ask
+from topolog.streams.local.roles import DEMO_CLUSTER
+from topolog.streams.local.stopping import stopping_when_told
+
+CLIENT = "load"
+"""The client node that `topolog demo load` is."""
+
+app = typer.Typer(no_args_is_help=True, help="The nodes of a running `topolog up --demo`, and clients of its store.")
+
+
+def _complete(incomplete: str) -> list[str]:
+    try:
+        names = ask(_folder(settings_of_demo(None, None)), Question(Act.NAMES))
+    except TopologError:
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+Names = Annotated[
+    list[str], typer.Argument(metavar="NODE...", help="Such as n3; several at once.", autocompletion=_complete)
+]
+
+
+@app.command("add-node")
+def add_node(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NODE...]", help="One that was killed; the next one, if none.", autocompletion=_complete
+        ),
+    ] = None,
+    config: Config = None,
+    pairs: Set = None,
+) -> None:
+    """Start another node, or one that was killed: it joins, and partitions move to it."""
+    _ask(Question(Act.ADD, tuple(names or ())), config, pairs)
+
+
+@app.command("kill")
+def kill(names: Names, config: Config = None, pairs: Set = None) -> None:
+    """Kill nodes as `kill -9` does, all at once: their copies are gone, for rows are in memory."""
+    _ask(Question(Act.KILL, tuple(names)), config, pairs)
+
+
+@app.command("pause")
+def pause(
+    names: Names,
+    span: Annotated[str | None, typer.Option("--for", metavar="30s", help="Go on by themselves after that.")] = None,
+    config: Config = None,
+    pairs: Set = None,
+) -> None:
+    """Stop nodes from running (SIGSTOP): beyond its lease such a node is out, and others serve."""
+    _ask(Question(Act.PAUSE, tuple(names), None if span is None else span_ms(span)), config, pairs)
+
+
+@app.command("resume")
+def resume(names: Names, config: Config = None, pairs: Set = None) -> None:
+    """Let paused nodes go on (SIGCONT): they refuse until they have read the log, and join again if they are out."""
+    _ask(Question(Act.RESUME, tuple(names)), config, pairs)
+
+
+@app.command("load")
+def load(
+    clients: Annotated[int, typer.Option(min=1, max=64, help="How many.")] = 4,
+    span: Annotated[str | None, typer.Option("--for", metavar="60s", help="End by themselves after that.")] = None,
+    config: Config = None,
+    pairs: Set = None,
+) -> int:
+    """Run clients that write and read until Ctrl-C, then read back all acknowledged writes: exit code 8 if one is lost,
+    7 if one is not answered."""
+    from topolog.streams.local.demo.clients import report, run_clients
+    from topolog.streams.node.client import Node
+
+    settings = settings_of_demo(config, pairs)
+    name = settings.cluster.name
+    folder = _folder(settings) / "nodes" / CLIENT
+    node = Node(name, CLIENT, kafka=settings.kafka, kind=NodeKind.CLIENT, folder=folder)
+    for_s = None if span is None else span_ms(span) / 1000
+    with stopping_when_told(os.environ) as stopping:
+        ledger = run_clients(node, clients, stopping, say, for_s=for_s)
+    typer.echo(report(ledger))
+    if ledger.lost:
+        return ExitCode.FOUND
+    return ExitCode.UNKNOWN if ledger.unread else ExitCode.OK
+
+
+def settings_of_demo(config: Path | None, pairs: list[str] | None) -> Settings:
+    """The settings of the cluster that `up --demo` runs with the same options."""
+    found = load_settings(config, pairs)
+    if "cluster.name" not in found.origins:
+        return load_settings(config, [*(pairs or []), f"cluster.name={DEMO_CLUSTER}"]).settings
+    return found.settings
+
+
+def span_ms(text: str) -> int:
+    try:
+        found = duration_ms(text)
+    except ValueError as error:
+        raise BadInput(f"--for {text!r}: {error}.", hint="Such as --for 30s.") from error
+    if not found:
+        raise BadInput(f"--for {text!r} is no time at all.")
+    return found
+
+
+def _ask(question: Question, config: Path | None, pairs: list[str] | None) -> None:
+    for sentence in ask(_folder(settings_of_demo(config, pairs)), question):
+        say(f"{sentence[0].upper()}{sentence[1:]}.")
+
+
+def _folder(settings: Settings) -> Path:
+    return cluster_folder(settings.cluster.name)

@@ -1,0 +1,314 @@
+"""Clients of the store that run while nodes come, go and die, and prove that none of their acknowledged writes is lost.
+
+Each has a row in every partition, reads it, and writes the next number into it. It goes to the node that the log names,
+on to wherever that one sends it, and asks again what is not answered. In the end every acknowledged write is read
+back. What counts as lost is in ledger.py.
+
+They are one client node of the cluster: it holds no lease and causes no exchange, and knows by the log who
+acts and what is lost.
+"""
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+import msgspec
+
+from topolog.events.errors import BadInput, NotFound, Retriable, TopologError, Unreachable
+from topolog.streams.local.demo.ledger import Ledger, Pause, Row, Verdict
+from topolog.streams.local.demo.others import REDIRECTIONS_MAX, Connections, path_of
+from topolog.streams.local.demo.shards import GROUP
+from topolog.streams.local.stopping import Stop
+from topolog.streams.node.client import Node
+from topolog.streams.node.views import PartitionView
+from topolog.streams.rules.affinity import partition_of
+
+Say = Callable[[str], None]
+
+TYPE = "Load"
+VISIT_PAUSE_S = 0.05
+AGAIN_S = 0.01
+"""Between two attempts at what is not answered, so that a pause is measured to this."""
+
+PATIENCE_S = 1.0
+"""For how long a client stays with a row that is not answered, before it looks after others meanwhile."""
+
+LOOK_BACK_S = 0.5
+"""How long it does that."""
+
+ANSWER_S = 1.0
+"""How long a node may take to answer: one that is paused never does."""
+
+CHECK_S = 30.0
+"""How long a row may take to be read back in the end."""
+
+HEARSAY_S = 5.0
+"""How far our own reading of the log may lie behind that of a node which has answered us."""
+
+TELL_S, LOOK_S = 5.0, 0.1
+
+_DONE, _NONE, _ELSEWHERE, _SENSELESS = (200, 204), 404, 307, 400
+
+
+class Cluster:
+    """What the clients know by the log. `node` is entered by whoever made it, behind this."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._lives: dict[int, int] = {}
+        self._lost: set[int] = set()
+        node.on_map(self._on_map)
+
+    def _on_map(self, found: Sequence[PartitionView]) -> None:
+        for each in found:
+            if each.group != GROUP.name:
+                continue
+            if each.is_lost and each.partition not in self._lost:
+                self._lives[each.partition] = self.life(each.partition) + 1
+                self._lost.add(each.partition)
+            elif not each.is_lost:
+                self._lost.discard(each.partition)
+
+    def life(self, partition: int) -> int:
+        """How often it has been lost."""
+        return self._lives.get(partition, 0)
+
+    def is_lost(self, partition: int) -> bool:
+        return partition in self._lost
+
+    def endpoint(self, key: str) -> str:
+        """Where a row is. Raises what Node.route raises."""
+        return self._node.route(GROUP.name, _row_key(key)).endpoint
+
+    def check(self) -> None:
+        if self._node.failure:
+            raise self._node.failure
+
+
+class Client:
+    """One of them, a thread."""
+
+    def __init__(self, name: str, cluster: Cluster, stopping: Stop) -> None:
+        self.ledger = Ledger()
+        self.failure: TopologError | None = None
+        self._name = name
+        self._cluster = cluster
+        self._stopping = stopping
+        self._numbers = itertools.count(1)
+        self._rows = [self._fresh(partition) for partition in range(GROUP.partitions)]
+        self._former: list[Row] = []
+        self._hindered: dict[int, tuple[float, int]] = {}
+        self._not_before: dict[int, float] = {}
+        self._thread = threading.Thread(target=self._run, name=f"client {name}", daemon=True)
+
+    @property
+    def hindered(self) -> list[int]:
+        """The partitions that do not answer now."""
+        return list(self._hindered)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            with Connections(ANSWER_S) as nodes:
+                for partition in itertools.cycle(range(GROUP.partitions)):
+                    if self._stopping.wait(VISIT_PAUSE_S):
+                        break
+                    if self._not_before.get(partition, 0) <= time.monotonic():
+                        self._visit(nodes, partition)
+                self._check(nodes)
+        except TopologError as error:
+            self.failure = error
+
+    def _visit(self, nodes: Connections, partition: int) -> None:
+        """Read the row, and write the next number into it; begin another one if that is no longer told apart."""
+        row = self._rows[partition]
+        begun, life = time.monotonic(), self._cluster.life(partition)
+        while not self._stopping.is_set():
+            try:
+                if row.acknowledged and not self._is_kept(nodes, row):
+                    self._rows[partition] = self._fresh(partition)
+                    return
+                self._write(nodes, row)
+            except (Retriable, NotFound):
+                self._cluster.check()
+                self._hindered.setdefault(partition, (begun, life))
+                if time.monotonic() >= begun + PATIENCE_S:
+                    self._not_before[partition] = time.monotonic() + LOOK_BACK_S
+                    return
+                self._stopping.wait(AGAIN_S)
+            else:
+                self._answered(partition, *self._hindered.pop(partition, (begun, life)))
+                if row.in_doubt:
+                    self._former.append(row)
+                    self._rows[partition] = self._fresh(partition)
+                return
+
+    def _write(self, nodes: Connections, row: Row) -> None:
+        number = row.send(self._cluster.life(row.partition))
+        endpoint = self._cluster.endpoint(row.key)
+        body = msgspec.json.encode({"id": row.key, "number": number})
+        try:
+            self._ask(nodes, endpoint, "PUT", row.key, body)
+        except Retriable:
+            row.in_doubt = True
+            raise
+        row.acknowledge()
+        self.ledger.writes += 1
+
+    def _read(self, nodes: Connections, row: Row) -> int | None:
+        body = self._ask(nodes, self._cluster.endpoint(row.key), "GET", row.key)
+        self.ledger.reads += 1
+        return None if body is None else int(msgspec.json.decode(body)["number"])
+
+    def _ask(self, nodes: Connections, endpoint: str, method: str, key: str, body: bytes = b"") -> bytes | None:
+        """What is answered in the end, None for no row. Raises Unreachable: ask again, BadInput: never again."""
+        for _ in range(REDIRECTIONS_MAX):
+            if not endpoint:
+                break
+            response = nodes.ask(endpoint, method, path_of(TYPE, key), body)
+            if response.status in _DONE:
+                return response.body
+            if response.status == _NONE:
+                return None
+            if response.status == _SENSELESS:
+                raise BadInput(f"{endpoint} answers to a {method}: {response.body.decode(errors='replace')}")
+            if response.status != _ELSEWHERE:
+                raise Unreachable(f"{endpoint} answers {response.status}.")
+            endpoint = response.location
+        raise Unreachable(f"Nobody says where row {key} is.")
+
+    # What it means.
+
+    def _is_kept(self, nodes: Connections, row: Row) -> bool:
+        life = self._cluster.life(row.partition)
+        found = self._read(nodes, row)
+        verdict = self._judged(row, found)
+        if verdict is Verdict.KEPT:
+            row.see(found, life)
+        return verdict is Verdict.KEPT
+
+    def _judged(self, row: Row, found: int | None) -> Verdict:
+        """A node may know of a loss before our own reading of the log does: what looks lost is looked at again."""
+        deadline = time.monotonic() + HEARSAY_S
+        while row.judge(found, life := self._cluster.life(row.partition)) is Verdict.LOST:
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(AGAIN_S)
+        return self.ledger.judged(row, found, life)
+
+    def _answered(self, partition: int, since: float, life: int) -> None:
+        """The time that a partition was lost is no pause of the store's: only a reset, or an owner, ends it."""
+        if life == self._cluster.life(partition):
+            self.ledger.paused(Pause(partition, time.monotonic() - since))
+
+    def _check(self, nodes: Connections) -> None:
+        """Read back whatever was acknowledged."""
+        deadline = time.monotonic() + CHECK_S
+        for row in [*self._former, *self._rows]:
+            if row.acknowledged and row.key not in self.ledger.lost:
+                self._check_row(nodes, row, deadline)
+
+    def _check_row(self, nodes: Connections, row: Row, deadline: float) -> None:
+        while not self._cluster.is_lost(row.partition):
+            try:
+                self._judged(row, self._read(nodes, row))
+                return
+            except (Retriable, NotFound):
+                if time.monotonic() >= deadline:
+                    self.ledger.unread += 1
+                    return
+                time.sleep(AGAIN_S)
+        self.ledger.judged(row, None, self._cluster.life(row.partition))
+
+    def _fresh(self, partition: int) -> Row:
+        """A row of ours that lies in this partition."""
+        while True:
+            key = f"{self._name}-{next(self._numbers)}"
+            if partition_of(_row_key(key), GROUP.partitions) == partition:
+                return Row(key, partition)
+
+
+def run_clients(node: Node, count: int, stopping: Stop, say: Say, *, for_s: float | None = None) -> Ledger:
+    """Be `count` clients until told to stop, or for `for_s` seconds; what became of what they wrote.
+
+    `node` is a client of the cluster that is not entered yet. Raises what ends a client: a store that refuses what it
+    has to take, or a cluster that the node is out of.
+    """
+    begun = time.monotonic()
+    cluster = Cluster(node)
+    ending = threading.Event()
+    with ExitStack() as stack:
+        stack.enter_context(node)
+        clients = [Client(f"{node.incarnation:x}-{number}", cluster, ending) for number in range(1, count + 1)]
+        stack.callback(ending.set)
+        for client in clients:
+            client.start()
+        say(f"{count} clients write and read; Ctrl-C ends them and tells whether they lost anything")
+        told = begun
+        while not stopping.wait(LOOK_S) and not any(client.failure for client in clients):
+            now = time.monotonic()
+            if for_s is not None and now >= begun + for_s:
+                break
+            if now >= told + TELL_S:
+                told = now
+                say(_progress(clients, now - begun))
+        ending.set()
+        say("reading back every acknowledged write")
+        for client in clients:
+            client.join()
+        if failure := next((client.failure for client in clients if client.failure), None):
+            raise failure
+        return _all(clients)
+
+
+def report(ledger: Ledger) -> str:
+    """What the clients have to say in the end."""
+    pause = ledger.longest
+    lines = [
+        f"writes         {ledger.writes} acknowledged",
+        f"reads          {ledger.reads}",
+        f"longest pause  {pause.seconds:.2f} s, of {_place(pause.partition)}"
+        if pause.seconds
+        else "longest pause  none",
+    ]
+    if ledger.gone:
+        places = [_place(each) for each in sorted(ledger.gone_with)]
+        more = f" and {len(places) - 4} more" if len(places) > 4 else ""
+        lines.append(f"gone           {ledger.gone} rows, with the last copy of {', '.join(places[:4])}{more}")
+    if ledger.unread:
+        lines.append(f"not answered   {ledger.unread} rows, so nobody knows what became of them")
+    lines.append(f"lost           {'none while a copy lived' if not ledger.lost else f'{len(ledger.lost)} rows:'}")
+    lines += [f"               {key}: {what}" for key, what in itertools.islice(ledger.lost.items(), 10)]
+    return "\n".join(lines)
+
+
+def _progress(clients: Sequence[Client], seconds: float) -> str:
+    ledger, hindered = _all(clients), {each for client in clients for each in client.hindered}
+    parts = [f"{ledger.writes} writes", f"{ledger.reads} reads", f"longest pause {ledger.longest.seconds:.2f} s"]
+    if hindered:
+        parts.append(f"no answer now from {len(hindered)} of {GROUP.partitions} partitions")
+    if ledger.lost:
+        parts.append(f"LOST {len(ledger.lost)} rows")
+    return f"{seconds:.0f} s: {', '.join(parts)}"
+
+
+def _all(clients: Sequence[Client]) -> Ledger:
+    total = Ledger()
+    for client in clients:
+        total.add(client.ledger)
+    return total
+
+
+def _place(partition: int) -> str:
+    return f"{GROUP.name}/{partition}"
+
+
+def _row_key(key: str) -> str:
+    return f"{TYPE}/{key}"
