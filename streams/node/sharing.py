@@ -117,11 +117,16 @@ class Sharing:
 
     # Acting.
 
-    @contextlib.contextmanager
-    def acting(self, group: str, partition: int, *, writing: bool = True) -> Iterator[Position]:
+    def acting(
+        self, group: str, partition: int, *, writing: bool = True
+    ) -> contextlib.AbstractContextManager[Position]:
         """Act for a partition: yields the token. Raises NotPrimary, saying who acts; Fenced; PartitionLost, where the
         group's policy forbids to write while another partition is lost; Moved or Fenced at the end, and then what was
         done must not be acknowledged."""
+        return self._act(group, partition, writing)
+
+    @contextlib.contextmanager
+    def _act(self, group: str, partition: int, writing: bool) -> Iterator[Position]:
         self.lease.require()
         if writing:
             self._check_policy(group)
