@@ -39,11 +39,11 @@ ROWS = 60
 class Shop:
     """One node of the store, with its port."""
 
-    def __init__(self, local: LocalCluster, name: str, stack: ExitStack) -> None:
+    def __init__(self, local: LocalCluster, name: str, stack: ExitStack, group: GroupDefinition) -> None:
         listener = stack.enter_context(Listener())
         self.endpoint = listener.endpoint
         self.node: Node = local.node(name, endpoint=listener.endpoint)
-        self.shards = Shards(self.node, GROUP)
+        self.shards = Shards(self.node, group)
         self.store = Store(self.shards, Agreement(self.node, lambda _: None))
         stack.enter_context(self.node)
         listener.serve(self.store, self.shards)
@@ -69,13 +69,14 @@ class Shop:
 class Shops:
     def __init__(self, local: LocalCluster) -> None:
         self.local = local
+        self.group = GROUP
         self.by_name: dict[str, Shop] = {}
         self._stacks: dict[str, ExitStack] = {}
 
     def open(self, *names: str) -> None:
         for name in names:
             self._stacks[name] = ExitStack()
-            self.by_name[name] = Shop(self.local, name, self._stacks[name])
+            self.by_name[name] = Shop(self.local, name, self._stacks[name], self.group)
 
     def kill(self, name: str, *, certificate: bool = True) -> None:
         """Its process is gone for everybody: no log, no answers."""
@@ -258,6 +259,20 @@ def test_a_store_whose_every_process_is_gone_begins_anew(shops: Shops) -> None:
     assert shops.get("a") is None
     shops.put("a", "two")
     assert shops.get("a") == "two"
+
+
+def test_rows_that_outlive_their_process_are_waited_for(shops: Shops) -> None:
+    """DS2: who is back first must not give up what the others come back with."""
+    shops.group = msgspec.structs.replace(GROUP, persistent=True)
+    shops.open("n1", "n2")
+    shops.rest()
+    shops.close()
+    shops.by_name.clear()
+    shops.open("n3")
+    shops.until(lambda: len(shops.any.node.lost("rows")) == GROUP.partitions)
+    for _ in range(20):
+        shops.local.advance(0.2)
+    assert len(shops.any.node.lost("rows")) == GROUP.partitions
 
 
 def test_a_loss_in_part_is_an_operators_to_give_up(shops: Shops) -> None:
