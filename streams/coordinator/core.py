@@ -269,6 +269,12 @@ class Core:
         for slot, _ in self.state.rows(m.LeaseRow):
             self.agenda.revise(self.state, (m.LeaseRow.KIND, slot))
 
+    def interrupt_maps(self) -> None:
+        """The coordinator was not reading maps to their end: every wait for one starts again."""
+        self.agenda.map_gaps += 1
+        for version, _ in self.state.rows(ExchangeRow):
+            self.agenda.revise(self.state, (ExchangeRow.KIND, version))
+
     def _answer_claim(self, entry: Entry) -> None:
         """Lead if the first record of the claimed term is our own; follow on if another was quicker."""
         if self._fold.header.term < self._claimed:

@@ -29,9 +29,11 @@ from topolog.events.topics import RECORD_BYTES_MAX, Topic
 from topolog.streams.clock import Clock
 from topolog.streams.coordinator import places
 from topolog.streams.coordinator.core import Core, Dead, Outgoing, Role
+from topolog.streams.coordinator.hearing import Hearing
 from topolog.streams.coordinator.snapshots import PAUSE_S, Cadence, Snapshots
 from topolog.streams.coordinator.timers import Timers
 from topolog.streams.restoring import Restorer
+from topolog.streams.rules import exchange
 from topolog.streams.rules.exchange import Patience
 
 _LOGGER = logging.getLogger("topolog.coordinator")
@@ -91,6 +93,8 @@ class Driver:
         chance: random.Random | None = None,
     ) -> None:
         self._reader = LookAhead(reader)
+        self._heartbeats = Hearing(self._reader, Topic.HEARTBEATS)
+        self._maps = Hearing(self._reader, Topic.MAPS)
         self._writer = writer
         self._clock = clock
         self._cluster = cluster_name
@@ -288,7 +292,8 @@ class Driver:
 
     def _begin_to_lead(self, now_ns: int) -> None:
         self._next_beat_ns = now_ns
-        self._heard_ns = now_ns
+        self._heartbeats.begin(now_ns)
+        self._maps.begin(now_ns)
         self._led_since = self.core.confirmed.position
         self._snapshots = Snapshots(self.core, self._writer, self._clock, self._cluster, self._cadence)
         reach("coordinator.elected")
@@ -331,11 +336,12 @@ class Driver:
             reach("coordinator.decided")
 
     def _pass_time(self, now_ns: int) -> None:
-        hearing = self._is_hearing(now_ns)
+        hearing, hears_maps = self._is_hearing(now_ns), self._hears_maps(now_ns)
         self._timers.change(self.core.agenda.drain().items())
         if hearing:
             for key in self._timers.pass_time(now_ns, self.core.confirmed.position):
-                self.core.pass_deadline(key)
+                if hears_maps or not exchange.stops_waiting(key):
+                    self.core.pass_deadline(key)
         read_back = self._read_back_before(now_ns)
         if hearing:
             self.core.agenda.waited_through = read_back
@@ -355,13 +361,24 @@ class Driver:
 
         After a stall, unread input or an unreachable log the waits of all leases start again.
         """
-        limit_ns = self._lease_terms().fence_ms * _NS_PER_MS // 4
-        if now_ns - self._heard_ns > limit_ns // 2 and self._reader.hears(Topic.HEARTBEATS):
-            if now_ns - self._heard_ns > limit_ns:
-                _LOGGER.warning("not hearing for %d ms; waits start again", (now_ns - self._heard_ns) // _NS_PER_MS)
-                self.core.interrupt_hearing()
-            self._heard_ns = now_ns
-        return now_ns - self._heard_ns <= limit_ns
+        limit_ns = self._hearing_limit_ns()
+        if gap_ns := self._heartbeats.gap_ns(now_ns, limit_ns):
+            _LOGGER.warning("not hearing for %d ms; waits start again", gap_ns // _NS_PER_MS)
+            self.core.interrupt_hearing()
+        return self._heartbeats.counts(now_ns, limit_ns)
+
+    def _hears_maps(self, now_ns: int) -> bool:
+        """As `_is_hearing`, of single maps, while an exchange waits for some: nobody is stuck whom we cannot hear."""
+        limit_ns = self._hearing_limit_ns()
+        if not self.core.agenda.waits_for_maps:
+            self._maps.begin(now_ns)
+        elif gap_ns := self._maps.gap_ns(now_ns, limit_ns):
+            _LOGGER.warning("not hearing maps for %d ms; waits for them start again", gap_ns // _NS_PER_MS)
+            self.core.interrupt_maps()
+        return self._maps.counts(now_ns, limit_ns)
+
+    def _hearing_limit_ns(self) -> int:
+        return self._lease_terms().fence_ms * _NS_PER_MS // 4
 
     # Both.
 

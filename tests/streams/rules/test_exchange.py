@@ -421,8 +421,8 @@ def passed(found: Shared, what: str) -> None:
     """All waits for single maps of this kind are over."""
     row = x.open_exchange(found.state)
     assert row is not None
-    keys = [each.key for each in exchange.deadlines(row, exchange.Patience())]
-    found.passed |= {key for key in keys if key.endswith(what)}
+    keys = [each.key for each in exchange.deadlines(row, exchange.Patience(), gaps=0)]
+    found.passed |= {key for key in keys if f"/{what}/" in key}
 
 
 def test_who_keeps_an_exchange_waiting_is_named_then_stopped() -> None:
