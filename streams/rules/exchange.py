@@ -283,7 +283,7 @@ def _end(
 
 def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose: Choose) -> list[Decision]:
     """The full maps of all groups that change, and what is lost."""
-    resets = {trigger.subject for trigger in triggers if trigger.type is TriggerType.LOSS_RESET}
+    resets = {trigger.subject: trigger.at for trigger in triggers if trigger.type is TriggerType.LOSS_RESET}
     joined = {trigger.subject for trigger in triggers if trigger.type is TriggerType.JOIN}
     candidates = [row for row in servers(state) if row.standing is Standing.MEMBER]
     names = ownership.names(state)
@@ -294,7 +294,7 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
     decided: list[Decision] = []
     for group in _groups(state):
         wanted = ownership.numbered(choose(group, candidates), numbers)
-        ask = Ask(begins_empty=group.loss_policy is LossPolicy.IGNORE, is_reset=group.name in resets)
+        ask = Ask(begins_empty=group.loss_policy is LossPolicy.IGNORE, reset_at=resets.get(group.name))
         changes = outcomes(list(_rows(state, group)), wanted, here, ask, outcome)
         decided += _full_maps(group, changes, known[len(names) :])
         decided += _losses(group, changes, known)

@@ -742,10 +742,10 @@ def test_counters_are_those_that_nodes_have_told() -> None:
 def test_a_reset_chooses_one_copy_and_none_that_is_being_cleared() -> None:
     """DS2, O5: the others load from the one; what is being cleared is wanted again, and loads too."""
     lost = unserved(copy(1, PartitionState.LOST), copy(2, PartitionState.LOST))
-    assert outcome_of(lost, 1, 2, ask=Ask(is_reset=True)) == (1, {1: "OWNING", 2: "MOVING"})
+    assert outcome_of(lost, 1, 2, ask=Ask(reset_at=Position(1_000))) == (1, {1: "OWNING", 2: "MOVING"})
     cleared = unserved(copy(1, PartitionState.RENTING))
-    assert outcome_of(cleared, 1, 2, ask=Ask(is_reset=True)) == (2, {1: "MOVING", 2: "OWNING"})
-    assert outcome_of(cleared, 1, ask=Ask(is_reset=True)) == (None, {1: "RENTING"})
+    assert outcome_of(cleared, 1, 2, ask=Ask(reset_at=Position(1_000))) == (2, {1: "MOVING", 2: "OWNING"})
+    assert outcome_of(cleared, 1, ask=Ask(reset_at=Position(1_000))) == (None, {1: "RENTING"})
 
 
 def test_what_was_loading_is_lost_with_its_last_owner() -> None:
@@ -759,6 +759,26 @@ def test_what_was_loading_is_lost_with_its_last_owner() -> None:
     before = unserved(copy(1, PartitionState.MOVING), copy(2, PartitionState.OWNING), copy(3, PartitionState.MOVING))
     after = outcome(before, (1,), {1: Present(1, is_heard=False)})
     assert {each.node: each.state.name for each in after.copies} == {1: "LOST", 2: "OWNING"}
+
+
+def test_a_reset_is_of_what_was_lost_when_it_was_asked() -> None:
+    """O5: what loses its last owner while the reset waits for its turn is not given up with the rest."""
+    found = shared("n1", "n2", "n3", backups=0)
+    given_up = [partition for partition in range(16) if found.acting(partition) == "n1"]
+    later = [partition for partition in range(16) if found.acting(partition) == "n2"]
+    assert given_up
+    assert later
+    found.leave("n1")
+    found.exchange()
+    found.join("n4")
+    found.settle_exchange()
+    found.reset("orders")
+    found.leave("n2")
+    found.answer("n3", "n4")
+    found.settle_exchange()
+    found.exchange()
+    assert all(found.one(partition).is_lost for partition in later)
+    assert not any(found.one(partition).is_lost for partition in given_up)
 
 
 def test_a_copy_on_each_of_many_nodes() -> None:

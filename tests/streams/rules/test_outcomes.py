@@ -82,7 +82,12 @@ def cases(
         wanted.append(wish)
     for node in draw(st.sets(nodes, max_size=2)):
         leave(state, node)
-    return state, wanted, here, draw(st.builds(Ask, st.booleans(), st.booleans()))
+    return (
+        state,
+        wanted,
+        here,
+        draw(st.builds(Ask, st.booleans(), st.sampled_from([None, Position(1), Position(10), Position(31)]))),
+    )
 
 
 def one_by_one(
