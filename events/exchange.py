@@ -60,7 +60,7 @@ MERGED = (TriggerType.JOIN, TriggerType.LEAVE)
 
 
 class Trigger(msgspec.Struct, frozen=True):
-    """One event, at `at`, that asks for an exchange; `subject` is the node or the group, `version` the view it made (V1)."""
+    """One event, at `at`, that asks for an exchange; `subject`: a node or a group, `version`: the view it made (V1)."""
 
     type: TriggerType
     subject: str
