@@ -7,7 +7,7 @@ from topolog.events import ownership
 from topolog.events.exchange import ExchangeMerged, ExchangeStarted, HandOverRow
 from topolog.events.failpoints import reach
 from topolog.events.fold import Folded
-from topolog.events.groups import group_row
+from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import NOWHERE, Position
 from topolog.events.membership import LeaveReason, NodeDied, NodeJoined, NodeLeft
 from topolog.events.metadata import MetadataRemoveAccepted, MetadataUpdateAccepted, TypeRow, type_row
@@ -47,6 +47,7 @@ class Hooks(Service):
         self._said: dict[str, None] = {}
         self._rows: dict[str, OwnershipRow] = {}
         self._lives: dict[PartitionId, Position] = {}
+        self._numbers: dict[str, int] = {}
 
     def begin(self, core: NodeCore) -> None:
         """Say each type that is accepted in the snapshot's state, in the order of acceptance.
@@ -99,8 +100,11 @@ class Hooks(Service):
         if closing:
             reach("node.handing-over")
         if self.on_map or self.on_assigned or self.on_released:
-            self._tell(core, [each for row in now for each in self._changed(core, row)])
+            dropped = [self._rows[key] for key, row in changed if row is None and key in self._rows]
+            gone = [each for row in dropped for each in views.gone(row, self._numbers[row.group])]
+            self._tell(core, [*gone, *(each for row in now for each in self._changed(core, row))])
         self._rows.update((key, row) for key, row in changed if row is not None)
+        self._numbers.update((name, row.number) for name, row in core.state.rows(GroupRow))
         for key in [key for key, row in changed if row is None]:
             self._rows.pop(key, None)
         reach("node.map-adopted")

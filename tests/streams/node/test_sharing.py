@@ -6,17 +6,22 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 import pytest
 from tests.streams.node.shard import Shard
 
+from topolog.events.codec import CODEC
 from topolog.events.errors import Fenced, Moved, NotFound, NotPrimary, PartitionLost
 from topolog.events.exchange import HandOverRow
 from topolog.events.group_definition import GroupDefinition, LossPolicy
 from topolog.events.ids import Position
 from topolog.events.partitions import PartitionState
+from topolog.events.requests import GroupDropRequested, RequestId
 from topolog.events.single_maps import UpdateCounter
+from topolog.events.stamp import decode_stamp
 from topolog.events.state import Key, State
+from topolog.events.topics import Topic
 from topolog.streams.node.copies import Held, NodeCopies
 from topolog.streams.node.core import NodeCore
 from topolog.streams.node.hooks import Hooks
 from topolog.streams.node.testing import LocalCluster
+from topolog.streams.node.views import PartitionView
 
 PARTITIONS = 32
 
@@ -293,3 +298,17 @@ def test_unknown_groups_and_partitions_are_said_to_be() -> None:
                 ask()
         with pytest.raises(NotFound), node.acting("items", 0):
             pass
+
+
+def test_of_a_group_that_is_dropped_a_service_hears_that_nobody_holds_it() -> None:
+    """B12: there is no copy left to be cleared; a store that heard nothing would keep its rows for ever."""
+    with shared("a", "b") as cluster:
+        told: list[PartitionView] = []
+        node = cluster.shards["a"].node
+        node.on_map(told.extend)
+        log_id = decode_stamp(cluster.local.log.entries(Topic.DECISIONS, 0)[0].stamp or b"").log_id
+        drop = GroupDropRequested(RequestId("ada", 1), log_id, "ada", "", "orders")
+        cluster.local.log.put(Topic.REQUESTS, "ada", CODEC.encode(drop))
+        cluster.rest()
+        assert {each.partition for each in told} == set(range(PARTITIONS))
+        assert all(not each.copies and each.primary is None and each.group_number == 1 for each in told)
