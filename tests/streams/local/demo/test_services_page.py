@@ -119,7 +119,7 @@ def test_the_shards_on_the_page_lose_nothing_that_they_acknowledged() -> None:
         copies = Copies(cluster, stack)
         copies.join("a")
         copies.join("b").create_group(ACCOUNTS)
-        written = {}
+        written: dict[str, str] = {}
 
         def write(count: int) -> None:
             for number in range(len(written), len(written) + count):
