@@ -60,11 +60,12 @@ MERGED = (TriggerType.JOIN, TriggerType.LEAVE)
 
 
 class Trigger(msgspec.Struct, frozen=True):
-    """One event that asks for an exchange; `subject` is the node or the group, `version` the view it made (V1)."""
+    """One event, at `at`, that asks for an exchange; `subject`: a node or a group, `version`: the view it made (V1)."""
 
     type: TriggerType
     subject: str
     version: TopologyVersion
+    at: Position
 
 
 class Awaited(msgspec.Struct, frozen=True):
@@ -293,16 +294,16 @@ def evolve_others(state: State, event: NodeJoined | NodeLeft | GroupEvent, place
     """What these mean for partitions, behind what their own protocol makes of them."""
     match event:
         case NodeJoined() if event.joiner.kind is NodeKind.SERVER:
-            _queue(state, TriggerType.JOIN, event.joiner.node)
+            _queue(state, TriggerType.JOIN, event.joiner.node, place)
         case NodeLeft() if _is_server(state, event.node):
             _leave(state, event.node, place)
-            _queue(state, TriggerType.LEAVE, event.node)
+            _queue(state, TriggerType.LEAVE, event.node, place)
         case GroupCreated():
             for row in ownership.empty_rows(event.group.name, event.group.partitions):
                 state.put(row_key(row.group, row.first), row)
-            _queue(state, TriggerType.GROUP_CREATED, event.group.name)
+            _queue(state, TriggerType.GROUP_CREATED, event.group.name, place)
         case GroupAltered():
-            _queue(state, TriggerType.GROUP_ALTERED, event.name)
+            _queue(state, TriggerType.GROUP_ALTERED, event.name, place)
         case GroupDropped():
             _drop_group(state, event.name)
 
@@ -339,15 +340,15 @@ def _leave(state: State, node: NodeId, place: Place) -> None:
     ownership.leave(state, node, place)
 
 
-def _queue(state: State, type_: TriggerType, subject: str) -> None:
+def _queue(state: State, type_: TriggerType, subject: str, place: Place) -> None:
     if state.count(GroupRow):
-        trigger = Trigger(type_, subject, cluster(state).topology_version)
+        trigger = Trigger(type_, subject, cluster(state).topology_version, place.position)
         state.put("", QueueRow((*queued(state), trigger)))
 
 
 def _enqueue(state: State, event: ExchangeQueued, place: Place) -> None:
     enter_view(state, event.version)
-    _queue(state, event.type, event.subject)
+    _queue(state, event.type, event.subject, place)
     if event.request is not None:
         grant(state, event.request, place, f"group {event.subject}" if event.subject else "exchange")
 

@@ -49,6 +49,8 @@ _OWNING_WANTED = PartitionState.OWNING.code | WANTED
 ROWS_AT_ONCE = 256
 """Of so many rows the columns are looked at together: more would not fit the processor's cache."""
 
+CELLS_AT_ONCE = 1 << 22
+
 Wanted = NDArray[np.uint16]
 """Whom the affinity wants: numbers by partition and place, the primary first, NOBODY where there is no copy."""
 
@@ -199,6 +201,12 @@ def compact(holders: NDArray[np.uint16], *others: NDArray[Any]) -> tuple[NDArray
     """The same copies in their order, without empty places between them; so are the columns beside them."""
     order = np.argsort(holders == NOBODY, axis=1, kind="stable")
     return tuple(np.take_along_axis(each, order, axis=1) for each in (holders, *others))
+
+
+def pieces(lines: int, width: int) -> Iterator[slice]:
+    """As many lines at once as may be compared, each of `width` copies with each other one, in some megabytes."""
+    at_once = max(1, CELLS_AT_ONCE // max(1, width * width))
+    return (slice(at, at + at_once) for at in range(0, max(1, lines), at_once))
 
 
 def _widened(row: OwnershipRow, width: int) -> OwnershipRow:

@@ -211,6 +211,18 @@ def test_a_command_that_prints_something_else_would_be_noticed() -> None:
     assert not _is_shown(["version 3 since position 47"], ["version 4 since position 47"])
     assert _is_shown(["a 1", "…"], ["a 1", "b", "c"])
     assert not _is_shown(["x", "…"], ["a 1", "b", "c"])
+    assert not _is_shown(["partition/rows/12"], ["partition/rows/13"])
+    assert not _is_shown(["Node n6 starts (pid 7)."], ["Node n7 starts (pid 7)."])
+    assert not _is_shown(["…", "lost           none while a copy lived"], ["lost           2 rows:"])
+    assert not _is_shown(["gone 8 rows, with the last copy of rows/1"], ["gone 8 rows, with the last copy of rows/2"])
+    assert _is_shown(["gone 8 rows, with the last copy of rows/1"], ["gone 9 rows, with the last copy of rows/1"])
+    assert _is_shown(["is lost; it awaits n2 and n4."], ["is lost; it awaits n4."]), "whoever was out last"
+
+
+def test_what_is_left_running_is_ended_by_a_line_of_its_own() -> None:
+    """Its output is compared in two steps."""
+    assert _steps("$ topolog demo load\n4 clients\n") == [(LEFT_RUNNING, ["4 clients"])]
+    assert _steps("^C\n…\nlost none\n") == [(CTRL_C, ["…", "lost none"])]
 
 
 def _is_shown(expected: list[str], printed: list[str]) -> bool:

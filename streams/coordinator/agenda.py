@@ -15,14 +15,15 @@ _KINDS = (LeaseRow, RequesterRow, ExchangeRow)
 class Agenda:
     """Deadlines by key, and which of them have passed.
 
-    `gaps` counts how often the coordinator was not hearing (DESIGN §4.1); `lapsed`, `idle`, `overdue`: passed deadlines
-    of leases, requesters and single maps, still due. `waited_through`: every decision up to this position was read back
-    proceed_ms ago. Many decisions wait that long and none shorter, so that wait is one position for all of them, no
-    deadline of each.
+    `gaps` counts how often the coordinator was not hearing heartbeats (DESIGN §4.1), `map_gaps` maps; `lapsed`, `idle`,
+    `overdue`: passed deadlines of leases, requesters and single maps, still due. `waited_through`: every decision up to
+    this position was read back proceed_ms ago. Many decisions wait that long and none shorter, so that wait is one
+    position for all of them, no deadline of each.
     """
 
     def __init__(self, patience: Patience = Patience()) -> None:  # noqa: B008 (frozen value)
         self.gaps = 0
+        self.map_gaps = 0
         self.waited_through = NOWHERE
         self.lapsed: set[str] = set()
         self.idle: set[str] = set()
@@ -56,6 +57,10 @@ class Agenda:
         for each in deadlines.values():
             self._due[each.key] = self._changed[each.key] = each
 
+    @property
+    def waits_for_maps(self) -> bool:
+        return any(kind == ExchangeRow.KIND for kind, _ in self._keys)
+
     def drain(self) -> dict[str, Deadline | None]:
         """Deadlines that are new, and None for keys that are gone, since the last drain."""
         changed, self._changed = self._changed, {}
@@ -75,5 +80,5 @@ class Agenda:
             case RequesterRow() as row:
                 return requesters.deadlines(key[1], row)
             case ExchangeRow() as row:
-                return exchange.deadlines(row, self._patience)
+                return exchange.deadlines(row, self._patience, self.map_gaps)
         return []

@@ -56,11 +56,11 @@ def _cause_in_exchange(
         return _cause_of_completion(decision, state, agenda, exchanges)
     match decision:
         case m.LeaseStopped(node=node, incarnation=incarnation):
-            return _overdue(agenda, f"/{node}/{incarnation}/evict")
+            return _overdue(agenda, f"/{node}/{incarnation}/evict/")
         case x.ExchangeStarted(triggers=triggers) | x.ExchangeMerged(triggers=triggers):
             return _trigger(triggers[0])
         case x.ExchangeOverdue():
-            return _overdue(agenda, "/warn")
+            return _overdue(agenda, "/warn/")
         case x.ExchangeQueued():
             last = x.newest_exchange(state)
             return next(filter(None, map(exchanges.source, last.unheard if last else ())), "")
@@ -75,7 +75,7 @@ def _cause_in_exchange(
 def _cause_of_completion(event: x.ExchangeCompleted, state: State, agenda: Agenda, exchanges: Exchanges) -> str:
     """The last answer; where nobody has answered, the wait that is over, or the leaving of all who were asked."""
     if event.unheard:
-        return _overdue(agenda, "/evict")
+        return _overdue(agenda, "/evict/")
     if event.waited:
         return exchanges.source(event.waited[-1].node)
     row = x.open_exchange(state)
@@ -96,6 +96,6 @@ def _trigger(trigger: x.Trigger) -> str:
     return f"view {trigger.version}: {trigger.type.value} {trigger.subject}".rstrip()
 
 
-def _overdue(agenda: Agenda, end: str) -> str:
-    key = next((key for key in agenda.overdue if key.endswith(end)), None)
+def _overdue(agenda: Agenda, part: str) -> str:
+    key = next((key for key in agenda.overdue if part in key), None)
     return f"deadline {key}" if key else ""

@@ -27,7 +27,7 @@ from topolog.events.errors import Refused, TopologError, Undecodable
 from topolog.events.exchange import ExchangeRow, QueueRow
 from topolog.events.fold import Accepted, Fold, Folded, Header, Ignored, Judge, evolve, next_term
 from topolog.events.groups import GroupRow
-from topolog.events.ids import Offset, Place, Position, Term
+from topolog.events.ids import NodeId, Offset, Place, Position, Term
 from topolog.events.levels import FeatureLevelRaised
 from topolog.events.log import Entry
 from topolog.events.single_maps import SinglePartitionMap
@@ -244,6 +244,10 @@ class Core:
         echo = membership.renew(self.state, self.reports.hearing, self.agenda.waited_through)
         self._log([echo], "the beat of the leader")
 
+    def silent(self) -> list[NodeId]:
+        """The servers whose maps the open exchange still waits for."""
+        return self.exchanges.silent(self.state, self._known())
+
     def cut(self) -> Cut:
         """The state as it is now, at the end of the last set that was decided."""
         assert self.role is Role.LEADING
@@ -264,6 +268,12 @@ class Core:
         self.agenda.gaps += 1
         for slot, _ in self.state.rows(m.LeaseRow):
             self.agenda.revise(self.state, (m.LeaseRow.KIND, slot))
+
+    def interrupt_maps(self) -> None:
+        """The coordinator was not reading maps to their end: every wait for one starts again."""
+        self.agenda.map_gaps += 1
+        for version, _ in self.state.rows(ExchangeRow):
+            self.agenda.revise(self.state, (ExchangeRow.KIND, version))
 
     def _answer_claim(self, entry: Entry) -> None:
         """Lead if the first record of the claimed term is our own; follow on if another was quicker."""

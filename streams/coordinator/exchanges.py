@@ -74,6 +74,12 @@ class Exchanges:
             self._reports[record.node] = list(_reports(receipt.map, known.groups))
         return receipt
 
+    def silent(self, state: State, known: Known) -> list[NodeId]:
+        """Who is awaited by the open exchange and has not answered."""
+        row = open_exchange(state)
+        heard = answers(self.inbox, known)
+        return [each.node for each in row.awaited if each.node not in heard] if row else []
+
     def source(self, node: str) -> str:
         """The record of the node's newest map, as stamps name it: `maps/0@17 n3`."""
         return self._sources.get(NodeId(node), "")

@@ -108,6 +108,10 @@ class NodeCopies:
         """Whether a hand-over of this node was prepared behind the one position and not behind the other."""
         return any(above < row.prepared_at <= up_to for row in self._hand_overs(state))
 
+    def hands_over(self, state: State) -> bool:
+        """Whether a hand-over of this node is under way."""
+        return bool(self._hand_overs(state))
+
     def undrained(self, state: State) -> set[PartitionId]:
         """What must drain before hand-overs under way can switch."""
         return {place for row in self._hand_overs(state) for place in self._undrained(row)}

@@ -154,6 +154,11 @@ class NodeCore:
         self.wants_acknowledgement |= is_news
         return is_news
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether a hand-over of this node is under way."""
+        return self.copies.hands_over(self.state)
+
     def look_at_map(self) -> None:
         """Note whether a single map is to be sent."""
         is_member = self.phase is Phase.MEMBER

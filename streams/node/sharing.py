@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 
 from topolog.events import ownership
 from topolog.events.errors import Moved, NotFound, NotPrimary, PartitionLost, Unreachable
+from topolog.events.failpoints import reach
 from topolog.events.group_definition import LossPolicy
 from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import Position
@@ -159,7 +160,10 @@ class Sharing:
 
     def _finish(self, group: str, partition: int, since: Position, token: Position) -> bool:
         with self._session.folding:
-            return self._session.core.finish_copy(group, partition, since, token)
+            is_current = self._session.core.finish_copy(group, partition, since, token)
+        if is_current:
+            reach("node.finished")
+        return is_current
 
     @property
     def _state(self) -> State:
@@ -170,6 +174,7 @@ class Sharing:
         with self._session.folding:
             has_drained = self._session.core.look_at_drains()
         if has_drained:
+            reach("node.drained")
             with contextlib.suppress(Unreachable):
                 self._session.beat()
 

@@ -125,12 +125,23 @@ def settle(state: State, told: Told, choose: Choose) -> list[Decision]:
     return _overdue(row, silent, told) or _evict(state, row, silent, told, choose)
 
 
-def deadlines(row: ExchangeRow, patience: Patience) -> list[Deadline]:
-    """When to say for whom an open exchange waits, and when to stop waiting."""
+def deadlines(row: ExchangeRow, patience: Patience, gaps: int) -> list[Deadline]:
+    """When to say for whom an open exchange waits, and when to stop waiting.
+
+    `gaps` counts how often the coordinator was not hearing maps: silence must be heard to count, so a gap makes a new
+    key.
+    """
     if row.completed_at is not None:
         return []
     waits = (("warn", patience.warn_ms), ("evict", patience.evict_ms))
-    return [Deadline(_key(each, what), each.at, after_ms) for each in row.awaited for what, after_ms in waits]
+    return [
+        Deadline(f"{_key(each, what)}{gaps}", each.at, after_ms) for each in row.awaited for what, after_ms in waits
+    ]
+
+
+def stops_waiting(key: str) -> bool:
+    """Whether behind this deadline a server is waited for no more."""
+    return key.startswith("exchange/") and "/evict/" in key
 
 
 def servers(state: State) -> list[NodeRow]:
@@ -202,7 +213,7 @@ def _is_here(state: State, asked: Asked) -> bool:
 
 def _overdue(row: ExchangeRow, silent: Sequence[Asked], told: Told) -> list[Decision]:
     """Named once, when the first of them has been awaited for too long."""
-    if row.overdue_at is not None or not any(_key(each, "warn") in told.passed for each in silent):
+    if row.overdue_at is not None or not any(_has_passed(each, "warn", told) for each in silent):
         return []
     return [ExchangeOverdue(tuple(each.node for each in silent))]
 
@@ -212,7 +223,7 @@ def _evict(state: State, row: ExchangeRow, silent: Sequence[Asked], told: Told, 
 
     Who is being stopped already is still waited for: its lease ends, and it leaves.
     """
-    stuck = [each for each in silent if _key(each, "evict") in told.passed]
+    stuck = [each for each in silent if _has_passed(each, "evict", told)]
     needed = {each.node for each in stuck if _holds_a_last_copy(state, each.node, told.answers)}
     stopped = [
         LeaseStopped(None, each.node, each.incarnation, LeaveReason.STUCK)
@@ -250,8 +261,12 @@ def _hear_late(state: State, told: Told) -> list[Decision]:
     return [ExchangeQueued(None, TriggerType.REQUESTED, "", changed_view(state))]
 
 
+def _has_passed(asked: Asked, what: str, told: Told) -> bool:
+    return any(key.startswith(_key(asked, what)) for key in told.passed)
+
+
 def _key(asked: Asked, what: str) -> str:
-    return f"exchange/{asked.at}/{asked.node}/{asked.incarnation}/{what}"
+    return f"exchange/{asked.at}/{asked.node}/{asked.incarnation}/{what}/"
 
 
 # Ending.
@@ -268,7 +283,7 @@ def _end(
 
 def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose: Choose) -> list[Decision]:
     """The full maps of all groups that change, and what is lost."""
-    resets = {trigger.subject for trigger in triggers if trigger.type is TriggerType.LOSS_RESET}
+    resets = {trigger.subject: trigger.at for trigger in triggers if trigger.type is TriggerType.LOSS_RESET}
     joined = {trigger.subject for trigger in triggers if trigger.type is TriggerType.JOIN}
     candidates = [row for row in servers(state) if row.standing is Standing.MEMBER]
     names = ownership.names(state)
@@ -279,7 +294,7 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
     decided: list[Decision] = []
     for group in _groups(state):
         wanted = ownership.numbered(choose(group, candidates), numbers)
-        ask = Ask(begins_empty=group.loss_policy is LossPolicy.IGNORE, is_reset=group.name in resets)
+        ask = Ask(begins_empty=group.loss_policy is LossPolicy.IGNORE, reset_at=resets.get(group.name))
         changes = outcomes(list(_rows(state, group)), wanted, here, ask, outcome)
         decided += _full_maps(group, changes, known[len(names) :])
         decided += _losses(group, changes, known)

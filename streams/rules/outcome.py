@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from topolog.events.ids import Position
 from topolog.events.ownership import Change, Copy, NodeNumber, Ownership
 from topolog.events.partitions import PartitionState
 
@@ -43,16 +44,17 @@ class Present(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """What the outcome is asked for besides: `begins_empty` where the policy gives up what has no owner, `is_reset`
-    where an operator gives up what was lost before the exchange, not what it finds without an owner; nor what an owner
-    may bring that has joined since: the next exchange asks it."""
+    """What the outcome is asked for besides: `begins_empty` where the policy gives up what has no owner, `reset_at`
+    where an operator has given up what was lost then, not what has lost its last owner since; nor what an owner may
+    bring that has joined behind the question: the next exchange asks it."""
 
     begins_empty: bool = False
-    is_reset: bool = False
+    reset_at: Position | None = None
 
     def gives_up(self, before: Ownership, present: Mapping[NodeNumber, Present]) -> bool:
         is_to_be_asked = any(node in present and not present[node].is_asked for node in before.owners)
-        return self.begins_empty or (self.is_reset and before.is_lost and not is_to_be_asked)
+        was_lost = before.is_lost and self.reset_at is not None and before.token < self.reset_at
+        return self.begins_empty or (was_lost and not is_to_be_asked)
 
 
 _PLAIN = Ask()

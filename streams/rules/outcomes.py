@@ -32,6 +32,7 @@ from topolog.events.ownership import (
     Wanted,
     compact,
     in_question,
+    pieces,
 )
 from topolog.events.partitions import PartitionState
 from topolog.streams.rules.outcome import Ask, Present, as_change
@@ -43,7 +44,8 @@ Places = NDArray[np.int64]
 
 NO_PART = -1
 _FORMER, _JOINED, _PRESENT = Position(0), Position(1), Position(2)
-"""All that a situation says of positions: whether a copy is of the present life of its node."""
+"""All that a situation says of positions: whether a copy is of the present life of its node; whether nobody had acted
+any more when the reset was asked for."""
 
 
 class Holdings(Protocol):
@@ -107,7 +109,12 @@ def outcomes(rows: Sequence[OwnershipRow], wanted: Wanted, servers: Servers, ask
     """What `rule` changes of the partitions of a group, all of whose rows these are; `wanted` is by partition."""
     columns = Columns.over(rows)
     lines = in_question(columns, wanted)
-    return _Situations(rows[0].group, columns, lines, wanted[lines], servers).decided(ask, rule)
+    parts_each = columns.holders.shape[1] + wanted.shape[1]
+    found = [
+        _Situations(rows[0].group, columns, some, wanted[some], servers, ask).decided(rule)
+        for some in (lines[piece] for piece in pieces(len(lines), parts_each))
+    ]
+    return found[0] if len(found) == 1 else Changes.joined(found)
 
 
 class _Situations:
@@ -118,8 +125,12 @@ class _Situations:
     who is heard, who says that it has a whole copy, and the order of the counters where that may matter.
     """
 
-    def __init__(self, group: str, columns: Columns, lines: NDArray[np.intp], wanted: Wanted, servers: Servers) -> None:
+    def __init__(
+        self, group: str, columns: Columns, lines: NDArray[np.intp], wanted: Wanted, servers: Servers, ask: Ask
+    ) -> None:
         self._group, self._lines, self._servers = group, lines, servers
+        self._ask = ask if ask.reset_at is None else msgspec.structs.replace(ask, reset_at=_JOINED)
+        self._is_given_up = columns.tokens[lines].astype(np.int64) < (ask.reset_at or 0)
         holders, states, since = compact(columns.holders[lines], columns.states[lines], columns.since[lines])
         self._wanted = (wanted != NOBODY).sum(axis=1)
         self._states, self._lost = states, columns.lost[lines]
@@ -132,10 +143,10 @@ class _Situations:
         self._has_whole = self._told_whole()
         self._ranks = self._told_ranks()
 
-    def decided(self, ask: Ask, rule: Outcome) -> Changes:
+    def decided(self, rule: Outcome) -> Changes:
         """What the rule makes of each, without those that stay as they are."""
         situation, firsts = self._alike()
-        after = [self._decide(line, ask, rule) for line in firsts]
+        after = [self._decide(line, rule) for line in firsts]
         changes = [each for each in after if each is not None]
         width = max((len(each.copies) for each in changes), default=0)
         places, states = np.full((len(after), width), NO_PART), np.zeros((len(after), width), np.uint8)
@@ -170,9 +181,9 @@ class _Situations:
             has_whole[line, part] = int(self._lines[line]) in told.whole(self._group)
         return has_whole
 
-    def _told_ranks(self) -> NDArray[np.uint8]:
+    def _told_ranks(self) -> NDArray[np.uint16]:
         """Counters matter where nobody acts and the first that is wanted is no owner: only their order does (K3)."""
-        ranks = np.zeros(self._parts.shape, np.uint8)
+        ranks = np.zeros(self._parts.shape, np.uint16)
         has = self._is_present | np.take_along_axis(self._has_whole, np.maximum(self._copies, 0), axis=1)
         first_owns = ((self._copies == 0) & has & (self._states & ~np.uint8(WANTED) == _OWNING)).any(axis=1)
         holds = (self._copies != NO_PART).any(axis=1)
@@ -187,12 +198,15 @@ class _Situations:
     def _alike(self) -> tuple[NDArray[np.intp], list[int]]:
         """By line the number of its situation; of each situation the first line."""
         flags = self._is_member | self._is_heard << 1 | self._has_whole << 2 | self._is_asked << 3
-        by_line = (self._wanted, self._lost, self._acting)
+        by_line = (self._wanted, self._lost, self._acting, self._is_given_up)
         by_place = (self._copies, self._states, self._is_present, flags, self._ranks)
         table = np.hstack(
-            [*(each[:, np.newaxis].astype(np.uint8) for each in by_line), *(each.astype(np.uint8) for each in by_place)]
+            [
+                *(each[:, np.newaxis].astype(np.uint16) for each in by_line),
+                *(each.astype(np.uint16) for each in by_place),
+            ]
         )
-        written, size = table.tobytes(), table.shape[1]
+        written, size = table.tobytes(), table.itemsize * table.shape[1]
         numbers: dict[bytes, int] = {}
         found = [numbers.setdefault(written[at : at + size], len(numbers)) for at in range(0, len(written), size)]
         firsts: dict[int, int] = {}
@@ -200,11 +214,15 @@ class _Situations:
             firsts.setdefault(number, line)
         return np.array(found, np.intp), list(firsts.values())
 
-    def _decide(self, line: int, ask: Ask, rule: Outcome) -> Change | None:
+    def _decide(self, line: int, rule: Outcome) -> Change | None:
         """What the rule makes of this situation, in which parts are nodes; None if nothing."""
         acting = int(self._acting[line])
         before = Ownership(
-            0, tuple(self._copies_of(line)), None if acting == NO_PART else acting, _FORMER, bool(self._lost[line])
+            0,
+            tuple(self._copies_of(line)),
+            None if acting == NO_PART else acting,
+            _FORMER if self._is_given_up[line] else _PRESENT,
+            bool(self._lost[line]),
         )
         present = {
             part: Present(_JOINED, bool(whole), int(rank), is_heard=bool(heard), is_asked=bool(asked))
@@ -220,7 +238,7 @@ class _Situations:
             )
             if member
         }
-        after = rule(before, list(range(int(self._wanted[line]))), present, ask)
+        after = rule(before, list(range(int(self._wanted[line]))), present, self._ask)
         return None if after == as_change(before) else after
 
     def _copies_of(self, line: int) -> Iterator[Copy]:

@@ -178,6 +178,9 @@ def test_what_is_lost_is_found_and_says_whom_it_awaits(chronicle: Chronicle, get
     said = get(f"/partitions/{gone[0]}/explain")["item"]
     assert said["sentence"].endswith("no owner of it is present; it awaits n1.")
     assert said["facts"]["acted before"].startswith("n1, until position")
+    assert said["facts"]["affinity wants"] == "nobody while it is lost"
+    assert said["facts"]["affinity would want"].endswith(" once its loss is given up")
+    assert "copies" not in said["facts"], "there are servers enough"
     assert [each["node"] for each in said["waiting_for"]] == ["n1"]
     assert sum(get("/exchanges/newest")["item"]["lost"].values()) == len(gone)
     cluster.join("n1")

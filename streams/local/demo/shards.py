@@ -227,6 +227,8 @@ class Shards:
         Where a part is lost, somebody should know of it: that is an operator's to give up.
         """
         self._hears_of_loss = False
+        if self.group.persistent:
+            return  # whoever comes back with its disk ends the loss
         try:
             if len(self._node.lost(self.group.name)) == self.group.partitions:
                 self._node.reset_group(self.group.name, timeout_s=1.0, reason="every process that held rows is gone")

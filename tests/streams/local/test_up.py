@@ -15,6 +15,7 @@ import pytest
 from topolog.events.errors import BadInput, Unreachable
 from topolog.settings import load
 from topolog.streams.local.broker import LocalBroker
+from topolog.streams.local.door import Act, Question, ask
 from topolog.streams.local.process import identify
 from topolog.streams.local.roles import Role, environment_of
 from topolog.streams.local.stopping import Stopping
@@ -361,6 +362,24 @@ def test_ctrl_c_reaches_only_the_supervisor(what: Plan, supervisor: "subprocess.
     assert ends(what)[-1] == "projector"
 
 
+def test_a_second_terminal_asks_for_what_is_done_to_nodes(what: Plan, supervisor: "subprocess.Popen[str]") -> None:
+    """It is answered by the supervisor, which stops all of them afterwards; behind it nobody answers."""
+    wait_until(lambda: says(what, "n1") == "n1 runs\n" and says(what, "n2") == "n2 runs\n")
+    assert ask(what.data, Question(Act.NAMES)) == ("n1", "n2")
+    (said,) = ask(what.data, Question(Act.PAUSE, ("n1",)))
+    assert said.startswith("n1 is paused")
+    killed = pid_of(what, "n2")
+    ask(what.data, Question(Act.KILL, ("n2",)))
+    assert identify(killed) is None
+    with pytest.raises(BadInput, match="Node n2 does not run"):
+        ask(what.data, Question(Act.RESUME, ("n2",)))
+    os.killpg(supervisor.pid, signal.SIGINT)
+    assert supervisor.wait(PATIENCE_S) == 0
+    assert "n1" in ends(what), "it was continued, so that it could stop in order"
+    with pytest.raises(Unreachable, match="No `topolog up` runs"):
+        ask(what.data, Question(Act.NAMES))
+
+
 def test_a_broker_that_was_killed_is_started_again(
     what: Plan, terminal: Terminal, tmp_path: Path, unused_port: Callable[[], int]
 ) -> None:
@@ -402,6 +421,8 @@ def test_the_plan_names_every_role(tmp_path: Path) -> None:
     assert what.coordinator.command == (sys.executable, "-m", "topolog", "run", "coordinator", "--instance", "c1")
     assert [what.stand_by.name, what.projector.name] == ["c2", "projector"]
     assert [node.name for node in what.nodes] == ["n1", "n2", "n3", "n4", "n5"]
-    third = "topolog run demo-node n3 --set cluster.name=demo"
-    assert what.nodes[2].by_hand.endswith(f"{third} --data {tmp_path}/rows.csv")
+    third = ("run", "demo-node", "n3", "--set", "cluster.name=demo", "--data", f"{tmp_path}/rows.csv")
+    assert what.nodes[2].command[3:] == third
+    assert what.nodes[2].by_hand.endswith("topolog demo add-node n3")
+    assert what.node("n3") == what.nodes[2]
     assert plan(settings, tmp_path, {}).nodes == ()

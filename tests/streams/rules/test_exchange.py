@@ -421,8 +421,8 @@ def passed(found: Shared, what: str) -> None:
     """All waits for single maps of this kind are over."""
     row = x.open_exchange(found.state)
     assert row is not None
-    keys = [each.key for each in exchange.deadlines(row, exchange.Patience())]
-    found.passed |= {key for key in keys if key.endswith(what)}
+    keys = [each.key for each in exchange.deadlines(row, exchange.Patience(), gaps=0)]
+    found.passed |= {key for key in keys if f"/{what}/" in key}
 
 
 def test_who_keeps_an_exchange_waiting_is_named_then_stopped() -> None:
@@ -742,10 +742,10 @@ def test_counters_are_those_that_nodes_have_told() -> None:
 def test_a_reset_chooses_one_copy_and_none_that_is_being_cleared() -> None:
     """DS2, O5: the others load from the one; what is being cleared is wanted again, and loads too."""
     lost = unserved(copy(1, PartitionState.LOST), copy(2, PartitionState.LOST))
-    assert outcome_of(lost, 1, 2, ask=Ask(is_reset=True)) == (1, {1: "OWNING", 2: "MOVING"})
+    assert outcome_of(lost, 1, 2, ask=Ask(reset_at=Position(1_000))) == (1, {1: "OWNING", 2: "MOVING"})
     cleared = unserved(copy(1, PartitionState.RENTING))
-    assert outcome_of(cleared, 1, 2, ask=Ask(is_reset=True)) == (2, {1: "MOVING", 2: "OWNING"})
-    assert outcome_of(cleared, 1, ask=Ask(is_reset=True)) == (None, {1: "RENTING"})
+    assert outcome_of(cleared, 1, 2, ask=Ask(reset_at=Position(1_000))) == (2, {1: "MOVING", 2: "OWNING"})
+    assert outcome_of(cleared, 1, ask=Ask(reset_at=Position(1_000))) == (None, {1: "RENTING"})
 
 
 def test_what_was_loading_is_lost_with_its_last_owner() -> None:
@@ -759,6 +759,44 @@ def test_what_was_loading_is_lost_with_its_last_owner() -> None:
     before = unserved(copy(1, PartitionState.MOVING), copy(2, PartitionState.OWNING), copy(3, PartitionState.MOVING))
     after = outcome(before, (1,), {1: Present(1, is_heard=False)})
     assert {each.node: each.state.name for each in after.copies} == {1: "LOST", 2: "OWNING"}
+
+
+def test_a_reset_is_of_what_was_lost_when_it_was_asked() -> None:
+    """O5: what loses its last owner while the reset waits for its turn is not given up with the rest."""
+    found = shared("n1", "n2", "n3", backups=0)
+    given_up = [partition for partition in range(16) if found.acting(partition) == "n1"]
+    later = [partition for partition in range(16) if found.acting(partition) == "n2"]
+    assert given_up
+    assert later
+    found.leave("n1")
+    found.exchange()
+    found.join("n4")
+    found.settle_exchange()
+    found.reset("orders")
+    found.leave("n2")
+    found.answer("n3", "n4")
+    found.settle_exchange()
+    found.exchange()
+    assert all(found.one(partition).is_lost for partition in later)
+    assert not any(found.one(partition).is_lost for partition in given_up)
+
+
+def test_a_copy_on_each_of_many_nodes() -> None:
+    """W1: as many backups as there can be, on more nodes than fit a byte."""
+    found = Shared()
+    nodes = [f"n{number}" for number in range(300)]
+    found.join(*nodes)
+    found.create("orders", 2, 2**31 - 1)
+    found.exchange()
+    assert set(found.states(1)) == set(nodes)
+    acting = found.acting(1)
+    assert acting is not None
+    found.leave(acting, *(node for node in nodes if node != acting))
+    decided = found.exchange()
+    assert found.one(1).is_lost
+    assert len(found.one(1).owners) == 300
+    packed = next(each.changes for each in decided if isinstance(each, x.FullPartitionMap))
+    assert changes.pack_changes(changes.unpacked(packed)) == packed
 
 
 def test_a_load_under_a_former_token_changes_nothing() -> None:

@@ -21,6 +21,7 @@ from topolog.streams.local.demo.store import Store
 from topolog.streams.node.testing import LocalCluster
 
 PATIENCE_S = 60.0
+LOST_FOR_S = 3.0
 
 
 def eventually(holds: Callable[[], bool]) -> None:
@@ -140,17 +141,20 @@ def test_a_store_that_forgets_is_found_out(stores: Stores) -> None:
 
 
 def test_what_went_with_its_last_copy_is_gone_and_not_lost(stores: Stores) -> None:
-    """The only node dies: the log says that all is lost, the next one begins anew, the clients write on."""
+    """The only node dies: the log says that all is lost, the next one begins anew, the clients write on. The time until
+    then is no pause of the store's."""
     stores.open("n1")
     stores.visit(count=1)
     eventually(lambda: stores.held() >= 64)
     stores.kill("n1")
+    time.sleep(LOST_FOR_S)
     stores.open("n2")
     eventually(lambda: stores.held() >= 64)
     ledger = stores.end()
     assert (ledger.lost, ledger.unread) == ({}, 0)
     assert ledger.gone >= 64
     assert len(ledger.gone_with) == 64
+    assert ledger.longest.seconds < LOST_FOR_S
 
 
 def test_what_is_not_answered_in_the_end_is_said(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,6 +181,21 @@ def test_a_store_that_refuses_what_makes_sense_ends_the_clients(
     stores.visit(count=1)
     eventually(lambda: stores.failure is not None)
     with pytest.raises(BadInput, match="That is no row"):
+        stores.end()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_client_that_fails_is_no_client_that_found_nothing(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows are not read back: that is not «none lost»."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    stores.open("n1")
+    monkeypatch.setattr(clients.Client, "_check", fail)
+    stores.visit(count=1)
+    eventually(lambda: stores.held() >= 1)
+    with pytest.raises(TopologError, match="ZeroDivisionError"):
         stores.end()
 
 

@@ -39,11 +39,11 @@ ROWS = 60
 class Shop:
     """One node of the store, with its port."""
 
-    def __init__(self, local: LocalCluster, name: str, stack: ExitStack) -> None:
+    def __init__(self, local: LocalCluster, name: str, stack: ExitStack, group: GroupDefinition) -> None:
         listener = stack.enter_context(Listener())
         self.endpoint = listener.endpoint
         self.node: Node = local.node(name, endpoint=listener.endpoint)
-        self.shards = Shards(self.node, GROUP)
+        self.shards = Shards(self.node, group)
         self.store = Store(self.shards, Agreement(self.node, lambda _: None))
         stack.enter_context(self.node)
         listener.serve(self.store, self.shards)
@@ -69,13 +69,14 @@ class Shop:
 class Shops:
     def __init__(self, local: LocalCluster) -> None:
         self.local = local
+        self.group = GROUP
         self.by_name: dict[str, Shop] = {}
         self._stacks: dict[str, ExitStack] = {}
 
     def open(self, *names: str) -> None:
         for name in names:
             self._stacks[name] = ExitStack()
-            self.by_name[name] = Shop(self.local, name, self._stacks[name])
+            self.by_name[name] = Shop(self.local, name, self._stacks[name], self.group)
 
     def kill(self, name: str, *, certificate: bool = True) -> None:
         """Its process is gone for everybody: no log, no answers."""
@@ -260,6 +261,20 @@ def test_a_store_whose_every_process_is_gone_begins_anew(shops: Shops) -> None:
     assert shops.get("a") == "two"
 
 
+def test_rows_that_outlive_their_process_are_waited_for(shops: Shops) -> None:
+    """DS2: who is back first must not give up what the others come back with."""
+    shops.group = msgspec.structs.replace(GROUP, persistent=True)
+    shops.open("n1", "n2")
+    shops.rest()
+    shops.close()
+    shops.by_name.clear()
+    shops.open("n3")
+    shops.until(lambda: len(shops.any.node.lost("rows")) == GROUP.partitions)
+    for _ in range(20):
+        shops.local.advance(0.2)
+    assert len(shops.any.node.lost("rows")) == GROUP.partitions
+
+
 def test_a_loss_in_part_is_an_operators_to_give_up(shops: Shops) -> None:
     """Both machines that have a partition are gone at once: it stays lost and says so, until a reset."""
     shops.open("n1", "n2", "n3", "n4")
@@ -406,3 +421,29 @@ def test_a_parcel_for_another_node_is_not_taken(shops: Shops) -> None:
     probe = Probe("rows", 0, Position(1), Position(1))
     assert shops.any.post(courier.pack(courier.Parcel(NodeId("n9"), NodeId("n2"), [probe]))) == 421
     assert shops.any.ask("GET", "/counts")[1]["refused"] == {}
+
+
+def test_an_answer_of_another_node_than_was_called_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port may be another node's by the time it is called; one copy's word must not count for another's."""
+    probe = Probe("rows", 0, Position(5), Position(5))
+    answers: list[courier.Parcel] = []
+    taken: list[AnyMessage] = []
+
+    class Line:
+        status = 200
+
+        def request(self, *_: object) -> None: ...
+
+        def getresponse(self) -> "Line":
+            return self
+
+        def read(self) -> bytes:
+            return courier.pack(answers.pop())
+
+    with LocalCluster() as cluster:
+        lane = courier.Lane(cluster.node("n1"), NodeId("n2"), lambda _, messages: taken.extend(messages))
+        monkeypatch.setattr(lane, "_connected", Line)
+        for sender, to in (("n3", "n1"), ("n2", "n4"), ("n2", "n1")):
+            answers.append(courier.Parcel(NodeId(sender), NodeId(to), [probe]))
+            assert lane._deliver([probe]) == ((sender, to) == ("n2", "n1"))
+    assert taken == [probe]
