@@ -180,9 +180,12 @@ class Columns:
             self.lost[lines].tobytes(),
         )
 
-    def close_up(self) -> None:
-        """No empty place before a copy: the first place is the wanted primary's, wherever somebody is wanted."""
-        self.holders, self.states, self.since = compact(self.holders, self.states, self.since)
+    def take_out(self, line: int, number: int) -> None:
+        """This copy goes, and those behind it close up: the first place is the wanted primary's, wherever somebody is
+        wanted."""
+        for column, nothing in ((self.holders, NOBODY), (self.states, 0), (self.since, 0)):
+            column[line, number:-1] = column[line, number + 1 :]
+            column[line, -1] = nothing
 
     def widen(self, width: int) -> None:
         """Room for so many copies of each partition."""
@@ -300,8 +303,8 @@ def without(row: OwnershipRow, node: NodeNumber, place: Place) -> OwnershipRow |
         return None
     columns.acting[acted], columns.tokens[acted] = NOBODY, place.position
     goes = held & (columns.acting != NOBODY)[:, np.newaxis]
-    columns.holders[goes], columns.states[goes], columns.since[goes] = NOBODY, 0, 0
-    columns.close_up()
+    for line, number in np.argwhere(goes).tolist():
+        columns.take_out(line, number)
     return columns.row(row)
 
 
