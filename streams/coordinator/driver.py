@@ -336,7 +336,7 @@ class Driver:
             reach("coordinator.decided")
 
     def _pass_time(self, now_ns: int) -> None:
-        hearing, hears_maps = self._is_hearing(now_ns), self._hears_maps(now_ns)
+        hearing, hears_maps = self._hears(now_ns)
         self._timers.change(self.core.agenda.drain().items())
         if hearing:
             for key in self._timers.pass_time(now_ns, self.core.confirmed.position):
@@ -356,29 +356,16 @@ class Driver:
             noted.popleft()
         return noted[0][1] if noted[0][0] <= now_ns - proceed_ns else NOWHERE
 
-    def _is_hearing(self, now_ns: int) -> bool:
-        """Whether silence counts now: the log itself has said, not long ago, that we have read heartbeats to the end.
+    def _hears(self, now_ns: int) -> tuple[bool, bool]:
+        """Whether silence counts now: that of heartbeats, and that of single maps while an exchange waits for some.
 
-        After a stall, unread input or an unreachable log the waits of all leases start again.
+        After a stall, unread input or an unreachable log the waits start again; nobody is stuck whom we cannot hear.
         """
-        limit_ns = self._hearing_limit_ns()
-        if gap_ns := self._heartbeats.gap_ns(now_ns, limit_ns):
-            _LOGGER.warning("not hearing for %d ms; waits start again", gap_ns // _NS_PER_MS)
-            self.core.interrupt_hearing()
-        return self._heartbeats.counts(now_ns, limit_ns)
-
-    def _hears_maps(self, now_ns: int) -> bool:
-        """As `_is_hearing`, of single maps, while an exchange waits for some: nobody is stuck whom we cannot hear."""
-        limit_ns = self._hearing_limit_ns()
+        limit_ns = self._lease_terms().fence_ms * _NS_PER_MS // 4
         if not self.core.agenda.waits_for_maps:
             self._maps.begin(now_ns)
-        elif gap_ns := self._maps.gap_ns(now_ns, limit_ns):
-            _LOGGER.warning("not hearing maps for %d ms; waits for them start again", gap_ns // _NS_PER_MS)
-            self.core.interrupt_maps()
-        return self._maps.counts(now_ns, limit_ns)
-
-    def _hearing_limit_ns(self) -> int:
-        return self._lease_terms().fence_ms * _NS_PER_MS // 4
+        heartbeats = self._heartbeats.listen(now_ns, limit_ns, self.core.interrupt_hearing)
+        return heartbeats, self._maps.listen(now_ns, limit_ns, self.core.interrupt_maps)
 
     # Both.
 

@@ -57,6 +57,7 @@ from topolog.events.terms import ClusterRow, cluster
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.core import Core
 from topolog.streams.coordinator.driver import Driver
+from topolog.streams.coordinator.hearing import Hearing
 from topolog.streams.coordinator.obituary import Obituary, _is_settled_at_once
 from topolog.streams.coordinator.reports import Reports
 from topolog.streams.coordinator.snapshots import Cadence
@@ -187,7 +188,7 @@ def removed_member_counts_as_released(patch: pytest.MonkeyPatch) -> None:
 
 def unheard_silence_counts(patch: pytest.MonkeyPatch) -> None:
     """Waits pass although the coordinator was not reading heartbeats."""
-    patch.setattr(Driver, "_is_hearing", lambda *_: True)
+    patch.setattr(Hearing, "listen", lambda *_: True)
 
 
 def heartbeats_of_any_incarnation_count(patch: pytest.MonkeyPatch) -> None:
