@@ -431,13 +431,13 @@ def test_a_wait_that_is_too_long_is_told_and_so_is_what_it_was_ended_without(chr
     cluster.settle_exchange()
     cluster.answer("n2")
     asked = next(each for each in open_exchange(cluster.state).awaited if each.node == "n1")  # type: ignore[union-attr]
-    cluster.passed.add(f"exchange/{asked.at}/n1/{asked.incarnation}/warn")
+    cluster.passed.add(f"exchange/{asked.at}/n1/{asked.incarnation}/warn/0")
     cluster.settle_exchange()
     version = get("/exchanges/newest")["item"]["version"]
     assert get("/exchanges/newest")["item"]["overdue_at"] == cluster.position
     assert f"since position {cluster.position}" in get("/exchanges/newest/explain")["item"]["facts"]["overdue"]
     assert get(f"/exchanges/{version}/history")["items"][0]["event"] == "ExchangeOverdue"
-    cluster.passed.add(f"exchange/{asked.at}/n1/{asked.incarnation}/evict")
+    cluster.passed.add(f"exchange/{asked.at}/n1/{asked.incarnation}/evict/0")
     cluster.settle_exchange()
     item = get(f"/exchanges/{version}")["item"]
     assert (item["state"], item["unheard"]) == ("COMPLETED", ["n1"])
