@@ -89,6 +89,8 @@ class PartitionChecks:
         self._acknowledged.look_at(node)
         state = node.session.core.state
         for place, token in shard.held:
+            if g.group_row(state, place[0]) is None:
+                raise Broken(Rule.ONE_PRIMARY, f"{who} has operated on {place}, whose group is no more")
             begun = self._begun.get(_place_for_ever(state, place), token)
             if token < begun:
                 raise Broken(Rule.ONE_PRIMARY, f"{who} has operated on {place} under {token}, behind {begun}")
