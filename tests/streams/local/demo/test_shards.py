@@ -447,3 +447,14 @@ def test_an_answer_of_another_node_than_was_called_is_not_taken(monkeypatch: pyt
             answers.append(courier.Parcel(NodeId(sender), NodeId(to), [probe]))
             assert lane._deliver([probe]) == ((sender, to) == ("n2", "n1"))
     assert taken == [probe]
+
+
+@pytest.mark.parametrize(("error", "is_said"), [(ConnectionResetError(), False), (ValueError("a defect"), True)])
+def test_who_hangs_up_leaves_no_traceback(error: Exception, is_said: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """A client that was killed is no error of the store; anything else is said."""
+    with Listener() as listener:
+        try:
+            raise error
+        except (ConnectionResetError, ValueError):
+            listener._server.handle_error(None, ("127.0.0.1", 1))
+    assert ("a defect" in capsys.readouterr().err) is is_said
