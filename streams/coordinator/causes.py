@@ -97,5 +97,5 @@ def _trigger(trigger: x.Trigger) -> str:
 
 
 def _overdue(agenda: Agenda, part: str) -> str:
-    key = next((key for key in agenda.overdue if part in key), None)
+    key = min((key for key in agenda.overdue if part in key), default=None)
     return f"deadline {key}" if key else ""
