@@ -239,6 +239,7 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         _field("TOOK MS", "duration_ms"),
         Column("ABOUT", _about, folds=True),
         _field("AWAITED", "awaited", folds=True),
+        _field("OVERDUE", "overdue", folds=True),
         _field("RESULT", "result", wide=True),
         _field("STARTED AT", "started_at", wide=True),
         _field("COMPLETED AT", "completed_at", wide=True),

@@ -435,15 +435,49 @@ def test_a_wait_that_is_too_long_is_told_and_so_is_what_it_was_ended_without(chr
     cluster.settle_exchange()
     version = get("/exchanges/newest")["item"]["version"]
     assert get("/exchanges/newest")["item"]["overdue_at"] == cluster.position
-    assert f"since position {cluster.position}" in get("/exchanges/newest/explain")["item"]["facts"]["overdue"]
+    said = get("/exchanges/newest/explain")["item"]
+    assert said["facts"]["overdue"].startswith(f"n1: named at position {cluster.position}; ")
+    assert said["sentence"].endswith(f"; overdue, named at position {cluster.position}: n1.")
+    assert [each["node"] for each in said["waiting_for"]] == ["n1"], "n2 had answered when the log named n1"
+    assert "n2" not in said["facts"]
     assert get(f"/exchanges/{version}/history")["items"][0]["event"] == "ExchangeOverdue"
     cluster.passed.add(f"exchange/{asked.at}/n1/{asked.incarnation}/evict/0")
     cluster.settle_exchange()
     item = get(f"/exchanges/{version}")["item"]
     assert (item["state"], item["unheard"]) == ("COMPLETED", ["n1"])
-    assert get(f"/exchanges/{version}/explain")["item"]["facts"]["completed without"].startswith("n1: ")
+    facts = get(f"/exchanges/{version}/explain")["item"]["facts"]
+    assert facts["completed without"].startswith("n1: ")
+    assert "was not heard" in facts["wait for n1"]
     said = get(f"/partitions/orders/{number}/explain")["item"]
     assert said["facts"]["the loss ends"].startswith("when the map of n1 says")
+
+
+@pytest.mark.parametrize(("leaves", "end"), [(True, "it left at position"), (False, "it answered after 7 ms")])
+def test_whom_the_log_has_named_stays_named(cluster: Sharing, get: Get, leaves: bool, end: str) -> None:
+    """ON15: the culprit of a slow exchange is told while it is open and ever after, and how the wait for it ended."""
+    cluster.join("n4")
+    cluster.settle_exchange()
+    version = str(open_exchange(cluster.state).version)  # type: ignore[union-attr]
+    cluster.answer("n1", "n2", "n4")
+    asked = next(each for each in open_exchange(cluster.state).awaited if each.node == "n3")  # type: ignore[union-attr]
+    cluster.passed.add(f"exchange/{asked.at}/n3/{asked.incarnation}/warn/0")
+    cluster.settle_exchange()
+    named_at = cluster.position
+    assert get(f"/exchanges/{version}")["item"]["overdue"] == ["n3"]
+    cluster.join("n5")
+    cluster.settle_exchange()
+    waiting = get("/exchanges/newest/explain")["item"]["waiting_for"]
+    assert [each["node"] for each in waiting] == ["n3", "n5"], "of who was asked later the log says nothing yet"
+    cluster.leave("n3") if leaves else cluster.answer("n3")
+    cluster.exchange()
+    item = get(f"/exchanges/{version}")["item"]
+    assert (item["state"], item["overdue"], item["awaited"]) == ("COMPLETED", ["n3"], [])
+    assert item["asked"] == ["n1", "n2", "n3", "n4", "n5"]
+    facts = get(f"/exchanges/{version}/explain")["item"]["facts"]
+    assert facts["overdue"].startswith(f"n3: named at position {named_at}")
+    assert facts["wait for n3"].startswith(end)
+    assert facts["wait for n3"].endswith("(DIED)") == leaves
+    assert facts["slowest answer"].endswith(f"5 were asked, {4 if leaves else 5} answered")
 
 
 def test_what_is_lost_can_be_given_up(chronicle: Chronicle, projector: Projector) -> None:
