@@ -14,6 +14,7 @@ from tests.streams.rules.cluster import LOG_ID, new_id
 
 from topolog.events import ownership
 from topolog.events.exchange import EXCHANGES_KEPT, open_exchange
+from topolog.events.group_definition import Affinity
 from topolog.events.groups import LossPolicy
 from topolog.events.ids import NodeId
 from topolog.events.requests import GroupDropRequested
@@ -196,6 +197,7 @@ def test_a_group_before_its_first_exchange_and_after_it_was_dropped(cluster: Sha
     assert get("/maps", group="carts")["items"] == []
     assert get("/groups/carts/explain")["item"]["facts"]["partitions"] == "3 paused"
     assert "3 paused" in client.get("/").text
+    assert "3 partitions are paused, neither read nor written" in client.get("/").text
     cluster.rest()
     cluster.ask(GroupDropRequested(new_id(), LOG_ID, "t", "", "carts"))
     assert get("/partitions", group="carts", expected=404)["code"] == "not_found"
@@ -217,6 +219,17 @@ def test_metrics_count_partitions_and_time_an_open_exchange(cluster: Sharing, cl
     cluster.renew("n1", "n2", "n3")
     get("/cluster")
     assert 'topolog_projection_open_exchange_seconds{cluster="main"} 1.0' in client.get("/metrics").text
+
+
+def test_a_group_that_fits_no_server_says_which_attribute_is_missing(cluster: Sharing, get: Get) -> None:
+    """No exchange helps: the sentence names the attribute that no server has, before the exchange and behind it."""
+    cluster.create("far", 2, 0, affinity=Affinity(node_filter={"planet": "mars"}))
+    for _ in range(2):
+        said = get("/partitions/far/0/explain")["item"]
+        assert "no server fits the node filter of group far, which asks for planet mars" in said["sentence"]
+        assert "none of them has an attribute planet" in said["sentence"]
+        assert said["facts"]["waits for"].startswith("a server that fits, or `topolog alter group far --node-filter")
+        cluster.rest()
 
 
 def test_partitions_by_group_node_and_primary(cluster: Sharing, get: Get) -> None:
