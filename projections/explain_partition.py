@@ -206,7 +206,10 @@ def _waits(reading: Reading, here: Partition, hand_over: HandOverRow | None, unf
             f"prepared at position {hand_over.prepared_at}; {patience.for_hand_over(reading, hand_over)[1]}",
         )
     elif here.state == "MOVING":
-        yield "waits for", "the copies that load from the primary; until then it is served as before"
+        yield (
+            "waits for",
+            "the copies that load from the primary; it is served as before, but each write waits for them too",
+        )
 
 
 def _end_of_loss(here: Partition) -> str:

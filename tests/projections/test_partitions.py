@@ -115,6 +115,7 @@ def test_a_move_from_beginning_to_end(cluster: Sharing, get: Get) -> None:
     said = get(f"{path}/explain")["item"]
     assert said["sentence"].endswith("n4 loads.")
     assert [each["node"] for each in said["waiting_for"]] == ["n4"]
+    assert "each write waits for them too" in said["facts"]["waits for"]
     assert "in order n4, " in said["facts"]["because"]
     assert said["facts"]["because"].endswith("the first 2 are wanted")
     cluster.load("n4")
