@@ -67,6 +67,22 @@ def test_what_might_happen_is_asked_for_by_its_name(cli: Cli, api: FakeApi) -> N
     assert (api.asked[-1].path, api.asked[-1].params) == (f"{DEMO}/nodes/n1/forecast", {"event": "removed"})
 
 
+def test_of_a_node_that_is_not_there_nothing_is_imagined(cli: Cli, api: FakeApi) -> None:
+    """Exit code 1: it is not there. The list that is asked for a like name knows nothing of what was imagined."""
+
+    def nodes(asked: Asked) -> tuple[int, Json]:
+        assert asked.params.keys() <= {"limit"}, "the API refuses parameters that it does not know"
+        return 200, ANSWERS[f"{DEMO}/nodes"]
+
+    missing = {"status": 404, "code": "not_found", "detail": "There is no node 'n99'.", "hint": ""}
+    api.reply(f"{DEMO}/nodes/n99/forecast", 404, missing)
+    api.replies[f"{DEMO}/nodes"] = nodes
+    ended = cli("explain", "node", "n99", "--if", "dies")
+    assert (ended.code, ended.out) == (1, "")
+    assert "There is no node 'n99'." in ended.err
+    assert "`topolog get nodes` lists them." in ended.err or "Did you mean" in ended.err
+
+
 def _open(item: Json) -> Json:
     return {"kind": "Exchange", "asOf": {"position": 1}, "item": item}
 
