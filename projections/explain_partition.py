@@ -91,7 +91,7 @@ def _why_here(reading: Reading, group: GroupRow, here: Partition) -> Iterator[tu
         more = f" and {len(ranked) - len(shown)} more" if len(ranked) > len(shown) else ""
         order = f"{', '.join(shown)}{more}"
         servers = f"{len(fitting)} server{'' if len(fitting) == 1 else 's'} that may hold copies"
-        rule = _rule(group.affinity, group.backups + 1)
+        rule = _rule(group.affinity, group.backups + 1, "would be" if is_lost else "")
         yield "because", f"by their hashes with partition {here.partition} the {servers} are in order {order}; {rule}"
     if is_lost:
         yield "affinity would want", f"{', '.join(now) or 'nobody'} once its loss is given up"
@@ -123,14 +123,15 @@ def _unfit(reading: Reading, group: GroupRow) -> str:
     return f"no server fits the node filter of group {group.name}, which asks for {wanted} at once"
 
 
-def _rule(affinity: Affinity, copies: int) -> str:
+def _rule(affinity: Affinity, copies: int, verb: str) -> str:
     if copies == 1:
-        return "the first is wanted"
+        return f"the first {verb or 'is'} wanted"
+    are = verb or "are"
     if affinity.exclude_neighbours_by:
-        return f"the first {copies} of different {affinity.exclude_neighbours_by} are wanted, while there are enough"
+        return f"the first {copies} of different {affinity.exclude_neighbours_by} {are} wanted, while there are enough"
     if affinity.backup_filter:
-        return f"the first {copies} of different {affinity.backup_filter} are wanted"
-    return f"the first {copies} are wanted"
+        return f"the first {copies} of different {affinity.backup_filter} {are} wanted"
+    return f"the first {copies} {are} wanted"
 
 
 def _choice(servers: Sequence[NodeRow], placement: Placement, number: int) -> list[str]:

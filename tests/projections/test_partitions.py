@@ -181,6 +181,7 @@ def test_what_is_lost_is_found_and_says_whom_it_awaits(chronicle: Chronicle, get
     assert said["sentence"].endswith("no owner of it is present; it awaits n1.")
     assert said["facts"]["acted before"].startswith("n1, until position")
     assert said["facts"]["affinity wants"] == "nobody while it is lost"
+    assert said["facts"]["because"].endswith("; the first would be wanted")
     assert said["facts"]["affinity would want"].endswith(" once its loss is given up")
     assert "copies" not in said["facts"], "there are servers enough"
     assert [each["node"] for each in said["waiting_for"]] == ["n1"]
@@ -241,7 +242,12 @@ def test_partitions_by_group_node_and_primary(cluster: Sharing, get: Get) -> Non
     assert held == {item["name"] for item in every if "n2" in {copy["node"] for copy in item["copies"]}}
     acts = {item["name"] for item in get("/partitions", primary="n2", group="carts")["items"]}
     assert acts == {item["name"] for item in every if item["primary"] == "n2" and item["group"] == "carts"}
-    assert get("/partitions", node="n9")["items"] == []
+    cluster.join("n9")
+    assert get("/partitions", node="n9")["items"] == [], "it is there and holds nothing"
+    for path, which in (("/partitions", "node"), ("/partitions", "primary"), ("/maps", "node")):
+        said = get(path, 404, **{which: "nosuch"})
+        assert (said["detail"], said["hint"]) == ("There is no node 'nosuch'.", "`topolog get nodes` lists them.")
+    assert get("/partitions", 404, primary="n22")["hint"].startswith("Did you mean n2")
     assert get("/partitions", group="cart", expected=404)["hint"] == "Did you mean carts?"
     assert get("/partitions", state="lost", expected=400)["invalid_params"][0]["name"] == "state"
     assert "0 to 15" in get("/partitions/orders/16", 404)["hint"]
