@@ -133,8 +133,9 @@ class ExchangeDetail(Exchange, frozen=True):
 
 class GroupForecast(msgspec.Struct, frozen=True):
     """What would become of one group. `copies`: what the node holds now; `primaries_moved`: partitions that others
-    would act for, `lost`: those without an owner, as ranges in `lost_partitions`; `loads`: copies that would have to be
-    loaded, by node; `owners_left`: how many partitions would have how many whole copies when the exchange ends."""
+    would act for, `lost`: those without an owner, as ranges in `lost_partitions`, `begin_empty`: how many of these
+    would begin again empty (loss policy IGNORE); `loads`: copies that would have to be loaded, by node; `owners_left`:
+    how many partitions would have how many whole copies of what they hold now when the exchange ends."""
 
     group: str
     copies: int
@@ -143,6 +144,7 @@ class GroupForecast(msgspec.Struct, frozen=True):
     lost_partitions: str
     loads: Mapping[str, int]
     owners_left: Mapping[str, int]
+    begin_empty: int = 0
 
 
 class Forecast(msgspec.Struct, frozen=True):

@@ -308,6 +308,7 @@ FORECAST = (
     _field("COPIES HERE", "copies"),
     _field("PRIMARIES MOVED", "primaries_moved"),
     _field("LOST", "lost"),
+    _field("BEGIN EMPTY", "begin_empty"),
     _field("LOST PARTITIONS", "lost_partitions", folds=True),
     _field("TO LOAD", "loads", folds=True),
     _field("WHOLE COPIES LEFT", "owners_left", folds=True),

@@ -378,6 +378,10 @@ def test_a_forecast_is_what_then_happens(chronicle: Chronicle, get: Get, backups
     alone = [number for number in concerned if set(before[number][1]) == {"n2"}]
     assert group["copies"] == len(concerned)
     assert group["lost"] == len(alone)
+    begins_empty = policy == "IGNORE" and bool(alone)
+    assert group["begin_empty"] == (len(alone) if begins_empty else 0)
+    assert (" empty (loss policy IGNORE)" in item["sentence"]) == begins_empty
+    assert (" lost;" in item["sentence"]) == (not begins_empty)
     if policy == "READ_WRITE_SAFE":
         assert [each["partition"] for each in get("/partitions", state="LOST")["items"]] == alone
     moved = [n for n in concerned if before[n][0] == "n2" and n not in alone and cluster.acting(n) != "n2"]
