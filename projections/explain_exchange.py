@@ -122,9 +122,10 @@ def _overdue(reading: Reading, found: ExchangeDetail) -> Iterator[tuple[str, str
 
 
 def _left(reading: Reading, found: ExchangeDetail, node: str) -> Iterator[str]:
-    """That it left while the exchange was open; the last time counts."""
+    """That it left after it was named, while the exchange was open; the last time counts."""
     end = reading.position if found.completed_at is None else found.completed_at
-    since = takewhile(lambda decided: decided.position > found.started_at, reading.decisions(end + 1, f"node {node}"))
+    named_at = found.started_at if found.overdue_at is None else found.overdue_at
+    since = takewhile(lambda decided: decided.position > named_at, reading.decisions(end + 1, f"node {node}"))
     for decided in since:
         if isinstance(decided.event, NodeLeft):
             yield f"it left at position {decided.position} ({decided.event.reason.value})"

@@ -477,7 +477,7 @@ def test_a_wait_that_is_too_long_is_told_and_so_is_what_it_was_ended_without(chr
 
 
 @pytest.mark.parametrize(("leaves", "end"), [(True, "it left at position"), (False, "it answered after 7 ms")])
-def test_whom_the_log_has_named_stays_named(cluster: Sharing, get: Get, leaves: bool, end: str) -> None:
+def test_whom_the_log_has_named_stays_named(cluster: Sharing, client: Client, get: Get, leaves: bool, end: str) -> None:
     """ON15: the culprit of a slow exchange is told while it is open and ever after, and how the wait for it ended."""
     cluster.join("n4")
     cluster.settle_exchange()
@@ -488,6 +488,7 @@ def test_whom_the_log_has_named_stays_named(cluster: Sharing, get: Get, leaves: 
     cluster.settle_exchange()
     named_at = cluster.position
     assert get(f"/exchanges/{version}")["item"]["overdue"] == ["n3"]
+    assert "overdue: n3<" in client.get("/").text
     cluster.join("n5")
     cluster.settle_exchange()
     waiting = get("/exchanges/newest/explain")["item"]["waiting_for"]
