@@ -200,7 +200,10 @@ ExchangeEvent = (
 
 
 class ExchangeRow(Row, frozen=True):
-    """An exchange, open while `completed_at` is None, under its first version; `started_at` names it in single maps."""
+    """An exchange, open while `completed_at` is None, under its first version; `started_at` names it in single maps.
+
+    `overdue`: whom the log named at `overdue_at`, when nobody else was left to answer; it says so once, so they stay.
+    """
 
     KIND: ClassVar[str] = "exchange"
 
@@ -215,6 +218,7 @@ class ExchangeRow(Row, frozen=True):
     waited: tuple[Waited, ...] = ()
     overdue_at: Position | None = None
     unheard: tuple[NodeId, ...] = ()
+    overdue: tuple[NodeId, ...] = ()
 
 
 class QueueRow(Row, frozen=True):
@@ -262,7 +266,7 @@ def evolve(state: State, event: ExchangeEvent, place: Place) -> None:
         case ExchangeMerged():
             _merge(state, event, place)
         case ExchangeOverdue():
-            _mark_overdue(state, place)
+            _mark_overdue(state, event, place)
         case FullPartitionMap():
             ownership.enrol(state, event.enrolled)
             changes.apply(state, event.group, event.changes, place)
@@ -411,10 +415,11 @@ def _complete(state: State, event: ExchangeCompleted, place: Place) -> None:
     state.put(str(row.version), done)
 
 
-def _mark_overdue(state: State, place: Place) -> None:
+def _mark_overdue(state: State, event: ExchangeOverdue, place: Place) -> None:
     row = open_exchange(state)
     assert row is not None, "no exchange waits"
-    state.put(str(row.version), msgspec.structs.replace(row, overdue_at=place.position))
+    late = msgspec.structs.replace(row, overdue_at=place.position, overdue=event.awaited)
+    state.put(str(row.version), late)
 
 
 def _switch(state: State, event: AffinitySwitched, place: Place) -> None:

@@ -13,6 +13,7 @@ from topolog.events.changes import unpacked
 from topolog.events.errors import BadInput, NotFound
 from topolog.events.exchange import (
     AffinitySwitched,
+    Asked,
     ExchangeCompleted,
     ExchangeMerged,
     ExchangeOverdue,
@@ -108,6 +109,15 @@ def open_for_ms(reading: Reading, age_ms: int, row: ExchangeRow) -> int:
     return _duration_ms(reading, age_ms, row.started_at, None)
 
 
+def silent(row: ExchangeRow) -> tuple[Asked, ...]:
+    """Whom an open exchange may wait for: all it has asked, until the log has named those who had not answered.
+
+    Who was asked later than that is named by nobody yet.
+    """
+    named_at = row.overdue_at
+    return tuple(each for each in row.awaited if named_at is None or each.node in row.overdue or each.at > named_at)
+
+
 def row_ever(reading: Reading, key: str) -> ExchangeRow | None:
     """The newest row of the exchange whose first view is `key`, also of one that the state no longer remembers."""
     return next((row for _, row in reading.versions(ExchangeRow, key) if row is not None), None)
@@ -180,6 +190,7 @@ def _of_row(reading: Reading, age_ms: int, row: ExchangeRow) -> Exchange:
         duration_ms=_duration_ms(reading, age_ms, row.started_at, row.completed_at),
         overdue_at=row.overdue_at,
         unheard=row.unheard,
+        overdue=row.overdue,
     )
 
 
@@ -226,7 +237,15 @@ def _detail(reading: Reading, found: Exchange) -> ExchangeDetail:
                 for move in event.moves:
                     changed[move.group] = changed.get(move.group, 0) + len(move.partitions)
     values = {field: getattr(found, field) for field in found.__struct_fields__}
-    return ExchangeDetail(**values, changed=changed, lost=lost, phases=tuple(_phases(reading, found)))
+    phases, asked = tuple(_phases(reading, found)), _asked(reading, found)
+    return ExchangeDetail(**values, changed=changed, lost=lost, phases=phases, asked=asked)
+
+
+def _asked(reading: Reading, found: Exchange) -> tuple[str, ...]:
+    """By the decisions: the row forgets who left, and all of them when it is completed."""
+    events = (each.event for each in decisions(reading, found))
+    asking = (event for event in events if isinstance(event, ExchangeStarted | ExchangeMerged))
+    return tuple(dict.fromkeys(asked.node for event in asking for asked in event.awaited))
 
 
 def _phases(reading: Reading, found: Exchange) -> Iterator[ExchangePhase]:

@@ -39,7 +39,8 @@ class What(Enum):
 
 
 class Fate(msgspec.Struct, frozen=True):
-    """One partition now, and when the exchange of the leaving has ended."""
+    """One partition now, and when the exchange of the leaving has ended. `is_lost`: what it holds is; by the policy it
+    may begin again empty all the same."""
 
     before: Ownership
     after: Change
@@ -141,6 +142,7 @@ def _of_group(future: _Future, group: GroupRow) -> GroupForecast | None:
         lost_partitions=ranges(lost),
         loads=dict(sorted(loads.items())),
         owners_left={str(count): partitions for count, partitions in sorted(owners_left.items())},
+        begin_empty=sum(fate.is_lost and not fate.after.is_lost for fate in fates),
     )
 
 
@@ -157,11 +159,20 @@ def _sentence(name: str, what: What, found: Sequence[GroupForecast]) -> str:
     moved, loads = sum(each.primaries_moved for each in found), sum(sum(each.loads.values()) for each in found)
     if not copies:
         return f"If {name} {what.words}, no partition notices: it holds no copy."
-    loss = f"{_count(lost, 'partition')} {'is' if lost == 1 else 'are'} lost" if lost else "nothing is lost"
+    empty = sum(each.begin_empty for each in found)
+    loss = _loss(lost - empty, empty)
     return (
-        f"If {name} {what.words}, {loss}; others act for {_count(moved, 'partition')} in its place, and "
-        f"{_count(loads, 'copy', 'copies')} {'is' if loads == 1 else 'are'} loaded to replace its {copies}."
+        f"If {name} {what.words}, {loss}; others act for {_count(moved, 'partition')} in its place, "
+        f"and {_count(loads, 'copy', 'copies')} {'is' if loads == 1 else 'are'} loaded to replace its {copies}."
     )
+
+
+def _loss(lost: int, empty: int) -> str:
+    """Of partitions that lose their last whole copy: they stay lost, or begin empty by the policy of their group."""
+    parts = [f"{_count(lost, 'partition')} {'is' if lost == 1 else 'are'} lost"] if lost else []
+    if empty:
+        parts.append(f"{_count(empty, 'partition')} {'begins' if empty == 1 else 'begin'} empty (loss policy IGNORE)")
+    return " and ".join(parts) or "nothing is lost"
 
 
 def _until(reading: Reading, node: NodeRow, what: What) -> str:

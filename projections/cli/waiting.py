@@ -16,6 +16,7 @@ from topolog.projections.cli import columns, moments
 from topolog.projections.cli.client import Answer, Api, Param
 from topolog.projections.cli.options import NameArgument, Shape, Target, WaitArgument
 from topolog.projections.cli.output import View, print_answer
+from topolog.projections.cli.problems import Json
 from topolog.projections.cli.resources import AWAITED, EXCHANGES, GROUPS, PARTITIONS, find_named
 from topolog.projections.cli.terminal import Screen
 
@@ -77,15 +78,24 @@ def _completed(api: Api, version: str) -> _Look:
     try:
         answer = api.get(EXCHANGES.path(version), {})
     except NotFound:  # it may begin yet
-        return _Look(None, f"There was no exchange {version}", "`topolog get exchanges` lists them.")
+        named = "" if version == EXCHANGES.unnamed else f" {version}"
+        return _Look(None, f"There was no exchange{named}", "`topolog get exchanges` lists them.")
     if answer.item.get("state") == "COMPLETED":
         return _Look(answer)
-    asked = ", ".join(map(str, answer.item.get("awaited") or ())) or "nobody"
+    named = answer.item.get("version", version)
     return _Look(
         answer,
-        f"Exchange {version} was not completed (asked, not all have answered: {asked})",
-        f"`topolog explain exchange {version}` says what is known of them.",
+        f"Exchange {named} was not completed ({_whom(answer.item)})",
+        f"`topolog explain exchange {named}` says what is known of them.",
     )
+
+
+def _whom(exchange: Json) -> str:
+    """Whom an open exchange waits for, as far as the log knows."""
+    awaited = [str(node) for node in exchange.get("awaited") or ()]
+    if late := [str(node) for node in exchange.get("overdue") or () if node in awaited]:
+        return f"overdue since position {exchange.get('overdue_at')}: {', '.join(late)}"
+    return f"asked, not all have answered: {', '.join(awaited) or 'nobody'}"
 
 
 def _settled(api: Api, group: str) -> _Look:

@@ -67,6 +67,22 @@ def test_what_might_happen_is_asked_for_by_its_name(cli: Cli, api: FakeApi) -> N
     assert (api.asked[-1].path, api.asked[-1].params) == (f"{DEMO}/nodes/n1/forecast", {"event": "removed"})
 
 
+def test_of_a_node_that_is_not_there_nothing_is_imagined(cli: Cli, api: FakeApi) -> None:
+    """Exit code 1: it is not there. The list that is asked for a like name knows nothing of what was imagined."""
+
+    def nodes(asked: Asked) -> tuple[int, Json]:
+        assert asked.params.keys() <= {"limit"}, "the API refuses parameters that it does not know"
+        return 200, ANSWERS[f"{DEMO}/nodes"]
+
+    missing = {"status": 404, "code": "not_found", "detail": "There is no node 'n99'.", "hint": ""}
+    api.reply(f"{DEMO}/nodes/n99/forecast", 404, missing)
+    api.replies[f"{DEMO}/nodes"] = nodes
+    ended = cli("explain", "node", "n99", "--if", "dies")
+    assert (ended.code, ended.out) == (1, "")
+    assert "There is no node 'n99'." in ended.err
+    assert "`topolog get nodes` lists them." in ended.err or "Did you mean" in ended.err
+
+
 def _open(item: Json) -> Json:
     return {"kind": "Exchange", "asOf": {"position": 1}, "item": item}
 
@@ -95,6 +111,11 @@ def test_waiting_in_vain_ends_with_its_own_code(cli: Cli, api: FakeApi) -> None:
     assert ended.code == 7
     assert "not all have answered: n3" in ended.err
     assert "topolog explain exchange 9.0" in ended.err
+    late = {"version": "9.0", "state": "OPEN", "awaited": ["n3", "n4"], "overdue": ["n2", "n4"], "overdue_at": 17}
+    api.replies[f"{DEMO}/exchanges/newest"] = lambda _: (200, _open(late))
+    ended = cli("wait", "exchange", "--timeout", "1ms")
+    assert "Exchange 9.0 was not completed (overdue since position 17: n4)" in ended.err, "n2 has left since"
+    assert "newest" not in ended.err
     del api.replies[f"{DEMO}/exchanges/9.0"]
     ended = cli("wait", "exchange", "9.0", "--timeout", "1ms")
     assert ended.code == 7
