@@ -15,8 +15,8 @@ from concurrent.futures import TimeoutError as OutOfTime
 from contextlib import ExitStack
 from typing import Self
 
-from topolog.events.errors import Moved, OutcomeUnknown, TopologError, Unreachable
-from topolog.events.groups import GroupDefinition
+from topolog.events.errors import Moved, OutcomeUnknown, Refused, TopologError, Unreachable
+from topolog.events.groups import Affinity, GroupDefinition
 from topolog.events.ids import NodeId
 from topolog.events.single_maps import UpdateCounter
 from topolog.streams.local.demo.courier import Courier, batch_of
@@ -37,8 +37,12 @@ from topolog.streams.node.client import Node
 from topolog.streams.node.copies import Disk
 from topolog.streams.node.views import PartitionView
 from topolog.streams.rules.affinity import partition_of
+from topolog.streams.rules.groups import NEVER_CHANGES
 
-GROUP = GroupDefinition("rows", partitions=64, backups=1)
+ATTRIBUTES = {"service": "store"}
+"""What a node of the store says of itself: no other server of the cluster is given copies, which it could not load."""
+
+GROUP = GroupDefinition("rows", partitions=64, backups=1, affinity=Affinity(node_filter=ATTRIBUTES))
 
 OPERATION_S = 5.0
 """How long a client waits for an operation before it hears that it is not done."""
@@ -69,7 +73,7 @@ class Shards:
         node.holds(self._whole)
 
     def __enter__(self) -> Self:
-        self._node.create_group(self.group)
+        self._declare()
         self._courier.start()
         self._thread.start()
         return self
@@ -160,6 +164,14 @@ class Shards:
         }
 
     # The rest of the work.
+
+    def _declare(self) -> None:
+        """An operator may have altered the group: who may hold how many copies is no business of ours."""
+        try:
+            self._node.create_group(self.group)
+        except Refused as refused:
+            if refused.code != "GROUP_EXISTS" or not refused.facts.keys().isdisjoint(NEVER_CHANGES):
+                raise
 
     def _partition_of(self, key: str) -> int:
         return partition_of(key, self.group.partitions)

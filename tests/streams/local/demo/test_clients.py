@@ -16,7 +16,7 @@ from topolog.streams.local.demo.agreement import Agreement
 from topolog.streams.local.demo.clients import run_clients
 from topolog.streams.local.demo.ledger import Ledger
 from topolog.streams.local.demo.serving import Listener
-from topolog.streams.local.demo.shards import Shards
+from topolog.streams.local.demo.shards import ATTRIBUTES, Shards
 from topolog.streams.local.demo.store import Store
 from topolog.streams.node.testing import LocalCluster
 
@@ -49,7 +49,7 @@ class Stores:
         for name in names:
             stack = self._stacks[name] = ExitStack()
             listener = stack.enter_context(Listener())
-            node = self.local.node(name, endpoint=listener.endpoint)
+            node = self.local.node(name, endpoint=listener.endpoint, attributes=ATTRIBUTES)
             shards = self.by_name[name] = Shards(node)
             store = self.store[name] = Store(shards, Agreement(node, lambda _: None))
             stack.enter_context(node)

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from topolog.events.errors import PartitionLost
-from topolog.events.group_definition import GroupDefinition
+from topolog.events.errors import PartitionLost, Refused
+from topolog.events.group_definition import Affinity, GroupDefinition
 from topolog.events.ids import NodeId, Position
 from topolog.events.partitions import PartitionState
 from topolog.events.requests import NodeKind
@@ -275,6 +275,19 @@ def test_rows_that_outlive_their_process_are_waited_for(shops: Shops) -> None:
     assert len(shops.any.node.lost("rows")) == GROUP.partitions
 
 
+def test_a_group_that_an_operator_has_altered_is_no_reason_to_stay_away(shops: Shops) -> None:
+    """It may hold copies elsewhere, and more of them; another number of partitions would hide rows."""
+    altered = msgspec.structs.replace(GROUP, backups=2, affinity=Affinity(node_filter={}, backup_filter="rack"))
+    with shops.local.node("operator", kind=NodeKind.CLIENT) as operator:
+        operator.create_group(altered)
+    shops.open("n1")
+    shops.put("7", "seven")
+    assert shops.any.node.groups()["rows"].definition == altered
+    shops.group = msgspec.structs.replace(GROUP, partitions=16)
+    with pytest.raises(Refused, match="partitions"):
+        shops.open("n2")
+
+
 def test_a_loss_in_part_is_an_operators_to_give_up(shops: Shops) -> None:
     """Both machines that have a partition are gone at once: it stays lost and says so, until a reset."""
     shops.open("n1", "n2", "n3", "n4")
@@ -319,12 +332,13 @@ def test_a_row_that_is_there_stays_when_it_is_loaded_again(shops: Shops) -> None
 
 
 def test_loaders_put_rows_where_they_belong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two whole programs load a half each, both serve; a third one loads nothing, and gets its share of both."""
+    """Two whole programs load a half each, both serve; a third one loads nothing, and gets its share of both. A server
+    that is no node of the store gets none: it could not load them, and writes would wait for it."""
     (tmp_path / "things.csv").write_text("id,name\n" + "".join(f"{number},name{number}\n" for number in range(1, 41)))
     with LocalCluster(clock=SystemClock()) as local, ExitStack() as ending:
 
-        def local_node(_: str, name: str, *, kafka: object, sentinel: bool, folder: object, endpoint: str) -> Node:
-            return local.node(name, endpoint=endpoint)
+        def local_node(_: str, name: str, *, kafka: object, sentinel: bool, folder: object, **options: Any) -> Node:
+            return local.node(name, **options)
 
         monkeypatch.setattr(program, "Node", local_node)
         said: list[str] = []
@@ -340,11 +354,13 @@ def test_loaders_put_rows_where_they_belong(tmp_path: Path, monkeypatch: pytest.
             ending.callback(thread.join)
             ending.callback(stopping.tell)
             thread.start()
-        with local.node("watcher", kind=NodeKind.CLIENT) as watcher:
+        with local.node("foreign") as foreign:
             eventually(lambda: said.count("all rows are loaded") == 2)
-            eventually(lambda: len(counted(watcher, "rows")) == 3 and min(counted(watcher, "rows")) > 0)
-            eventually(lambda: sum(counted(watcher, "copies")) == 80)
-            assert sum(counted(watcher, "rows")) == 40
+            eventually(lambda: len(counted(foreign, "rows")) == 3 and min(counted(foreign, "rows")) > 0)
+            eventually(lambda: sum(counted(foreign, "copies")) == 80)
+            assert sum(counted(foreign, "rows")) == 40
+            holders = {copy.node for view in foreign.partitions("rows") for copy in view.copies}
+            assert holders == {"n1", "n2", "n3"}, "another service's server is asked to hold none of it"
 
 
 def counted(watcher: Node, what: str) -> list[int]:
