@@ -47,6 +47,9 @@ CHECK_S = 30.0
 HEARSAY_S = 5.0
 """How far our own reading of the log may lie behind that of a node which has answered us."""
 
+GROUP_S = 10.0
+"""How long the first node may take to make the store's group: `up` says that it is up before its nodes are."""
+
 TELL_S, LOOK_S = 5.0, 0.1
 
 NO_LIFE = -1
@@ -245,13 +248,14 @@ def run_clients(node: Node, count: int, stopping: Stop, say: Say, *, for_s: floa
     """Be `count` clients until told to stop, or for `for_s` seconds; what became of what they wrote.
 
     `node` is a client of the cluster that is not entered yet. Raises what ends a client: a store that refuses what it
-    has to take, or a cluster that the node is out of.
+    has to take, or a cluster that the node is out of; NotFound if there is no store.
     """
-    begun = time.monotonic()
     cluster = Cluster(node)
     ending = threading.Event()
     with ExitStack() as stack:
         stack.enter_context(node)
+        _await_group(node, stopping)
+        begun = time.monotonic()
         clients = [Client(f"{node.incarnation:x}-{number}", cluster, ending) for number in range(1, count + 1)]
         stack.callback(ending.set)
         for client in clients:
@@ -272,6 +276,17 @@ def run_clients(node: Node, count: int, stopping: Stop, say: Say, *, for_s: floa
         if failure := next((client.failure for client in clients if client.failure), None):
             raise failure
         return _all(clients)
+
+
+def _await_group(node: Node, stopping: Stop) -> None:
+    """Raise NotFound without it: clients that were never answered would find that nothing is lost."""
+    deadline = time.monotonic() + GROUP_S
+    while GROUP.name not in node.groups():
+        if stopping.wait(LOOK_S) or time.monotonic() >= deadline:
+            raise NotFound(
+                f"There is no group {GROUP.name!r}, so there is no store to write to.",
+                hint="A node of the store makes it when it starts: topolog up --demo, or topolog demo add-node.",
+            )
 
 
 def report(ledger: Ledger) -> str:

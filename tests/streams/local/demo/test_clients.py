@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from topolog.events.errors import BadInput, TopologError
+from topolog.events.errors import BadInput, NotFound, TopologError
 from topolog.events.requests import NodeKind
 from topolog.streams.clock import SystemClock
 from topolog.streams.local.demo import clients
@@ -205,3 +205,12 @@ def test_they_end_by_themselves_after_their_time(stores: Stores) -> None:
     ledger = run_clients(node, 1, threading.Event(), stores.said.append, for_s=0.5)
     assert stores.said[-1] == "reading back every acknowledged write"
     assert ledger.lost == {}
+
+
+def test_without_a_store_there_is_nothing_to_find(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    """«0 acknowledged, none lost» would be true, and of no use."""
+    monkeypatch.setattr(clients, "GROUP_S", 0.0)
+    node = stores.local.node("load", kind=NodeKind.CLIENT)
+    with pytest.raises(NotFound, match="There is no group 'rows'"):
+        run_clients(node, 1, threading.Event(), stores.said.append)
+    assert stores.said == []

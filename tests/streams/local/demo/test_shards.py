@@ -13,11 +13,14 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
+from topolog.events.codec import CODEC
 from topolog.events.errors import PartitionLost, Refused
 from topolog.events.group_definition import Affinity, GroupDefinition
 from topolog.events.ids import NodeId, Position
 from topolog.events.partitions import PartitionState
-from topolog.events.requests import NodeKind
+from topolog.events.requests import GroupDropRequested, NodeKind, RequestId
+from topolog.events.stamp import decode_stamp
+from topolog.events.topics import Topic
 from topolog.streams.clock import SystemClock
 from topolog.streams.local.demo import courier, program
 from topolog.streams.local.demo.agreement import Agreement
@@ -286,6 +289,25 @@ def test_a_group_that_an_operator_has_altered_is_no_reason_to_stay_away(shops: S
     shops.group = msgspec.structs.replace(GROUP, partitions=16)
     with pytest.raises(Refused, match="partitions"):
         shops.open("n2")
+
+
+def test_a_group_that_was_dropped_is_asked_for_again_until_it_is_there(shops: Shops) -> None:
+    """Every node says so, in words and with 503; made anew, the store begins empty."""
+    shops.open("n1", "n2")
+    shops.put("7", "seven")
+    log_id = decode_stamp(shops.local.log.entries(Topic.DECISIONS, 0)[0].stamp or b"").log_id
+    drop = GroupDropRequested(RequestId("op", 1), log_id, "op", "", "rows")
+    shops.local.log.put(Topic.REQUESTS, "op", CODEC.encode(drop))
+    shops.until(lambda: "rows" not in shops.any.node.groups())
+    for shop in shops.by_name.values():
+        status, problem, headers = shop.ask("PUT", "/rows/Thing/7", b"{}")
+        assert (status, headers["Retry-After"]) == (503, "1")
+        assert "dropped" in problem["detail"]
+    shops.any.node.create_group(GROUP)
+    assert shops.get("7") is None
+    shops.put("7", "anew")
+    shops.rest()
+    assert shops.get("7") == "anew"
 
 
 def test_a_loss_in_part_is_an_operators_to_give_up(shops: Shops) -> None:
