@@ -22,6 +22,8 @@ from topolog.streams.node.testing import LocalCluster
 
 PATIENCE_S = 60.0
 LOST_FOR_S = 3.0
+UNDECIDED_S = 2.0
+HARDLY_S = 0.3
 
 
 def eventually(holds: Callable[[], bool]) -> None:
@@ -62,7 +64,7 @@ class Stores:
         self._stacks.pop(name).close()
 
     def visit(self, count: int = 2) -> None:
-        node = self.local.node("load", kind=NodeKind.CLIENT)
+        node = self.client = self.local.node("load", kind=NodeKind.CLIENT)
 
         def run() -> None:
             try:
@@ -155,6 +157,24 @@ def test_what_went_with_its_last_copy_is_gone_and_not_lost(stores: Stores) -> No
     assert ledger.gone >= 64
     assert len(ledger.gone_with) == 64
     assert ledger.longest.seconds < LOST_FOR_S
+
+
+def test_a_pause_with_a_loss_in_it_counts_without_the_loss(stores: Stores) -> None:
+    """Nobody decides for a while after the only node has died; only what follows is a loss by the log."""
+    stores.open("n1")
+    stores.visit(count=1)
+    eventually(lambda: stores.held() >= 64)
+    stores.local.stop_coordinator()
+    begun = time.monotonic()
+    stores.kill("n1")
+    time.sleep(UNDECIDED_S)
+    stores.local.start_coordinator()
+    eventually(lambda: len(stores.client.lost("rows")) == 64)
+    time.sleep(LOST_FOR_S)
+    stores.open("n2")
+    eventually(lambda: stores.held() >= 64)
+    longest, whole_s = stores.end().longest.seconds, time.monotonic() - begun
+    assert UNDECIDED_S - HARDLY_S < longest < whole_s - LOST_FOR_S + HARDLY_S
 
 
 def test_what_is_not_answered_in_the_end_is_said(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
