@@ -416,6 +416,21 @@ def test_a_fenced_node_neither_writes_nor_answers(shops: Shops) -> None:
     assert shops.get("7") == "seven"
 
 
+def test_no_content_says_nothing_of_its_content(shops: Shops) -> None:
+    """RFC 9110, 8.6: a 204 has no Content-Length; and the connection is good for the next request."""
+    shops.open("n1")
+    shops.put("7", "seven")
+    connection = HTTPConnection(urlsplit(shops.any.endpoint).netloc, timeout=10)
+    for method, status in (("PUT", 204), ("GET", 200), ("DELETE", 204), ("GET", 404)):
+        connection.request(method, "/rows/Thing/7", b"{}" if method == "PUT" else b"")
+        response = connection.getresponse()
+        response.read()
+        assert response.status == status
+        described = {"Content-Type", "Content-Length"} & set(response.headers)
+        assert len(described) == (0 if status == 204 else 2)
+    connection.close()
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "status"),
     [
