@@ -15,6 +15,7 @@ from topolog.settings import cluster_folder
 from topolog.streams.local.demo import clients
 from topolog.streams.local.demo.ledger import Ledger, Row
 from topolog.streams.local.door import Act, Door, Question
+from topolog.streams.node.folder import FolderLock
 
 Answer = Callable[[Question], tuple[str, ...]]
 
@@ -131,6 +132,15 @@ def test_names_are_completed_with_those_of_the_running_demo(behind: Behind) -> N
     assert [item.value for item in names.shell_complete(context, "n1")] == ["n1", "n16"]
     behind.answer = _refuse
     assert names.shell_complete(context, "n1") == []
+
+
+def test_a_second_load_is_told_of_the_first(capsys: pytest.CaptureFixture[str]) -> None:
+    """They are one client node; nobody chooses its folder."""
+    held = FolderLock(cluster_folder("demo") / "nodes" / "load", "load")
+    held.acquire()
+    assert demo("load") == ExitCode.USAGE
+    assert "A load of cluster 'demo' runs already." in capsys.readouterr().err
+    held.let_go()
 
 
 @pytest.mark.parametrize(("lost", "unread", "code"), [(0, 0, 0), (1, 0, 8), (1, 1, 8), (0, 1, 7)])

@@ -167,10 +167,10 @@ def _handler(respond: Callable[[Request], Answer]) -> type[BaseHTTPRequestHandle
             else:
                 found = respond(_request(self.command, self.path, self.headers, self.rfile.read(length)))
             body = found.body if isinstance(found.body, bytes) else msgspec.json.encode(found.body) + b"\n"
+            of_body = {"Content-Type": "application/json", "Content-Length": str(len(body))}
             self.send_response(found.status)
-            for name, value in {"Content-Type": "application/json", **found.headers}.items():
+            for name, value in {**({} if found.status is HTTPStatus.NO_CONTENT else of_body), **found.headers}.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 

@@ -362,6 +362,21 @@ def test_ctrl_c_reaches_only_the_supervisor(what: Plan, supervisor: "subprocess.
     assert ends(what)[-1] == "projector"
 
 
+def test_an_end_that_nobody_hears_is_an_end_in_order_too(what: Plan, tmp_path: Path) -> None:
+    """`topolog up 2>&1 | tee log`: Ctrl-C reaches both, and tee is gone before all is stopped."""
+    saved = tmp_path / "plan.json"
+    saved.write_bytes(msgspec.json.encode(what, enc_hook=os.fspath))
+    program = SUPERVISOR.replace("lambda text: print(text, flush=True)", "say")
+    command = [sys.executable, "-c", f"from topolog.command_line import say\n{program}", str(saved)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert any("topolog is up" in line for line in process.stderr)
+        process.stderr.close()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 0
+    assert ends(what)[-1] == "projector"
+
+
 def test_a_second_terminal_asks_for_what_is_done_to_nodes(what: Plan, supervisor: "subprocess.Popen[str]") -> None:
     """It is answered by the supervisor, which stops all of them afterwards; behind it nobody answers."""
     wait_until(lambda: says(what, "n1") == "n1 runs\n" and says(what, "n2") == "n2 runs\n")

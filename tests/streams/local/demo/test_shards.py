@@ -13,11 +13,14 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from topolog.events.errors import PartitionLost
-from topolog.events.group_definition import GroupDefinition
+from topolog.events.codec import CODEC
+from topolog.events.errors import PartitionLost, Refused
+from topolog.events.group_definition import Affinity, GroupDefinition
 from topolog.events.ids import NodeId, Position
 from topolog.events.partitions import PartitionState
-from topolog.events.requests import NodeKind
+from topolog.events.requests import GroupDropRequested, NodeKind, RequestId
+from topolog.events.stamp import decode_stamp
+from topolog.events.topics import Topic
 from topolog.streams.clock import SystemClock
 from topolog.streams.local.demo import courier, program
 from topolog.streams.local.demo.agreement import Agreement
@@ -275,6 +278,38 @@ def test_rows_that_outlive_their_process_are_waited_for(shops: Shops) -> None:
     assert len(shops.any.node.lost("rows")) == GROUP.partitions
 
 
+def test_a_group_that_an_operator_has_altered_is_no_reason_to_stay_away(shops: Shops) -> None:
+    """It may hold copies elsewhere, and more of them; another number of partitions would hide rows."""
+    altered = msgspec.structs.replace(GROUP, backups=2, affinity=Affinity(node_filter={}, backup_filter="rack"))
+    with shops.local.node("operator", kind=NodeKind.CLIENT) as operator:
+        operator.create_group(altered)
+    shops.open("n1")
+    shops.put("7", "seven")
+    assert shops.any.node.groups()["rows"].definition == altered
+    shops.group = msgspec.structs.replace(GROUP, partitions=16)
+    with pytest.raises(Refused, match="partitions"):
+        shops.open("n2")
+
+
+def test_a_group_that_was_dropped_is_asked_for_again_until_it_is_there(shops: Shops) -> None:
+    """Every node says so, in words and with 503; made anew, the store begins empty."""
+    shops.open("n1", "n2")
+    shops.put("7", "seven")
+    log_id = decode_stamp(shops.local.log.entries(Topic.DECISIONS, 0)[0].stamp or b"").log_id
+    drop = GroupDropRequested(RequestId("op", 1), log_id, "op", "", "rows")
+    shops.local.log.put(Topic.REQUESTS, "op", CODEC.encode(drop))
+    shops.until(lambda: "rows" not in shops.any.node.groups())
+    for shop in shops.by_name.values():
+        status, problem, headers = shop.ask("PUT", "/rows/Thing/7", b"{}")
+        assert (status, headers["Retry-After"]) == (503, "1")
+        assert "dropped" in problem["detail"]
+    shops.any.node.create_group(GROUP)
+    assert shops.get("7") is None
+    shops.put("7", "anew")
+    shops.rest()
+    assert shops.get("7") == "anew"
+
+
 def test_a_loss_in_part_is_an_operators_to_give_up(shops: Shops) -> None:
     """Both machines that have a partition are gone at once: it stays lost and says so, until a reset."""
     shops.open("n1", "n2", "n3", "n4")
@@ -319,12 +354,13 @@ def test_a_row_that_is_there_stays_when_it_is_loaded_again(shops: Shops) -> None
 
 
 def test_loaders_put_rows_where_they_belong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two whole programs load a half each, both serve; a third one loads nothing, and gets its share of both."""
+    """Two whole programs load a half each, both serve; a third one loads nothing, and gets its share of both. A server
+    that is no node of the store gets none: it could not load them, and writes would wait for it."""
     (tmp_path / "things.csv").write_text("id,name\n" + "".join(f"{number},name{number}\n" for number in range(1, 41)))
     with LocalCluster(clock=SystemClock()) as local, ExitStack() as ending:
 
-        def local_node(_: str, name: str, *, kafka: object, sentinel: bool, folder: object, endpoint: str) -> Node:
-            return local.node(name, endpoint=endpoint)
+        def local_node(_: str, name: str, *, kafka: object, sentinel: bool, folder: object, **options: Any) -> Node:
+            return local.node(name, **options)
 
         monkeypatch.setattr(program, "Node", local_node)
         said: list[str] = []
@@ -340,11 +376,13 @@ def test_loaders_put_rows_where_they_belong(tmp_path: Path, monkeypatch: pytest.
             ending.callback(thread.join)
             ending.callback(stopping.tell)
             thread.start()
-        with local.node("watcher", kind=NodeKind.CLIENT) as watcher:
+        with local.node("foreign") as foreign:
             eventually(lambda: said.count("all rows are loaded") == 2)
-            eventually(lambda: len(counted(watcher, "rows")) == 3 and min(counted(watcher, "rows")) > 0)
-            eventually(lambda: sum(counted(watcher, "copies")) == 80)
-            assert sum(counted(watcher, "rows")) == 40
+            eventually(lambda: len(counted(foreign, "rows")) == 3 and min(counted(foreign, "rows")) > 0)
+            eventually(lambda: sum(counted(foreign, "copies")) == 80)
+            assert sum(counted(foreign, "rows")) == 40
+            holders = {copy.node for view in foreign.partitions("rows") for copy in view.copies}
+            assert holders == {"n1", "n2", "n3"}, "another service's server is asked to hold none of it"
 
 
 def counted(watcher: Node, what: str) -> list[int]:
@@ -376,6 +414,21 @@ def test_a_fenced_node_neither_writes_nor_answers(shops: Shops) -> None:
             status, problem, headers = shop.ask(method, "/rows/Thing/7", b"{}")
             assert (status, "Retry-After" in headers) == (503, True), problem
     assert shops.get("7") == "seven"
+
+
+def test_no_content_says_nothing_of_its_content(shops: Shops) -> None:
+    """RFC 9110, 8.6: a 204 has no Content-Length; and the connection is good for the next request."""
+    shops.open("n1")
+    shops.put("7", "seven")
+    connection = HTTPConnection(urlsplit(shops.any.endpoint).netloc, timeout=10)
+    for method, status in (("PUT", 204), ("GET", 200), ("DELETE", 204), ("GET", 404)):
+        connection.request(method, "/rows/Thing/7", b"{}" if method == "PUT" else b"")
+        response = connection.getresponse()
+        response.read()
+        assert response.status == status
+        described = {"Content-Type", "Content-Length"} & set(response.headers)
+        assert len(described) == (0 if status == 204 else 2)
+    connection.close()
 
 
 @pytest.mark.parametrize(
