@@ -93,7 +93,7 @@ def test_a_member_whose_hook_hangs_is_named_then_stopped_and_the_others_go_on(si
         assert "n2" in {each.node for each in explained.waiting_for}
         assert (
             explained.facts["overdue"]
-            == f"since position {overdue.place.position}, where the log named whom it waited for"
+            == f"n2: named at position {overdue.place.position}; the others that were asked had answered by then"
         )
         stuck.tell(do="go")
         assert stuck.hear("out")["reason"] == "STUCK", "when it reads on it learns why it is out"
