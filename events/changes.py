@@ -1,4 +1,4 @@
-"""Changes of partitions: how they travel in decisions, six bytes a partition and three a copy, and what they change.
+"""Changes of partitions: how they travel in decisions, seven bytes a partition and three a copy, what they change.
 
 The death of one of many nodes changes ten thousand partitions of a million in one set, and every reader folds it. So a
 decision's changes are columns from its bytes to the rows, and a change is a value of its own only where somebody looks
@@ -24,15 +24,21 @@ from topolog.events.ownership import (
     Columns,
     Copy,
     NodeNumber,
+    compact,
     names,
+    pieces,
     row_key,
     row_of,
 )
 from topolog.events.state import State
+from topolog.events.topics import RECORD_BYTES_MAX
 
-_CHANGE = struct.Struct("<HHBB")
+PACKED_BYTES_MAX = RECORD_BYTES_MAX - 100_000
+"""Changes in one record; names of nodes are the rest."""
+
+_CHANGE = struct.Struct("<HHHB")
 _COPY = struct.Struct("<HB")
-_COUNT_AT = _CHANGE.size - 1
+_LOST_AT = _CHANGE.size - 1
 _LOST = 1
 _STATE = np.uint8(0xFF & ~WANTED)
 _IS_STATE = np.isin(np.arange(256) & ~WANTED, list(STATES))
@@ -61,7 +67,7 @@ class Changes:
 
     @classmethod
     def of(cls, changes: Sequence[Change]) -> "Changes":
-        return _unpacked(pack_changes(changes))
+        return unpacked(pack_changes(changes))
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -87,17 +93,32 @@ class Changes:
             )
             yield Change(partition, copies, None if acting == NOBODY else acting, lost)
 
+    @classmethod
+    def joined(cls, parts: Sequence["Changes"]) -> "Changes":
+        """One after the other."""
+        width = max(each.holders.shape[1] for each in parts)
+        rooms = [((0, 0), (0, width - each.holders.shape[1])) for each in parts]
+        holders = [np.pad(each.holders, room, constant_values=NOBODY) for each, room in zip(parts, rooms, strict=True)]
+        states = [np.pad(each.states, room) for each, room in zip(parts, rooms, strict=True)]
+        return cls(
+            np.concatenate([each.partitions for each in parts]),
+            np.concatenate(holders),
+            np.concatenate(states),
+            np.concatenate([each.acting for each in parts]),
+            np.concatenate([each.lost for each in parts]),
+        )
+
     def where_lost(self) -> "Changes":
         return self[np.flatnonzero(self.lost)]
 
-    def split(self, bytes_max: int) -> Iterator["Changes"]:
-        """In parts, each of which has hardly more bytes."""
-        line_bytes = _CHANGE.size + _COPY.size * self.counts
+    def records(self) -> Iterator[bytes]:
+        """Packed, in as many parts as they need records; none if there are none."""
+        ends = np.cumsum(_CHANGE.size + _COPY.size * self.counts)
         start = 0
         while start < len(self):
-            is_full = np.arange(1, len(self) - start + 1) * line_bytes[start:] > bytes_max
-            end = start + int(is_full.argmax()) + 1 if is_full.any() else len(self)
-            yield self[start:end]
+            before = int(ends[start - 1]) if start else 0
+            end = int(np.searchsorted(ends, before + PACKED_BYTES_MAX, side="right"))
+            yield self[start:end].pack()
             start = end
 
     def pack(self) -> bytes:
@@ -106,9 +127,10 @@ class Changes:
         ends = np.cumsum(_CHANGE.size + _COPY.size * counts)
         packed = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
         at = ends - _CHANGE.size - _COPY.size * counts
-        for place, part in enumerate((self.partitions, self.partitions >> 8, self.acting, self.acting >> 8)):
-            packed[at + place] = part & 0xFF
-        packed[at + _COUNT_AT - 1], packed[at + _COUNT_AT] = _LOST * self.lost, counts
+        numbers: tuple[NDArray[Any], ...] = (self.partitions, self.acting, counts)
+        for place, column in enumerate(numbers):
+            packed[at + 2 * place], packed[at + 2 * place + 1] = column & 0xFF, column >> 8
+        packed[at + _LOST_AT] = _LOST * self.lost
         for number in range(self.holders.shape[1]):
             has = counts > number
             copy_at, holders = at[has] + _CHANGE.size + _COPY.size * number, self.holders[has, number]
@@ -125,20 +147,15 @@ def pack_changes(changes: Iterable[Change]) -> bytes:
         assert change.partition > before, "partitions ascend"
         before = change.partition
         acting = NOBODY if change.acting is None else change.acting
-        packed += _CHANGE.pack(change.partition, acting, _LOST * change.is_lost, len(change.copies))
+        packed += _CHANGE.pack(change.partition, acting, len(change.copies), _LOST * change.is_lost)
         for copy in change.copies:
             packed += _COPY.pack(copy.node, copy.state.code | (WANTED if copy.wanted else 0))
     return bytes(packed)
 
 
-def unpack_changes(packed: bytes) -> list[Change]:
-    """The changes that `pack_changes` packed."""
-    return list(_unpacked(packed))
-
-
 def apply(state: State, group: str, packed: bytes, place: Place) -> None:
     """Make packed changes of a group's partitions, as decided at `place`."""
-    _put(state, group, _unpacked(packed), place)
+    _put(state, group, unpacked(packed), place)
 
 
 def set_acting(state: State, group: str, partitions: Iterable[int], acting: NodeNumber | None, place: Place) -> None:
@@ -151,15 +168,18 @@ def set_acting(state: State, group: str, partitions: Iterable[int], acting: Node
         _put(state, group, Changes(numbers, holders, states, acts, columns.lost[at] != 0), place)
 
 
-def _unpacked(packed: bytes) -> Changes:
+def unpacked(packed: bytes) -> Changes:
+    """The changes that `pack_changes` packed."""
     starts, at = [], 0
     while at < len(packed):
         starts.append(at)
-        at += _CHANGE.size + _COPY.size * packed[at + _COUNT_AT]
+        assert at + _CHANGE.size <= len(packed), "a change has a head"
+        _, _, count, _ = _CHANGE.unpack_from(packed, at)
+        at += _CHANGE.size + _COPY.size * count
     assert at == len(packed), "the last change is whole"
     octets, heads = np.frombuffer(packed, np.uint8), np.array(starts, np.int64)
     wide = octets.astype(np.uint16)
-    counts = octets[heads + _COUNT_AT]
+    counts = wide[heads + 4] | wide[heads + 5] << 8
     width = int(counts.max(initial=0))
     holders, states = np.full((len(heads), width), NOBODY, np.uint16), np.zeros((len(heads), width), np.uint8)
     for number in range(width):
@@ -171,8 +191,8 @@ def _unpacked(packed: bytes) -> Changes:
     )
     partitions = (wide[heads] | wide[heads + 1] << 8).astype(np.int64)
     assert (np.diff(partitions) > 0).all(), "partitions ascend"
-    acting = wide[heads + 2] | wide[heads + 3] << 8
-    return Changes(partitions, holders, states, acting, (octets[heads + _COUNT_AT - 1] & _LOST) != 0)
+    acting = (wide[heads + 2] | wide[heads + 3] << 8).astype(np.uint16)
+    return Changes(partitions, holders, states, acting, (octets[heads + _LOST_AT] & _LOST) != 0)
 
 
 def _put(state: State, group: str, changes: Changes, place: Place) -> None:
@@ -185,7 +205,9 @@ def _put(state: State, group: str, changes: Changes, place: Place) -> None:
     columns = Columns.over(rows, width=int(widths.max()), writable=True)
     starts = np.cumsum([0, *(row.count for row in rows[:-1])])
     lines = np.repeat(starts, np.diff(bounds, append=len(changes))) + changes.partitions % PARTITIONS_PER_ROW
-    _change(columns, lines, changes, place, _joined_at(state, changes))
+    joined_at = _joined_at(state, changes)
+    for some in pieces(len(changes), columns.holders.shape[1]):
+        _change(columns, lines[some], changes[some], place, joined_at)
     for row, start, width in zip(rows, starts.tolist(), widths.tolist(), strict=True):
         state.put(row_key(group, row.first), columns.row(row, start, width))
 
@@ -224,9 +246,3 @@ def _joined_at(state: State, changes: Changes) -> NDArray[np.int64]:
         row = state.get(NodeRow, found[number]) if number != NOBODY else None
         joined_at[min(number, len(found))] = row.joined_at if row else NOWHERE
     return joined_at
-
-
-def compact(holders: NDArray[np.uint16], *others: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """The same copies in their order, without empty places between them; so are the columns beside them."""
-    order = np.argsort(holders == NOBODY, axis=1, kind="stable")
-    return tuple(np.take_along_axis(each, order, axis=1) for each in (holders, *others))

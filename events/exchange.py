@@ -60,11 +60,12 @@ MERGED = (TriggerType.JOIN, TriggerType.LEAVE)
 
 
 class Trigger(msgspec.Struct, frozen=True):
-    """One event that asks for an exchange; `subject` is the node or the group, `version` the view it made (V1)."""
+    """One event, at `at`, that asks for an exchange; `subject`: a node or a group, `version`: the view it made (V1)."""
 
     type: TriggerType
     subject: str
     version: TopologyVersion
+    at: Position
 
 
 class Awaited(msgspec.Struct, frozen=True):
@@ -199,7 +200,10 @@ ExchangeEvent = (
 
 
 class ExchangeRow(Row, frozen=True):
-    """An exchange, open while `completed_at` is None, under its first version; `started_at` names it in single maps."""
+    """An exchange, open while `completed_at` is None, under its first version; `started_at` names it in single maps.
+
+    `overdue`: whom the log named at `overdue_at`, when nobody else was left to answer; it says so once, so they stay.
+    """
 
     KIND: ClassVar[str] = "exchange"
 
@@ -214,6 +218,7 @@ class ExchangeRow(Row, frozen=True):
     waited: tuple[Waited, ...] = ()
     overdue_at: Position | None = None
     unheard: tuple[NodeId, ...] = ()
+    overdue: tuple[NodeId, ...] = ()
 
 
 class QueueRow(Row, frozen=True):
@@ -261,7 +266,7 @@ def evolve(state: State, event: ExchangeEvent, place: Place) -> None:
         case ExchangeMerged():
             _merge(state, event, place)
         case ExchangeOverdue():
-            _mark_overdue(state, place)
+            _mark_overdue(state, event, place)
         case FullPartitionMap():
             ownership.enrol(state, event.enrolled)
             changes.apply(state, event.group, event.changes, place)
@@ -293,16 +298,16 @@ def evolve_others(state: State, event: NodeJoined | NodeLeft | GroupEvent, place
     """What these mean for partitions, behind what their own protocol makes of them."""
     match event:
         case NodeJoined() if event.joiner.kind is NodeKind.SERVER:
-            _queue(state, TriggerType.JOIN, event.joiner.node)
+            _queue(state, TriggerType.JOIN, event.joiner.node, place)
         case NodeLeft() if _is_server(state, event.node):
             _leave(state, event.node, place)
-            _queue(state, TriggerType.LEAVE, event.node)
+            _queue(state, TriggerType.LEAVE, event.node, place)
         case GroupCreated():
             for row in ownership.empty_rows(event.group.name, event.group.partitions):
                 state.put(row_key(row.group, row.first), row)
-            _queue(state, TriggerType.GROUP_CREATED, event.group.name)
+            _queue(state, TriggerType.GROUP_CREATED, event.group.name, place)
         case GroupAltered():
-            _queue(state, TriggerType.GROUP_ALTERED, event.name)
+            _queue(state, TriggerType.GROUP_ALTERED, event.name, place)
         case GroupDropped():
             _drop_group(state, event.name)
 
@@ -324,28 +329,30 @@ def _drop_group(state: State, group: str) -> None:
 def _leave(state: State, node: NodeId, place: Place) -> None:
     """The node's incarnation has left at `place`: what it acted for, nobody does (DS1); its hand-overs are cancelled.
 
-    A former primary that has stopped for a hand-over does not act again by itself: the exchange of this leaving gives
-    it, or another owner, a new token (DS8).
+    Where the receiver leaves, the former primary acts again, under a new token (DS8), and nobody else may: whether it
+    has stopped, or has even read that it should, nobody knows, and no exchange would ask it again.
     """
     for key, row in list(state.rows(HandOverRow)):
         kept = tuple(move for move in row.moves if node not in (row.node, move.to))
         if kept != row.moves:
+            former = ownership.number_of(state, row.node)
             for move in row.moves:
                 if move not in kept and node != row.node:
                     changes.set_acting(state, move.group, move.partitions, None, place)
+                    changes.set_acting(state, move.group, move.partitions, former, place)
             _keep_moves(state, key, row, kept)
     ownership.leave(state, node, place)
 
 
-def _queue(state: State, type_: TriggerType, subject: str) -> None:
+def _queue(state: State, type_: TriggerType, subject: str, place: Place) -> None:
     if state.count(GroupRow):
-        trigger = Trigger(type_, subject, cluster(state).topology_version)
+        trigger = Trigger(type_, subject, cluster(state).topology_version, place.position)
         state.put("", QueueRow((*queued(state), trigger)))
 
 
 def _enqueue(state: State, event: ExchangeQueued, place: Place) -> None:
     enter_view(state, event.version)
-    _queue(state, event.type, event.subject)
+    _queue(state, event.type, event.subject, place)
     if event.request is not None:
         grant(state, event.request, place, f"group {event.subject}" if event.subject else "exchange")
 
@@ -408,10 +415,11 @@ def _complete(state: State, event: ExchangeCompleted, place: Place) -> None:
     state.put(str(row.version), done)
 
 
-def _mark_overdue(state: State, place: Place) -> None:
+def _mark_overdue(state: State, event: ExchangeOverdue, place: Place) -> None:
     row = open_exchange(state)
     assert row is not None, "no exchange waits"
-    state.put(str(row.version), msgspec.structs.replace(row, overdue_at=place.position))
+    late = msgspec.structs.replace(row, overdue_at=place.position, overdue=event.awaited)
+    state.put(str(row.version), late)
 
 
 def _switch(state: State, event: AffinitySwitched, place: Place) -> None:
@@ -424,7 +432,8 @@ def _switch(state: State, event: AffinitySwitched, place: Place) -> None:
 
 
 def _keep_moves(state: State, key: str, row: HandOverRow, kept: tuple[Move, ...]) -> None:
-    if kept:
-        state.put(key, msgspec.structs.replace(row, moves=kept))
-    else:
+    """Of a hand-over that loses nothing no change is noted."""
+    if not kept:
         state.drop(HandOverRow, key)
+    elif kept != row.moves:
+        state.put(key, msgspec.structs.replace(row, moves=kept))

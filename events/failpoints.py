@@ -39,6 +39,27 @@ FAILPOINTS: Mapping[str, str] = {
     "coordinator.burying": "undecodable input is found, its dead letters are not yet appended",
     "coordinator.buried": "dead letters are with the producer, the decisions of the same step are not",
     "coordinator.retired": "TermEnded is read back, the process has not ended",
+    "coordinator.exchange-decided": "ExchangeStarted is decided and not appended",
+    "coordinator.exchange-appended": "ExchangeStarted is with the producer, its answer has not come",
+    "coordinator.map-heard": "a single map that answers the open exchange is read",
+    "coordinator.map-heard-again": "a new leader reads one that answers an exchange it has found open",
+    "coordinator.maps-complete": "the last single map is read, the outcome is not decided",
+    "coordinator.outcome-decided": "the outcome of an exchange is decided and not appended",
+    "coordinator.inside-an-outcome": "all of an outcome is appended but for ExchangeCompleted",
+    "coordinator.outcome-appended": "an outcome is with the producer, its answer has not come",
+    "coordinator.merge-decided": "ExchangeMerged is decided and not appended",
+    "coordinator.merge-appended": "ExchangeMerged is with the producer, its answer has not come",
+    "coordinator.overdue-decided": "the log is about to name whom an exchange waits for",
+    "coordinator.overdue-appended": "ExchangeOverdue is with the producer, its answer has not come",
+    "coordinator.stop-decided": "a lease is to be stopped (STUCK, REMOVED …), LeaseStopped is not appended",
+    "coordinator.stop-appended": "LeaseStopped is with the producer, its answer has not come",
+    "coordinator.states-decided": "loads or clearings have ended, PartitionStatesChanged is not appended",
+    "coordinator.states-appended": "PartitionStatesChanged is with the producer, its answer has not come",
+    "coordinator.hand-over-decided": "HandOverPrepared is decided and not appended",
+    "coordinator.hand-over-appended": "HandOverPrepared is with the producer, its answer has not come",
+    "coordinator.drain-heard": "a heartbeat says that a hand-over has drained, the switch is not decided",
+    "coordinator.switch-decided": "AffinitySwitched is decided and not appended",
+    "coordinator.switch-appended": "AffinitySwitched is with the producer, its answer has not come",
     "node.joining": "the end of the log is reached, no request to join is sent",
     "node.join-sent": "the request to join is with the producer",
     "node.beaten": "a heartbeat is with the producer, its echo has not come",
@@ -49,6 +70,14 @@ FAILPOINTS: Mapping[str, str] = {
     "node.acknowledging": "what asks for an early heartbeat (the own NodeJoined too) is applied, none is sent",
     "node.request-sent": "a request (the one to join too) is with the producer, its outcome has not come",
     "node.outcome-read": "the outcome of an own request is folded, its caller has not been told",
+    "node.map-owed": "an exchange asks this node, or something is finished, and no single map says so yet",
+    "node.map-sent": "a single map is with the producer, its answer has not come",
+    "node.map-folded": "partitions have changed in the log, nothing of that is done here",
+    "node.map-adopted": "the service has been told of its partitions, the node acts for nothing new yet",
+    "node.finished": "a load or a clearing is noted, no single map says so",
+    "node.clearing": "a copy is RENTING in the log, the service has not been told to clear it",
+    "node.handing-over": "a hand-over of this node is folded: nothing new begins, it does not count as applied",
+    "node.drained": "what ran when a hand-over was applied has ended, no heartbeat says so",
     "node.releasing": "the node has stopped acting, its release is not sent",
     "node.released": "the release is with the producer, the process has not ended",
     "snapshot.cut": "the leader has copied its state, no chunk is appended",
@@ -96,6 +125,11 @@ def reach(name: str) -> None:
 def is_armed(name: str) -> bool:
     """Whether anything would ever happen there: for places that cost something to recognise."""
     return name in _armed
+
+
+def is_any_armed() -> bool:
+    """Whether there is a place at which something would happen: for whole families of them."""
+    return bool(_armed)
 
 
 def arm(environ: Mapping[str, str]) -> None:

@@ -16,6 +16,7 @@ from topolog.events.errors import BadInput
 
 PARTITIONS_DEFAULT = 1_024
 PARTITIONS_MAX = 65_000
+"""As Ignite's (W1); maps, rows and decisions rest on it."""
 
 BACKUPS_MAX = (1 << 31) - 1
 """Ignite's number for a copy on every node; there are never more copies than nodes."""
@@ -97,9 +98,9 @@ class BadGroup(BadInput):
 def validate(group: GroupDefinition) -> None:
     """Raise BadGroup for a definition that breaks a limit or contradicts itself."""
     name = group.name
-    if not name.strip() or "/" in name or len(name) > GROUP_NAME_CHARS_MAX:
-        message = f"A group's name has 1 to {GROUP_NAME_CHARS_MAX} characters and no '/': {name!r} cannot be one."
-        raise BadGroup("DESIGN 4.3", message)
+    if not name or len(name) > GROUP_NAME_CHARS_MAX or not name.isprintable() or any(each in "/ " for each in name):
+        limit = f"A group's name has 1 to {GROUP_NAME_CHARS_MAX} characters that can be printed, no '/' and no blank"
+        raise BadGroup("DESIGN 4.3", f"{limit}: {_cut(name)!r} cannot be one.")
     if not 1 <= group.partitions <= PARTITIONS_MAX:
         raise BadGroup("W1", f"Group {name!r}: {group.partitions} partitions are not 1 to {PARTITIONS_MAX}.")
     if not 0 <= group.backups <= BACKUPS_MAX:
@@ -114,6 +115,10 @@ def validate(group: GroupDefinition) -> None:
             "empty.",
             hint="Choose READ_WRITE_SAFE or READ_ONLY_SAFE.",
         )
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= GROUP_NAME_CHARS_MAX else f"{name[:GROUP_NAME_CHARS_MAX]}…"
 
 
 def _check_affinity(name: str, affinity: Affinity) -> None:

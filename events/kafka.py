@@ -9,7 +9,7 @@ fetch that found nothing, so `fetch.wait.max.ms` is how long the proof takes.
 import contextlib
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import partial
 from typing import Any, TypeVar
 
@@ -91,6 +91,8 @@ class KafkaReader:
     def __init__(self, settings: KafkaSettings, cluster: str) -> None:
         self._names = {topic_name(cluster, topic): topic for topic in Topic}
         self._at_end: dict[Partition, bool] = {}
+        self._read_to: dict[Partition, int] = {}
+        self._asked_about: set[Topic] = set()
         self._cluster = cluster
         self._settings = dict(settings)
         self._admin: AdminClient | None = None
@@ -119,7 +121,9 @@ class KafkaReader:
     def assign(self, starts: Mapping[Partition, Offset | None]) -> None:
         # "The oldest" is asked for as offset 0: resolving it first would cost half a second, and where 0 is no longer
         # kept the reader is sent to the oldest record anyway.
+        self._ask_about({topic for topic, _ in starts})
         self._at_end = dict.fromkeys(starts, False)
+        self._read_to.clear()
         self._last_read.start_over()
         self._consumer.assign(
             [
@@ -127,6 +131,18 @@ class KafkaReader:
                 for (topic, number), start in starts.items()
             ]
         )
+
+    def _ask_about(self, topics: Set[Topic]) -> None:
+        """Who leads topics that are new to this client: left to itself, librdkafka asks at the turn of a second.
+
+        Once each; without an answer, in a second for all, it is left to itself.
+        """
+        until_s = time.monotonic() + _CONNECT_TIMEOUT_S
+        for topic in topics - self._asked_about:
+            self._asked_about.add(topic)
+            with contextlib.suppress(KafkaException):
+                left_s = max(0.001, until_s - time.monotonic())
+                self._consumer.list_topics(topic_name(self._cluster, topic), timeout=left_s)
 
     def poll(self, timeout_s: float) -> list[Entry]:
         return self._last_read.pass_on(self._consume(timeout_s))
@@ -154,14 +170,12 @@ class KafkaReader:
             self._asked[topic] = asked_at_s, asked
             return False
         try:
-            ends = {(each.topic, each.partition): future.result().offset for each, future in asked.items()}
+            ends = {(self._names[each.topic], each.partition): future.result().offset for each, future in asked.items()}
         except KafkaException:
             return False
-        # A partition of which nothing has been consumed yet has no position; its end was seen if it is marked so.
-        places = self._consumer.position(list(asked))
-        return self.at_end(topic) and all(
-            place.offset < 0 or place.offset >= ends[place.topic, place.partition] for place in places
-        )
+        # Each partition by itself: where many write, no moment is the end of all of them at once.
+        has_read = all(self._read_to.get(partition, -1) >= end for partition, end in ends.items())
+        return has_read and not self._last_read.is_in_doubt
 
     def _ask_for_ends(self, topic: Topic) -> dict[TopicPartition, Any]:
         if self._admin is None:
@@ -198,6 +212,7 @@ class KafkaReader:
         self._outage.over()
         partition = (self._names[_text(message.topic())], _number(message.partition()))
         self._at_end[partition] = False
+        self._read_to[partition] = _number(message.offset()) + 1
         key = message.key()
         headers = tuple((name, _bytes(value)) for name, value in _headers(message))
         return Entry(
@@ -212,7 +227,9 @@ class KafkaReader:
     def _on_error(self, message: Message, error: KafkaError) -> None:
         if error.code() == KafkaError._PARTITION_EOF:
             self._outage.over()
-            self._at_end[self._names[_text(message.topic())], _number(message.partition())] = True
+            partition = (self._names[_text(message.topic())], _number(message.partition()))
+            self._at_end[partition] = True
+            self._read_to[partition] = _number(message.offset())
         elif error.code() in _OFFSET_GONE:
             self._on_offset_gone(message, error)
         elif error.fatal():
@@ -226,6 +243,7 @@ class KafkaReader:
                 f"{message.topic()} no longer holds the offset this reader stands at: {error.str()}.",
                 hint="The topic was truncated or made again; this reader must not go on.",
             )
+        self._read_to.pop((topic, _number(message.partition())), None)
         oldest = TopicPartition(_text(message.topic()), _number(message.partition()), OFFSET_BEGINNING)
         self._consumer.incremental_unassign([oldest])  # a partition in this state cannot be sought
         self._consumer.incremental_assign([oldest])

@@ -26,7 +26,7 @@ of fixed width; nodes are numbers in one roster, in the order in which they firs
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -48,6 +48,8 @@ _OWNING_WANTED = PartitionState.OWNING.code | WANTED
 
 ROWS_AT_ONCE = 256
 """Of so many rows the columns are looked at together: more would not fit the processor's cache."""
+
+CELLS_AT_ONCE = 1 << 22
 
 Wanted = NDArray[np.uint16]
 """Whom the affinity wants: numbers by partition and place, the primary first, NOBODY where there is no copy."""
@@ -178,6 +180,13 @@ class Columns:
             self.lost[lines].tobytes(),
         )
 
+    def take_out(self, line: int, number: int) -> None:
+        """This copy goes, and those behind it close up: the first place is the wanted primary's, wherever somebody is
+        wanted."""
+        for column, nothing in ((self.holders, NOBODY), (self.states, 0), (self.since, 0)):
+            column[line, number:-1] = column[line, number + 1 :]
+            column[line, -1] = nothing
+
     def widen(self, width: int) -> None:
         """Room for so many copies of each partition."""
         lines, before = self.holders.shape
@@ -186,6 +195,18 @@ class Columns:
             self.holders = np.hstack((self.holders, np.full(more, NOBODY, self.holders.dtype)))
             self.states = np.hstack((self.states, np.zeros(more, self.states.dtype)))
             self.since = np.hstack((self.since, np.zeros(more, self.since.dtype)))
+
+
+def compact(holders: NDArray[np.uint16], *others: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """The same copies in their order, without empty places between them; so are the columns beside them."""
+    order = np.argsort(holders == NOBODY, axis=1, kind="stable")
+    return tuple(np.take_along_axis(each, order, axis=1) for each in (holders, *others))
+
+
+def pieces(lines: int, width: int) -> Iterator[slice]:
+    """As many lines at once as may be compared, each of `width` copies with each other one, in some megabytes."""
+    at_once = max(1, CELLS_AT_ONCE // max(1, width * width))
+    return (slice(at, at + at_once) for at in range(0, max(1, lines), at_once))
 
 
 def _widened(row: OwnershipRow, width: int) -> OwnershipRow:
@@ -267,7 +288,7 @@ def in_question(columns: Columns, wanted: Wanted) -> NDArray[np.intp]:
 
 def held_by(row: OwnershipRow, node: NodeNumber) -> list[int]:
     """The partitions of a row of which the node holds a copy."""
-    holds = (Columns(row).holders == node).any(axis=1)
+    holds = (_array(row.holders, "<u2", (row.count, row.width), writable=False) == node).any(axis=1)
     return [row.first + at for at in np.flatnonzero(holds).tolist()]
 
 
@@ -282,18 +303,16 @@ def without(row: OwnershipRow, node: NodeNumber, place: Place) -> OwnershipRow |
         return None
     columns.acting[acted], columns.tokens[acted] = NOBODY, place.position
     goes = held & (columns.acting != NOBODY)[:, np.newaxis]
-    columns.holders[goes], columns.states[goes], columns.since[goes] = NOBODY, 0, 0
+    for line, number in np.argwhere(goes).tolist():
+        columns.take_out(line, number)
     return columns.row(row)
 
 
 def acted_by(row: OwnershipRow, node: NodeNumber) -> list[tuple[int, Position]]:
     """(partition, token) of what the node acts for."""
-    columns = Columns(row)
-    found = np.flatnonzero(columns.acting == node)
-    return [
-        (row.first + at, Position(token))
-        for at, token in zip(found.tolist(), columns.tokens[found].tolist(), strict=True)
-    ]
+    found = np.flatnonzero(_array(row.acting, "<u2", (row.count,), writable=False) == node)
+    tokens = _array(row.tokens, "<u8", (row.count,), writable=False)[found]
+    return [(row.first + at, Position(token)) for at, token in zip(found.tolist(), tokens.tolist(), strict=True)]
 
 
 def differing(before: OwnershipRow | None, row: OwnershipRow) -> list[int]:
@@ -344,7 +363,10 @@ def ready_to_switch(row: OwnershipRow) -> list[tuple[int, NodeNumber, NodeNumber
 
 
 def with_surplus(row: OwnershipRow) -> list[int]:
-    """Partitions whose wanted primary acts, with copies that nobody wants though all that are wanted own."""
+    """Partitions whose wanted primary acts, with copies that nobody wants though all that are wanted own.
+
+    Where nobody is wanted, as no member passes the group's filter, whoever holds it goes on (L3).
+    """
     return [row.first + at for at in np.flatnonzero(_has_surplus(Columns(row))).tolist()] if row.width else []
 
 
@@ -360,8 +382,9 @@ def _has_surplus(columns: Columns) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = (is_unwanted & (columns.states != PartitionState.RENTING.code)).any(axis=1)
     if not found.any():
         return found
-    acts_as_wanted = (columns.acting == columns.holders[:, 0]) & (columns.acting != NOBODY)
-    return found & _all_wanted_own(columns) & acts_as_wanted
+    is_primary_wanted = (columns.states[:, 0] & WANTED) != 0
+    found &= is_primary_wanted & (columns.acting == columns.holders[:, 0]) & (columns.acting != NOBODY)
+    return found & _all_wanted_own(columns)
 
 
 def lost_in(row: OwnershipRow) -> list[int]:

@@ -8,8 +8,8 @@ Invariant. A copy changes its state only as a line of TRANSITIONS says, and what
 alone: it serves and counts as an owner while it is OWNING, it is written to while it is OWNING or MOVING (DS3). A copy
 that is being cleared never owns again unless it was made MOVING first; neither loss nor reset takes it as it is (DS2).
 
-Argument. The table is the only place that knows transitions: the coordinator checks what it decides by it, the node
-what it does, the picture in docs/partitions.md is drawn from it and the tests walk it. It is B12 of
+Argument. The table is the only place that knows transitions: the simulation and the tests of the rules judge by it
+every change that is decided, and the picture in docs/partitions.md is drawn from it. It is B12 of
 partition-map-exchange.md as our log needs it; where the two differ that page says why.
 
 A map is the states of a node's copies of one group. `Codes` is a map at hand: one byte a partition, 0 where there is no
@@ -24,11 +24,9 @@ from enum import Enum
 
 import msgspec
 
-from topolog.events.errors import BadInput, OutOfRange, Refused, Undecodable
+from topolog.events.errors import BadInput, OutOfRange, Undecodable
+from topolog.events.group_definition import PARTITIONS_MAX
 from topolog.events.varints import checked_varints, put_varint
-
-PARTITIONS_MAX = 65_000
-"""The most partitions a group can have (W1)."""
 
 
 class PartitionState(Enum):
@@ -63,7 +61,7 @@ class PartitionState(Enum):
         return state
 
 
-class Trigger(Enum):
+class Why(Enum):
     """Why a copy changes its state: a sentence each."""
 
     ASSIGNED = "The node is to hold a copy and has none, or is back after its copy was taken out of the owner row."
@@ -99,7 +97,7 @@ class Transition(msgspec.Struct, frozen=True):
 
     source: PartitionState | None
     target: PartitionState | None
-    trigger: Trigger
+    why: Why
     when: When
 
 
@@ -107,73 +105,45 @@ def _transitions() -> tuple[Transition, ...]:
     moving, owning, renting, evicted, lost = PartitionState
     present = tuple(PartitionState)
     return (
-        Transition(None, moving, Trigger.ASSIGNED, When.EXCHANGE),
-        Transition(None, owning, Trigger.NEVER_OWNED, When.EXCHANGE),
-        Transition(None, owning, Trigger.OWNER_BACK, When.EXCHANGE),
-        Transition(None, owning, Trigger.GIVEN_UP, When.EXCHANGE),
-        Transition(None, owning, Trigger.RESET, When.EXCHANGE),
-        Transition(None, lost, Trigger.NO_OWNER, When.EXCHANGE),
-        Transition(moving, owning, Trigger.LOADED, When.BETWEEN),
-        Transition(moving, owning, Trigger.NEVER_OWNED, When.EXCHANGE),
-        Transition(moving, owning, Trigger.GIVEN_UP, When.EXCHANGE),
-        Transition(moving, owning, Trigger.RESET, When.EXCHANGE),
-        Transition(moving, renting, Trigger.SURPLUS, When.BETWEEN),
-        Transition(moving, lost, Trigger.NO_OWNER, When.EXCHANGE),
-        Transition(owning, moving, Trigger.BEHIND, When.EXCHANGE),
-        Transition(owning, renting, Trigger.SURPLUS, When.BETWEEN),
-        Transition(owning, lost, Trigger.NO_OWNER, When.EXCHANGE),
-        Transition(renting, moving, Trigger.RECALLED, When.EXCHANGE),
-        Transition(renting, evicted, Trigger.CLEARED, When.ANY_TIME),
-        Transition(renting, None, Trigger.CLEARED, When.ANY_TIME),
-        Transition(lost, owning, Trigger.RESET, When.EXCHANGE),
-        Transition(lost, owning, Trigger.GIVEN_UP, When.EXCHANGE),
-        Transition(lost, moving, Trigger.RESET, When.EXCHANGE),
-        Transition(lost, moving, Trigger.GIVEN_UP, When.EXCHANGE),
-        Transition(lost, moving, Trigger.OWNER_BACK, When.EXCHANGE),
-        Transition(lost, renting, Trigger.SURPLUS, When.BETWEEN),
-        Transition(evicted, None, Trigger.FORGOTTEN, When.ANY_TIME),
-        *(Transition(state, None, Trigger.NODE_LEFT, When.ANY_TIME) for state in present),
-        *(Transition(state, None, Trigger.GROUP_DROPPED, When.ANY_TIME) for state in present),
+        Transition(None, moving, Why.ASSIGNED, When.EXCHANGE),
+        Transition(None, owning, Why.NEVER_OWNED, When.EXCHANGE),
+        Transition(None, owning, Why.OWNER_BACK, When.EXCHANGE),
+        Transition(None, owning, Why.GIVEN_UP, When.EXCHANGE),
+        Transition(None, owning, Why.RESET, When.EXCHANGE),
+        Transition(None, lost, Why.NO_OWNER, When.EXCHANGE),
+        Transition(moving, owning, Why.LOADED, When.BETWEEN),
+        Transition(moving, owning, Why.NEVER_OWNED, When.EXCHANGE),
+        Transition(moving, owning, Why.GIVEN_UP, When.EXCHANGE),
+        Transition(moving, owning, Why.RESET, When.EXCHANGE),
+        Transition(moving, renting, Why.SURPLUS, When.BETWEEN),
+        Transition(moving, lost, Why.NO_OWNER, When.EXCHANGE),
+        Transition(owning, moving, Why.BEHIND, When.EXCHANGE),
+        Transition(owning, renting, Why.SURPLUS, When.BETWEEN),
+        Transition(owning, lost, Why.NO_OWNER, When.EXCHANGE),
+        Transition(renting, moving, Why.RECALLED, When.EXCHANGE),
+        Transition(renting, evicted, Why.CLEARED, When.ANY_TIME),
+        Transition(renting, None, Why.CLEARED, When.ANY_TIME),
+        Transition(lost, owning, Why.RESET, When.EXCHANGE),
+        Transition(lost, owning, Why.GIVEN_UP, When.EXCHANGE),
+        Transition(lost, moving, Why.RESET, When.EXCHANGE),
+        Transition(lost, moving, Why.GIVEN_UP, When.EXCHANGE),
+        Transition(lost, moving, Why.OWNER_BACK, When.EXCHANGE),
+        Transition(lost, renting, Why.SURPLUS, When.BETWEEN),
+        Transition(evicted, None, Why.FORGOTTEN, When.ANY_TIME),
+        *(Transition(state, None, Why.NODE_LEFT, When.ANY_TIME) for state in present),
+        *(Transition(state, None, Why.GROUP_DROPPED, When.ANY_TIME) for state in present),
     )
 
 
 TRANSITIONS = _transitions()
 """Every legal change of a copy's state there is."""
 
-_LEGAL = {(each.source, each.target, each.trigger): each for each in TRANSITIONS}
+_LEGAL = frozenset((each.source, each.target, each.when) for each in TRANSITIONS)
 
 
 def is_legal(source: PartitionState | None, target: PartitionState | None, when: When) -> bool:
-    """Whether some trigger allows this change then."""
-    return any(
-        (each.source, each.target) == (source, target) and each.when in (when, When.ANY_TIME) for each in TRANSITIONS
-    )
-
-
-def check_transition(
-    source: PartitionState | None, target: PartitionState | None, trigger: Trigger, when: When
-) -> Transition:
-    """The line of TRANSITIONS that allows this; `when` is EXCHANGE or BETWEEN, as it is now.
-
-    Raises Refused (ILLEGAL_TRANSITION, B12) if there is none, or if it is not legal now.
-    """
-    legal = _LEGAL.get((source, target, trigger))
-    if legal is not None and legal.when in (when, When.ANY_TIME):
-        return legal
-    change = f"from {state_name(source)} to {state_name(target)} by {trigger.name}"
-    facts = {"from": state_name(source), "to": state_name(target), "trigger": trigger.name, "when": when.name}
-    if legal is None:
-        raise Refused("ILLEGAL_TRANSITION", "B12", f"No copy goes {change}.", facts)
-    raise Refused("ILLEGAL_TRANSITION", "B12", f"A copy goes {change} {legal.when.value}, not {when.value}.", facts)
-
-
-def triggers_between(source: PartitionState | None, target: PartitionState | None, when: When) -> tuple[Trigger, ...]:
-    """What may change the state so, `when` being EXCHANGE or BETWEEN; nothing if no line of TRANSITIONS allows it."""
-    return tuple(
-        each.trigger
-        for each in TRANSITIONS
-        if (each.source, each.target) == (source, target) and each.when in (when, When.ANY_TIME)
-    )
+    """Whether a line of the table allows this change then; `when` is EXCHANGE or BETWEEN."""
+    return (source, target, when) in _LEGAL or (source, target, When.ANY_TIME) in _LEGAL
 
 
 def state_name(state: PartitionState | None) -> str:

@@ -82,7 +82,7 @@ def cluster(state: State) -> ClusterRow:
 
 
 def changed_view(state: State) -> TopologyVersion:
-    """The view that follows from a change of groups, of the baseline or of a state: the next minor number (V1)."""
+    """The view that follows from a change of groups, a switch, a reset or a request: the next minor number (V1)."""
     view = cluster(state).topology_version
     return TopologyVersion(view.major, view.minor + 1)
 

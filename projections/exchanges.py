@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping
 from heapq import merge
 from itertools import takewhile
 
+from topolog.events.changes import unpacked
 from topolog.events.errors import BadInput, NotFound
 from topolog.events.exchange import (
     AffinitySwitched,
+    Asked,
     ExchangeCompleted,
     ExchangeMerged,
     ExchangeOverdue,
@@ -34,7 +36,6 @@ from topolog.projections.partition_resources import (
     ExchangeTrigger,
 )
 from topolog.projections.store import Reading
-from topolog.projections.told_changes import numbers_in
 
 NEWEST = "newest"
 _ABOUT = ("exchange", "hand-over")
@@ -68,8 +69,7 @@ def exchanges(
 
 def key_of(exchange: Exchange) -> int:
     """The position in the list that an exchange has: where it began, of a hand-over where it was done."""
-    is_switch = exchange.types == (TriggerType.SWITCH.value,)
-    return exchange.completed_at if is_switch and exchange.completed_at is not None else exchange.started_at
+    return exchange.completed_at if exchange.is_switch and exchange.completed_at is not None else exchange.started_at
 
 
 def exchange(reading: Reading, age_ms: int, version: str) -> ExchangeDetail:
@@ -107,6 +107,15 @@ def last_row(reading: Reading) -> ExchangeRow | None:
 def open_for_ms(reading: Reading, age_ms: int, row: ExchangeRow) -> int:
     """For how long an exchange has been open."""
     return _duration_ms(reading, age_ms, row.started_at, None)
+
+
+def silent(row: ExchangeRow) -> tuple[Asked, ...]:
+    """Whom an open exchange may wait for: all it has asked, until the log has named those who had not answered.
+
+    Who was asked later than that is named by nobody yet.
+    """
+    named_at = row.overdue_at
+    return tuple(each for each in row.awaited if named_at is None or each.node in row.overdue or each.at > named_at)
 
 
 def row_ever(reading: Reading, key: str) -> ExchangeRow | None:
@@ -181,6 +190,7 @@ def _of_row(reading: Reading, age_ms: int, row: ExchangeRow) -> Exchange:
         duration_ms=_duration_ms(reading, age_ms, row.started_at, row.completed_at),
         overdue_at=row.overdue_at,
         unheard=row.unheard,
+        overdue=row.overdue,
     )
 
 
@@ -220,21 +230,28 @@ def _detail(reading: Reading, found: Exchange) -> ExchangeDetail:
     for event in _outcome(reading, found):
         match event:
             case FullPartitionMap():
-                changed[event.group] = changed.get(event.group, 0) + sum(1 for _ in numbers_in(event.changes))
+                changed[event.group] = changed.get(event.group, 0) + len(unpacked(event.changes))
             case PartitionsLost():
                 lost[event.group] = lost.get(event.group, 0) + len(event.partitions)
             case HandOverPrepared():
                 for move in event.moves:
                     changed[move.group] = changed.get(move.group, 0) + len(move.partitions)
     values = {field: getattr(found, field) for field in found.__struct_fields__}
-    return ExchangeDetail(**values, changed=changed, lost=lost, phases=tuple(_phases(reading, found)))
+    phases, asked = tuple(_phases(reading, found)), _asked(reading, found)
+    return ExchangeDetail(**values, changed=changed, lost=lost, phases=phases, asked=asked)
+
+
+def _asked(reading: Reading, found: Exchange) -> tuple[str, ...]:
+    """By the decisions: the row forgets who left, and all of them when it is completed."""
+    events = (each.event for each in decisions(reading, found))
+    asking = (event for event in events if isinstance(event, ExchangeStarted | ExchangeMerged))
+    return tuple(dict.fromkeys(asked.node for event in asking for asked in event.awaited))
 
 
 def _phases(reading: Reading, found: Exchange) -> Iterator[ExchangePhase]:
-    is_switch = found.types == (TriggerType.SWITCH.value,)
     began_ms = reading.surely_decision(found.started_at).logged_at_ms
     for decided in decisions(reading, found):
-        is_other = is_switch and decided.position not in (found.started_at, found.completed_at)
+        is_other = found.is_switch and decided.position not in (found.started_at, found.completed_at)
         if decided.event_name in _PHASES and not is_other:
             after_ms = decided.logged_at_ms - began_ms
             yield ExchangePhase(_PHASES[decided.event_name], decided.position, iso(decided.logged_at_ms), after_ms)
@@ -242,7 +259,7 @@ def _phases(reading: Reading, found: Exchange) -> Iterator[ExchangePhase]:
 
 def decisions(reading: Reading, found: Exchange) -> list[Decided]:
     """The decisions about exchanges, or of a hand-over about hand-overs, from its beginning to its end."""
-    about = "hand-over" if found.types == (TriggerType.SWITCH.value,) else "exchange"
+    about = "hand-over" if found.is_switch else "exchange"
     end = reading.position if found.completed_at is None else found.completed_at
     newest_first = takewhile(lambda position: position >= found.started_at, reading.positions(end + 1, about))
     return [reading.surely_decision(position) for position in reversed(list(newest_first))]
@@ -252,7 +269,7 @@ def _outcome(reading: Reading, found: Exchange) -> Iterator[object]:
     """The decisions that say what it has changed."""
     if found.completed_at is None:
         return
-    if found.types == (TriggerType.SWITCH.value,):
+    if found.is_switch:
         yield reading.surely_decision(found.started_at).event
         return
     end = reading.surely_decision(found.completed_at).set_end

@@ -149,7 +149,8 @@ def _group_sentence(row: GroupRow) -> str:
 
 
 def _group_facts(reading: Reading, row: GroupRow) -> Iterator[tuple[str, str]]:
-    affinity, servers = row.affinity, sorted(groups.admitted(reading, row))
+    affinity, fitting = row.affinity, sorted(groups.admitted(reading, row), key=lambda node: node.node)
+    servers = [node.node for node in fitting]
     required = " and ".join(f"{name} {value}" for name, value in sorted(affinity.node_filter.items()))
     yield "copies go to", f"servers with {required}" if required else "any server"
     yield "servers that fit now", ", ".join(servers) or "none"
@@ -157,6 +158,9 @@ def _group_facts(reading: Reading, row: GroupRow) -> Iterator[tuple[str, str]]:
         yield "copies of one partition", f"on different {affinity.exclude_neighbours_by} while there are enough"
     if affinity.backup_filter:
         yield "copies of one partition", f"never on the same {affinity.backup_filter}"
+    for apart_by in filter(None, (affinity.exclude_neighbours_by, affinity.backup_filter)):
+        if lacking := [node.node for node in fitting if apart_by not in node.attributes]:
+            yield f"without {apart_by}", f"{', '.join(lacking)}: taken to be apart from every other"
     yield "partitions", partitions.in_words(partitions.condition_totals(reading, row.name))
     yield "while partitions are lost", _LOSS.get(row.loss_policy, row.loss_policy.value)
     if len(servers) <= row.backups:

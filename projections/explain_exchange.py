@@ -1,15 +1,17 @@
 """What an exchange is about, whom it waits for, and what to do about it.
 
-Answers to an exchange are on the topic `maps`, which this reader does not read: who is asked is known here, not who has
-answered by now. So of each server that is asked the last thing the log knows is told, its lease.
+Answers to an exchange are on the topic `maps`, which this reader does not read: who is asked is known here, and who has
+not answered only from the moment on at which the log names them (ExchangeOverdue). Of each of these the last thing the
+log knows is told, its lease; and when it is over, how the wait for them has ended.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 
 from topolog.events.errors import NotFound
-from topolog.events.exchange import OTHERS, ExchangeQueued, ExchangeRow, QueueRow, Trigger, TriggerType
+from topolog.events.exchange import OTHERS, ExchangeQueued, ExchangeRow, QueueRow, Trigger
 from topolog.events.ids import Position
+from topolog.events.membership import NodeLeft
 from topolog.projections import exchanges, patience, queries
 from topolog.projections.durations import ago
 from topolog.projections.explain import chain
@@ -36,6 +38,7 @@ def explain_exchange(reading: Reading, age_ms: int, version: str) -> Explanation
     is_open = row is not None and str(row.version) == found.version
     facts = {
         **dict(_what(found)),
+        **dict(_overdue(reading, found)),
         **(dict(_waiting(reading, age_ms, row)) if row is not None and is_open else {}),
         **dict(_besides(reading, row)),
     }
@@ -45,35 +48,37 @@ def explain_exchange(reading: Reading, age_ms: int, version: str) -> Explanation
 
 def triggers(about: Sequence[Trigger]) -> str:
     """`JOIN n4, LEAVE n2`."""
-    shown = ", ".join(f"{each.type.value} {each.subject}".rstrip() for each in about[:_TRIGGERS_MAX])
-    return shown + (f" and {len(about) - _TRIGGERS_MAX} more" if len(about) > _TRIGGERS_MAX else "")
+    return _listed([(each.type.value, each.subject) for each in about])
 
 
 def awaited(row: ExchangeRow) -> tuple[Awaited, ...]:
-    """Servers that an open exchange has asked."""
-    return tuple(Awaited(each.node, each.at, None) for each in row.awaited)
+    """Servers whose answer an open exchange may wait for: those it has asked, or those of them that the log names."""
+    return tuple(Awaited(each.node, each.at, None) for each in exchanges.silent(row))
+
+
+def _listed(about: Sequence[tuple[str, str]]) -> str:
+    """Types and subjects of triggers."""
+    shown = ", ".join(f"{type_} {subject}".rstrip() for type_, subject in about[:_TRIGGERS_MAX])
+    return shown + (f" and {len(about) - _TRIGGERS_MAX} more" if len(about) > _TRIGGERS_MAX else "")
 
 
 def _sentence(found: ExchangeDetail) -> str:
-    shown = ", ".join(f"{each.type} {each.subject}".rstrip() for each in found.triggers[:_TRIGGERS_MAX])
-    more = f" and {len(found.triggers) - _TRIGGERS_MAX} more" if len(found.triggers) > _TRIGGERS_MAX else ""
-    about = f"Exchange {found.version} ({shown}{more})"
+    about = f"Exchange {found.version} ({_listed([(each.type, each.subject) for each in found.triggers])})"
     if found.state == "OPEN":
-        asked = ", ".join(found.awaited) or "nobody"
-        return (
-            f"{about} is open since position {found.started_at}, {ago(found.duration_ms)} ago; asked for their maps, "
-            f"not all have answered: {asked}."
-        )
+        opened = f"{about} is open since position {found.started_at}, {ago(found.duration_ms)} ago"
+        late = ", ".join(node for node in found.overdue if node in found.awaited)
+        if late:
+            return f"{opened}; overdue, named at position {found.overdue_at}: {late}."
+        return f"{opened}; asked for their maps, not all have answered: {', '.join(found.awaited) or 'nobody'}."
     changed = sum(found.changed.values())
     outcome = f"{changed} partition{'' if changed == 1 else 's'} changed"
-    if found.types == (TriggerType.SWITCH.value,):
+    if found.is_switch:
         outcome = f"{changed} primar{'y was' if changed == 1 else 'ies were'} handed over"
     lost = f", {sum(found.lost.values())} lost" if found.lost else ""
     return f"{about} was completed at position {found.completed_at} after {ago(found.duration_ms)}: {outcome}{lost}."
 
 
 def _what(found: ExchangeDetail) -> Iterator[tuple[str, str]]:
-    is_switch = found.types == (TriggerType.SWITCH.value,)
     if found.state == "OPEN":
         yield (
             "phase",
@@ -81,8 +86,6 @@ def _what(found: ExchangeDetail) -> Iterator[tuple[str, str]]:
         )
     else:
         yield "phase", "completed"
-    if found.overdue_at is not None:
-        yield "overdue", f"since position {found.overdue_at}, where the log named whom it waited for"
     if found.unheard:
         names = ", ".join(found.unheard)
         yield "completed without", f"{names}: what only they hold stays paused until they are heard"
@@ -96,15 +99,47 @@ def _what(found: ExchangeDetail) -> Iterator[tuple[str, str]]:
         )
     if found.waited:
         slowest = found.waited[-1]
-        yield "slowest answer", f"{slowest.node}, after {slowest.waited_ms} ms; {len(found.waited)} were asked"
-    elif found.state != "OPEN" and not is_switch:
+        were = f"{len(found.asked)} were asked, {len(found.waited)} answered"
+        yield "slowest answer", f"{slowest.node}, after {slowest.waited_ms} ms; {were}"
+    elif found.asked and found.state != "OPEN":
+        yield "asked", f"{', '.join(found.asked)}: none of them has answered"
+    elif found.state != "OPEN" and not found.is_switch:
         yield "asked", "nobody: what is to be decided follows from the log alone"
 
 
+def _overdue(reading: Reading, found: ExchangeDetail) -> Iterator[tuple[str, str]]:
+    """Whom the log has named, and how the wait for each has ended."""
+    if found.overdue_at is None:
+        return
+    names = ", ".join(found.overdue)
+    yield "overdue", f"{names}: named at position {found.overdue_at}; the others that were asked had answered by then"
+    for node in found.overdue[:_LEASES_MAX]:
+        ends = [*_left(reading, found, node), *_answered(found, node)]
+        if node in found.unheard:
+            ends.append("was not heard: the exchange was completed without it")
+        if ends:
+            yield f"wait for {node}", f"{', and '.join(ends)}"
+
+
+def _left(reading: Reading, found: ExchangeDetail, node: str) -> Iterator[str]:
+    """That it left after it was named, while the exchange was open; the last time counts."""
+    end = reading.position if found.completed_at is None else found.completed_at
+    named_at = found.started_at if found.overdue_at is None else found.overdue_at
+    since = takewhile(lambda decided: decided.position > named_at, reading.decisions(end + 1, f"node {node}"))
+    for decided in since:
+        if isinstance(decided.event, NodeLeft):
+            yield f"it left at position {decided.position} ({decided.event.reason.value})"
+            return
+
+
+def _answered(found: ExchangeDetail, node: str) -> Iterator[str]:
+    return (f"it answered after {each.waited_ms} ms" for each in found.waited if each.node == node)
+
+
 def _waiting(reading: Reading, age_ms: int, row: ExchangeRow) -> Iterator[tuple[str, str]]:
-    """The last thing that is known of each server that is asked, and what can be done."""
+    """The last thing that is known of each server that may not have answered, and what can be done."""
     leases = []
-    for each in row.awaited:
+    for each in exchanges.silent(row):
         try:
             lease = queries.lease(reading, age_ms, each.node)
         except NotFound:
@@ -128,8 +163,9 @@ def _waiting(reading: Reading, age_ms: int, row: ExchangeRow) -> Iterator[tuple[
             f"`topolog explain node {worst.node}`: it is silent, and leaves by itself when its lease is over",
         )
     elif worst.state is not None:
-        advice = "if one that is asked hangs though it beats, `topolog remove node NAME` takes it out"
-        yield "next", f"`topolog wait exchange/{row.version} --for=Completed`; {advice}"
+        late = next((lease.node for lease in leases if lease.node in row.overdue), None)
+        advice = f"if {late or 'one that is asked'} hangs though it beats, `topolog remove node {late or 'NAME'}`"
+        yield "next", f"`topolog wait exchange/{row.version} --for=Completed`; {advice} takes it out"
 
 
 def _besides(reading: Reading, row: ExchangeRow | None) -> Iterator[tuple[str, str]]:
@@ -146,7 +182,7 @@ def _besides(reading: Reading, row: ExchangeRow | None) -> Iterator[tuple[str, s
 def _decisions(reading: Reading, found: ExchangeDetail) -> Iterator[Decided]:
     """The decisions that triggered it, and those that began, widened and ended it."""
     yield from exchanges.decisions(reading, found)
-    if found.types != (TriggerType.SWITCH.value,):
+    if not found.is_switch:
         end = reading.position if found.completed_at is None else found.completed_at
         yield from _that_triggered(reading, found, Position(end + 1))
 

@@ -7,6 +7,8 @@ the position that is read: where it differs from what the log wants, an exchange
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+import msgspec
+
 from topolog.events.exchange import AffinitySwitched, FullPartitionMap, HandOverRow
 from topolog.events.group_definition import Affinity
 from topolog.events.groups import GroupRow
@@ -36,17 +38,17 @@ def explain_partition(reading: Reading, group: str, number: int) -> Explanation:
     about = reading.row(GroupRow, group)
     assert about is not None, "a partition has a group"
     steps = list(islice(partition_history.steps(reading, group, number), _STEPS_MAX))
-    hand_over = _hand_over(reading, here)
+    hand_over, unfit = _hand_over(reading, here), _unfit(reading, about)
     facts = {
         **dict(_why_here(reading, about, here)),
         **dict(_why_now(reading, here, steps)),
-        **dict(_waits(reading, here, hand_over)),
+        **dict(_waits(reading, here, hand_over, unfit)),
     }
     causes = [_decision_of(reading, step, group) for step in steps[:_CAUSES_MAX]]
-    return Explanation(_sentence(here, hand_over), facts, chain(causes), _awaited(reading, here, hand_over))
+    return Explanation(_sentence(here, hand_over, unfit), facts, chain(causes), _awaited(reading, here, hand_over))
 
 
-def _sentence(here: Partition, hand_over: HandOverRow | None) -> str:
+def _sentence(here: Partition, hand_over: HandOverRow | None, unfit: str) -> str:
     loading = [copy.node for copy in here.copies if copy.wanted and copy.state != "OWNING"]
     surplus = [copy.node for copy in here.copies if not copy.wanted]
     backups = f" with {_and(here.backups)} as backup{'s' if len(here.backups) > 1 else ''}" if here.backups else ""
@@ -56,7 +58,9 @@ def _sentence(here: Partition, hand_over: HandOverRow | None) -> str:
             end = f"it awaits {_and(here.awaits)}" if here.awaits else "nobody is left who could end that"
             return f"Partition {here.name} is lost since position {here.token}: no owner of it is present; {end}."
         case "PAUSED" if not here.copies:
-            return f"Partition {here.name} has never been shared out: the exchange of its group has not ended yet."
+            why = f"is on no server, and is neither read nor written: {unfit}"
+            new = "has never been shared out: the exchange of its group has not ended yet"
+            return f"Partition {here.name} {why if unfit else new}."
         case "PAUSED":
             return (
                 f"Nobody acts for partition {here.name} since position {here.token}; it is neither read nor written "
@@ -75,8 +79,9 @@ def _sentence(here: Partition, hand_over: HandOverRow | None) -> str:
 
 
 def _why_here(reading: Reading, group: GroupRow, here: Partition) -> Iterator[tuple[str, str]]:
-    yield "affinity wants", ", ".join(here.wanted) or "nobody yet"
-    members = [row for _, row in reading.rows(NodeRow) if row.holds_lease and row.standing is Standing.MEMBER]
+    is_lost = here.state == "LOST"
+    yield "affinity wants", ", ".join(here.wanted) or ("nobody while it is lost" if is_lost else "nobody yet")
+    members = _servers(reading)
     placement = Placement.of(group.definition)
     now = _choice(members, placement, here.partition)
     fitting = [row for row in members if group.affinity.admits(row.attributes)]
@@ -86,35 +91,54 @@ def _why_here(reading: Reading, group: GroupRow, here: Partition) -> Iterator[tu
         more = f" and {len(ranked) - len(shown)} more" if len(ranked) > len(shown) else ""
         order = f"{', '.join(shown)}{more}"
         servers = f"{len(fitting)} server{'' if len(fitting) == 1 else 's'} that may hold copies"
-        rule = _rule(group.affinity, group.backups + 1)
+        rule = _rule(group.affinity, group.backups + 1, "would be" if is_lost else "")
         yield "because", f"by their hashes with partition {here.partition} the {servers} are in order {order}; {rule}"
+    if is_lost:
+        yield "affinity would want", f"{', '.join(now) or 'nobody'} once its loss is given up"
+        return
     if tuple(now) != here.wanted:
         yield "affinity would want now", f"{', '.join(now) or 'nobody'}: an exchange has yet to decide that"
     if len(here.wanted) <= group.backups:
         yield "copies", f"{len(here.wanted)} of {group.backups + 1} that the group asks for: there are too few servers"
 
 
-def _rule(affinity: Affinity, copies: int) -> str:
+def _servers(reading: Reading) -> list[NodeRow]:
+    return [row for _, row in reading.rows(NodeRow) if row.holds_lease and row.standing is Standing.MEMBER]
+
+
+def _unfit(reading: Reading, group: GroupRow) -> str:
+    """Why no server may hold copies of the group's partitions, by the attribute that is missing; "" if one may."""
+    servers = _servers(reading)
+    if any(group.affinity.admits(row.attributes) for row in servers):
+        return ""
+    if not servers:
+        return "there is no server"
+    for attribute, value in sorted(group.affinity.node_filter.items()):
+        found = {row.attributes.get(attribute) for row in servers}
+        if value not in found:
+            others = ", ".join(sorted(filter(None, found)))
+            there = f"they have {attribute} {others}" if others else f"none of them has an attribute {attribute}"
+            return f"no server fits the node filter of group {group.name}, which asks for {attribute} {value}; {there}"
+    wanted = " and ".join(f"{attribute} {value}" for attribute, value in sorted(group.affinity.node_filter.items()))
+    return f"no server fits the node filter of group {group.name}, which asks for {wanted} at once"
+
+
+def _rule(affinity: Affinity, copies: int, verb: str) -> str:
     if copies == 1:
-        return "the first is wanted"
+        return f"the first {verb or 'is'} wanted"
+    are = verb or "are"
     if affinity.exclude_neighbours_by:
-        return f"the first {copies} of different {affinity.exclude_neighbours_by} are wanted, while there are enough"
+        return f"the first {copies} of different {affinity.exclude_neighbours_by} {are} wanted, while there are enough"
     if affinity.backup_filter:
-        return f"the first {copies} of different {affinity.backup_filter} are wanted"
-    return f"the first {copies} are wanted"
+        return f"the first {copies} of different {affinity.backup_filter} {are} wanted"
+    return f"the first {copies} {are} wanted"
 
 
 def _choice(servers: Sequence[NodeRow], placement: Placement, number: int) -> list[str]:
     """Whom the affinity wants of these for one partition: with fewer partitions it is the beginning of the whole."""
     if not servers:
         return []
-    upto = Placement(
-        partitions=number + 1,
-        backups=placement.backups,
-        node_filter=placement.node_filter,
-        exclude_neighbours_by=placement.exclude_neighbours_by,
-        backup_filter=placement.backup_filter,
-    )
+    upto = msgspec.structs.replace(placement, partitions=number + 1)
     indexes = ideal([Candidate(row.node, row.attributes) for row in servers], upto)[number].tolist()
     return [servers[index].node for index in indexes if index != NOBODY]
 
@@ -162,12 +186,15 @@ def _before(reading: Reading, here: Partition, steps: Sequence[Step]) -> str:
     return ""
 
 
-def _waits(reading: Reading, here: Partition, hand_over: HandOverRow | None) -> Iterator[tuple[str, str]]:
+def _waits(reading: Reading, here: Partition, hand_over: HandOverRow | None, unfit: str) -> Iterator[tuple[str, str]]:
     row = exchanges.open_row(reading)
     if here.state == "LOST":
         yield "the loss ends", _end_of_loss(here)
     elif here.state == "PAUSED":
-        if row is not None:
+        if unfit and not here.copies:
+            alter = f"`topolog alter group {here.group} --node-filter ATTRIBUTE=VALUE`"
+            yield "waits for", f"a server that fits, or {alter} (`topolog get nodes -o wide` shows attributes)"
+        elif row is not None:
             yield "waits for", f"exchange {row.version}: `topolog explain exchange {row.version}`"
         else:
             last = exchanges.last_row(reading)
@@ -180,7 +207,10 @@ def _waits(reading: Reading, here: Partition, hand_over: HandOverRow | None) -> 
             f"prepared at position {hand_over.prepared_at}; {patience.for_hand_over(reading, hand_over)[1]}",
         )
     elif here.state == "MOVING":
-        yield "waits for", "the copies that load from the primary; until then it is served as before"
+        yield (
+            "waits for",
+            "the copies that load from the primary; it is served as before, but each write waits for them too",
+        )
 
 
 def _end_of_loss(here: Partition) -> str:
@@ -222,8 +252,12 @@ def _owners(here: Partition) -> list[str]:
 
 
 def _and(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return _listed(names, "and")
 
 
 def _or(names: Sequence[str]) -> str:
-    return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return _listed(names, "or")
+
+
+def _listed(names: Sequence[str], word: str) -> str:
+    return f" {word} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

@@ -39,7 +39,8 @@ class What(Enum):
 
 
 class Fate(msgspec.Struct, frozen=True):
-    """One partition now, and when the exchange of the leaving has ended."""
+    """One partition now, and when the exchange of the leaving has ended. `is_lost`: what it holds is; by the policy it
+    may begin again empty all the same."""
 
     before: Ownership
     after: Change
@@ -127,7 +128,8 @@ def _of_group(future: _Future, group: GroupRow) -> GroupForecast | None:
     loads: dict[str, int] = {}
     owners_left: dict[int, int] = {}
     for fate in fates:
-        owners = sum(_is_owner(copy.state) for copy in fate.after.copies if copy.node in future.present)
+        present = [copy for copy in fate.after.copies if copy.node in future.present]
+        owners = sum(copy.state is PartitionState.OWNING for copy in present)
         owners = 0 if fate.is_lost else owners
         owners_left[owners] = owners_left.get(owners, 0) + 1
         for node in _loading(fate):
@@ -140,6 +142,7 @@ def _of_group(future: _Future, group: GroupRow) -> GroupForecast | None:
         lost_partitions=ranges(lost),
         loads=dict(sorted(loads.items())),
         owners_left={str(count): partitions for count, partitions in sorted(owners_left.items())},
+        begin_empty=sum(fate.is_lost and not fate.after.is_lost for fate in fates),
     )
 
 
@@ -151,20 +154,25 @@ def _loading(fate: Fate) -> list[NodeNumber]:
     ]
 
 
-def _is_owner(state: PartitionState) -> bool:
-    return state is PartitionState.OWNING
-
-
 def _sentence(name: str, what: What, found: Sequence[GroupForecast]) -> str:
     copies, lost = sum(each.copies for each in found), sum(each.lost for each in found)
     moved, loads = sum(each.primaries_moved for each in found), sum(sum(each.loads.values()) for each in found)
     if not copies:
         return f"If {name} {what.words}, no partition notices: it holds no copy."
-    loss = f"{_count(lost, 'partition')} {'is' if lost == 1 else 'are'} lost" if lost else "nothing is lost"
+    empty = sum(each.begin_empty for each in found)
+    loss = _loss(lost - empty, empty)
     return (
-        f"If {name} {what.words}, {loss}; others act for {_count(moved, 'partition')} in its place, and "
-        f"{_count(loads, 'copy', 'copies')} {'is' if loads == 1 else 'are'} loaded to replace its {copies}."
+        f"If {name} {what.words}, {loss}; others act for {_count(moved, 'partition')} in its place, "
+        f"and {_count(loads, 'copy', 'copies')} {'is' if loads == 1 else 'are'} loaded to replace its {copies}."
     )
+
+
+def _loss(lost: int, empty: int) -> str:
+    """Of partitions that lose their last whole copy: they stay lost, or begin empty by the policy of their group."""
+    parts = [f"{_count(lost, 'partition')} {'is' if lost == 1 else 'are'} lost"] if lost else []
+    if empty:
+        parts.append(f"{_count(empty, 'partition')} {'begins' if empty == 1 else 'begin'} empty (loss policy IGNORE)")
+    return " and ".join(parts) or "nothing is lost"
 
 
 def _until(reading: Reading, node: NodeRow, what: What) -> str:

@@ -34,11 +34,11 @@ def dropped_at(reading: Reading, name: str) -> Position | None:
     return position if row is None else None
 
 
-def admitted(reading: Reading, row: GroupRow) -> Iterator[str]:
-    """The servers that may hold copies of the group's partitions, by name."""
+def admitted(reading: Reading, row: GroupRow) -> Iterator[NodeRow]:
+    """The servers that may hold copies of the group's partitions."""
     for _, node in reading.rows(NodeRow):
         if node.holds_lease and row.affinity.admits(node.attributes):
-            yield node.node
+            yield node
 
 
 def _group(row: GroupRow) -> Group:

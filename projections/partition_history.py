@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from topolog.events.errors import NotFound
-from topolog.events.exchange import AffinitySwitched, ExchangeRow, HandOverPrepared, TriggerType
+from topolog.events.exchange import AffinitySwitched, ExchangeRow, HandOverPrepared
 from topolog.events.fold import Event
 from topolog.events.ids import Position
 from topolog.events.membership import NodeLeft
@@ -56,7 +56,7 @@ def of_partition(reading: Reading, group: str, number: int) -> Iterator[Change]:
 def of_exchange(reading: Reading, version: str) -> Iterator[Change]:
     """How an exchange began, what it took in, how it was completed; that the state forgets it is no change of it."""
     found = exchanges.exchange(reading, 0, version)
-    if found.types == (TriggerType.SWITCH.value,):
+    if found.is_switch:
         yield from _of_switch(reading, found)
         return
     versions = [each for each in reading.versions(ExchangeRow, found.version) if each[1] is not None]

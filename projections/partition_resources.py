@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from topolog.events.exchange import TriggerType
+
 
 class PartitionCopy(msgspec.Struct, frozen=True):
     """One node's copy of a partition, in this `state` since that position; `wanted`: by the affinity."""
@@ -81,7 +83,8 @@ class Exchange(msgspec.Struct, frozen=True):
     `types`: JOIN, LEAVE, GROUP_CREATED, GROUP_ALTERED, LOSS_RESET, REQUESTED, or SWITCH for a hand-over of primaries,
     which asks nobody. `awaited`: servers that are asked while it is OPEN (the log shows who is asked, not who has
     answered by now); `waited`: who has answered, the slowest last. `duration_ms` of an open one is that until now.
-    `overdue_at`: where the log said that it had waited for too long; `unheard`: servers it was completed without.
+    `overdue_at`: where the log said that it had waited for too long, `overdue`: for whom, all others had answered by
+    then; `unheard`: servers it was completed without.
     """
 
     version: str
@@ -98,6 +101,12 @@ class Exchange(msgspec.Struct, frozen=True):
     duration_ms: int
     overdue_at: int | None = None
     unheard: tuple[str, ...] = ()
+    overdue: tuple[str, ...] = ()
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether it is a hand-over of primaries."""
+        return self.types == (TriggerType.SWITCH.value,)
 
 
 class ExchangePhase(msgspec.Struct, frozen=True):
@@ -111,17 +120,22 @@ class ExchangePhase(msgspec.Struct, frozen=True):
 
 
 class ExchangeDetail(Exchange, frozen=True):
-    """`changed` and `lost`: how many partitions of which group its outcome has changed, and left without an owner."""
+    """`changed` and `lost`: how many partitions of which group its outcome has changed, and left without an owner.
+
+    `asked`: every server that it has asked, those too that left before they answered.
+    """
 
     changed: Mapping[str, int] = {}
     lost: Mapping[str, int] = {}
     phases: tuple[ExchangePhase, ...] = ()
+    asked: tuple[str, ...] = ()
 
 
 class GroupForecast(msgspec.Struct, frozen=True):
     """What would become of one group. `copies`: what the node holds now; `primaries_moved`: partitions that others
-    would act for, `lost`: those without an owner, as ranges in `lost_partitions`; `loads`: copies that would have to be
-    loaded, by node; `owners_left`: how many partitions would have how many whole copies when the exchange ends."""
+    would act for, `lost`: those without an owner, as ranges in `lost_partitions`, `begin_empty`: how many of these
+    would begin again empty (loss policy IGNORE); `loads`: copies that would have to be loaded, by node; `owners_left`:
+    how many partitions would have how many whole copies of what they hold now when the exchange ends."""
 
     group: str
     copies: int
@@ -130,6 +144,7 @@ class GroupForecast(msgspec.Struct, frozen=True):
     lost_partitions: str
     loads: Mapping[str, int]
     owners_left: Mapping[str, int]
+    begin_empty: int = 0
 
 
 class Forecast(msgspec.Struct, frozen=True):

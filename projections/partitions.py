@@ -28,7 +28,7 @@ from topolog.projections.store import Reading
 def partitions(reading: Reading, filters: Mapping[str, str], after: str | None = None) -> Iterator[Partition]:
     """Partitions behind the one named `after`, by group and number. Filters: group, state, node, primary."""
     who = Names(reading)
-    sought = _sought(who, filters)
+    sought = _sought(reading, who, filters)
     if sought is None:
         return
     group_after, next_number = _behind(after)
@@ -125,6 +125,8 @@ class Names:
 def maps(reading: Reading, filters: Mapping[str, str], after: str | None = None) -> Iterator[NodeMap]:
     """What nodes hold of groups, by group and node, behind the one named `after`. Filters: group, node."""
     who = Names(reading)
+    if "node" in filters:
+        _known(reading, filters["node"])
     group_after = (after or "").partition("/")[0]
     for group in _groups(reading, filters.get("group")):
         if group.name < group_after:
@@ -141,10 +143,8 @@ def node_map(reading: Reading, group: str, node: str) -> NodeMapDetail:
     about = reading.row(GroupRow, group)
     if about is None:
         raise groups.no_group(reading, group)
-    if reading.row(NodeRow, node) is None:
-        raise not_found(node, (key for key, _ in reading.rows(NodeRow)), "node")
     who = Names(reading)
-    number, tallies = who.number_of(node), dict[NodeNumber, Tally]()
+    number, tallies = who.number_of(_known(reading, node)), dict[NodeNumber, Tally]()
     by_state: dict[str, list[int]] = {}
     acts_for: list[int] = []
     for row in rows_of(reading, about) if number is not None else ():
@@ -193,9 +193,18 @@ def _node_map(group: str, node: str, tally: Tally, who: Names) -> NodeMap:
     )
 
 
-def _sought(who: Names, filters: Mapping[str, str]) -> Sought | None:
+def _known(reading: Reading, node: str) -> str:
+    """The node's name; raises NotFound for a node that there never was, so that a slip is no empty list."""
+    if reading.row(NodeRow, node) is None:
+        error = not_found(node, (key for key, _ in reading.rows(NodeRow)), "node")
+        raise NotFound(error.message, hint=error.hint or "`topolog get nodes` lists them.")
+    return node
+
+
+def _sought(reading: Reading, who: Names, filters: Mapping[str, str]) -> Sought | None:
     """None if a node is named that has never held anything: then nothing is found."""
-    numbers = {name: who.number_of(filters[name]) for name in ("node", "primary") if name in filters}
+    given = (name for name in ("node", "primary") if name in filters)
+    numbers = {name: who.number_of(_known(reading, filters[name])) for name in given}
     if None in numbers.values():
         return None
     condition = Condition[filters["state"]] if "state" in filters else None

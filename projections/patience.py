@@ -89,11 +89,11 @@ def for_hand_over(reading: Reading, row: HandOverRow) -> tuple[Awaited, str]:
 
 
 def for_exchange(reading: Reading) -> Wait:
-    """For the exchange that is open to end: the servers that it asks."""
+    """For the exchange that is open to end: the servers whose answer it may wait for."""
     row = exchanges.open_row(reading)
     if row is None:
         return Wait((), {"waits for": "its exchange, which has not begun yet"})
-    asked = tuple(Awaited(each.node, each.at, None) for each in row.awaited)
+    asked = tuple(Awaited(each.node, each.at, None) for each in exchanges.silent(row))
     return Wait(asked, {"waits for": f"exchange {row.version}: `topolog explain exchange {row.version}`"})
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from topolog.events import requests
 from topolog.events.errors import NotCaughtUp, NotFound
-from topolog.events.exchange import ExchangeQueued, ExchangeRow, FullPartitionMap, PartitionStatesChanged
+from topolog.events.exchange import ExchangeQueued, FullPartitionMap, PartitionStatesChanged
 from topolog.events.fold import Event
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Position
@@ -31,6 +31,7 @@ from topolog.events.requests import OutcomeRow, RequesterRow, RequestId, Status,
 from topolog.events.snapshots import SnapshotRow
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
+from topolog.projections import exchanges
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso, position_time
 from topolog.projections.resources import Cluster, Decision, Lease, Node, Request, Snapshot, Type, Waiting
@@ -57,11 +58,12 @@ def cluster(reading: Reading, age_ms: int) -> Cluster:
     types = list(reading.rows(TypeRow))
     pending = [each for _, each in types if _is_pending(each)]
     groups_there = sum(1 for _ in reading.rows(GroupRow))
-    opened = next((str(each.version) for _, each in reading.rows(ExchangeRow) if each.completed_at is None), None)
+    opened = exchanges.open_row(reading)
+    open_exchange = str(opened.version) if opened else None
     return Cluster(
         name=row.name,
         log_id=row.log_id,
-        sentence=_sentence(row, members, len(types), pending, _about_groups(groups_there, opened)),
+        sentence=_sentence(row, members, len(types), pending, _about_groups(groups_there, open_exchange)),
         term=row.term,
         coordinator=row.coordinator,
         led_since=row.led_since,
@@ -77,7 +79,7 @@ def cluster(reading: Reading, age_ms: int) -> Cluster:
         pending_types=len(pending),
         pending_proposals=sum(1 for _ in reading.rows(ProposalRow)),
         groups=groups_there,
-        open_exchange=opened,
+        open_exchange=open_exchange,
         waiting_joins=sum(1 for _ in reading.rows(WaitingJoinRow)),
         state_hash=head.state_hash.hex(),
         chain=head.chain.hex(),
@@ -317,7 +319,7 @@ def has_taken_effect(reading: Reading, row: OutcomeRow) -> bool:
     if kind == "node":
         return isinstance(event, NodeJoined) or _is_out(reading, name, row.position)
     if isinstance(event, ExchangeQueued):
-        exchange = next((each for _, each in reading.versions(ExchangeRow, str(event.version)) if each), None)
+        exchange = exchanges.row_ever(reading, str(event.version))
         return exchange is not None and exchange.completed_at is not None
     if isinstance(event, MetadataRemoveProposed):
         removal = reading.row(RemovalRow, str(type_id(name)))

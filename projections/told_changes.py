@@ -3,13 +3,12 @@
 A decision may carry tens of thousands. Lists of decisions show how many bytes they are; one decision is unpacked.
 """
 
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from topolog.events.changes import unpack_changes
+from topolog.events.changes import unpacked
 from topolog.events.exchange import FullPartitionMap, PartitionStatesChanged
 from topolog.events.ownership import Change
 from topolog.projections import queries
@@ -19,17 +18,7 @@ from topolog.projections.store import Reading
 
 Packed = FullPartitionMap | PartitionStatesChanged
 
-_UNPACKED = 100
-_HEAD_BYTES, _COPY_BYTES, _COUNT_AT = 6, 3, 5
-"""Of `pack_changes`: what stands before the copies of a change, one copy, and where their number stands."""
-
-
-def numbers_in(packed: bytes) -> Iterator[int]:
-    """The partitions that are changed, without unpacking what becomes of them."""
-    at = 0
-    while at < len(packed):
-        yield int.from_bytes(packed[at : at + 2], "little")
-        at += _HEAD_BYTES + _COPY_BYTES * packed[at + _COUNT_AT]
+_TOLD_MAX = 100
 
 
 def decision(reading: Reading, position: int) -> Decision:
@@ -44,15 +33,14 @@ def decision(reading: Reading, position: int) -> Decision:
 def content(reading: Reading, event: Packed) -> Mapping[str, Any]:
     """The event in full, but for the changes behind the first hundred, which are named only."""
     who = Names(reading)
-    numbers = list(numbers_in(event.changes))
-    changes = (_told(change, who) for change in unpack_changes(event.changes))
+    changes = unpacked(event.changes)
     enrolled = {"enrolled": event.enrolled} if isinstance(event, FullPartitionMap) else {}
     return {
         "group": event.group,
         **enrolled,
-        "count": len(numbers),
-        "partitions": ranges(numbers),
-        "changes": list(islice(changes, _UNPACKED)),
+        "count": len(changes),
+        "partitions": ranges(changes.partitions.tolist()),
+        "changes": [_told(change, who) for change in changes[:_TOLD_MAX]],
     }
 
 

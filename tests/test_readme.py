@@ -1,8 +1,8 @@
 """The README's tour, run as it stands: each command of its console blocks, its output compared line by line.
 
 What differs from run to run (positions, times, ids, which of the five nodes) is masked on both sides; what does not,
-such as exit codes and versions, is compared. A line `…` stands for any number of lines. TOPOLOG_WRITE_README=1 puts the
-real output into the README instead, for review.
+such as exit codes and versions, is compared. A line `…` stands for any number of lines. What is told to be left running
+goes on beside the rest until a line `^C`. TOPOLOG_WRITE_README=1 puts the real output into the README, for review.
 """
 
 import os
@@ -21,12 +21,16 @@ README = Path(__file__).parent.parent / "README.md"
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 PATIENCE_S = 120.0
 SHOWN_LINES_MAX = 14
+LEFT_RUNNING, CTRL_C = "topolog demo load", "^C"
+REPORT_LINES = 6
+"""Of what was left running, at its end."""
+
 MASKS = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?"), "TIME"),
     (re.compile(r"\b[0-9a-f]{32}\b"), "LOG"),
     (re.compile(r"\b(api|n\d)-[0-9a-f]{8}\b"), "REQUESTER"),
     (re.compile(r"http://127\.0\.0\.1:\d+"), "URL"),
-    (re.compile(r"\b(n[1-5], )*n[1-5]\b"), "NODE"),
+    (re.compile(r"\b(n[1-5](, | and ))*n[1-5]\b"), "NODE"),
     (re.compile(r"\b(decimal|double)\b"), "decimal or double, as who came first has it"),
     (re.compile(r"\b(c1|c2)\b"), "COORDINATOR"),
     (re.compile(r"evidence\.applied [^;]*; "), ""),  # changes only if a node has joined between two acceptances
@@ -36,7 +40,8 @@ MASKS = (
 )
 NUMBER = re.compile(r"-?\b\d+\b")
 SAME_IN_EACH_RUN = re.compile(
-    r"exit \d+|version \d+( → \d+)?|GRANTED \d+|REQUESTER/\d+|fields\.\w+ = \w+; \w+\.schemas\.\d+|position 2,"
+    r"exit \d+|version \d+( → \d+)?|GRANTED \d+|REQUESTER/\d+|fields\.\w+ = \w+; \w+\.schemas\.\d+|position 2,|"
+    r"[Pp]artition(/| )rows/\d+|last copy of .*|partition \d+ the \d servers"
 )
 
 
@@ -60,9 +65,14 @@ class Shell:
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self._folder = folder
         self._environment = environment
+        self._running: subprocess.Popen[str] | None = None
 
     def run(self, command: str) -> list[str]:
         """What the command prints, both streams in the order of a terminal."""
+        if command == LEFT_RUNNING:
+            return self._leave_running(command)
+        if command == CTRL_C:
+            return self._interrupt()
         done = subprocess.run(
             ["bash", "-c", command],
             check=False,
@@ -74,6 +84,33 @@ class Shell:
             timeout=PATIENCE_S,
         )
         return done.stdout.splitlines()
+
+    def _leave_running(self, command: str) -> list[str]:
+        """In a terminal of its own; its first line."""
+        self._running = subprocess.Popen(
+            command.split(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=self._folder,
+            env=self._environment,
+            process_group=0,
+        )
+        assert self._running.stdout is not None
+        return [self._running.stdout.readline().rstrip("\n")]
+
+    def _interrupt(self) -> list[str]:
+        """What it had to say since, and in the end; it found nothing wrong."""
+        assert self._running is not None
+        self._running.send_signal(signal.SIGINT)
+        said, _ = self._running.communicate(timeout=PATIENCE_S)
+        assert self._running.returncode == 0, said
+        return said.splitlines()
+
+    def close(self) -> None:
+        if self._running is not None and self._running.poll() is None:
+            self._running.kill()
+            self._running.communicate()
 
 
 @pytest.fixture(scope="module")
@@ -105,13 +142,14 @@ def demo(tmp_path_factory: pytest.TempPathFactory, unused_port: Callable[[], int
 
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
+    shell = Shell(folder, environment)
     try:
         assert is_up.wait(PATIENCE_S)
         assert any(line.startswith("topolog is up") for line in said), "".join(said)
-        shell = Shell(folder, environment)
         _await_rows(shell)
         yield shell
     finally:
+        shell.close()
         up.send_signal(signal.SIGINT)
         code = up.wait(60)
         listener.join(10)
@@ -136,8 +174,8 @@ def _steps(block: str) -> list[tuple[str, list[str]]]:
     """(command, expected lines) pairs of one console block."""
     steps: list[tuple[str, list[str]]] = []
     for line in block.splitlines():
-        if line.startswith("$ "):
-            steps.append((line[2:], []))
+        if line.startswith("$ ") or line == CTRL_C:
+            steps.append((line.removeprefix("$ "), []))
         else:
             steps[-1][1].append(line)
     return steps
@@ -173,6 +211,18 @@ def test_a_command_that_prints_something_else_would_be_noticed() -> None:
     assert not _is_shown(["version 3 since position 47"], ["version 4 since position 47"])
     assert _is_shown(["a 1", "…"], ["a 1", "b", "c"])
     assert not _is_shown(["x", "…"], ["a 1", "b", "c"])
+    assert not _is_shown(["partition/rows/12"], ["partition/rows/13"])
+    assert not _is_shown(["Node n6 starts (pid 7)."], ["Node n7 starts (pid 7)."])
+    assert not _is_shown(["…", "lost           none while a copy lived"], ["lost           2 rows:"])
+    assert not _is_shown(["gone 8 rows, with the last copy of rows/1"], ["gone 8 rows, with the last copy of rows/2"])
+    assert _is_shown(["gone 8 rows, with the last copy of rows/1"], ["gone 9 rows, with the last copy of rows/1"])
+    assert _is_shown(["is lost; it awaits n2 and n4."], ["is lost; it awaits n4."]), "whoever was out last"
+
+
+def test_what_is_left_running_is_ended_by_a_line_of_its_own() -> None:
+    """Its output is compared in two steps."""
+    assert _steps("$ topolog demo load\n4 clients\n") == [(LEFT_RUNNING, ["4 clients"])]
+    assert _steps("^C\n…\nlost none\n") == [(CTRL_C, ["…", "lost none"])]
 
 
 def _is_shown(expected: list[str], printed: list[str]) -> bool:
@@ -192,7 +242,13 @@ def _write_anew(demo: Shell) -> None:
         lines: list[str] = []
         for command, _ in _steps(block):
             printed = demo.run(command)
-            shown = printed if len(printed) <= SHOWN_LINES_MAX else [*printed[: SHOWN_LINES_MAX - 4], "…"]
-            lines += [f"$ {command}", *(line.rstrip() for line, _ in groupby(shown))]
+            lines += [command if command == CTRL_C else f"$ {command}"]
+            lines += [line.rstrip() for line, _ in groupby(_shortened(command, printed))]
         text = text.replace(block, "\n".join(lines) + "\n", 1)
     README.write_text(text)
+
+
+def _shortened(command: str, printed: list[str]) -> list[str]:
+    if command == CTRL_C:
+        return ["…", *printed[-REPORT_LINES:]]
+    return printed if len(printed) <= SHOWN_LINES_MAX else [*printed[: SHOWN_LINES_MAX - 4], "…"]

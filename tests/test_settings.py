@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from topolog.events.errors import BadInput
 from topolog.settings import Loaded, duration_ms, duration_text, load
 from topolog.streams.local.roles import environment_of
+from topolog.streams.rules.exchange import Patience
 
 Write = Callable[[str], Path]
 
@@ -36,7 +37,10 @@ def test_the_defaults_hold_where_nobody_says_otherwise(write: Write) -> None:
     settings = load(environ={}).settings
     assert (settings.lease.fence_ms, settings.lease.margin_ms, settings.lease.heartbeat_ms) == (20_000, 5_000, 1_000)
     assert settings.lease.proceed_ms == 25_000
+    assert (settings.exchange.warn_ms, settings.exchange.evict_ms) == (5_000, 60_000)
+    assert Patience(settings.exchange.warn_ms, settings.exchange.evict_ms) == Patience(), "of who has no settings, too"
     assert settings.coordinator.takeover_ms is None, "the fence in the log decides"
+    assert environment_of(settings, {})["TOPOLOG_EXCHANGE__EVICT"] == "1m", "the roles of `up` get them all"
     assert "TOPOLOG_COORDINATOR__TAKEOVER" not in environment_of(settings, {}), "for the roles of `up` too"
     assert settings.kafka == {"bootstrap.servers": "127.0.0.1:19092"}
     assert settings.api.url == "http://127.0.0.1:8642"
@@ -137,6 +141,13 @@ def test_variables_that_are_no_settings_are_left_alone(write: Write) -> None:
         ({"lease.margin": "999ms"}, r"lease\.margin must be at least 5 % of lease\.fence"),
         ({"coordinator.takeover": "5s"}, r"coordinator\.takeover must be more than a quarter of lease\.fence"),
         ({"coordinator.takeover": "20s"}, r"coordinator\.takeover must be less than lease\.fence"),
+        ({"exchange.warn": "0s"}, r"exchange\.warn \(flag\): Input should be greater than 0"),
+        ({"exchange.evict": "60"}, r"exchange\.evict \(flag\): a duration needs a number and a unit"),
+        (
+            {"exchange.evict": "4s"},
+            r"exchange\.warn must be less than exchange\.evict.* exchange\.warn is 5s \(default\)",
+        ),
+        ({"exchange.warn": "1m"}, r"exchange\.warn must be less than exchange\.evict"),
         ({"api.port": 19_093}, r"api\.port must be neither broker\.port nor the port after it"),
     ],
 )

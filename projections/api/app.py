@@ -22,6 +22,7 @@ from topolog.projections.api.answers import Answers
 from topolog.projections.api.waiting import Commits
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
+from topolog.projections.web.heat import Gallery
 
 DESCRIPTION = """
 What a cluster's log of decisions says, for every moment of its past. Every answer names the position it reflects
@@ -47,6 +48,7 @@ def make_app(projector: Projector, requester: Requester) -> FastAPI:
     registry = CollectorRegistry()
     registry.register(metrics.ProjectionMetrics(projector))
     app.state.answers = Answers(projector, commits)
+    app.state.gallery = Gallery()
     app.state.desk = writes.Desk(app.state.answers, requester)
     app.state.registry = registry
     app.add_middleware(metrics.Latency, registry=registry)

@@ -9,6 +9,7 @@ from starlette.responses import HTMLResponse, Response
 from topolog.events.errors import TopologError
 from topolog.projections.api.answers import Answers
 from topolog.projections.moments import reading_as_of
+from topolog.projections.web.heat import Gallery
 from topolog.projections.web.overview import SCRIPT, STYLE, Overview, empty_page, overview, page
 
 SECURITY = {
@@ -25,7 +26,7 @@ async def get_overview(request: Request, as_of: Annotated[str | None, Query()] =
     """The overview now, or as of a position or time."""
     answers: Answers = request.app.state.answers
     try:
-        html = await run_in_threadpool(_rendered, answers, as_of)
+        html = await run_in_threadpool(_rendered, answers, request.app.state.gallery, as_of)
     except TopologError as error:
         html = empty_page(answers.projector.cluster, error)
     return HTMLResponse(html, headers=SECURITY)
@@ -41,9 +42,9 @@ async def get_script() -> Response:
     return Response(SCRIPT, media_type="text/javascript", headers={"Cache-Control": "max-age=60"})
 
 
-def _rendered(answers: Answers, as_of: str | None) -> str:
+def _rendered(answers: Answers, gallery: Gallery, as_of: str | None) -> str:
     projector = answers.projector
     with projector.reading() as newest:
         reading = reading_as_of(newest, as_of, projector.wall_ms()) if as_of else newest
-        shown: Overview = overview(reading, answers.as_of(reading))
+        shown: Overview = overview(reading, answers.as_of(reading), gallery)
     return page(shown)

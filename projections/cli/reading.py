@@ -1,6 +1,6 @@
 """The commands that read: get, describe, history, explain. They change nothing and every answer names its position."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated
@@ -136,7 +136,7 @@ def explain(
         if imagined is None:
             answer = _get_one(api, kind, name, params, "explain")
         else:
-            answer = _get_one(api, kind, name, {**params, "event": imagined.value}, "forecast")
+            answer = _get_one(api, kind, name, params, "forecast", about={"event": imagined.value})
         label = f"{kind.singular}/{name or api.cluster}"
     view = View(columns.EXPLANATION, lambda _: label, explain_page)
     if imagined is not None:
@@ -177,10 +177,20 @@ def _at_most(extent: Extent) -> int | None:
     return EVERYTHING if extent.every and extent.limit is None else extent.limit
 
 
-def _get_one(api: Api, kind: Resource, name: str, params: dict[str, Param], *aspect: str) -> Answer:
-    """One item, or an aspect of it; NotFound proposes the names that are most like the one given."""
+def _get_one(
+    api: Api,
+    kind: Resource,
+    name: str,
+    params: dict[str, Param],
+    *aspect: str,
+    about: Mapping[str, Param] | None = None,
+) -> Answer:
+    """One item, or an aspect of it; NotFound proposes the names that are most like the one given.
+
+    `about`: parameters of this aspect alone, which the list of names does not know.
+    """
     try:
-        return api.get((*kind.path(name), *aspect), params)
+        return api.get((*kind.path(name), *aspect), {**params, **(about or {})})
     except NotFound as error:
         raise _with_guess(error, api, kind, name, params) from error
 

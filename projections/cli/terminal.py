@@ -3,6 +3,7 @@
 Colours and the terminal's width matter on a terminal only; in a pipe each row stays on one line.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Mapping
@@ -48,7 +49,7 @@ class Screen:
         """Something to look at that is not what was asked for, on stderr."""
         with self._err.capture() as captured:
             self._err.print(shown, crop=False)
-        _write_aside("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+        write_aside("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
     def note(self, text: str, *, style: str = "dim") -> None:
         """One sentence on stderr."""
@@ -105,12 +106,14 @@ def _write(text: str) -> None:
         raise typer.Exit(0) from error
 
 
-def _write_aside(text: str) -> None:
+def write_aside(text: str) -> None:
+    """To stderr. Whoever cannot be told must not keep the command from what it does, least of all from stopping."""
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
-    except BrokenPipeError:
-        silence(sys.stderr)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:  # there may be room again
+            silence(sys.stderr)
 
 
 def silence(stream: TextIO) -> None:

@@ -1,17 +1,23 @@
-"""The command that waits: `topolog wait exchange/4.0 --for=Completed`."""
+"""The command that waits: `topolog wait exchange/4.0 --for=Completed`, `topolog wait group/orders --for=Settled`.
+
+A group is settled when nothing more will change by itself: no exchange is open, every copy that is there is whole and
+wanted, and the wanted primaries act. What is lost stays as it is until somebody does something.
+"""
 
 import time
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from topolog.events.errors import NotCaughtUp, NotFound
+from topolog.events.errors import BadInput, NotCaughtUp, NotFound
 from topolog.projections.cli import columns, moments
-from topolog.projections.cli.client import Answer, Api
+from topolog.projections.cli.client import Answer, Api, Param
 from topolog.projections.cli.options import NameArgument, Shape, Target, WaitArgument
 from topolog.projections.cli.output import View, print_answer
-from topolog.projections.cli.resources import AWAITED, find_named
+from topolog.projections.cli.problems import Json
+from topolog.projections.cli.resources import AWAITED, EXCHANGES, GROUPS, PARTITIONS, find_named
 from topolog.projections.cli.terminal import Screen
 
 _PAUSE_S = 0.1
@@ -20,48 +26,91 @@ _PAUSE_S = 0.1
 
 class Awaited(StrEnum):
     COMPLETED = "Completed"
+    SETTLED = "Settled"
+
+
+_USUAL = {EXCHANGES: Awaited.COMPLETED, GROUPS: Awaited.SETTLED}
+_UNSETTLED = ("PAUSED", "MOVING", "SWITCHING", "RENTING")
 
 
 def wait(
     resource: WaitArgument,
     name: NameArgument = None,
     until: Annotated[
-        Awaited, typer.Option("--for", case_sensitive=False, help="What to wait for.")
-    ] = Awaited.COMPLETED,
+        Awaited | None,
+        typer.Option("--for", case_sensitive=False, help="Completed, of an exchange; Settled, of a group."),
+    ] = None,
     timeout: Annotated[str, typer.Option("--timeout", metavar="60s", help="How long to wait for that.")] = "60s",
     *,
     target: Target,
     shape: Shape,
 ) -> None:
-    """Wait until an exchange is completed; without a version the newest. Exit code 7 if it takes longer."""
+    """Wait until an exchange is completed, without a version the newest, or until a group has come to rest. Exit code 7
+    if it takes longer."""
     kind, name = find_named(resource, name, among=AWAITED)
+    if until not in (None, _USUAL[kind]):
+        raise BadInput(f"No {kind.singular} is {until} one day.", hint=f"Wait for it with --for={_USUAL[kind]}.")
     deadline_s = time.monotonic() + moments.seconds(timeout, "--timeout")
     with Api(target.api, target.cluster) as api:
-        while (answer := _seen(api, kind.path(name))) is None or not _is(answer, until):
+        while (answer := _completed(api, name) if kind is EXCHANGES else _settled(api, name)).is_awaited:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
-                raise _too_late(answer, f"{kind.singular} {name}", until, timeout)
+                raise NotCaughtUp(f"{answer.why} within {timeout}.", hint=answer.hint)
             time.sleep(min(_PAUSE_S, left_s))
-    print_answer(Screen(no_color=shape.no_color), shape, answer, View(columns.BY_RESOURCE[kind], kind.label))
+    assert answer.found is not None, "what nobody has seen is awaited"
+    print_answer(Screen(no_color=shape.no_color), shape, answer.found, View(columns.BY_RESOURCE[kind], kind.label))
 
 
-def _seen(api: Api, path: tuple[str, ...]) -> Answer | None:
-    """None while there is no such exchange: it may begin yet."""
+@dataclass(frozen=True)
+class _Look:
+    """What one look has found; `why` it is not what is waited for, "" if it is."""
+
+    found: Answer | None
+    why: str = ""
+    hint: str = ""
+
+    @property
+    def is_awaited(self) -> bool:
+        return bool(self.why)
+
+
+def _completed(api: Api, version: str) -> _Look:
     try:
-        return api.get(path, {})
-    except NotFound:
-        return None
-
-
-def _is(answer: Answer, until: Awaited) -> bool:
-    return str(answer.item.get("state") or "") == until.value.upper()
-
-
-def _too_late(answer: Answer | None, what: str, until: Awaited, timeout: str) -> NotCaughtUp:
-    if answer is None:
-        return NotCaughtUp(f"There was no {what} within {timeout}.", hint="`topolog get exchanges` lists them.")
-    asked = ", ".join(map(str, answer.item.get("awaited") or ())) or "nobody"
-    return NotCaughtUp(
-        f"{what.capitalize()} was not {until.value.lower()} within {timeout}; asked, not all have answered: {asked}.",
-        hint=f"`topolog explain {what}` says what is known of them.",
+        answer = api.get(EXCHANGES.path(version), {})
+    except NotFound:  # it may begin yet
+        named = "" if version == EXCHANGES.unnamed else f" {version}"
+        return _Look(None, f"There was no exchange{named}", "`topolog get exchanges` lists them.")
+    if answer.item.get("state") == "COMPLETED":
+        return _Look(answer)
+    named = answer.item.get("version", version)
+    return _Look(
+        answer,
+        f"Exchange {named} was not completed ({_whom(answer.item)})",
+        f"`topolog explain exchange {named}` says what is known of them.",
     )
+
+
+def _whom(exchange: Json) -> str:
+    """Whom an open exchange waits for, as far as the log knows."""
+    awaited = [str(node) for node in exchange.get("awaited") or ()]
+    if late := [str(node) for node in exchange.get("overdue") or () if node in awaited]:
+        return f"overdue since position {exchange.get('overdue_at')}: {', '.join(late)}"
+    return f"asked, not all have answered: {', '.join(awaited) or 'nobody'}"
+
+
+def _settled(api: Api, group: str) -> _Look:
+    """All questions are about one position, so that nothing passes from one state to the next in between."""
+    answer = api.get(GROUPS.path(group), {})
+    moment: dict[str, Param] = {"as_of": str(answer.body["asOf"]["position"]), "limit": 1}
+    open_exchange = api.get(EXCHANGES.path(), {"state": "OPEN", **moment}).items
+    if open_exchange:
+        return _Look(answer, f"Exchange {open_exchange[0].get('version')} was not completed", _EXPLAIN_EXCHANGE)
+    for state in _UNSETTLED:
+        if found := api.get(PARTITIONS.path(), {"group": group, "state": state, **moment}).items:
+            name = found[0].get("name")
+            hint = f"`topolog explain partition {name}` says why."
+            return _Look(answer, f"Group {group} did not settle: partition {name} is {state}", hint)
+    return _Look(answer)
+
+
+_EXPLAIN_EXCHANGE = "`topolog explain exchange` says what it waits for."

@@ -74,7 +74,7 @@ class HeatMaps(msgspec.Struct, frozen=True):
 
 
 class Gallery:
-    """Draws what a reading shows, once: what the log says of partitions up to a position never changes."""
+    """Draws what a reading of one store shows, once: what its log says of partitions up to a position never changes."""
 
     def __init__(self) -> None:
         self._drawn: dict[tuple[bytes | None, Position], HeatMaps] = {}

@@ -95,8 +95,8 @@ class Overview(msgspec.Struct, frozen=True):
         return _REFRESH_S if self.is_current else None
 
 
-def overview(reading: Reading, as_of: AsOf) -> Overview:
-    """The overview at the reading's position."""
+def overview(reading: Reading, as_of: AsOf, gallery: Gallery) -> Overview:
+    """The overview at the reading's position; `gallery` is of this store."""
     everybody = queries.nodes(reading, as_of.age_ms)
     present = [node for node in everybody if node.standing != "LEFT"]
     shared_out = groups(reading)
@@ -108,7 +108,7 @@ def overview(reading: Reading, as_of: AsOf) -> Overview:
         nodes=present + left[:_LEFT_NODES_MAX],
         types=queries.types(reading),
         groups=shared_out,
-        heat=GALLERY.of(reading) if shared_out else None,
+        heat=gallery.of(reading) if shared_out else None,
         exchanges=list(islice(exchanges.exchanges(reading, as_of.age_ms, {}), _EXCHANGES)),
         health={each.node: each for each in lease_health(reading, as_of.age_ms)} if reading.is_current else {},
         decisions=list(islice(queries.decisions(reading, {}), _DECISIONS)),
@@ -133,9 +133,6 @@ def strip_width(lease: Lease, fence_ms: int) -> int:
     """How much of a lease is left, as the width of its strip out of `_STRIP_WIDTH`."""
     left_ms = max(0, fence_ms - (lease.age_ms or 0)) if lease.state == "VALID" else 0
     return round(_STRIP_WIDTH * left_ms / fence_ms)
-
-
-GALLERY = Gallery()
 
 
 def _text(name: str) -> str:

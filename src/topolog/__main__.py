@@ -239,6 +239,7 @@ def run_coordinator(
     from topolog.streams.coordinator.driver import Driver, LeaseTerms
     from topolog.streams.coordinator.snapshots import Cadence
     from topolog.streams.node.sentinel import Sentinel
+    from topolog.streams.rules.exchange import Patience
 
     if not instance.strip():
         raise BadInput("--instance is empty: the log would not say who leads.", hint="Such as --instance c2.")
@@ -257,10 +258,16 @@ def run_coordinator(
                 registry.start()
                 reader, writer = FramingReader(reader, registry), FramingWriter(writer, registry)
             terms = LeaseTerms(lease.fence_ms, lease.margin_ms, lease.heartbeat_ms)
-            takeover_ms = settings.coordinator.takeover_ms
-            clock = SystemClock()
             driver = Driver(
-                reader, writer, clock, name, instance, terms=terms, takeover_ms=takeover_ms, cadence=cadence
+                reader,
+                writer,
+                SystemClock(),
+                name,
+                instance,
+                terms=terms,
+                takeover_ms=settings.coordinator.takeover_ms,
+                cadence=cadence,
+                patience=Patience(settings.exchange.warn_ms, settings.exchange.evict_ms),
             )
             sentinel = Sentinel(settings.kafka, name, is_wanted=lease.sentinel and CAN_FENCE)
             run_beside_sentinel(driver, sentinel, stopping.is_set)

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from topolog.events.errors import BadInput
+from topolog.projections.cli.terminal import clean, write_aside
 from topolog.settings import Loaded, Settings, load
 
 Config = Annotated[Path | None, typer.Option("--config", help="Settings file instead of ./topolog.toml.")]
@@ -28,4 +28,5 @@ def settings(config: Path | None, pairs: list[str] | None) -> Settings:
 
 
 def say(text: str) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(text)
+    """Never raises: an end in order is said on its way, and must go on without a reader (`topolog up 2>&1 | tee`)."""
+    write_aside(f"{clean(text)}\n")

@@ -84,6 +84,7 @@ def load(
     7 if one is not answered."""
     from topolog.streams.local.demo.clients import report, run_clients
     from topolog.streams.node.client import Node
+    from topolog.streams.node.folder import FolderInUse
 
     settings = settings_of_demo(config, pairs)
     name = settings.cluster.name
@@ -91,7 +92,11 @@ def load(
     node = Node(name, CLIENT, kafka=settings.kafka, kind=NodeKind.CLIENT, folder=folder)
     for_s = None if span is None else span_ms(span) / 1000
     with stopping_when_told(os.environ) as stopping:
-        ledger = run_clients(node, clients, stopping, say, for_s=for_s)
+        try:
+            ledger = run_clients(node, clients, stopping, say, for_s=for_s)
+        except FolderInUse as error:
+            hint = "Ctrl-C ends it; --clients says how many clients one load has."
+            raise BadInput(f"A load of cluster {name!r} runs already.", hint=hint) from error
     typer.echo(report(ledger))
     if ledger.lost:
         return ExitCode.FOUND

@@ -108,6 +108,15 @@ class Coordinator(Section):
     whatever fence is set here."""
 
 
+class Exchange(Section):
+    """How long an exchange of partition maps waits for a server that beats and does not answer."""
+
+    warn_ms: Duration = Field(5_000, alias="warn")
+    """After this long the log names whom an open exchange waits for."""
+    evict_ms: Duration = Field(60_000, alias="evict")
+    """After this long such a server is stopped as STUCK, or left out if it holds the last copy of a partition."""
+
+
 class Snapshot(Section):
     every: Annotated[int, Field(ge=0)] = 50_000
     """The leader takes a snapshot so many positions after the last one; 0 takes none."""
@@ -176,6 +185,7 @@ class Settings(Section):
     cluster: Cluster
     lease: Lease
     coordinator: Coordinator
+    exchange: Exchange
     snapshot: Snapshot
     projector: Projector
     health: Health
@@ -365,6 +375,9 @@ def _check_relations(loaded: Loaded) -> None:
         ),
         "coordinator.takeover must be less than lease.fence: leases would lapse in between": (
             takeover_ms is None or takeover_ms < lease.fence_ms
+        ),
+        "exchange.warn must be less than exchange.evict: operators see a server before it is stopped": (
+            settings.exchange.warn_ms < settings.exchange.evict_ms
         ),
         "api.port must be neither broker.port nor the port after it": settings.api.port not in broker_ports,
     }

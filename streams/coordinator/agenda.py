@@ -15,14 +15,15 @@ _KINDS = (LeaseRow, RequesterRow, ExchangeRow)
 class Agenda:
     """Deadlines by key, and which of them have passed.
 
-    `gaps` counts how often the coordinator was not hearing (DESIGN §4.1); `lapsed`, `idle`, `overdue`: passed deadlines
-    of leases, requesters and single maps, still due. `waited_through`: every decision up to this position was read back
-    proceed_ms ago. Many decisions wait that long and none shorter, so that wait is one position for all of them, no
-    deadline of each.
+    `gaps` counts how often the coordinator was not hearing heartbeats (DESIGN §4.1), `map_gaps` maps; `lapsed`, `idle`,
+    `overdue`: passed deadlines of leases, requesters and single maps, still due. `waited_through`: every decision up to
+    this position was read back proceed_ms ago. Many decisions wait that long and none shorter, so that wait is one
+    position for all of them, no deadline of each.
     """
 
     def __init__(self, patience: Patience = Patience()) -> None:  # noqa: B008 (frozen value)
         self.gaps = 0
+        self.map_gaps = 0
         self.waited_through = NOWHERE
         self.lapsed: set[str] = set()
         self.idle: set[str] = set()
@@ -40,17 +41,25 @@ class Agenda:
                 self.revise(state, (kind.KIND, key))
 
     def revise(self, state: State, key: Key) -> None:
-        """The row under `key` has changed."""
+        """The row under `key` has changed. A deadline that stands as it was goes on, or has passed already."""
+        deadlines = {each.key: each for each in self._deadlines(state, key)}
         for old in self._keys.pop(key, ()):
+            if deadlines.get(old) == self._due[old]:
+                del deadlines[old]
+                self._keys.setdefault(key, []).append(old)
+                continue
             del self._due[old]
             self._changed[old] = None
             for passed in self._passed.values():
                 passed.discard(old)
-        deadlines = self._deadlines(state, key)
         if deadlines:
-            self._keys[key] = [each.key for each in deadlines]
-        for each in deadlines:
+            self._keys.setdefault(key, []).extend(deadlines)
+        for each in deadlines.values():
             self._due[each.key] = self._changed[each.key] = each
+
+    @property
+    def waits_for_maps(self) -> bool:
+        return any(kind == ExchangeRow.KIND for kind, _ in self._keys)
 
     def drain(self) -> dict[str, Deadline | None]:
         """Deadlines that are new, and None for keys that are gone, since the last drain."""
@@ -71,5 +80,5 @@ class Agenda:
             case RequesterRow() as row:
                 return requesters.deadlines(key[1], row)
             case ExchangeRow() as row:
-                return exchange.deadlines(row, self._patience)
+                return exchange.deadlines(row, self._patience, self.map_gaps)
         return []

@@ -1,17 +1,34 @@
 """What a decision that nobody asked for is the answer to, for the stamp and for `explain`."""
 
+from topolog.events import exchange as x
 from topolog.events import membership as m
+from topolog.events import ownership
+from topolog.events.changes import unpacked
 from topolog.events.codec import Decision
 from topolog.events.ids import NodeId
 from topolog.events.metadata import MetadataRemoveAccepted, MetadataUpdateAccepted
+from topolog.events.partitions import PartitionState
 from topolog.events.requests import RequestersForgotten, RequestRefused
 from topolog.events.state import State
 from topolog.streams.coordinator.agenda import Agenda
+from topolog.streams.coordinator.exchanges import Exchanges
 from topolog.streams.coordinator.reports import Reports
 
+_ALL_OWN = "all wanted copies own"
+"""No input makes due what follows from the copies as they are."""
 
-def cause_of(decision: Decision, state: State, reports: Reports, agenda: Agenda) -> str:
-    """The heartbeat, the deadline or the earlier decision that made `decision` due; `state` is that before it."""
+
+def cause_of(decision: Decision, state: State, reports: Reports, agenda: Agenda, exchanges: Exchanges) -> str:
+    """The heartbeat, the single map, the deadline or the earlier decision that made `decision` due.
+
+    `state` is that before it, `decision` the last one of its set.
+    """
+    if isinstance(decision, x.ExchangeEvent | m.LeaseStopped):
+        return _cause_in_exchange(decision, state, reports, agenda, exchanges)
+    return _cause(decision, state, reports, agenda)
+
+
+def _cause(decision: Decision, state: State, reports: Reports, agenda: Agenda) -> str:
     match decision:
         case m.NodeLeft(node=node) if (node, decision.incarnation) in reports.obituary.dead:
             return reports.source(node)
@@ -30,3 +47,55 @@ def cause_of(decision: Decision, state: State, reports: Reports, agenda: Agenda)
             return "deadline: idle for a day"
         case _:
             return reports.newest
+
+
+def _cause_in_exchange(
+    decision: x.ExchangeEvent | m.LeaseStopped, state: State, reports: Reports, agenda: Agenda, exchanges: Exchanges
+) -> str:
+    if isinstance(decision, x.ExchangeCompleted):
+        return _cause_of_completion(decision, state, agenda, exchanges)
+    match decision:
+        case m.LeaseStopped(node=node, incarnation=incarnation):
+            return _overdue(agenda, f"/{node}/{incarnation}/evict/")
+        case x.ExchangeStarted(triggers=triggers) | x.ExchangeMerged(triggers=triggers):
+            return _trigger(triggers[0])
+        case x.ExchangeOverdue():
+            return _overdue(agenda, "/warn/")
+        case x.ExchangeQueued():
+            last = x.newest_exchange(state)
+            return next(filter(None, map(exchanges.source, last.unheard if last else ())), "")
+        case x.PartitionStatesChanged():
+            return _cause_of_states(decision, state, exchanges)
+        case x.AffinitySwitched(evidence=evidence):
+            return "deadline: proceed_ms since it was prepared" if evidence.presumed_fenced else reports.newest
+        case _:
+            return _ALL_OWN
+
+
+def _cause_of_completion(event: x.ExchangeCompleted, state: State, agenda: Agenda, exchanges: Exchanges) -> str:
+    """The last answer; where nobody has answered, the wait that is over, or the leaving of all who were asked."""
+    if event.unheard:
+        return _overdue(agenda, "/evict/")
+    if event.waited:
+        return exchanges.source(event.waited[-1].node)
+    row = x.open_exchange(state)
+    return _trigger(row.triggers[-1] if row else x.queued(state)[0])
+
+
+def _cause_of_states(event: x.PartitionStatesChanged, state: State, exchanges: Exchanges) -> str:
+    """The map that told of the first copy which has changed, unless that is to be cleared now."""
+    (change,) = unpacked(event.changes)[:1]
+    held = ownership.ownership(ownership.row_of(state, event.group, change.partition), change.partition)
+    before = {copy.node: copy.state for copy in held.copies}
+    after = {copy.node: copy.state for copy in change.copies}
+    node = next(node for node in before if after.get(node) is not before[node])
+    return _ALL_OWN if after.get(node) is PartitionState.RENTING else exchanges.source(ownership.names(state)[node])
+
+
+def _trigger(trigger: x.Trigger) -> str:
+    return f"view {trigger.version}: {trigger.type.value} {trigger.subject}".rstrip()
+
+
+def _overdue(agenda: Agenda, part: str) -> str:
+    key = min((key for key in agenda.overdue if part in key), default=None)
+    return f"deadline {key}" if key else ""

@@ -27,7 +27,7 @@ from topolog.events.errors import Refused, TopologError, Undecodable
 from topolog.events.exchange import ExchangeRow, QueueRow
 from topolog.events.fold import Accepted, Fold, Folded, Header, Ignored, Judge, evolve, next_term
 from topolog.events.groups import GroupRow
-from topolog.events.ids import Offset, Place, Position, Term
+from topolog.events.ids import NodeId, Offset, Place, Position, Term
 from topolog.events.levels import FeatureLevelRaised
 from topolog.events.log import Entry
 from topolog.events.single_maps import SinglePartitionMap
@@ -43,7 +43,7 @@ from topolog.streams.coordinator.exchanges import Exchanges, known_of, maps_from
 from topolog.streams.coordinator.reports import Reports
 from topolog.streams.rules import exchange, groups, levels, membership, metadata, requesters
 from topolog.streams.rules.exchange import Patience
-from topolog.streams.rules.single_maps import Known
+from topolog.streams.rules.single_maps import Known, MapVerdict
 
 
 class Role(Enum):
@@ -65,7 +65,7 @@ class Outgoing(msgspec.Struct, frozen=True):
 
 
 class Dead(msgspec.Struct, frozen=True):
-    """An input record that cannot be decoded, and why."""
+    """An input record that cannot be decoded, or used, and why."""
 
     entry: Entry
     reason: str
@@ -86,7 +86,7 @@ class Core:
         self.dead: list[Dead] = []
         self.agenda = Agenda(patience)
         self.reports = Reports()
-        self.exchanges = Exchanges()
+        self.exchanges = Exchanges(self.agenda.overdue)
         self._fold = Fold()
         self._confirmed: Judge | None = None
         self._ahead = Header()
@@ -199,10 +199,15 @@ class Core:
                 self.dead.append(Dead(entry, f"a {type(other).__name__} is no heartbeat"))
 
     def hear_map(self, entry: Entry) -> None:
-        """One record of `maps`; decisions follow from `settle`."""
+        """One record of `maps`; decisions follow from `settle`. A map in which something is wrong is dead, for an
+        exchange waits for its node, and somebody has to see why. One of a log that has diverged says nothing of the
+        map: it may be we who are to be deposed."""
         match self._decoded(entry):
             case SinglePartitionMap() as record:
-                self.exchanges.hear(record, entry, self._known())
+                receipt = self.exchanges.hear(record, entry, self._known())
+                if receipt.verdict.is_fault and receipt.verdict is not MapVerdict.DIVERGED:
+                    reason = f"a map that does not count ({receipt.verdict.name}): {receipt.verdict.sentence}"
+                    self.dead.append(Dead(entry, f"{reason} {receipt.detail}".strip()))
             case None:
                 pass
             case other:
@@ -230,7 +235,7 @@ class Core:
         if membership.is_urgent(self.state, reports.hearing, self.agenda.waited_through, self.agenda.lapsed):
             self._renew_grown()
         while decided := self._due():
-            self._log(decided, cause_of(decided[-1], self.state, reports, self.agenda))
+            self._log(decided, cause_of(decided[-1], self.state, reports, self.agenda, self.exchanges))
         # Not before: what follows from them must be logged, or they are read again.
         self._inputs.update(reports.obituary.limit(self._heard))
 
@@ -238,6 +243,10 @@ class Core:
         """The regular echo, written even if it is empty: it is also the leader's sign of life."""
         echo = membership.renew(self.state, self.reports.hearing, self.agenda.waited_through)
         self._log([echo], "the beat of the leader")
+
+    def silent(self) -> list[NodeId]:
+        """The servers whose maps the open exchange still waits for."""
+        return self.exchanges.silent(self.state, self._known())
 
     def cut(self) -> Cut:
         """The state as it is now, at the end of the last set that was decided."""
@@ -259,6 +268,12 @@ class Core:
         self.agenda.gaps += 1
         for slot, _ in self.state.rows(m.LeaseRow):
             self.agenda.revise(self.state, (m.LeaseRow.KIND, slot))
+
+    def interrupt_maps(self) -> None:
+        """The coordinator was not reading maps to their end: every wait for one starts again."""
+        self.agenda.map_gaps += 1
+        for version, _ in self.state.rows(ExchangeRow):
+            self.agenda.revise(self.state, (ExchangeRow.KIND, version))
 
     def _answer_claim(self, entry: Entry) -> None:
         """Lead if the first record of the claimed term is our own; follow on if another was quicker."""
@@ -339,7 +354,6 @@ class Core:
     def _due_partitions(self) -> list[Decision]:
         if not any(self.state.count(kind) for kind in (GroupRow, ExchangeRow, QueueRow)):
             return []
-        self.exchanges.passed = self.agenda.overdue
         return self.exchanges.settle(
             self.state, self._known(), self.reports.drained(), self.agenda.waited_through, self.at_ms
         )

@@ -17,20 +17,23 @@ import msgspec
 
 from topolog.events.codec import CODEC
 from topolog.events.errors import DamagedStore, Poisoned
-from topolog.events.failpoints import is_armed, reach
+from topolog.events.failpoints import reach
 from topolog.events.fold import Ignored
 from topolog.events.ids import NOWHERE, Offset, Position
 from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.log import Entry, LogReader, LogWriter, Partition
 from topolog.events.lookahead import LookAhead
-from topolog.events.stamp import HEADER_NAME, decode_stamp
+from topolog.events.stamp import HEADER_NAME
 from topolog.events.terms import CoordinatorDied, LogStarted, TermEnded, cluster
 from topolog.events.topics import RECORD_BYTES_MAX, Topic
 from topolog.streams.clock import Clock
+from topolog.streams.coordinator import places
 from topolog.streams.coordinator.core import Core, Dead, Outgoing, Role
+from topolog.streams.coordinator.hearing import Hearing
 from topolog.streams.coordinator.snapshots import PAUSE_S, Cadence, Snapshots
 from topolog.streams.coordinator.timers import Timers
 from topolog.streams.restoring import Restorer
+from topolog.streams.rules import exchange
 from topolog.streams.rules.exchange import Patience
 
 _LOGGER = logging.getLogger("topolog.coordinator")
@@ -90,6 +93,8 @@ class Driver:
         chance: random.Random | None = None,
     ) -> None:
         self._reader = LookAhead(reader)
+        self._heartbeats = Hearing(self._reader, Topic.HEARTBEATS)
+        self._maps = Hearing(self._reader, Topic.MAPS)
         self._writer = writer
         self._clock = clock
         self._cluster = cluster_name
@@ -154,6 +159,7 @@ class Driver:
         self._founding = False
         self._listens = False
         self._next_beat_ns = 0
+        self._led_since = NOWHERE
         self._snapshots: Snapshots | None = None
         now_ns = self._clock.monotonic_ns()
         self.started_from: Position | None = None
@@ -286,7 +292,9 @@ class Driver:
 
     def _begin_to_lead(self, now_ns: int) -> None:
         self._next_beat_ns = now_ns
-        self._heard_ns = now_ns
+        self._heartbeats.begin(now_ns)
+        self._maps.begin(now_ns)
+        self._led_since = self.core.confirmed.position
         self._snapshots = Snapshots(self.core, self._writer, self._clock, self._cluster, self._cadence)
         reach("coordinator.elected")
         self._reader.assign({_DECISIONS: self._next, **self.core.resume_at()})
@@ -296,8 +304,10 @@ class Driver:
         for entry in entries:
             if entry.topic is Topic.HEARTBEATS:
                 self.core.hear(entry)
+                places.heard_beat(self.core)
             elif entry.topic is Topic.MAPS:
                 self.core.hear_map(entry)
+                places.heard_map(self.core, entry, self._led_since)
         self._answer([entry for entry in entries if entry.topic is Topic.REQUESTS])
         self._pass_time(now_ns)
         self.core.settle()
@@ -326,11 +336,12 @@ class Driver:
             reach("coordinator.decided")
 
     def _pass_time(self, now_ns: int) -> None:
-        hearing = self._is_hearing(now_ns)
+        hearing, hears_maps = self._hears(now_ns)
         self._timers.change(self.core.agenda.drain().items())
         if hearing:
             for key in self._timers.pass_time(now_ns, self.core.confirmed.position):
-                self.core.pass_deadline(key)
+                if hears_maps or not exchange.stops_waiting(key):
+                    self.core.pass_deadline(key)
         read_back = self._read_back_before(now_ns)
         if hearing:
             self.core.agenda.waited_through = read_back
@@ -345,18 +356,16 @@ class Driver:
             noted.popleft()
         return noted[0][1] if noted[0][0] <= now_ns - proceed_ns else NOWHERE
 
-    def _is_hearing(self, now_ns: int) -> bool:
-        """Whether silence counts now: the log itself has said, not long ago, that we have read heartbeats to the end.
+    def _hears(self, now_ns: int) -> tuple[bool, bool]:
+        """Whether silence counts now: that of heartbeats, and that of single maps while an exchange waits for some.
 
-        After a stall, unread input or an unreachable log the waits of all leases start again.
+        After a stall, unread input or an unreachable log the waits start again; nobody is stuck whom we cannot hear.
         """
         limit_ns = self._lease_terms().fence_ms * _NS_PER_MS // 4
-        if now_ns - self._heard_ns > limit_ns // 2 and self._reader.hears(Topic.HEARTBEATS):
-            if now_ns - self._heard_ns > limit_ns:
-                _LOGGER.warning("not hearing for %d ms; waits start again", (now_ns - self._heard_ns) // _NS_PER_MS)
-                self.core.interrupt_hearing()
-            self._heard_ns = now_ns
-        return now_ns - self._heard_ns <= limit_ns
+        if not self.core.agenda.waits_for_maps:
+            self._maps.begin(now_ns)
+        heartbeats = self._heartbeats.listen(now_ns, limit_ns, self.core.interrupt_hearing)
+        return heartbeats, self._maps.listen(now_ns, limit_ns, self.core.interrupt_maps)
 
     # Both.
 
@@ -372,12 +381,13 @@ class Driver:
 
     def _send(self, outbox: list[Outgoing]) -> None:
         on_delivery = partial(self._on_delivery, self.core)
-        for outgoing in outbox:
-            if is_armed("coordinator.inside-a-set") and decode_stamp(outgoing.stamp).index:
-                reach("coordinator.inside-a-set")
-            self._writer.append(
-                Topic.DECISIONS, self._cluster, outgoing.value, ((HEADER_NAME, outgoing.stamp),), on_delivery
-            )
+        for some in places.sets_of(outbox):
+            for index, outgoing in enumerate(some):
+                places.come_to(some, index)
+                self._writer.append(
+                    Topic.DECISIONS, self._cluster, outgoing.value, ((HEADER_NAME, outgoing.stamp),), on_delivery
+                )
+            places.leave(some)
 
     def _on_delivery(self, sender: Core, error: str | None, _: Offset | None) -> None:
         """`sender` may be a core that was deposed long ago: its late failures say nothing of the present one."""

@@ -39,14 +39,15 @@ from topolog.streams.rules.single_maps import (
 class Exchanges:
     """`inbox` counts what became of every map. `next_offset`: how far the topic `maps` has been read.
 
-    `passed`: waits for maps that are over.
+    `passed`: the deadlines of maps that have passed and are still due, as the agenda keeps them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, passed: Collection[str] = frozenset()) -> None:
         self.inbox = Inbox()
         self.next_offset = Offset(0)
-        self.passed: set[str] = set()
+        self._passed = passed
         self._answers: dict[NodeId, MapAnswer] = {}
+        self._sources: dict[NodeId, str] = {}
         self._reports: dict[NodeId, list[copies.Report]] = {}
         self._ideals: dict[Placement, tuple[list[Candidate], Indexes]] = {}
         self._changed: dict[str, None] = {}
@@ -68,9 +69,20 @@ class Exchanges:
         self.next_offset = Offset(entry.offset + 1)
         self.inbox, receipt = receive(self.inbox, known, record)
         if receipt.map:
+            self._sources[record.node] = f"maps/{entry.partition}@{entry.offset} {record.node}"
             self._answers[record.node] = MapAnswer(receipt.map, known.groups, entry.appended_at_ms)
             self._reports[record.node] = list(_reports(receipt.map, known.groups))
         return receipt
+
+    def silent(self, state: State, known: Known) -> list[NodeId]:
+        """Who is awaited by the open exchange and has not answered."""
+        row = open_exchange(state)
+        heard = answers(self.inbox, known)
+        return [each.node for each in row.awaited if each.node not in heard] if row else []
+
+    def source(self, node: str) -> str:
+        """The record of the node's newest map, as stamps name it: `maps/0@17 n3`."""
+        return self._sources.get(NodeId(node), "")
 
     def settle(
         self, state: State, known: Known, drained: Drained, waited_through: Position, at_ms: int
@@ -121,7 +133,7 @@ class Exchanges:
             if node in awaited:
                 found[node] = self._answers[node]
                 found[node].began_at_ms = row.began_at_ms
-        return Told(found, self.next_offset, at_ms, self.passed)
+        return Told(found, self.next_offset, at_ms, self._passed)
 
     def _take_reports(self, known: Known) -> list[copies.Report]:
         """Loads and clearings that the newest maps tell of: each is looked at once, outside of exchanges."""

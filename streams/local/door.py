@@ -64,16 +64,25 @@ class Door:
         self._listener = socket.socket(socket.AF_UNIX)
 
     def __enter__(self) -> Self:
+        """Raises BadInput for a folder that can hold no socket."""
         with ExitStack() as undo:
             undo.callback(self._listener.close)
-            (self._folder / NAME).unlink(missing_ok=True)  # of a supervisor that was killed
-            os.fchmod(self._listener.fileno(), 0o600)
-            with _address(self._folder) as address:
-                self._listener.bind(address)
-            self._listener.listen()
-            self._listener.setblocking(False)
+            try:
+                self._open()
+            except OSError as error:
+                raise BadInput(
+                    f"{self._folder} can hold no socket: {error.strerror}.", hint="Name another data folder."
+                ) from error
             undo.pop_all()
         return self
+
+    def _open(self) -> None:
+        (self._folder / NAME).unlink(missing_ok=True)  # of a supervisor that was killed
+        os.fchmod(self._listener.fileno(), 0o600)
+        with _address(self._folder) as address:
+            self._listener.bind(address)
+        self._listener.listen()
+        self._listener.setblocking(False)
 
     def __exit__(self, *exc: object) -> None:
         (self._folder / NAME).unlink(missing_ok=True)

@@ -315,4 +315,4 @@ def _node_commands(what: Plan, topolog: str) -> Iterator[str]:
     yield f"{demo} add-node{cluster}   # a sixth node joins, partitions move: {topolog} get maps"
     yield f"{demo} kill {killed.name}{cluster}   # out at once, its sentinel says so; back with"
     yield killed.by_hand
-    yield f"{demo} pause {paused.name} --for 30s{cluster}   # fenced, it catches up: {topolog} get nodes -o wide"
+    yield f"{demo} pause {paused.name} --for 40s{cluster}   # fenced, it catches up: {topolog} get nodes -o wide"

@@ -52,9 +52,16 @@ class Acting:
         return place in self._closing
 
     def running(self, places: Set[PartitionId]) -> Set[PartitionId]:
-        """For which of these an operation runs."""
+        """For which of these an operation runs, or may still begin.
+
+        The log may say that a partition is handed over before `revoke` has; what begins in between runs on.
+        """
         with self._lock:
-            return {place for place in places if place in self._running}
+            return {
+                place
+                for place in places
+                if place in self._running or (place in self._tokens and place not in self._closing)
+            }
 
     def revoke(
         self,

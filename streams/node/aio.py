@@ -6,22 +6,54 @@
 The same member with the same threads as `Node`, for `member.py` does everything but the waiting: here a Pending's
 future is awaited. To cancel a task that waits gives up that wait and nothing else; what it has sent stands. A task that
 is cancelled inside the context still releases the lease before it ends, and so does one that is cancelled while it
-joins. What does not wait (`lease`, `submit`, `types`, `members`, …) is no coroutine. Hooks run on the node's own
-thread, not in the event loop; `loop.call_soon_threadsafe` is the way from there.
+joins. What does not wait (`lease`, `submit`, `types`, `members`, …) is no coroutine, nor is anything about
+partitions (`owners`, `route`, `lost`, `loaded`, …). The guard of a partition is one for `async with`, and for `with`:
+
+    async with node.acting("orders", 17) as token:
+        await store.write(17, key, value, token)
+
+Hooks run on the node's own thread, not in the event loop; `loop.call_soon_threadsafe` is the way from there.
 """
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from types import TracebackType
 from typing import Self, TypeVar
 
 from topolog.events.groups import GroupDefinition, GroupRow
+from topolog.events.ids import Position
 from topolog.events.object_types import ObjectType
 from topolog.streams.node.answers import Metadata, Outcome
 from topolog.streams.node.member import TIMEOUT_S, Member, Wait
 from topolog.streams.node.waits import Pending
 
 T = TypeVar("T")
+
+
+class Guard(AbstractContextManager[Position], AbstractAsyncContextManager[Position]):
+    """The guard of `Node.acting`, also for `async with`. Neither its beginning nor its end waits for anybody: a task
+    that is cancelled inside ends its operation at once."""
+
+    def __init__(self, acting: AbstractContextManager[Position]) -> None:
+        self._acting = acting
+
+    def __enter__(self) -> Position:
+        return self._acting.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return self._acting.__exit__(kind, error, trace)
+
+    async def __aenter__(self) -> Position:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return self.__exit__(kind, error, trace)
 
 
 class AsyncNode(Member):
@@ -76,6 +108,10 @@ class AsyncNode(Member):
     async def reset_group(self, group: str, *, timeout_s: float = TIMEOUT_S, reason: str = "") -> None:
         """As `Node.reset_group`."""
         await _answer(self._declaring.reset(group, reason), timeout_s)
+
+    def acting(self, group: str, partition: int, *, writing: bool = True) -> Guard:
+        """As `Node.acting`, for `async with` or `with`; many tasks may be inside of one at once."""
+        return Guard(super().acting(group, partition, writing=writing))
 
 
 async def _answer(pending: Pending[T], timeout_s: float) -> T:

@@ -18,7 +18,6 @@ from topolog.events.exchange import HandOverRow, newest_exchange, open_exchange
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Position, Term
 from topolog.events.membership import Applied, NodeRow
-from topolog.events.ownership import Copy
 from topolog.events.partitions import PartitionState, codes_of, encode_codes
 from topolog.events.single_maps import Copies, Finished, NodeMap, UpdateCounter, pack_counters, pack_finished
 from topolog.events.state import State
@@ -83,9 +82,12 @@ class NodeCopies:
                 yield Held(row.group, each.partition, copy.state, copy.since, each.token)
 
     def finish(self, state: State, group: str, partition: int, since: Position, token: Position) -> bool:
-        """Note that the copy of this life is loaded under this token, or cleared; False if it is another by now."""
-        copy = self._own(state, group, partition)
-        if copy is None or copy.since != since:
+        """Note that the copy of this life is loaded under this token, or cleared (token 0); False if it is another by
+        now, or the token is: what was finished under the present one stands."""
+        held = self._own(state, group, partition)
+        if held is None or held.since != since:
+            return False
+        if token != {PartitionState.MOVING: held.token, PartitionState.RENTING: Position(0)}.get(held.state):
             return False
         self._finished[group, partition] = Finished(since, token)
         self._told = None
@@ -106,6 +108,10 @@ class NodeCopies:
         """Whether a hand-over of this node was prepared behind the one position and not behind the other."""
         return any(above < row.prepared_at <= up_to for row in self._hand_overs(state))
 
+    def hands_over(self, state: State) -> bool:
+        """Whether a hand-over of this node is under way."""
+        return bool(self._hand_overs(state))
+
     def undrained(self, state: State) -> set[PartitionId]:
         """What must drain before hand-overs under way can switch."""
         return {place for row in self._hand_overs(state) for place in self._undrained(row)}
@@ -114,7 +120,7 @@ class NodeCopies:
         """Whether a map is to be sent: the open exchange asks for one, or something is finished that the log does not
         show. Once in each term: a new coordinator may not have the one that was sent (K4)."""
         asked = self._asked_at(state, incarnation)
-        return (asked is not None or self._has_news(state)) and self._told != _Told(term, asked)
+        return self._told != _Told(term, asked) and (asked is not None or self._has_news(state))
 
     def next_map(self, state: State, incarnation: Incarnation, applied: Applied, counters: Disk, term: Term) -> NodeMap:
         """All that this node has to say of its copies now; `counters` are the present ones of persistent groups."""
@@ -186,12 +192,14 @@ class NodeCopies:
         places = {(move.group, partition) for move in row.moves for partition in move.partitions}
         return places - self._drained.get(row.prepared_at, set())
 
-    def _own(self, state: State, group: str, partition: int) -> Copy | None:
+    def _own(self, state: State, group: str, partition: int) -> Held | None:
         row = state.get(ownership.OwnershipRow, ownership.row_key(group, partition))
         number = ownership.number_of(state, self._node)
         if row is None or number is None or partition >= row.first + row.count:
             return None
-        return ownership.ownership(row, partition).copy_of(number)
+        each = ownership.ownership(row, partition)
+        copy = each.copy_of(number)
+        return Held(group, partition, copy.state, copy.since, each.token) if copy else None
 
 
 def _after(state: PartitionState) -> PartitionState:

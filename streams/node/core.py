@@ -154,10 +154,22 @@ class NodeCore:
         self.wants_acknowledgement |= is_news
         return is_news
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether a hand-over of this node is under way."""
+        return self.copies.hands_over(self.state)
+
     def look_at_map(self) -> None:
         """Note whether a single map is to be sent."""
         is_member = self.phase is Phase.MEMBER
         self.owes_map = is_member and self.copies.owes_map(self.state, self.incarnation, self._fold.header.term)
+
+    def finish_copy(self, group: str, partition: int, since: Position, token: Position) -> bool:
+        """The service has loaded or cleared a copy; as `NodeCopies.finish`. Thousands come at once behind a join, so
+        nothing is looked at here but this one."""
+        is_current = self.copies.finish(self.state, group, partition, since, token)
+        self.owes_map |= is_current and self.phase is Phase.MEMBER
+        return is_current
 
     def next_map(self, counters: Disk) -> NodeMap:
         """The single map to send now; `counters` are the present ones of persistent groups."""

@@ -13,6 +13,10 @@ from topolog.events.errors import BadInput
 _ID_CHARS = 32
 
 
+class FolderInUse(BadInput):
+    """Another process holds it."""
+
+
 class FolderLock:
     """flock on `<folder>/topolog-node.lock`; the kernel lets go of it when the process dies, whatever killed it.
 
@@ -25,7 +29,7 @@ class FolderLock:
         self._descriptor: int | None = None
 
     def acquire(self) -> str:
-        """Take the lock; the folder's id. Raises BadInput if another process holds it or the folder cannot be used."""
+        """Take the lock; the folder's id. Raises FolderInUse, or BadInput if it cannot be used."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -35,7 +39,7 @@ class FolderLock:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(descriptor)
-            raise BadInput(
+            raise FolderInUse(
                 f"Another process uses the folder {self._path.parent} of node {self._node!r}.",
                 hint="Stop it, or give this process a folder of its own.",
             ) from error

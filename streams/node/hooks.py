@@ -5,8 +5,9 @@ from itertools import chain
 
 from topolog.events import ownership
 from topolog.events.exchange import ExchangeMerged, ExchangeStarted, HandOverRow
+from topolog.events.failpoints import reach
 from topolog.events.fold import Folded
-from topolog.events.groups import group_row
+from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import NOWHERE, Position
 from topolog.events.membership import LeaveReason, NodeDied, NodeJoined, NodeLeft
 from topolog.events.metadata import MetadataRemoveAccepted, MetadataUpdateAccepted, TypeRow, type_row
@@ -46,6 +47,7 @@ class Hooks(Service):
         self._said: dict[str, None] = {}
         self._rows: dict[str, OwnershipRow] = {}
         self._lives: dict[PartitionId, Position] = {}
+        self._numbers: dict[str, int] = {}
 
     def begin(self, core: NodeCore) -> None:
         """Say each type that is accepted in the snapshot's state, in the order of acceptance.
@@ -86,18 +88,26 @@ class Hooks(Service):
         """Who acts for nothing more stops before the service hears of it; who acts anew begins when it has heard."""
         if not any(kind in (OwnershipRow.KIND, HandOverRow.KIND) for kind, _ in keys):
             return
+        reach("node.map-folded")
         number = ownership.number_of(core.state, core.node)
         changed = [(key, core.state.get(OwnershipRow, key)) for kind, key in keys if kind == OwnershipRow.KIND]
         before = [self._rows[key] for key, _ in changed if key in self._rows]
         now = [row for _, row in changed if row is not None]
         tokens = {} if number is None else dict(chain.from_iterable(_tokens(row, number) for row in now))
         was_ours = set() if number is None else {place for row in before for place, _ in _tokens(row, number)}
-        self.acting.revoke(was_ours, tokens, views.handed_over_by(core.state, core.node), core.lease.deadline_ns)
+        closing = views.handed_over_by(core.state, core.node)
+        self.acting.revoke(was_ours, tokens, closing, core.lease.deadline_ns)
+        if closing:
+            reach("node.handing-over")
         if self.on_map or self.on_assigned or self.on_released:
-            self._tell(core, [each for row in now for each in self._changed(core, row)])
+            dropped = [self._rows[key] for key, row in changed if row is None and key in self._rows]
+            gone = [each for row in dropped for each in views.gone(row, self._numbers[row.group])]
+            self._tell(core, [*gone, *(each for row in now for each in self._changed(core, row))])
         self._rows.update((key, row) for key, row in changed if row is not None)
+        self._numbers.update((name, row.number) for name, row in core.state.rows(GroupRow))
         for key in [key for key, row in changed if row is None]:
             self._rows.pop(key, None)
+        reach("node.map-adopted")
         self.acting.grant(tokens)
 
     def announce(self, died: NodeDied) -> None:
@@ -124,6 +134,8 @@ class Hooks(Service):
             elif core.is_of_this_life(copy.since) and self._lives.get(place) != copy.since:
                 self._lives[place] = copy.since
                 (released if copy.state is PartitionState.RENTING else assigned).append(each)
+        if released:
+            reach("node.clearing")
         for hooks, told in ((self.on_map, found), (self.on_assigned, assigned), (self.on_released, released)):
             for hook in hooks if told else ():
                 hook(told)

@@ -40,7 +40,6 @@ from topolog.events.requests import (
     Status,
     UpdateRequested,
 )
-from topolog.events.state import State
 from topolog.events.topics import NEEDED
 from topolog.streams.clock import CAN_FENCE, Clock, SystemClock
 from topolog.streams.node.answers import Metadata, Outcome, Submitted, not_accepted, not_settled
@@ -139,13 +138,7 @@ class Member(Sharing):
                 joiner = msgspec.structs.replace(joiner, folder=self._folder.acquire())
                 undo.callback(self._folder.let_go)
             self._reader, self._writer = self._connect()
-            self._session = Session(
-                self._reader,
-                self._writer,
-                self._clock,
-                joiner,
-                self._hooks,
-            )
+            self._session = Session(self._reader, self._writer, self._clock, joiner, self._hooks)
             self.lease = LeaseGuard(self._clock, self._session)
             self._declaring = Declaring(self._session, self._waits, lambda: self._may_rely_on_what_it_knows)
             tell_children(self)
@@ -163,10 +156,8 @@ class Member(Sharing):
     def fence_copy(self) -> None:
         """In a forked child: nothing of this node works there, and nothing it does may touch the parent's."""
         self._is_copy = True
-        self._session.folding, self._changing = (
-            threading.Lock(),
-            threading.Lock(),
-        )  # threads that are gone may hold them
+        self._session.folding = threading.Lock()  # threads that are gone may hold the one that it was forked with
+        self._changing = threading.Lock()
         self.lease.fence_child()
         self._session.failure = Fenced(
             f"Node {self.name!r} belongs to the process that this one was forked from.",
@@ -310,10 +301,6 @@ class Member(Sharing):
         )
 
     # Waiting.
-
-    @property
-    def _state(self) -> State:
-        return self._session.core.state
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:

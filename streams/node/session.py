@@ -26,7 +26,7 @@ from topolog.events.errors import (
     TopologError,
     Unreachable,
 )
-from topolog.events.failpoints import reach
+from topolog.events.failpoints import is_armed, reach
 from topolog.events.fold import Folded, Ignored
 from topolog.events.ids import Incarnation, NodeId, Offset, Position
 from topolog.events.levels import NEWEST_LEVEL, announced
@@ -94,6 +94,7 @@ class Session:
         self._service = service
         self._chance = chance
         self.folding = threading.Lock()
+        self._map_trouble: str | None = None
         self._join: RequestId | None = None
         self._unanswered: dict[RequestId, bytes] = {}
         self._outcomes: dict[RequestId, OutcomeRow] = {}
@@ -189,9 +190,13 @@ class Session:
             self._advance()
             if self.core.wants_acknowledgement:
                 reach("node.acknowledging")
+                if is_armed("node.drained") and self.core.hands_over:
+                    reach("node.drained")
                 self.beat()
             if self.core.owes_map:
+                reach("node.map-owed")
                 self._send_map()
+                reach("node.map-sent")
             self._writer.serve()
         except Unreachable as error:
             _LOGGER.warning("%s goes on trying: %s", self.core.node, error)
@@ -222,11 +227,19 @@ class Session:
             for part in split_map(told):
                 self._writer.append(Topic.MAPS, self.core.node, CODEC.encode(part), on_delivery=self._on_map_delivered)
         except Unreachable:
-            self.core.unsay_map()
+            self._unsay_map()
             raise
 
     def _on_map_delivered(self, error: str | None, _: Offset | None) -> None:
         if error is not None:
+            if error != self._map_trouble:
+                _LOGGER.warning("%s cannot send its single map, and goes on trying: %s", self.core.node, error)
+            self._unsay_map()
+        self._map_trouble = error
+
+    def _unsay_map(self) -> None:
+        """A service may report from another thread at this moment."""
+        with self.folding:
             self.core.unsay_map()
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 
 from topolog.events import ownership
 from topolog.events.errors import Moved, NotFound, NotPrimary, PartitionLost, Unreachable
+from topolog.events.failpoints import reach
 from topolog.events.group_definition import LossPolicy
 from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import Position
@@ -82,7 +83,7 @@ class Sharing:
     def owners(self, group: str, partition: int) -> PartitionView:
         """Who holds and who acts for a partition, as of `position`. Raises NotFound if there is none."""
         with self._session.folding:
-            found = views.view(self._shared_state, group, partition)
+            found = views.view(self._state, group, partition)
         if found is None:
             raise NotFound(f"There is no partition {partition} of a group {group!r}.")
         return found
@@ -90,7 +91,7 @@ class Sharing:
     def partitions(self, group: str) -> list[PartitionView]:
         """All partitions of a group, as of `position`. Raises NotFound."""
         with self._session.folding:
-            return list(views.of_group(self._shared_state, self._group(group)))
+            return list(views.of_group(self._state, self._group(group)))
 
     def lost(self, group: str) -> list[int]:
         """The partitions of which no owner is left, as of `position`. Raises NotFound."""
@@ -108,7 +109,7 @@ class Sharing:
         """
         with self._session.folding:
             partition = partition_of(key, self._group(group).partitions)
-            found = views.view(self._shared_state, group, partition)
+            found = views.view(self._state, group, partition)
             assert found is not None, "a key lies in a partition of its group"
             if found.primary is None:
                 raise self._nobody(found)
@@ -116,11 +117,16 @@ class Sharing:
 
     # Acting.
 
-    @contextlib.contextmanager
-    def acting(self, group: str, partition: int, *, writing: bool = True) -> Iterator[Position]:
+    def acting(
+        self, group: str, partition: int, *, writing: bool = True
+    ) -> contextlib.AbstractContextManager[Position]:
         """Act for a partition: yields the token. Raises NotPrimary, saying who acts; Fenced; PartitionLost, where the
         group's policy forbids to write while another partition is lost; Moved or Fenced at the end, and then what was
         done must not be acknowledged."""
+        return self._act(group, partition, writing)
+
+    @contextlib.contextmanager
+    def _act(self, group: str, partition: int, writing: bool) -> Iterator[Position]:
         self.lease.require()
         if writing:
             self._check_policy(group)
@@ -153,14 +159,14 @@ class Sharing:
         return self._finish(group, partition, since, Position(0))
 
     def _finish(self, group: str, partition: int, since: Position, token: Position) -> bool:
-        core = self._session.core
         with self._session.folding:
-            is_current = core.copies.finish(core.state, group, partition, since, token)
-            core.look_at_map()
+            is_current = self._session.core.finish_copy(group, partition, since, token)
+        if is_current:
+            reach("node.finished")
         return is_current
 
     @property
-    def _shared_state(self) -> State:
+    def _state(self) -> State:
         return self._session.core.state
 
     def _look_at_drains(self) -> None:
@@ -168,12 +174,13 @@ class Sharing:
         with self._session.folding:
             has_drained = self._session.core.look_at_drains()
         if has_drained:
+            reach("node.drained")
             with contextlib.suppress(Unreachable):
                 self._session.beat()
 
     def _check_policy(self, group: str) -> None:
         with self._session.folding:
-            row = group_row(self._shared_state, group)
+            row = group_row(self._state, group)
             lost = next(self._lost(row), None) if row and row.loss_policy is LossPolicy.READ_ONLY_SAFE else None
         if lost is not None:
             raise PartitionLost(
@@ -183,7 +190,7 @@ class Sharing:
 
     def _not_primary(self, group: str, partition: int) -> NotPrimary | PartitionLost | NotFound:
         with self._session.folding:
-            found = views.view(self._shared_state, group, partition)
+            found = views.view(self._state, group, partition)
             if found is None:
                 return NotFound(f"There is no partition {partition} of a group {group!r}.")
             if found.primary is None:
@@ -206,15 +213,15 @@ class Sharing:
         return NotPrimary(f"Nobody acts for {place} now.", hint="An exchange decides who will.")
 
     def _group(self, name: str) -> GroupRow:
-        row = group_row(self._shared_state, name)
+        row = group_row(self._state, name)
         if row is None:
             raise NotFound(f"There is no group {name!r}.")
         return row
 
     def _lost(self, group: GroupRow) -> Iterator[int]:
-        for row in ownership.rows_of(self._shared_state, group.name, group.partitions):
+        for row in ownership.rows_of(self._state, group.name, group.partitions):
             yield from ownership.lost_in(row)
 
     def _endpoint(self, node: str) -> str:
-        row = self._shared_state.get(NodeRow, node)
+        row = self._state.get(NodeRow, node)
         return row.endpoint if row else ""

@@ -84,6 +84,12 @@ def changed(
         yield _view(group, each, names)
 
 
+def gone(row: OwnershipRow, number: int) -> Iterator[PartitionView]:
+    """The partitions of this row of a group that is dropped: nobody holds them any more."""
+    for each in ownership.ownerships(row, range(row.first, row.first + row.count)):
+        yield PartitionView(row.group, number, each.partition, each.token, None, (), is_lost=False)
+
+
 def moves(found: Iterable[PartitionView]) -> Iterator[Move]:
     """The loads that these partitions wait for."""
     for each in found:

@@ -6,12 +6,12 @@ repeated or late. Nothing changes while an exchange is open (PI8), and the node 
 shows it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from topolog.events import ownership
-from topolog.events.changes import pack_changes
+from topolog.events.changes import Changes
 from topolog.events.codec import Decision
 from topolog.events.exchange import HandOverRow, PartitionStatesChanged, open_exchange, queued
 from topolog.events.groups import GroupRow
@@ -19,10 +19,6 @@ from topolog.events.ids import NodeId, Position
 from topolog.events.ownership import Change, Copy, Ownership, OwnershipRow, row_of
 from topolog.events.partitions import PartitionState
 from topolog.events.state import State
-from topolog.events.topics import RECORD_BYTES_MAX
-
-_BYTES_MAX = RECORD_BYTES_MAX - 1_000
-"""Changes in one PartitionStatesChanged; the group's name is a part of the rest."""
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -56,7 +52,7 @@ def settle(state: State, reports: Iterable[Report]) -> list[Decision]:
         change = _changed(state, report, found)
         if change is not None:
             found.setdefault(report.group, {})[report.partition] = change
-    return [each for group, changes in found.items() for each in _decisions(group, changes)]
+    return _decisions(found)
 
 
 def surplus(state: State, rows: Iterable[OwnershipRow]) -> list[Decision]:
@@ -68,7 +64,7 @@ def surplus(state: State, rows: Iterable[OwnershipRow]) -> list[Decision]:
     for row in rows:
         for each in ownership.ownerships(row, ownership.with_surplus(row)):
             found.setdefault(row.group, {})[each.partition] = _rented(each)
-    return [each for group, changes in found.items() for each in _decisions(group, changes)]
+    return _decisions(found)
 
 
 def _changed(state: State, report: Report, found: dict[str, dict[int, Change]]) -> Change | None:
@@ -108,13 +104,10 @@ def _rented(before: Ownership) -> Change:
     return Change(before.partition, copies, before.acting, before.is_lost)
 
 
-def _decisions(group: str, changes: dict[int, Change]) -> Iterator[Decision]:
-    """As many as the changes need: a large group that has loaded at once does not fit one record."""
-    packed = bytearray()
-    for partition in sorted(changes):
-        change = pack_changes((changes[partition],))
-        if len(packed) + len(change) > _BYTES_MAX:
-            yield PartitionStatesChanged(group, bytes(packed))
-            packed.clear()
-        packed += change
-    yield PartitionStatesChanged(group, bytes(packed))
+def _decisions(found: Mapping[str, Mapping[int, Change]]) -> list[Decision]:
+    """The changes of each group, in as many records of one set as they need."""
+    return [
+        PartitionStatesChanged(group, record)
+        for group, changes in found.items()
+        for record in Changes.of([changes[partition] for partition in sorted(changes)]).records()
+    ]

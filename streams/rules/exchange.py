@@ -53,7 +53,6 @@ from topolog.events.requests import (
 )
 from topolog.events.state import State
 from topolog.events.terms import changed_view
-from topolog.events.topics import RECORD_BYTES_MAX
 from topolog.streams.rules import levels
 from topolog.streams.rules.affinity import Indexes
 from topolog.streams.rules.deadlines import Deadline
@@ -63,8 +62,8 @@ from topolog.streams.rules.outcomes import Holdings, Server, Servers, outcomes
 Choose = Callable[[GroupRow, Sequence[NodeRow]], Indexes]
 """The affinity of a group over servers: indexes into these for each partition, its primary's first."""
 
-_BYTES_MAX = RECORD_BYTES_MAX - 10_000
-"""Changes in one FullPartitionMap; names of nodes are a part of the rest."""
+_NAMES_MAX, _NAMES_WITH_CHANGES_MAX = 1_000, 100
+"""Names of nodes that fit one record, by themselves and beside changes, were each as long as a name can be."""
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -126,12 +125,23 @@ def settle(state: State, told: Told, choose: Choose) -> list[Decision]:
     return _overdue(row, silent, told) or _evict(state, row, silent, told, choose)
 
 
-def deadlines(row: ExchangeRow, patience: Patience) -> list[Deadline]:
-    """When to say for whom an open exchange waits, and when to stop waiting."""
+def deadlines(row: ExchangeRow, patience: Patience, gaps: int) -> list[Deadline]:
+    """When to say for whom an open exchange waits, and when to stop waiting.
+
+    `gaps` counts how often the coordinator was not hearing maps: silence must be heard to count, so a gap makes a new
+    key.
+    """
     if row.completed_at is not None:
         return []
     waits = (("warn", patience.warn_ms), ("evict", patience.evict_ms))
-    return [Deadline(_key(each, what), each.at, after_ms) for each in row.awaited for what, after_ms in waits]
+    return [
+        Deadline(f"{_key(each, what)}{gaps}", each.at, after_ms) for each in row.awaited for what, after_ms in waits
+    ]
+
+
+def stops_waiting(key: str) -> bool:
+    """Whether behind this deadline a server is waited for no more."""
+    return key.startswith("exchange/") and "/evict/" in key
 
 
 def servers(state: State) -> list[NodeRow]:
@@ -203,7 +213,7 @@ def _is_here(state: State, asked: Asked) -> bool:
 
 def _overdue(row: ExchangeRow, silent: Sequence[Asked], told: Told) -> list[Decision]:
     """Named once, when the first of them has been awaited for too long."""
-    if row.overdue_at is not None or not any(_key(each, "warn") in told.passed for each in silent):
+    if row.overdue_at is not None or not any(_has_passed(each, "warn", told) for each in silent):
         return []
     return [ExchangeOverdue(tuple(each.node for each in silent))]
 
@@ -213,7 +223,7 @@ def _evict(state: State, row: ExchangeRow, silent: Sequence[Asked], told: Told, 
 
     Who is being stopped already is still waited for: its lease ends, and it leaves.
     """
-    stuck = [each for each in silent if _key(each, "evict") in told.passed]
+    stuck = [each for each in silent if _has_passed(each, "evict", told)]
     needed = {each.node for each in stuck if _holds_a_last_copy(state, each.node, told.answers)}
     stopped = [
         LeaseStopped(None, each.node, each.incarnation, LeaveReason.STUCK)
@@ -246,13 +256,17 @@ def _standing(state: State, node: NodeId) -> Standing:
 def _hear_late(state: State, told: Told) -> list[Decision]:
     """A server that an exchange had to do without is heard at last: what it alone can tell needs another one."""
     last = newest_exchange(state)
-    if last is None or not any(node in told.heard for node in last.unheard):
+    if last is None or not state.count(GroupRow) or not any(node in told.heard for node in last.unheard):
         return []
     return [ExchangeQueued(None, TriggerType.REQUESTED, "", changed_view(state))]
 
 
+def _has_passed(asked: Asked, what: str, told: Told) -> bool:
+    return any(key.startswith(_key(asked, what)) for key in told.passed)
+
+
 def _key(asked: Asked, what: str) -> str:
-    return f"exchange/{asked.at}/{asked.node}/{asked.incarnation}/{what}"
+    return f"exchange/{asked.at}/{asked.node}/{asked.incarnation}/{what}/"
 
 
 # Ending.
@@ -269,7 +283,7 @@ def _end(
 
 def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose: Choose) -> list[Decision]:
     """The full maps of all groups that change, and what is lost."""
-    resets = {trigger.subject for trigger in triggers if trigger.type is TriggerType.LOSS_RESET}
+    resets = {trigger.subject: trigger.at for trigger in triggers if trigger.type is TriggerType.LOSS_RESET}
     joined = {trigger.subject for trigger in triggers if trigger.type is TriggerType.JOIN}
     candidates = [row for row in servers(state) if row.standing is Standing.MEMBER]
     names = ownership.names(state)
@@ -280,7 +294,7 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
     decided: list[Decision] = []
     for group in _groups(state):
         wanted = ownership.numbered(choose(group, candidates), numbers)
-        ask = Ask(begins_empty=group.name in resets or group.loss_policy is LossPolicy.IGNORE)
+        ask = Ask(begins_empty=group.loss_policy is LossPolicy.IGNORE, reset_at=resets.get(group.name))
         changes = outcomes(list(_rows(state, group)), wanted, here, ask, outcome)
         decided += _full_maps(group, changes, known[len(names) :])
         decided += _losses(group, changes, known)
@@ -290,18 +304,24 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
 def _here(state: State, number_of: Mapping[str, NodeNumber], answers: Answers, joined: Collection[str]) -> Servers:
     """Who is a member, and what those have told that have answered."""
     found: dict[NodeNumber, Server] = {}
+    opened = open_exchange(state)
+    asked = {(each.node, each.incarnation) for each in opened.awaited} if opened else ()
     for row in servers(state):
         answer = answers.get(row.node)
         told = answer if answer is not None and answer.incarnation == row.incarnation else None
         if row.node in number_of:
-            found[number_of[row.node]] = Server(row.joined_at, told, row.node in joined)
+            is_asked = (row.node, row.incarnation) in asked
+            found[number_of[row.node]] = Server(row.joined_at, told, row.node in joined, is_asked=is_asked)
     return Servers(found)
 
 
 def _full_maps(group: GroupRow, changes: Changes, enrolled: tuple[str, ...]) -> Iterator[Decision]:
-    """As many records as the changes need; the first one enrols new nodes."""
-    for part in changes.split(_BYTES_MAX):
-        yield FullPartitionMap(group.name, enrolled, part.pack())
+    """As many records as the changes need; the first ones enrol new nodes."""
+    while len(changes) and len(enrolled) > _NAMES_WITH_CHANGES_MAX:
+        yield FullPartitionMap(group.name, enrolled[:_NAMES_MAX], b"")
+        enrolled = enrolled[_NAMES_MAX:]
+    for record in changes.records():
+        yield FullPartitionMap(group.name, enrolled, record)
         enrolled = ()
 
 

@@ -13,17 +13,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from topolog.events import ownership
 from topolog.events.codec import Decision
 from topolog.events.exchange import AffinitySwitched, HandOverPrepared, HandOverRow, Move, open_exchange, queued
-from topolog.events.ids import Incarnation, NodeId, Position, TopologyVersion
+from topolog.events.ids import Incarnation, NodeId, Position
 from topolog.events.membership import FENCING, NodeRow, Standing
 from topolog.events.metadata import Evidence
 from topolog.events.ownership import OwnershipRow
 from topolog.events.state import State
-from topolog.events.terms import cluster
+from topolog.events.terms import changed_view
 
 Drained = Mapping[NodeId, tuple[Incarnation, Position]]
 """Up to which position every hand-over has drained, as each node's newest heartbeat says."""
 
-PARTITIONS_MAX = 4_096
+MOVED_AT_ONCE_MAX = 4_096
 """Partitions one node hands over at a time: the next follow when these have switched."""
 
 
@@ -31,8 +31,7 @@ def settle(state: State, drained: Drained, waited_through: Position) -> list[Dec
     """The next switch that is due, also while an exchange is open: what it pauses need not wait for that."""
     for _, row in state.rows(HandOverRow):
         if evidence := _is_over(state, row, drained, waited_through):
-            view = cluster(state).topology_version
-            return [AffinitySwitched(row.prepared_at, TopologyVersion(view.major, view.minor + 1), evidence)]
+            return [AffinitySwitched(row.prepared_at, changed_view(state), evidence)]
     return []
 
 
@@ -65,13 +64,13 @@ Found = list[tuple[str, int, NodeId]]
 
 
 def _moves(state: State, rows: Iterable[OwnershipRow]) -> dict[NodeId, Found]:
-    """What each live former primary has to hand over, at most PARTITIONS_MAX of it."""
+    """What each live former primary has to hand over, at most MOVED_AT_ONCE_MAX of it."""
     names = ownership.names(state)
     found: dict[NodeId, Found] = {}
     for row in rows:
         for partition, former, receiver in ownership.ready_to_switch(row):
             moves = found.setdefault(NodeId(names[former]), [])
-            if len(moves) < PARTITIONS_MAX and _is_sound(state, names[receiver]):
+            if len(moves) < MOVED_AT_ONCE_MAX and _is_sound(state, names[receiver]):
                 moves.append((row.group, partition, NodeId(names[receiver])))
     return {node: moves for node, moves in found.items() if moves}
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from topolog.events.ids import Position
 from topolog.events.ownership import Change, Copy, NodeNumber, Ownership
 from topolog.events.partitions import PartitionState
 
@@ -27,13 +28,15 @@ class Present(msgspec.Struct, frozen=True):
 
     `joined_at` is the position of its joining: a copy that the log lists from before that has lived through a restart,
     and exists only if the map says so. Of a server that is not `is_heard`, because it was not asked, or has not
-    answered, only what the log knows is here; what it owned before its restart is awaited as if it were away.
+    answered, only what the log knows is here; what it owned before its restart is awaited as if it were away. Who has
+    joined behind the question is not `is_asked`.
     """
 
     joined_at: int
     has_whole_copy: bool = False
     counter: int = 0
     is_heard: bool = True
+    is_asked: bool = True
 
     def has(self, copy: Copy) -> bool:
         """Whether this copy is known to be here."""
@@ -41,9 +44,17 @@ class Present(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """What the outcome is asked for besides: `begins_empty` where the policy or an operator gives up what is lost."""
+    """What the outcome is asked for besides: `begins_empty` where the policy gives up what has no owner, `reset_at`
+    where an operator has given up what was lost then, not what has lost its last owner since; nor what an owner may
+    bring that has joined behind the question: the next exchange asks it."""
 
     begins_empty: bool = False
+    reset_at: Position | None = None
+
+    def gives_up(self, before: Ownership, present: Mapping[NodeNumber, Present]) -> bool:
+        is_to_be_asked = any(node in present and not present[node].is_asked for node in before.owners)
+        was_lost = before.is_lost and self.reset_at is not None and before.token < self.reset_at
+        return self.begins_empty or (was_lost and not is_to_be_asked)
 
 
 _PLAIN = Ask()
@@ -63,7 +74,7 @@ def outcome(
         acting = _preferred([copy.node for copy in here if copy.state is _OWNING], wanted, present)
     if acting is not None:
         return Change(before.partition, _served(here, wanted), acting)
-    if (before.owners or before.is_lost) and not ask.begins_empty:
+    if (before.owners or before.is_lost) and not ask.gives_up(before, present):
         return Change(before.partition, tuple(_lost(copy) for copy in held), None, is_lost=True)
     return _begun(before, held, wanted, present)
 

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from topolog.events.changes import Changes, compact
+from topolog.events.changes import Changes
 from topolog.events.ids import Position
 from topolog.events.ownership import (
     NOBODY,
@@ -30,7 +30,9 @@ from topolog.events.ownership import (
     Ownership,
     OwnershipRow,
     Wanted,
+    compact,
     in_question,
+    pieces,
 )
 from topolog.events.partitions import PartitionState
 from topolog.streams.rules.outcome import Ask, Present, as_change
@@ -42,7 +44,8 @@ Places = NDArray[np.int64]
 
 NO_PART = -1
 _FORMER, _JOINED, _PRESENT = Position(0), Position(1), Position(2)
-"""All that a situation says of positions: whether a copy is of the present life of its node."""
+"""All that a situation says of positions: whether a copy is of the present life of its node; whether nobody had acted
+any more when the reset was asked for."""
 
 
 class Holdings(Protocol):
@@ -62,6 +65,7 @@ class Server(msgspec.Struct, frozen=True):
     joined_at: int
     told: Holdings | None = None
     brings: bool = False
+    is_asked: bool = True
 
 
 class Servers:
@@ -71,10 +75,11 @@ class Servers:
         self._servers = servers
         count = max(servers, default=NO_PART) + 2  # the last one is nobody
         self._joined_at = np.full(count, np.iinfo(np.int64).max)
-        self._is_member, self._is_heard, self._brings = (np.zeros(count, np.bool_) for _ in range(3))
+        self._is_member, self._is_heard, self._brings, self._is_asked = (np.zeros(count, np.bool_) for _ in range(4))
         for number, server in servers.items():
             self._joined_at[number], self._is_member[number] = server.joined_at, True
             self._is_heard[number], self._brings[number] = server.told is not None, server.brings
+            self._is_asked[number] = server.is_asked
 
     def told(self, number: NodeNumber) -> Holdings:
         told = self._servers[number].told
@@ -90,6 +95,9 @@ class Servers:
     def is_heard(self, numbers: NDArray[np.uint16]) -> Marks:
         return self._is_heard[self._at(numbers)]
 
+    def is_asked(self, numbers: NDArray[np.uint16]) -> Marks:
+        return self._is_asked[self._at(numbers)]
+
     def brings(self, numbers: NDArray[np.uint16]) -> Marks:
         return self._brings[self._at(numbers)]
 
@@ -101,7 +109,12 @@ def outcomes(rows: Sequence[OwnershipRow], wanted: Wanted, servers: Servers, ask
     """What `rule` changes of the partitions of a group, all of whose rows these are; `wanted` is by partition."""
     columns = Columns.over(rows)
     lines = in_question(columns, wanted)
-    return _Situations(rows[0].group, columns, lines, wanted[lines], servers).decided(ask, rule)
+    parts_each = columns.holders.shape[1] + wanted.shape[1]
+    found = [
+        _Situations(rows[0].group, columns, some, wanted[some], servers, ask).decided(rule)
+        for some in (lines[piece] for piece in pieces(len(lines), parts_each))
+    ]
+    return found[0] if len(found) == 1 else Changes.joined(found)
 
 
 class _Situations:
@@ -112,8 +125,12 @@ class _Situations:
     who is heard, who says that it has a whole copy, and the order of the counters where that may matter.
     """
 
-    def __init__(self, group: str, columns: Columns, lines: NDArray[np.intp], wanted: Wanted, servers: Servers) -> None:
+    def __init__(
+        self, group: str, columns: Columns, lines: NDArray[np.intp], wanted: Wanted, servers: Servers, ask: Ask
+    ) -> None:
         self._group, self._lines, self._servers = group, lines, servers
+        self._ask = ask if ask.reset_at is None else msgspec.structs.replace(ask, reset_at=_JOINED)
+        self._is_given_up = columns.tokens[lines].astype(np.int64) < (ask.reset_at or 0)
         holders, states, since = compact(columns.holders[lines], columns.states[lines], columns.since[lines])
         self._wanted = (wanted != NOBODY).sum(axis=1)
         self._states, self._lost = states, columns.lost[lines]
@@ -122,13 +139,14 @@ class _Situations:
         self._acting = _places(self._parts, columns.acting[lines][:, np.newaxis])[:, 0]
         self._is_present = since.astype(np.int64) > servers.joined_at(holders)
         self._is_member, self._is_heard = servers.is_member(self._parts), servers.is_heard(self._parts)
+        self._is_asked = servers.is_asked(self._parts)
         self._has_whole = self._told_whole()
         self._ranks = self._told_ranks()
 
-    def decided(self, ask: Ask, rule: Outcome) -> Changes:
+    def decided(self, rule: Outcome) -> Changes:
         """What the rule makes of each, without those that stay as they are."""
         situation, firsts = self._alike()
-        after = [self._decide(line, ask, rule) for line in firsts]
+        after = [self._decide(line, rule) for line in firsts]
         changes = [each for each in after if each is not None]
         width = max((len(each.copies) for each in changes), default=0)
         places, states = np.full((len(after), width), NO_PART), np.zeros((len(after), width), np.uint8)
@@ -149,20 +167,23 @@ class _Situations:
             lost[which],
         )
 
-    def _told_whole(self) -> Marks:
-        """Asked for only where it may matter: of a copy of a former life, or of who may bring one."""
+    def _may_matter(self) -> Marks:
+        """Whose word about a copy the rule may look at: a copy of a former life, or of who may bring one."""
         matters = self._servers.brings(self._parts)
         lines, places = np.nonzero((self._copies != NO_PART) & ~self._is_present)
         matters[lines, self._copies[lines, places]] = True
+        return matters
+
+    def _told_whole(self) -> Marks:
         has_whole = np.zeros(self._parts.shape, np.bool_)
-        for line, part in np.argwhere(matters & self._is_heard).tolist():
+        for line, part in np.argwhere(self._may_matter() & self._is_heard).tolist():
             told = self._servers.told(int(self._parts[line, part]))
             has_whole[line, part] = int(self._lines[line]) in told.whole(self._group)
         return has_whole
 
-    def _told_ranks(self) -> NDArray[np.uint8]:
+    def _told_ranks(self) -> NDArray[np.uint16]:
         """Counters matter where nobody acts and the first that is wanted is no owner: only their order does (K3)."""
-        ranks = np.zeros(self._parts.shape, np.uint8)
+        ranks = np.zeros(self._parts.shape, np.uint16)
         has = self._is_present | np.take_along_axis(self._has_whole, np.maximum(self._copies, 0), axis=1)
         first_owns = ((self._copies == 0) & has & (self._states & ~np.uint8(WANTED) == _OWNING)).any(axis=1)
         holds = (self._copies != NO_PART).any(axis=1)
@@ -176,13 +197,16 @@ class _Situations:
 
     def _alike(self) -> tuple[NDArray[np.intp], list[int]]:
         """By line the number of its situation; of each situation the first line."""
-        flags = self._is_member | self._is_heard << 1 | self._has_whole << 2
-        by_line = (self._wanted, self._lost, self._acting)
+        flags = self._is_member | self._is_heard << 1 | self._has_whole << 2 | self._is_asked << 3
+        by_line = (self._wanted, self._lost, self._acting, self._is_given_up)
         by_place = (self._copies, self._states, self._is_present, flags, self._ranks)
         table = np.hstack(
-            [*(each[:, np.newaxis].astype(np.uint8) for each in by_line), *(each.astype(np.uint8) for each in by_place)]
+            [
+                *(each[:, np.newaxis].astype(np.uint16) for each in by_line),
+                *(each.astype(np.uint16) for each in by_place),
+            ]
         )
-        written, size = table.tobytes(), table.shape[1]
+        written, size = table.tobytes(), table.itemsize * table.shape[1]
         numbers: dict[bytes, int] = {}
         found = [numbers.setdefault(written[at : at + size], len(numbers)) for at in range(0, len(written), size)]
         firsts: dict[int, int] = {}
@@ -190,20 +214,31 @@ class _Situations:
             firsts.setdefault(number, line)
         return np.array(found, np.intp), list(firsts.values())
 
-    def _decide(self, line: int, ask: Ask, rule: Outcome) -> Change | None:
+    def _decide(self, line: int, rule: Outcome) -> Change | None:
         """What the rule makes of this situation, in which parts are nodes; None if nothing."""
         acting = int(self._acting[line])
         before = Ownership(
-            0, tuple(self._copies_of(line)), None if acting == NO_PART else acting, _FORMER, bool(self._lost[line])
+            0,
+            tuple(self._copies_of(line)),
+            None if acting == NO_PART else acting,
+            _FORMER if self._is_given_up[line] else _PRESENT,
+            bool(self._lost[line]),
         )
         present = {
-            part: Present(_JOINED, bool(whole), int(rank), is_heard=bool(heard))
-            for part, (member, heard, whole, rank) in enumerate(
-                zip(self._is_member[line], self._is_heard[line], self._has_whole[line], self._ranks[line], strict=True)
+            part: Present(_JOINED, bool(whole), int(rank), is_heard=bool(heard), is_asked=bool(asked))
+            for part, (member, heard, asked, whole, rank) in enumerate(
+                zip(
+                    self._is_member[line],
+                    self._is_heard[line],
+                    self._is_asked[line],
+                    self._has_whole[line],
+                    self._ranks[line],
+                    strict=True,
+                )
             )
             if member
         }
-        after = rule(before, list(range(int(self._wanted[line]))), present, ask)
+        after = rule(before, list(range(int(self._wanted[line]))), present, self._ask)
         return None if after == as_change(before) else after
 
     def _copies_of(self, line: int) -> Iterator[Copy]:

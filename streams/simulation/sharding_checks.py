@@ -1,6 +1,6 @@
 """What must hold of partitions, judged from outside: by the log as the ledger reads it, by what nodes really did."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 
 from topolog.events import exchange as x
 from topolog.events import groups as g
@@ -89,6 +89,8 @@ class PartitionChecks:
         self._acknowledged.look_at(node)
         state = node.session.core.state
         for place, token in shard.held:
+            if g.group_row(state, place[0]) is None:
+                raise Broken(Rule.ONE_PRIMARY, f"{who} has operated on {place}, whose group is no more")
             begun = self._begun.get(_place_for_ever(state, place), token)
             if token < begun:
                 raise Broken(Rule.ONE_PRIMARY, f"{who} has operated on {place} under {token}, behind {begun}")
@@ -111,12 +113,11 @@ class PartitionChecks:
             return f"the exchange of {row.version} waits for {', '.join(each.node for each in row.awaited)}"
         if x.queued(state) or state.count(x.HandOverRow):
             return "an exchange or a hand-over is to come"
-        for each in _all(state):
-            owning = {copy.node for copy in each[1].copies if copy.state is PartitionState.OWNING}
-            held = {copy.node for copy in each[1].copies}
-            wanted = each[1].wanted
-            if not each[1].is_lost and held and (each[1].acting != wanted[0] or owning != held or held != set(wanted)):
-                return f"partition {each[0]}/{each[1].partition} is not where it should be"
+        for group, each in _all(state):
+            held, owning = {copy.node for copy in each.copies}, set(each.owners)
+            is_right = owning == held == set(each.wanted) and each.wanted[:1] == (each.acting,)
+            if held and not each.is_lost and not is_right:
+                return f"partition {group}/{each.partition} is not where it should be"
         return ""
 
     def _check_completed(self, completed: x.ExchangeCompleted) -> None:
@@ -161,10 +162,8 @@ def _place_for_ever(state: State, place: PartitionId) -> tuple[int, int]:
     return group.number, place[1]
 
 
-def _all(state: State) -> list[tuple[str, Ownership]]:
-    rows: Mapping[str, OwnershipRow] = dict(state.rows(OwnershipRow))
-    return [
-        (row.group, each)
-        for row in rows.values()
-        for each in o.ownerships(row, range(row.first, row.first + row.count))
-    ]
+def _all(state: State) -> Iterator[tuple[str, Ownership]]:
+    """Every partition, with its group."""
+    for _, row in state.rows(OwnershipRow):
+        for each in o.ownerships(row, range(row.first, row.first + row.count)):
+            yield row.group, each

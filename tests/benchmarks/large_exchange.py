@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from tests.projections.chronicle import LOG_ID, Chronicle
@@ -175,8 +176,15 @@ class Readers:
             if found:
                 self._hooks.adopt(self._core, self._core.state.drain())
                 self._core.finish()
-        if self._core.owes_map:
-            split_map(self._core.next_map({}))
+
+    @property
+    def is_asked(self) -> bool:
+        return self._core.owes_map
+
+    def map(self) -> None:
+        """As a node's session makes it."""
+        for part in split_map(self._core.next_map({})):
+            CODEC.encode(part)
 
     def projector(self) -> None:
         while self._projector.step():
@@ -226,7 +234,7 @@ def measure(arguments: argparse.Namespace) -> None:
         follow(readers, Stopwatch(is_profiling=False), "the beginning")
         for number in range(arguments.deaths):
             what = "dies" if number else "dies, the first"
-            event(site, watch, readers, f"one {what}", lambda number=number: site.die(f"n{number * 7 + 10:03d}"))
+            event(site, watch, readers, f"one {what}", partial(site.die, f"n{number * 7 + 10:03d}"))
         event(site, watch, readers, "one joins", lambda: site.join("x001"))
         if readers:
             readers.close()
@@ -240,6 +248,11 @@ def event(site: Site, watch: Stopwatch, readers: Readers | None, label: str, hap
     bytes_ = sum(len(each.value) for each in site.core.outbox)
     site.land()
     if maps := site.maps():
+        if readers:
+            readers.node()
+            assert readers.is_asked
+            with watch.timing("a node makes its single map"):
+                readers.map()
         with watch.timing(f"{label}: {len(maps)} maps merged, the end decided and encoded"):
             site.hear(maps)
         bytes_ += sum(len(each.value) for each in site.core.outbox)

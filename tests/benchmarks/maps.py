@@ -17,6 +17,7 @@ from pathlib import Path
 from topolog.events import partitions as p
 from topolog.events import single_maps as sm
 from topolog.events.codec import CODEC
+from topolog.events.group_definition import PARTITIONS_MAX
 from topolog.events.ids import Incarnation, NodeId, Position
 from topolog.events.membership import Applied
 from topolog.streams.rules.single_maps import Inbox, Known, KnownGroup, receive
@@ -25,7 +26,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "partitions.md"
 LOG_ID = bytes(16)
 NODE = NodeId("node-007.rack-3.example")
 BACKUPS = 2
-SIZES = (1_024, p.PARTITIONS_MAX)
+SIZES = (1_024, PARTITIONS_MAX)
 NODES = (3, 16, 300)
 
 

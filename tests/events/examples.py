@@ -40,7 +40,7 @@ EVIDENCE = md.Evidence(("n1", "n2"), ("n3",), ("n4",))
 VIEW = TopologyVersion(5, 2)
 AFFINITY = g.Affinity("host", {"zone": "eu", "disk": "ssd"}, "")
 ORDERS = g.GroupDefinition("orders", 64, 2, AFFINITY, g.LossPolicy.READ_ONLY_SAFE, persistent=True)
-JOINED = x.Trigger(x.TriggerType.JOIN, "n1", VIEW)
+JOINED = x.Trigger(x.TriggerType.JOIN, "n1", VIEW, Position(98))
 CHANGES = pack_changes(
     (
         o.Change(3, (o.Copy(0, p.PartitionState.OWNING, True), o.Copy(1, p.PartitionState.MOVING, True)), 0),

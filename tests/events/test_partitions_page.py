@@ -11,11 +11,11 @@ from pathlib import Path
 
 from tests.benchmarks.maps import PAGE, in_page, sizes, table, whole_maps
 
-from topolog.events.partitions import TRANSITIONS, PartitionState, Trigger, state_name
+from topolog.events.partitions import TRANSITIONS, PartitionState, Why, state_name
 from topolog.streams.rules.single_maps import MapVerdict
 
 TESTS = Path(__file__).parent.parent
-WITH_ITS_OWNER = (Trigger.NODE_LEFT, Trigger.GROUP_DROPPED)
+WITH_ITS_OWNER = (Why.NODE_LEFT, Why.GROUP_DROPPED)
 """What ends a copy of any state: too many arrows for a picture."""
 
 
@@ -37,24 +37,24 @@ def states() -> str:
 
 def transitions() -> str:
     rows = (
-        f"| {state_name(each.source)} | {state_name(each.target)} | {each.trigger.name} | {each.when.value} |"
+        f"| {state_name(each.source)} | {state_name(each.target)} | {each.why.name} | {each.when.value} |"
         for each in TRANSITIONS
-        if each.trigger not in WITH_ITS_OWNER
+        if each.why not in WITH_ITS_OWNER
     )
-    return "\n".join(("| from | to | trigger | legal |\n|---|---|---|---|", *rows))
+    return "\n".join(("| from | to | why | legal |\n|---|---|---|---|", *rows))
 
 
-def triggers() -> str:
-    return "\n".join(("| trigger | why |\n|---|---|", *(f"| {each.name} | {each.value} |" for each in Trigger)))
+def whys() -> str:
+    return "\n".join(("| why | in words |\n|---|---|", *(f"| {each.name} | {each.value} |" for each in Why)))
 
 
 def picture() -> str:
     """A state diagram, one arrow for each pair of states."""
     arrows: dict[tuple[str, str], list[str]] = {}
     for each in TRANSITIONS:
-        if each.trigger not in WITH_ITS_OWNER:
+        if each.why not in WITH_ITS_OWNER:
             ends = tuple("[*]" if state is None else state.name for state in (each.source, each.target))
-            arrows.setdefault((ends[0], ends[1]), []).append(each.trigger.name)
+            arrows.setdefault((ends[0], ends[1]), []).append(each.why.name)
     lines = [f"    {source} --> {target}: {', '.join(names)}" for (source, target), names in arrows.items()]
     return "\n".join(("```mermaid", "stateDiagram-v2", *lines, "```"))
 
@@ -69,7 +69,7 @@ def blocks() -> Mapping[str, str]:
         "states": states(),
         "picture": picture(),
         "transitions": transitions(),
-        "triggers": triggers(),
+        "why": whys(),
         "verdicts": verdicts(),
         "sizes": table(sizes()),
         "whole maps": table(whole_maps()),
@@ -92,7 +92,7 @@ def test_the_picture_has_every_state_and_every_way() -> None:
     drawn = picture()
     assert all(f"--> {each.name}:" in drawn and f" {each.name} -->" in drawn for each in PartitionState)
     named = {name for line in drawn.splitlines() if ": " in line for name in line.split(": ")[1].split(", ")}
-    assert named == {each.name for each in Trigger} - {each.name for each in WITH_ITS_OWNER}
+    assert named == {each.name for each in Why} - {each.name for each in WITH_ITS_OWNER}
 
 
 def test_every_rule_is_accounted_for_and_shown_by_a_test_that_exists() -> None:

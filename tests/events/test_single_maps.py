@@ -12,9 +12,10 @@ from tests.events.examples import LOG_ID
 
 from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput, OutOfRange, Undecodable
+from topolog.events.group_definition import PARTITIONS_MAX
 from topolog.events.ids import Incarnation, NodeId, Position
 from topolog.events.membership import Applied
-from topolog.events.partitions import PARTITIONS_MAX, encode_codes
+from topolog.events.partitions import encode_codes
 from topolog.events.single_maps import (
     NUMBER_MAX,
     PARTS_MAX,

@@ -2,11 +2,13 @@
 
     python armed.py ENTRY CLUSTER BOOTSTRAP coordinator INSTANCE
     python armed.py ENTRY CLUSTER BOOTSTRAP snapshots INSTANCE
+    python armed.py ENTRY CLUSTER BOOTSTRAP guarded INSTANCE WARN_MS EVICT_MS
     python armed.py ENTRY CLUSTER BOOTSTRAP projector FOLDER
     python armed.py ENTRY CLUSTER BOOTSTRAP api FOLDER
     python armed.py ENTRY CLUSTER BOOTSTRAP node NAME FOLDER FIELD
 
-ENTRY is one of TOPOLOG_FAILPOINT, empty for none. `snapshots` is a coordinator that takes one at once. An API
+ENTRY is one of TOPOLOG_FAILPOINT, empty for none. `snapshots` is a coordinator that takes one at once,
+`guarded` one that has a sentinel, and waits so long for maps. An API
 says its URL in a line of JSON. A node proposes a type with the field, and leaves.
 """
 
@@ -23,10 +25,13 @@ from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.object_types import ObjectType
 from topolog.projections.projector import Projector
 from topolog.streams.clock import SystemClock
+from topolog.streams.coordinator.certificate import run_beside_sentinel
 from topolog.streams.coordinator.driver import Driver, LeaseTerms
 from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.local.stopping import stopping_when_told
 from topolog.streams.node.client import Node
+from topolog.streams.node.sentinel import Sentinel
+from topolog.streams.rules.exchange import Patience
 
 TERMS = LeaseTerms(fence_ms=2_000, margin_ms=500, heartbeat_ms=200)
 PATIENCE_S = 30.0
@@ -42,6 +47,17 @@ def coordinate(kafka: dict[str, str], cluster: str, instance: str, cadence: Cade
     ):
         driver = Driver(reader, writer, SystemClock(), cluster, instance, terms=TERMS, cadence=cadence)
         driver.run(stopping.is_set)
+
+
+def coordinate_guarded(kafka: dict[str, str], cluster: str, instance: str, warn_ms: str, evict_ms: str) -> None:
+    patience = Patience(int(warn_ms), int(evict_ms))
+    with (
+        stopping_when_told(os.environ) as stopping,
+        contextlib.closing(KafkaReader(kafka, cluster)) as reader,
+        contextlib.closing(KafkaWriter(kafka, cluster, linger_ms=2)) as writer,
+    ):
+        driver = Driver(reader, writer, SystemClock(), cluster, instance, terms=TERMS, cadence=NEVER, patience=patience)
+        run_beside_sentinel(driver, Sentinel(kafka, cluster), stopping.is_set)
 
 
 def project(kafka: dict[str, str], cluster: str, folder: str) -> None:
@@ -73,7 +89,14 @@ def main(entry: str, cluster: str, bootstrap: str, role: str, *arguments: str) -
     failpoints.arm({failpoints.VARIABLE: entry})
     roles: Mapping[str, Callable[..., None]]
     snapshots = partial(coordinate, cadence=AT_ONCE)
-    roles = {"coordinator": coordinate, "snapshots": snapshots, "projector": project, "api": answer, "node": live}
+    roles = {
+        "coordinator": coordinate,
+        "snapshots": snapshots,
+        "guarded": coordinate_guarded,
+        "projector": project,
+        "api": answer,
+        "node": live,
+    }
     roles[role]({"bootstrap.servers": bootstrap}, cluster, *arguments)
 
 

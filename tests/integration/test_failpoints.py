@@ -5,13 +5,8 @@ witness, a node that is never killed, proposes and folds all along; the auditor 
 """
 
 import contextlib
-import itertools
 import os
-import re
 import signal
-import subprocess
-import sys
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,15 +14,17 @@ from typing import TypeVar
 
 import httpx
 import pytest
-from tests.integration.armed import AT_ONCE, NEVER, TERMS
-from tests.integration.conftest import PATIENCE_S, Process, Site, decode_requests, event_name, eventually
+from tests.integration import test_exchange_failpoints
+from tests.integration.armed import AT_ONCE
+from tests.integration.conftest import PATIENCE_S, Process, decode_requests, event_name, eventually
+from tests.integration.crash_site import LANDED, CrashSite, assert_died, name_of
 
 from topolog.events.asking import encode_request
 from topolog.events.codec import CODEC
 from topolog.events.failpoints import FAILPOINTS, VARIABLE
 from topolog.events.health import Figures, LeaseHealth
 from topolog.events.ids import Incarnation, NodeId, Offset
-from topolog.events.kafka import KafkaReader, KafkaWriter
+from topolog.events.kafka import KafkaReader
 from topolog.events.levels import NEWEST_LEVEL, announced
 from topolog.events.membership import NodeJoined, NodeLeft
 from topolog.events.metadata import MetadataUpdateProposed
@@ -49,20 +46,12 @@ from topolog.events.topics import Topic
 from topolog.projections.projector import Projector
 from topolog.projections.sides import HealthRow, LetterBodyRow, LetterRow, SideRow
 from topolog.projections.store import generation_path
-from topolog.streams.clock import SystemClock
-from topolog.streams.coordinator.core import Role
-from topolog.streams.coordinator.driver import Driver
-from topolog.streams.coordinator.snapshots import Cadence
-from topolog.streams.node.client import Node, Submitted
+from topolog.streams.node.client import Node
 
 S = TypeVar("S", bound=SideRow)
 
 
 GARBAGE = b"garbage"
-ARMED = Path(__file__).parent / "armed.py"
-
-LANDED = "=pause:50ms+crash"
-"""The pause lets the producer's own thread deliver what it was given; without it, all of that is lost."""
 
 COORDINATOR = (
     "coordinator.claiming=crash",
@@ -123,72 +112,12 @@ RETIRED = "coordinator.retired=crash"
 REQUEST_SENT = "projector.request-sent=crash"
 
 
-class CrashSite(Site):
-    """One cluster whose processes die at failpoints. `witness` is set once it is a member."""
-
-    witness: Node
-
-    def __init__(self, bootstrap: str, cluster: str) -> None:
-        super().__init__(bootstrap, cluster)
-        self.numbers = itertools.count(1)
-        self._writer = KafkaWriter(self.kafka, cluster)
-
-    def armed(self, entry: str, role: str, *arguments: str) -> Process:
-        return self.started([sys.executable, str(ARMED), entry, self.cluster, self.bootstrap, role, *arguments])
-
-    def put(self, topic: Topic, key: str, value: bytes) -> None:
-        self._writer.append(topic, key, value)
-        assert self._writer.flush(PATIENCE_S) == 0
-
-    def submit(self) -> Submitted:
-        """A proposal of the witness that adds a field of its own."""
-        return self.witness.submit(ObjectType("Busy", {f"w{next(self.numbers)}": "long"}), wait="decided")
-
-    @contextlib.contextmanager
-    def leading(self, cadence: Cadence = NEVER) -> Iterator[None]:
-        """A sound coordinator in this process, which leads inside and retires at the end."""
-        with (
-            contextlib.closing(KafkaReader(self.kafka, self.cluster)) as reader,
-            contextlib.closing(KafkaWriter(self.kafka, self.cluster)) as writer,
-        ):
-            name = f"c{next(self.numbers)}"
-            driver = Driver(
-                reader, writer, SystemClock(), self.cluster, name, terms=TERMS, takeover_ms=600, cadence=cadence
-            )
-            stop = threading.Event()
-            thread = threading.Thread(target=driver.run, args=(stop.is_set,))
-            thread.start()
-            try:
-                eventually(lambda: driver.role is Role.LEADING, "the sound coordinator to lead")
-                yield
-            finally:
-                stop.set()
-                thread.join()
-
-
 @pytest.fixture(scope="module")
 def crash_site(kafka: str) -> Iterator[CrashSite]:
     with contextlib.closing(CrashSite(kafka, f"crash-{os.getpid()}")) as site, contextlib.ExitStack() as stack:
         with site.leading():
             site.witness = stack.enter_context(site.node("witness"))
         yield site
-
-
-def assert_died(process: Process, entry: str) -> None:
-    """The process has died at the failpoint: by SIGKILL, after one line that says where."""
-    name = name_of(entry)
-    try:
-        assert process.wait() == -signal.SIGKILL, process.complaints
-    except subprocess.TimeoutExpired:
-        process.kill()  # or it would stand in the way of the tests that follow
-        raise AssertionError(f"never came to {name}: {process.complaints}") from None
-    eventually(lambda: any(line.startswith(f"failpoint {name}: ") for line in process.complaints), f"{name} to be said")
-
-
-def name_of(entry: str) -> str:
-    found = re.match("[a-z.-]+", entry)
-    assert found is not None
-    return found[0]
 
 
 def assert_sound(site: CrashSite, *nodes: Node) -> None:
@@ -449,7 +378,8 @@ def test_a_request_whose_api_died_can_be_repeated(led_site: CrashSite, tmp_path:
 def test_every_failpoint_is_crashed_at() -> None:
     """A place that is named and that no test reaches would be a promise without proof."""
     alone = (RETIRED, REQUEST_SENT)
-    entries = (*COORDINATOR, *FOUNDING, *NODE, *PROJECTOR, *SIDES, *SNAPSHOT, *RESTORING, *alone)
+    of_exchanges = (entry for _, entry in (*test_exchange_failpoints.COORDINATOR, *test_exchange_failpoints.NODE))
+    entries = (*COORDINATOR, *FOUNDING, *NODE, *PROJECTOR, *SIDES, *SNAPSHOT, *RESTORING, *alone, *of_exchanges)
     tried = {name_of(entry) for entry in entries}
     assert tried == set(FAILPOINTS)
 

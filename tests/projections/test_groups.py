@@ -111,6 +111,13 @@ def test_the_same_again_is_unchanged_and_another_is_refused(client: Client) -> N
     assert post(client, {"kind": "drop-group", "name": "carts"}).json()["code"] == "GROUP_UNKNOWN"
 
 
+def test_who_lacks_what_copies_are_kept_apart_by_is_named(client: Client) -> None:
+    """W3: such a node is like no other, so a name that is misspelt would keep nothing apart without a word."""
+    granted(client, {**ORDERS, "backup_filter": "rakc"})
+    facts = get(client, "/groups/orders/explain")["item"]["facts"]
+    assert facts["without rakc"] == "n1: taken to be apart from every other"
+
+
 def test_why_a_group_is_as_it_is(client: Client, chronicle: Chronicle, projector: Projector) -> None:
     """operators.md: what it is, who may hold copies now, what was refused, and the chain of decisions."""
     granted(client, {**ORDERS, "backup_filter": "rack", "reason": "the shop opens"})
@@ -120,6 +127,7 @@ def test_why_a_group_is_as_it_is(client: Client, chronicle: Chronicle, projector
     assert item["facts"]["copies go to"] == "servers with rack r1"
     assert item["facts"]["servers that fit now"] == "n1"
     assert item["facts"]["copies of one partition"] == "never on the same rack"
+    assert "without rack" not in item["facts"]
     assert item["facts"]["warning"] == "1 server cannot hold 2 copies"
     assert "GROUP_EXISTS" in item["facts"]["refused at 5"]
     assert item["causes"][0]["reason"] == "the shop opens"

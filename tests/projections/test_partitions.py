@@ -14,6 +14,7 @@ from tests.streams.rules.cluster import LOG_ID, new_id
 
 from topolog.events import ownership
 from topolog.events.exchange import EXCHANGES_KEPT, open_exchange
+from topolog.events.group_definition import Affinity
 from topolog.events.groups import LossPolicy
 from topolog.events.ids import NodeId
 from topolog.events.requests import GroupDropRequested
@@ -114,6 +115,7 @@ def test_a_move_from_beginning_to_end(cluster: Sharing, get: Get) -> None:
     said = get(f"{path}/explain")["item"]
     assert said["sentence"].endswith("n4 loads.")
     assert [each["node"] for each in said["waiting_for"]] == ["n4"]
+    assert "each write waits for them too" in said["facts"]["waits for"]
     assert "in order n4, " in said["facts"]["because"]
     assert said["facts"]["because"].endswith("the first 2 are wanted")
     cluster.load("n4")
@@ -178,6 +180,10 @@ def test_what_is_lost_is_found_and_says_whom_it_awaits(chronicle: Chronicle, get
     said = get(f"/partitions/{gone[0]}/explain")["item"]
     assert said["sentence"].endswith("no owner of it is present; it awaits n1.")
     assert said["facts"]["acted before"].startswith("n1, until position")
+    assert said["facts"]["affinity wants"] == "nobody while it is lost"
+    assert said["facts"]["because"].endswith("; the first would be wanted")
+    assert said["facts"]["affinity would want"].endswith(" once its loss is given up")
+    assert "copies" not in said["facts"], "there are servers enough"
     assert [each["node"] for each in said["waiting_for"]] == ["n1"]
     assert sum(get("/exchanges/newest")["item"]["lost"].values()) == len(gone)
     cluster.join("n1")
@@ -193,6 +199,7 @@ def test_a_group_before_its_first_exchange_and_after_it_was_dropped(cluster: Sha
     assert get("/maps", group="carts")["items"] == []
     assert get("/groups/carts/explain")["item"]["facts"]["partitions"] == "3 paused"
     assert "3 paused" in client.get("/").text
+    assert "3 partitions are paused, neither read nor written" in client.get("/").text
     cluster.rest()
     cluster.ask(GroupDropRequested(new_id(), LOG_ID, "t", "", "carts"))
     assert get("/partitions", group="carts", expected=404)["code"] == "not_found"
@@ -216,6 +223,17 @@ def test_metrics_count_partitions_and_time_an_open_exchange(cluster: Sharing, cl
     assert 'topolog_projection_open_exchange_seconds{cluster="main"} 1.0' in client.get("/metrics").text
 
 
+def test_a_group_that_fits_no_server_says_which_attribute_is_missing(cluster: Sharing, get: Get) -> None:
+    """No exchange helps: the sentence names the attribute that no server has, before the exchange and behind it."""
+    cluster.create("far", 2, 0, affinity=Affinity(node_filter={"planet": "mars"}))
+    for _ in range(2):
+        said = get("/partitions/far/0/explain")["item"]
+        assert "no server fits the node filter of group far, which asks for planet mars" in said["sentence"]
+        assert "none of them has an attribute planet" in said["sentence"]
+        assert said["facts"]["waits for"].startswith("a server that fits, or `topolog alter group far --node-filter")
+        cluster.rest()
+
+
 def test_partitions_by_group_node_and_primary(cluster: Sharing, get: Get) -> None:
     cluster.create("carts", 5, 0)
     cluster.rest()
@@ -224,7 +242,12 @@ def test_partitions_by_group_node_and_primary(cluster: Sharing, get: Get) -> Non
     assert held == {item["name"] for item in every if "n2" in {copy["node"] for copy in item["copies"]}}
     acts = {item["name"] for item in get("/partitions", primary="n2", group="carts")["items"]}
     assert acts == {item["name"] for item in every if item["primary"] == "n2" and item["group"] == "carts"}
-    assert get("/partitions", node="n9")["items"] == []
+    cluster.join("n9")
+    assert get("/partitions", node="n9")["items"] == [], "it is there and holds nothing"
+    for path, which in (("/partitions", "node"), ("/partitions", "primary"), ("/maps", "node")):
+        said = get(path, 404, **{which: "nosuch"})
+        assert (said["detail"], said["hint"]) == ("There is no node 'nosuch'.", "`topolog get nodes` lists them.")
+    assert get("/partitions", 404, primary="n22")["hint"].startswith("Did you mean n2")
     assert get("/partitions", group="cart", expected=404)["hint"] == "Did you mean carts?"
     assert get("/partitions", state="lost", expected=400)["invalid_params"][0]["name"] == "state"
     assert "0 to 15" in get("/partitions/orders/16", 404)["hint"]
@@ -355,6 +378,10 @@ def test_a_forecast_is_what_then_happens(chronicle: Chronicle, get: Get, backups
     alone = [number for number in concerned if set(before[number][1]) == {"n2"}]
     assert group["copies"] == len(concerned)
     assert group["lost"] == len(alone)
+    begins_empty = policy == "IGNORE" and bool(alone)
+    assert group["begin_empty"] == (len(alone) if begins_empty else 0)
+    assert (" empty (loss policy IGNORE)" in item["sentence"]) == begins_empty
+    assert (" lost;" in item["sentence"]) == (not begins_empty)
     if policy == "READ_WRITE_SAFE":
         assert [each["partition"] for each in get("/partitions", state="LOST")["items"]] == alone
     moved = [n for n in concerned if before[n][0] == "n2" and n not in alone and cluster.acting(n) != "n2"]
@@ -428,19 +455,54 @@ def test_a_wait_that_is_too_long_is_told_and_so_is_what_it_was_ended_without(chr
     cluster.settle_exchange()
     cluster.answer("n2")
     asked = next(each for each in open_exchange(cluster.state).awaited if each.node == "n1")  # type: ignore[union-attr]
-    cluster.passed.add(f"exchange/{asked.at}/n1/{asked.incarnation}/warn")
+    cluster.passed.add(f"exchange/{asked.at}/n1/{asked.incarnation}/warn/0")
     cluster.settle_exchange()
     version = get("/exchanges/newest")["item"]["version"]
     assert get("/exchanges/newest")["item"]["overdue_at"] == cluster.position
-    assert f"since position {cluster.position}" in get("/exchanges/newest/explain")["item"]["facts"]["overdue"]
+    said = get("/exchanges/newest/explain")["item"]
+    assert said["facts"]["overdue"].startswith(f"n1: named at position {cluster.position}; ")
+    assert said["sentence"].endswith(f"; overdue, named at position {cluster.position}: n1.")
+    assert [each["node"] for each in said["waiting_for"]] == ["n1"], "n2 had answered when the log named n1"
+    assert "n2" not in said["facts"]
     assert get(f"/exchanges/{version}/history")["items"][0]["event"] == "ExchangeOverdue"
-    cluster.passed.add(f"exchange/{asked.at}/n1/{asked.incarnation}/evict")
+    cluster.passed.add(f"exchange/{asked.at}/n1/{asked.incarnation}/evict/0")
     cluster.settle_exchange()
     item = get(f"/exchanges/{version}")["item"]
     assert (item["state"], item["unheard"]) == ("COMPLETED", ["n1"])
-    assert get(f"/exchanges/{version}/explain")["item"]["facts"]["completed without"].startswith("n1: ")
+    facts = get(f"/exchanges/{version}/explain")["item"]["facts"]
+    assert facts["completed without"].startswith("n1: ")
+    assert "was not heard" in facts["wait for n1"]
     said = get(f"/partitions/orders/{number}/explain")["item"]
     assert said["facts"]["the loss ends"].startswith("when the map of n1 says")
+
+
+@pytest.mark.parametrize(("leaves", "end"), [(True, "it left at position"), (False, "it answered after 7 ms")])
+def test_whom_the_log_has_named_stays_named(cluster: Sharing, client: Client, get: Get, leaves: bool, end: str) -> None:
+    """ON15: the culprit of a slow exchange is told while it is open and ever after, and how the wait for it ended."""
+    cluster.join("n4")
+    cluster.settle_exchange()
+    version = str(open_exchange(cluster.state).version)  # type: ignore[union-attr]
+    cluster.answer("n1", "n2", "n4")
+    asked = next(each for each in open_exchange(cluster.state).awaited if each.node == "n3")  # type: ignore[union-attr]
+    cluster.passed.add(f"exchange/{asked.at}/n3/{asked.incarnation}/warn/0")
+    cluster.settle_exchange()
+    named_at = cluster.position
+    assert get(f"/exchanges/{version}")["item"]["overdue"] == ["n3"]
+    assert "overdue: n3<" in client.get("/").text
+    cluster.join("n5")
+    cluster.settle_exchange()
+    waiting = get("/exchanges/newest/explain")["item"]["waiting_for"]
+    assert [each["node"] for each in waiting] == ["n3", "n5"], "of who was asked later the log says nothing yet"
+    cluster.leave("n3") if leaves else cluster.answer("n3")
+    cluster.exchange()
+    item = get(f"/exchanges/{version}")["item"]
+    assert (item["state"], item["overdue"], item["awaited"]) == ("COMPLETED", ["n3"], [])
+    assert item["asked"] == ["n1", "n2", "n3", "n4", "n5"]
+    facts = get(f"/exchanges/{version}/explain")["item"]["facts"]
+    assert facts["overdue"].startswith(f"n3: named at position {named_at}")
+    assert facts["wait for n3"].startswith(end)
+    assert facts["wait for n3"].endswith("(DIED)") == leaves
+    assert facts["slowest answer"].endswith(f"5 were asked, {4 if leaves else 5} answered")
 
 
 def test_what_is_lost_can_be_given_up(chronicle: Chronicle, projector: Projector) -> None:

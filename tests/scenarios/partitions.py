@@ -5,7 +5,7 @@ from itertools import groupby
 
 from topolog.events import exchange as x
 from topolog.events import ownership as o
-from topolog.events.changes import unpack_changes
+from topolog.events.changes import unpacked
 from topolog.events.fold import Event
 from topolog.events.ownership import Copy, Ownership
 from topolog.events.state import State
@@ -23,7 +23,7 @@ def content_of_exchange(event: Event, names: tuple[str, ...]) -> str:  # noqa: P
         case x.ExchangeOverdue():
             return f"waits for {' '.join(event.awaited)}"
         case x.FullPartitionMap() | x.PartitionStatesChanged():
-            changes = unpack_changes(event.changes)
+            changes = unpacked(event.changes)
             said = [(each.partition, standing(names, each.copies, each.acting, lost=each.is_lost)) for each in changes]
             return f"{event.group}" + "".join(f"\n     {line}" for line in ranges(said))
         case x.PartitionsLost():

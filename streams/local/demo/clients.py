@@ -47,9 +47,20 @@ CHECK_S = 30.0
 HEARSAY_S = 5.0
 """How far our own reading of the log may lie behind that of a node which has answered us."""
 
+GROUP_S = 10.0
+"""How long the first node may take to make the store's group: `up` says that it is up before its nodes are."""
+
 TELL_S, LOOK_S = 5.0, 0.1
 
 _DONE, _NONE, _ELSEWHERE, _SENSELESS = (200, 204), 404, 307, 400
+
+
+class Losses(msgspec.Struct, frozen=True):
+    """Of one partition: how often it has been lost, for how long until then, and since when it is, if it is now."""
+
+    times: int = 0
+    seconds: float = 0.0
+    since: float | None = None
 
 
 class Cluster:
@@ -57,26 +68,33 @@ class Cluster:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._lives: dict[int, int] = {}
-        self._lost: set[int] = set()
+        self._losses: dict[int, Losses] = {}
         node.on_map(self._on_map)
 
     def _on_map(self, found: Sequence[PartitionView]) -> None:
         for each in found:
-            if each.group != GROUP.name:
+            if each.group != GROUP.name or each.is_lost == self.is_lost(each.partition):
                 continue
-            if each.is_lost and each.partition not in self._lost:
-                self._lives[each.partition] = self.life(each.partition) + 1
-                self._lost.add(each.partition)
-            elif not each.is_lost:
-                self._lost.discard(each.partition)
+            if each.is_lost:
+                known = self._of(each.partition)
+                self._losses[each.partition] = Losses(known.times + 1, known.seconds, time.monotonic())
+            else:
+                self._losses[each.partition] = Losses(self.life(each.partition), self.lost_s(each.partition))
 
     def life(self, partition: int) -> int:
         """How often it has been lost."""
-        return self._lives.get(partition, 0)
+        return self._of(partition).times
 
     def is_lost(self, partition: int) -> bool:
-        return partition in self._lost
+        return self._of(partition).since is not None
+
+    def lost_s(self, partition: int) -> float:
+        """For how long it has been lost, all in all."""
+        known = self._of(partition)
+        return known.seconds + (0.0 if known.since is None else time.monotonic() - known.since)
+
+    def _of(self, partition: int) -> Losses:
+        return self._losses.get(partition, Losses())
 
     def endpoint(self, key: str) -> str:
         """Where a row is. Raises what Node.route raises."""
@@ -99,7 +117,7 @@ class Client:
         self._numbers = itertools.count(1)
         self._rows = [self._fresh(partition) for partition in range(GROUP.partitions)]
         self._former: list[Row] = []
-        self._hindered: dict[int, tuple[float, int]] = {}
+        self._hindered: dict[int, tuple[float, float]] = {}
         self._not_before: dict[int, float] = {}
         self._thread = threading.Thread(target=self._run, name=f"client {name}", daemon=True)
 
@@ -125,11 +143,14 @@ class Client:
                 self._check(nodes)
         except TopologError as error:
             self.failure = error
+        except BaseException as error:  # a defect of ours: nobody may take its rows for checked
+            self.failure = TopologError(f"Client {self._name} failed: {error!r}.")
+            raise
 
     def _visit(self, nodes: Connections, partition: int) -> None:
         """Read the row, and write the next number into it; begin another one if that is no longer told apart."""
         row = self._rows[partition]
-        begun, life = time.monotonic(), self._cluster.life(partition)
+        begun, lost_s = time.monotonic(), self._cluster.lost_s(partition)
         while not self._stopping.is_set():
             try:
                 if row.acknowledged and not self._is_kept(nodes, row):
@@ -138,13 +159,13 @@ class Client:
                 self._write(nodes, row)
             except (Retriable, NotFound):
                 self._cluster.check()
-                self._hindered.setdefault(partition, (begun, life))
+                self._hindered.setdefault(partition, (begun, lost_s))
                 if time.monotonic() >= begun + PATIENCE_S:
                     self._not_before[partition] = time.monotonic() + LOOK_BACK_S
                     return
                 self._stopping.wait(AGAIN_S)
             else:
-                self._answered(partition, *self._hindered.pop(partition, (begun, life)))
+                self._answered(partition, *self._hindered.pop(partition, (begun, lost_s)))
                 if row.in_doubt:
                     self._former.append(row)
                     self._rows[partition] = self._fresh(partition)
@@ -175,7 +196,7 @@ class Client:
             response = nodes.ask(endpoint, method, path_of(TYPE, key), body)
             if response.status in _DONE:
                 return response.body
-            if response.status == _NONE:
+            if response.status == _NONE and method == "GET":
                 return None
             if response.status == _SENSELESS:
                 raise BadInput(f"{endpoint} answers to a {method}: {response.body.decode(errors='replace')}")
@@ -203,10 +224,10 @@ class Client:
             time.sleep(AGAIN_S)
         return self.ledger.judged(row, found, life)
 
-    def _answered(self, partition: int, since: float, life: int) -> None:
+    def _answered(self, partition: int, since: float, lost_s: float) -> None:
         """The time that a partition was lost is no pause of the store's: only a reset, or an owner, ends it."""
-        if life == self._cluster.life(partition):
-            self.ledger.paused(Pause(partition, time.monotonic() - since))
+        seconds = time.monotonic() - since - (self._cluster.lost_s(partition) - lost_s)
+        self.ledger.paused(Pause(partition, max(0.0, seconds)))
 
     def _check(self, nodes: Connections) -> None:
         """Read back whatever was acknowledged."""
@@ -239,13 +260,14 @@ def run_clients(node: Node, count: int, stopping: Stop, say: Say, *, for_s: floa
     """Be `count` clients until told to stop, or for `for_s` seconds; what became of what they wrote.
 
     `node` is a client of the cluster that is not entered yet. Raises what ends a client: a store that refuses what it
-    has to take, or a cluster that the node is out of.
+    has to take, or a cluster that the node is out of; NotFound if there is no store.
     """
-    begun = time.monotonic()
     cluster = Cluster(node)
     ending = threading.Event()
     with ExitStack() as stack:
         stack.enter_context(node)
+        _await_group(node, stopping)
+        begun = time.monotonic()
         clients = [Client(f"{node.incarnation:x}-{number}", cluster, ending) for number in range(1, count + 1)]
         stack.callback(ending.set)
         for client in clients:
@@ -266,6 +288,17 @@ def run_clients(node: Node, count: int, stopping: Stop, say: Say, *, for_s: floa
         if failure := next((client.failure for client in clients if client.failure), None):
             raise failure
         return _all(clients)
+
+
+def _await_group(node: Node, stopping: Stop) -> None:
+    """Raise NotFound without it: clients that were never answered would find that nothing is lost."""
+    deadline = time.monotonic() + GROUP_S
+    while GROUP.name not in node.groups():
+        if stopping.wait(LOOK_S) or time.monotonic() >= deadline:
+            raise NotFound(
+                f"There is no group {GROUP.name!r}, so there is no store to write to.",
+                hint="A node of the store makes it when it starts: topolog up --demo, or topolog demo add-node.",
+            )
 
 
 def report(ledger: Ledger) -> str:

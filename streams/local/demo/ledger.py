@@ -57,7 +57,8 @@ class Row:
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """From the first question to a partition until it had answered: both the read and the write of a client."""
+    """From the first question to a partition until it had answered: both the read and the write of a client. Time for
+    which the partition was lost does not count."""
 
     partition: int
     seconds: float

@@ -20,7 +20,7 @@ from topolog.streams.local.demo.agreement import Agreement, Say, Shape
 from topolog.streams.local.demo.others import Others
 from topolog.streams.local.demo.rows import Share, Table, read_tables
 from topolog.streams.local.demo.serving import Listener
-from topolog.streams.local.demo.shards import Shards
+from topolog.streams.local.demo.shards import ATTRIBUTES, Shards
 from topolog.streams.local.demo.store import Store
 from topolog.streams.local.demo.tpch import tpch_rows
 from topolog.streams.local.demo.types_of_rows import Document
@@ -68,7 +68,15 @@ def run_demo_node(  # noqa: PLR0913 (what one process is told, all of it explain
     tables = read_tables(loading.data or tpch_rows(say), share) if share else []
     with suppress(Told), ExitStack() as stack:
         listener = stack.enter_context(Listener(host))
-        node = Node(cluster, name, kafka=kafka, endpoint=listener.endpoint, folder=folder, sentinel=sentinel)
+        node = Node(
+            cluster,
+            name,
+            kafka=kafka,
+            endpoint=listener.endpoint,
+            attributes=ATTRIBUTES,
+            folder=folder,
+            sentinel=sentinel,
+        )
         node.on_left(lambda reason: say(f"{name} is out of the cluster: {reason.value}"))
         shards = Shards(node)
         store = Store(shards, Agreement(node, say))

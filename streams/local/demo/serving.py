@@ -10,6 +10,7 @@ Retry-After: the node is fenced, nobody acts just now, or an operation was not d
 The address is in the node's row: `topolog get nodes -o wide`.
 """
 
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from email.message import Message
@@ -108,6 +109,15 @@ def exchange(shards: Shards, body: bytes) -> Answer:
     return Answer(HTTPStatus.OK, courier.pack(back))
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Who asked has gone before the answer, as after a kill: no error of this node."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class Listener:
     """A port of this machine, taken before the node joins so that the join can name it; who connects early waits.
 
@@ -116,12 +126,11 @@ class Listener:
 
     def __init__(self, host: str = "127.0.0.1") -> None:
         try:
-            self._server = ThreadingHTTPServer((host, 0), BaseHTTPRequestHandler)
+            self._server = _Server((host, 0), BaseHTTPRequestHandler)
         except OSError as error:
             raise BadInput(
                 f"Nobody can listen at {host!r} here: {error}.", hint="--host names this machine."
             ) from error
-        self._server.daemon_threads = True
         self._thread: threading.Thread | None = None
         self.endpoint = f"http://{host}:{self._server.server_port}"
 
@@ -158,10 +167,10 @@ def _handler(respond: Callable[[Request], Answer]) -> type[BaseHTTPRequestHandle
             else:
                 found = respond(_request(self.command, self.path, self.headers, self.rfile.read(length)))
             body = found.body if isinstance(found.body, bytes) else msgspec.json.encode(found.body) + b"\n"
+            of_body = {"Content-Type": "application/json", "Content-Length": str(len(body))}
             self.send_response(found.status)
-            for name, value in {"Content-Type": "application/json", **found.headers}.items():
+            for name, value in {**({} if found.status is HTTPStatus.NO_CONTENT else of_body), **found.headers}.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 

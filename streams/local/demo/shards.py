@@ -9,15 +9,15 @@ a hook may not.
 import itertools
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as OutOfTime
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Self
 
-from topolog.events.errors import Moved, OutcomeUnknown, TopologError, Unreachable
-from topolog.events.groups import GroupDefinition
-from topolog.events.ids import NodeId
+from topolog.events.errors import Moved, NotFound, OutcomeUnknown, Refused, TopologError, Unreachable
+from topolog.events.groups import Affinity, GroupDefinition
+from topolog.events.ids import NodeId, Position
 from topolog.events.single_maps import UpdateCounter
 from topolog.streams.local.demo.courier import Courier, batch_of
 from topolog.streams.local.demo.replication.messages import (
@@ -37,8 +37,12 @@ from topolog.streams.node.client import Node
 from topolog.streams.node.copies import Disk
 from topolog.streams.node.views import PartitionView
 from topolog.streams.rules.affinity import partition_of
+from topolog.streams.rules.groups import NEVER_CHANGES
 
-GROUP = GroupDefinition("rows", partitions=64, backups=1)
+ATTRIBUTES = {"service": "store"}
+"""What a node of the store says of itself: no other server of the cluster is given copies, which it could not load."""
+
+GROUP = GroupDefinition("rows", partitions=64, backups=1, affinity=Affinity(node_filter=ATTRIBUTES))
 
 OPERATION_S = 5.0
 """How long a client waits for an operation before it hears that it is not done."""
@@ -69,7 +73,7 @@ class Shards:
         node.holds(self._whole)
 
     def __enter__(self) -> Self:
-        self._node.create_group(self.group)
+        self._declare()
         self._courier.start()
         self._thread.start()
         return self
@@ -86,7 +90,7 @@ class Shards:
     def read(self, key: str) -> bytes | None:
         """The row; None if there is none. Raises NotPrimary, Fenced, PartitionLost; Moved and Unreachable: again."""
         partition = self._partition_of(key)
-        with self._node.acting(self.group.name, partition, writing=False) as token:
+        with self._acting(partition, writing=False) as token:
             return self._run(Read(next(self._numbers), self.group.name, partition, token, key)).value
 
     def write(self, key: str, value: bytes | None, *, if_absent: bool = False) -> bool:
@@ -96,7 +100,7 @@ class Shards:
         it may be stored or not: to do it again does no harm.
         """
         partition = self._partition_of(key)
-        with self._node.acting(self.group.name, partition) as token:
+        with self._acting(partition, writing=True) as token:
             write = Write(next(self._numbers), self.group.name, partition, token, key, value, if_absent)
             return self._run(write).value is None
 
@@ -160,6 +164,27 @@ class Shards:
         }
 
     # The rest of the work.
+
+    def _declare(self) -> None:
+        """An operator may have altered the group: who may hold how many copies is no business of ours."""
+        try:
+            self._node.create_group(self.group)
+        except Refused as refused:
+            if refused.code != "GROUP_EXISTS" or not refused.facts.keys().isdisjoint(NEVER_CHANGES):
+                raise
+
+    @contextmanager
+    def _acting(self, partition: int, *, writing: bool) -> Iterator[Position]:
+        """The node's guard. A group that somebody has dropped may be made anew: whoever asks is to ask again."""
+        try:
+            with self._node.acting(self.group.name, partition, writing=writing) as token:
+                yield token
+        except NotFound as error:
+            options = f"--partitions {self.group.partitions} --backups {self.group.backups} --node-filter service=store"
+            raise Unreachable(
+                f"{error.message} Somebody has dropped the store's group, with all rows.",
+                hint=f"`topolog create group {self.group.name} {options}` makes it anew, empty.",
+            ) from error
 
     def _partition_of(self, key: str) -> int:
         return partition_of(key, self.group.partitions)
@@ -227,6 +252,8 @@ class Shards:
         Where a part is lost, somebody should know of it: that is an operator's to give up.
         """
         self._hears_of_loss = False
+        if self.group.persistent:
+            return  # whoever comes back with its disk ends the loss
         try:
             if len(self._node.lost(self.group.name)) == self.group.partitions:
                 self._node.reset_group(self.group.name, timeout_s=1.0, reason="every process that held rows is gone")

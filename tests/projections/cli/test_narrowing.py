@@ -33,6 +33,9 @@ def test_a_list_is_narrowed_as_it_was_meant(cli: Cli, api: FakeApi) -> None:
         ("explain node n1 --if sleeps", "sleeps"),
         ("wait node n1", "There is no resource 'node' here"),
         ("wait exchange 4.0 --for Never", "Never"),
+        ("wait exchange 4.0 --for Settled", "Wait for it with --for=Completed"),
+        ("wait group orders --for Completed", "Wait for it with --for=Settled"),
+        ("wait group", "Which group?"),
         ("wait exchange 4.0 --timeout soon", "--timeout 'soon' is no duration."),
     ],
 )
@@ -64,6 +67,22 @@ def test_what_might_happen_is_asked_for_by_its_name(cli: Cli, api: FakeApi) -> N
     assert (api.asked[-1].path, api.asked[-1].params) == (f"{DEMO}/nodes/n1/forecast", {"event": "removed"})
 
 
+def test_of_a_node_that_is_not_there_nothing_is_imagined(cli: Cli, api: FakeApi) -> None:
+    """Exit code 1: it is not there. The list that is asked for a like name knows nothing of what was imagined."""
+
+    def nodes(asked: Asked) -> tuple[int, Json]:
+        assert asked.params.keys() <= {"limit"}, "the API refuses parameters that it does not know"
+        return 200, ANSWERS[f"{DEMO}/nodes"]
+
+    missing = {"status": 404, "code": "not_found", "detail": "There is no node 'n99'.", "hint": ""}
+    api.reply(f"{DEMO}/nodes/n99/forecast", 404, missing)
+    api.replies[f"{DEMO}/nodes"] = nodes
+    ended = cli("explain", "node", "n99", "--if", "dies")
+    assert (ended.code, ended.out) == (1, "")
+    assert "There is no node 'n99'." in ended.err
+    assert "`topolog get nodes` lists them." in ended.err or "Did you mean" in ended.err
+
+
 def _open(item: Json) -> Json:
     return {"kind": "Exchange", "asOf": {"position": 1}, "item": item}
 
@@ -92,7 +111,55 @@ def test_waiting_in_vain_ends_with_its_own_code(cli: Cli, api: FakeApi) -> None:
     assert ended.code == 7
     assert "not all have answered: n3" in ended.err
     assert "topolog explain exchange 9.0" in ended.err
+    late = {"version": "9.0", "state": "OPEN", "awaited": ["n3", "n4"], "overdue": ["n2", "n4"], "overdue_at": 17}
+    api.replies[f"{DEMO}/exchanges/newest"] = lambda _: (200, _open(late))
+    ended = cli("wait", "exchange", "--timeout", "1ms")
+    assert "Exchange 9.0 was not completed (overdue since position 17: n4)" in ended.err, "n2 has left since"
+    assert "newest" not in ended.err
     del api.replies[f"{DEMO}/exchanges/9.0"]
     ended = cli("wait", "exchange", "9.0", "--timeout", "1ms")
     assert ended.code == 7
     assert "There was no exchange 9.0 within 1ms." in ended.err
+
+
+def _lists(api: FakeApi, unsettled: dict[str, list[Json]]) -> None:
+    """One partition in each of these states; "OPEN" is about exchanges."""
+
+    def answer(asked: Asked) -> tuple[int, Json]:
+        return 200, {"kind": "List", "asOf": {"position": 7}, "items": unsettled.get(asked.params["state"], [])}
+
+    group = {"kind": "Group", "asOf": {"position": 7}, "item": {"name": "orders"}}
+    api.reply(f"{DEMO}/groups/orders", 200, group)
+    api.replies[f"{DEMO}/partitions"] = api.replies[f"{DEMO}/exchanges"] = answer
+
+
+def test_a_group_is_waited_for_until_nothing_of_it_moves(cli: Cli, api: FakeApi) -> None:
+    """No exchange is open and no partition is on its way; all that is asked about one position. What is lost stays."""
+    _lists(api, {"LOST": [{"name": "orders/17"}]})
+    ended = cli("wait", "group/orders", "--for=Settled", "-o", "name")
+    assert (ended.code, ended.out) == (0, "group/orders\n")
+    lists = [asked.params for asked in api.asked if "state" in asked.params]
+    assert [params["state"] for params in lists] == ["OPEN", "PAUSED", "MOVING", "SWITCHING", "RENTING"]
+    assert {params["as_of"] for params in lists} == {"7"}
+
+
+@pytest.mark.parametrize("state", ["PAUSED", "MOVING", "SWITCHING", "RENTING"])
+def test_a_group_that_does_not_come_to_rest_says_what_moves(state: str, cli: Cli, api: FakeApi) -> None:
+    _lists(api, {state: [{"name": "orders/17"}]})
+    ended = cli("wait", "group", "orders", "--timeout", "1ms")
+    assert ended.code == 7
+    assert f"Group orders did not settle: partition orders/17 is {state} within 1ms." in ended.err
+    assert "topolog explain partition orders/17" in ended.err
+
+
+def test_an_open_exchange_is_waited_for_with_the_group(cli: Cli, api: FakeApi) -> None:
+    _lists(api, {"OPEN": [{"version": "9.0"}]})
+    ended = cli("wait", "group", "orders", "--timeout", "1ms")
+    assert ended.code == 7
+    assert "Exchange 9.0 was not completed within 1ms." in ended.err
+
+
+def test_a_group_that_is_not_there_is_not_waited_for(cli: Cli, api: FakeApi) -> None:
+    """Unlike an exchange, nothing says that there will be one."""
+    assert cli("wait", "group", "nothing").code == 1
+    assert [asked.path for asked in api.asked].count(f"{DEMO}/groups/nothing") == 1

@@ -1,12 +1,16 @@
 """What a coordinator must not take for its own, must not count as read, and must not name as a cause."""
 
+from tests.scenarios.world import World
 from tests.streams.coordinator.desk import Desk
 
+from topolog.events import exchange as x
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events.codec import CODEC
+from topolog.events.groups import GroupDefinition
 from topolog.events.ids import NodeId
 from topolog.events.log import InMemoryLog
+from topolog.events.partitions import PartitionState
 from topolog.events.stamp import Stamp, decode_stamp
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
@@ -97,3 +101,33 @@ def test_an_actor_who_says_nothing_is_known_by_the_requester() -> None:
     assert request.actor == "n1"
     assert decode_stamp(desk.core.outbox[-1].stamp).actor == "n1"
     assert NodeId("n1") in {row.node for row in m.members(desk.core.state)}
+
+
+def test_what_is_decided_about_partitions_names_its_trigger_its_map_or_its_deadline() -> None:
+    """K2: never the heartbeat that happened to be read last."""
+    world = World(["c1"], ["n1"])
+    world.create_group("n1", GroupDefinition("orders", 16))
+    world.settle()
+    world.node("n2")
+    world.nodes["n2"].finish(PartitionState.MOVING)
+    world.settle()
+    causes = _causes(world)
+    assert causes[x.ExchangeStarted] == ["view 1.1: GROUP_CREATED orders", "view 2.0: JOIN n2"]
+    assert [each.split("@")[0] for each in causes[x.FullPartitionMap]] == ["maps/0", "maps/0"]
+    assert causes[x.HandOverPrepared] == ["all wanted copies own"]
+    assert causes[x.AffinitySwitched][0].startswith("heartbeats/")
+    loaded, surplus = causes[x.PartitionStatesChanged][:2]
+    assert loaded.startswith("maps/0@")
+    assert loaded.endswith(" n2")
+    assert surplus == "all wanted copies own"
+    world.kill("n1")
+    world.run(60_000)
+    assert _causes(world)[x.ExchangeStarted][-1].endswith(": LEAVE n1")
+
+
+def _causes(world: World) -> dict[type, list[str]]:
+    found: dict[type, list[str]] = {}
+    for entry in world.log.entries(Topic.DECISIONS, 0):
+        assert entry.stamp is not None
+        found.setdefault(type(CODEC.decode(entry.value)), []).append(decode_stamp(entry.stamp).cause)
+    return found

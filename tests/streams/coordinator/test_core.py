@@ -13,8 +13,9 @@ from topolog.events.codec import CODEC, Codec, Record
 from topolog.events.errors import Undecodable
 from topolog.events.fold import Fold, Ignored
 from topolog.events.group_definition import Affinity, GroupDefinition
-from topolog.events.ids import NOWHERE, NodeId, Offset, Slot
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Slot
 from topolog.events.levels import NEWEST_LEVEL
+from topolog.events.single_maps import GroupMap, SinglePartitionMap
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import RECORD_BYTES_MAX, Topic
 from topolog.streams.coordinator.core import Core, Outgoing, Role
@@ -387,6 +388,22 @@ def test_a_request_that_is_none_is_dead_and_work_goes_on(value: bytes, reason: s
     desk.land()
     assert desk.core.resume_at()[REQUESTS] == 2
     assert md.type_row(desk.core.state, "T") is not None
+
+
+def test_a_map_in_which_something_is_wrong_is_dead_and_one_that_is_late_is_not() -> None:
+    """T1-T11: ignored, and to be seen: the exchange that its node keeps waiting is not at fault."""
+    desk = Desk.leading()
+    desk.join("n1")
+    desk.land()
+    applied = m.Applied(LOG_ID, desk.core.confirmed.position, desk.core.confirmed.chain)
+    good = SinglePartitionMap(NodeId("n1"), Incarnation(1), None, 1, applied, 0, 1, ())
+    unknown = msgspec.structs.replace(good, update_sequence=2, groups=(GroupMap("a", b"", 7, b"", b""),))
+    records = (good, msgspec.structs.replace(good, update_sequence=0), unknown, good)
+    late = msgspec.structs.replace(good, incarnation=Incarnation(9))
+    for record in (*records, late):
+        desk.core.hear_map(desk.log.put(Topic.MAPS, "n1", CODEC.encode(record)))
+    assert [each.entry.offset for each in desk.core.dead] == [1, 2]
+    assert [each.reason.split("(")[1].split(")")[0] for each in desk.core.dead] == ["IMPOSSIBLE_SEQUENCE", "MALFORMED"]
 
 
 def test_a_heartbeat_that_is_none_is_dead() -> None:

@@ -3,6 +3,7 @@
 import pytest
 from tests.scenarios.world import PROCEED_MS, STEP_MS, TERMS, Coordinator, Member, World
 
+from topolog.events import exchange as x
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
@@ -10,11 +11,13 @@ from topolog.events import terms
 from topolog.events.codec import CODEC
 from topolog.events.errors import LogDiverged, Poisoned
 from topolog.events.fold import Ignored
+from topolog.events.group_definition import GroupDefinition
 from topolog.events.log import Entry, Headers, OnDelivery
 from topolog.events.stamp import HEADER_NAME, Stamp, decode_stamp, encode_stamp
 from topolog.events.topics import Topic
 from topolog.streams.coordinator import driver
 from topolog.streams.coordinator.core import Core, Role
+from topolog.streams.rules.exchange import Patience
 
 TAKEOVER_MS = TERMS.fence_ms * 2 // 5
 LATEST_TAKEOVER_MS = TAKEOVER_MS * 5 // 4 + TAKEOVER_MS // 8 + 2 * STEP_MS
@@ -190,6 +193,40 @@ def test_a_leader_that_does_not_get_to_the_heartbeats_removes_nobody() -> None:
         world.log.put(Topic.DECISIONS, "demo", b"noise that is read first")
         world.run(STEP_MS)
     assert world.events(m.NodeLeft) == []
+
+
+class Deaf:
+    """A reader that `maps` does not reach until `hears_maps`."""
+
+    def __init__(self, world: World) -> None:
+        self.hears_maps = False
+        self._held: list[Entry] = []
+        self._poll, self._hears = world.leader().reader.poll, world.leader().reader.hears
+        world.leader().reader.poll = self.poll  # type: ignore[method-assign]
+        world.leader().reader.hears = self.hears  # type: ignore[method-assign]
+
+    def poll(self, timeout_s: float) -> list[Entry]:
+        found = [*self._held, *self._poll(timeout_s)]
+        self._held = [] if self.hears_maps else [each for each in found if each.topic is Topic.MAPS]
+        return [each for each in found if self.hears_maps or each.topic is not Topic.MAPS]
+
+    def hears(self, topic: Topic) -> bool:
+        return self._hears(topic) and (self.hears_maps or topic is not Topic.MAPS)
+
+
+def test_a_leader_that_cannot_read_maps_calls_nobody_stuck() -> None:
+    """4.3.9: a missing right to read, a missing topic: no silence of the nodes. What is read at last is an answer."""
+    world = World(["c1"], ["n1", "n2"])
+    deaf = Deaf(world)
+    world.create_group("n1", GroupDefinition("orders", 4, 1))
+    world.run(2 * Patience().evict_ms)
+    assert world.events(m.LeaseStopped) == []
+    assert len(world.events(x.ExchangeStarted)) == 1
+    assert world.events(x.ExchangeCompleted) == []
+    deaf.hears_maps = True
+    world.run(Patience().evict_ms)
+    assert world.events(m.LeaseStopped) == []
+    assert len(world.events(x.ExchangeCompleted)) == 1
 
 
 def test_a_new_leader_waits_from_its_own_read_back() -> None:

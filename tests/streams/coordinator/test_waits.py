@@ -2,8 +2,10 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.streams.rules.exchanging import Shared
 
-from topolog.events.ids import Position
+from topolog.events.exchange import ExchangeOverdue
+from topolog.events.ids import NodeId, Position
 from topolog.events.requests import RequesterRow
 from topolog.events.state import State
 from topolog.streams.coordinator.agenda import Agenda
@@ -77,3 +79,30 @@ def test_the_agenda_follows_the_rows() -> None:
     state.drop(RequesterRow, "t")
     agenda.revise(state, ("requester", "t"))
     assert agenda.idle == set()
+
+
+def test_what_has_passed_is_not_forgotten_because_its_row_has_changed() -> None:
+    """4.3.9: whoever keeps an exchange waiting has had its time, however many joins it takes in meanwhile."""
+    found = Shared()
+    found.join("n1", "n2")
+    found.create("orders")
+    found.settle_exchange()
+    agenda = Agenda()
+    agenda.begin(found.state)
+    keys = agenda.drain()
+    late = next(key for key in keys if "/n1/" in key and "/evict/" in key)
+    agenda.pass_deadline(late)
+    found.state.drain()
+    found.answer("n2")
+    found.settle_exchange()
+    found.log(ExchangeOverdue((NodeId("n1"),)))
+    for key in found.state.drain():
+        agenda.revise(found.state, key)
+    assert late in agenda.overdue
+    assert agenda.drain() == {}
+    found.leave("n1")
+    found.settle_exchange()
+    for key in found.state.drain():
+        agenda.revise(found.state, key)
+    assert not agenda.overdue
+    assert {key for key in agenda.drain() if "exchange" in key} == {key for key in keys if "exchange" in key}

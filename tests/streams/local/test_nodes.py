@@ -227,6 +227,12 @@ def test_nobody_behind_the_door_is_said_with_what_to_do(tmp_path: Path) -> None:
         assert ask(tmp_path, Question(Act.ADD)) == ("here",)
 
 
+def test_a_folder_that_can_hold_no_socket_is_refused() -> None:
+    with pytest.raises(BadInput, match="/proc can hold no socket") as refused, Door(Path("/proc"), lambda _: ()):
+        pytest.fail("nobody can make a file there")
+    assert "another data folder" in refused.value.hint
+
+
 def test_whoever_talks_nonsense_or_goes_away_holds_nobody_up(tmp_path: Path) -> None:
     with Answering(tmp_path, lambda _: ("done",)):
         for said in (b"", b"{", b'{"act": "burn"}', b"x" * 100_000):

@@ -15,6 +15,7 @@ import pytest
 from topolog.events.errors import BadInput, Unreachable
 from topolog.settings import load
 from topolog.streams.local.broker import LocalBroker
+from topolog.streams.local.door import Act, Question, ask
 from topolog.streams.local.process import identify
 from topolog.streams.local.roles import Role, environment_of
 from topolog.streams.local.stopping import Stopping
@@ -361,6 +362,39 @@ def test_ctrl_c_reaches_only_the_supervisor(what: Plan, supervisor: "subprocess.
     assert ends(what)[-1] == "projector"
 
 
+def test_an_end_that_nobody_hears_is_an_end_in_order_too(what: Plan, tmp_path: Path) -> None:
+    """`topolog up 2>&1 | tee log`: Ctrl-C reaches both, and tee is gone before all is stopped."""
+    saved = tmp_path / "plan.json"
+    saved.write_bytes(msgspec.json.encode(what, enc_hook=os.fspath))
+    program = SUPERVISOR.replace("lambda text: print(text, flush=True)", "say")
+    command = [sys.executable, "-c", f"from topolog.command_line import say\n{program}", str(saved)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert any("topolog is up" in line for line in process.stderr)
+        process.stderr.close()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 0
+    assert ends(what)[-1] == "projector"
+
+
+def test_a_second_terminal_asks_for_what_is_done_to_nodes(what: Plan, supervisor: "subprocess.Popen[str]") -> None:
+    """It is answered by the supervisor, which stops all of them afterwards; behind it nobody answers."""
+    wait_until(lambda: says(what, "n1") == "n1 runs\n" and says(what, "n2") == "n2 runs\n")
+    assert ask(what.data, Question(Act.NAMES)) == ("n1", "n2")
+    (said,) = ask(what.data, Question(Act.PAUSE, ("n1",)))
+    assert said.startswith("n1 is paused")
+    killed = pid_of(what, "n2")
+    ask(what.data, Question(Act.KILL, ("n2",)))
+    assert identify(killed) is None
+    with pytest.raises(BadInput, match="Node n2 does not run"):
+        ask(what.data, Question(Act.RESUME, ("n2",)))
+    os.killpg(supervisor.pid, signal.SIGINT)
+    assert supervisor.wait(PATIENCE_S) == 0
+    assert "n1" in ends(what), "it was continued, so that it could stop in order"
+    with pytest.raises(Unreachable, match="No `topolog up` runs"):
+        ask(what.data, Question(Act.NAMES))
+
+
 def test_a_broker_that_was_killed_is_started_again(
     what: Plan, terminal: Terminal, tmp_path: Path, unused_port: Callable[[], int]
 ) -> None:
@@ -402,6 +436,8 @@ def test_the_plan_names_every_role(tmp_path: Path) -> None:
     assert what.coordinator.command == (sys.executable, "-m", "topolog", "run", "coordinator", "--instance", "c1")
     assert [what.stand_by.name, what.projector.name] == ["c2", "projector"]
     assert [node.name for node in what.nodes] == ["n1", "n2", "n3", "n4", "n5"]
-    third = "topolog run demo-node n3 --set cluster.name=demo"
-    assert what.nodes[2].by_hand.endswith(f"{third} --data {tmp_path}/rows.csv")
+    third = ("run", "demo-node", "n3", "--set", "cluster.name=demo", "--data", f"{tmp_path}/rows.csv")
+    assert what.nodes[2].command[3:] == third
+    assert what.nodes[2].by_hand.endswith("topolog demo add-node n3")
+    assert what.node("n3") == what.nodes[2]
     assert plan(settings, tmp_path, {}).nodes == ()

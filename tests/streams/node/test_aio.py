@@ -3,11 +3,22 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 
-from topolog.events.errors import BadInput, MergeConflict, NotCaughtUp, OutcomeUnknown, Unreachable
+from topolog.events.errors import (
+    BadInput,
+    Fenced,
+    MergeConflict,
+    Moved,
+    NotCaughtUp,
+    NotPrimary,
+    OutcomeUnknown,
+    Unreachable,
+)
+from topolog.events.group_definition import GroupDefinition
 from topolog.events.membership import LeaveReason, NodeLeft
 from topolog.events.object_types import ObjectType
 from topolog.streams.node.aio import AsyncNode
@@ -196,3 +207,79 @@ def test_the_event_loop_is_free_while_a_task_waits(cluster: LocalCluster) -> Non
 
     asyncio.run(main())
     assert turns > 100
+
+
+@asynccontextmanager
+async def sharing(cluster: LocalCluster) -> AsyncIterator[tuple[AsyncNode, AsyncNode]]:
+    """Two nodes that share eight partitions, at rest."""
+    one, two = cluster.async_node("n1", endpoint="http://n1"), cluster.async_node("n2", endpoint="http://n2")
+    async with one, two:
+        await one.create_group(GroupDefinition("orders", 8, 1))
+        await asyncio.to_thread(cluster.advance, 1)
+        yield one, two
+
+
+def test_partitions_are_there_too(cluster: LocalCluster) -> None:
+    """Who serves what needs no waiting; the guard is one for `async with`, and for `with`."""
+
+    async def main() -> None:
+        async with sharing(cluster) as (one, two):
+            assert (one.lost("orders"), one.moves("orders")) == ([], [])
+            views = one.partitions("orders")
+            assert {view.primary for view in views} == {"n1", "n2"}
+            mine = next(view.partition for view in views if view.primary == "n1")
+            assert two.owners("orders", mine).primary == "n1"
+            assert two.route("orders", "a").endpoint in ("http://n1", "http://n2")
+            async with one.acting("orders", mine) as token:
+                await asyncio.sleep(0)
+                assert token == views[mine].token
+            with one.acting("orders", mine, writing=False) as token:
+                assert token == views[mine].token
+            with pytest.raises(NotPrimary) as refused:
+                async with two.acting("orders", mine):
+                    pass
+            assert refused.value.endpoint == "http://n1"
+
+    asyncio.run(main())
+
+
+def test_what_has_moved_meanwhile_fails_at_the_end_of_its_guard(cluster: LocalCluster) -> None:
+    """DS8: a lease that ends inside is an operation that must not be acknowledged."""
+
+    async def main() -> None:
+        async with sharing(cluster) as (one, _):
+            mine = next(view.partition for view in one.partitions("orders") if view.primary == "n1")
+
+            async def serve() -> None:
+                async with one.acting("orders", mine):
+                    with cluster.cut_off("n1"):
+                        await asyncio.to_thread(cluster.advance, 3)
+
+            with pytest.raises((Fenced, Moved)):
+                await serve()
+
+    asyncio.run(main())
+
+
+def test_a_task_that_is_cancelled_inside_a_guard_ends_its_operation(cluster: LocalCluster) -> None:
+    """Otherwise no hand-over of the partition would ever drain."""
+
+    async def main() -> None:
+        async with sharing(cluster) as (one, _):
+            mine = next(view.partition for view in one.partitions("orders") if view.primary == "n1")
+            inside = asyncio.Event()
+
+            async def serve() -> None:
+                async with one.acting("orders", mine):
+                    inside.set()
+                    await asyncio.sleep(3600)
+
+            task = asyncio.create_task(serve())
+            await inside.wait()
+            assert ("orders", mine) in one._hooks.acting._running
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert ("orders", mine) not in one._hooks.acting._running
+
+    asyncio.run(main())

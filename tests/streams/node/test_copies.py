@@ -1,8 +1,10 @@
 """A node's own copies, in a cluster that is shared out: maps, finished loads, drains (DESIGN §4.3)."""
 
+import pytest
 from tests.streams.rules.exchanging import Shared
 
 from topolog.events import exchange as x
+from topolog.events import ownership
 from topolog.events.ids import Incarnation, NodeId, Position, Term
 from topolog.events.membership import Applied
 from topolog.events.partitions import PartitionState, decode_codes, states_of
@@ -50,6 +52,49 @@ def test_a_finished_load_is_told_with_the_life_of_the_copy_and_the_token() -> No
     found.leave(found.acting(held.partition) or "")
     found.exchange()
     assert states(map_of(found, copies))[held.partition] is PartitionState.MOVING
+
+
+def test_a_late_report_does_not_undo_the_one_that_counts() -> None:
+    """DS5: of a load under a former token, of a clearing that nobody has asked for, of a load that is to be cleared."""
+    found = joining()
+    copies = copies_of("n3")
+    held = next(each for each in copies.held(found.state) if each.state is PartitionState.MOVING)
+    place = held.group, held.partition
+    assert copies.finish(found.state, *place, held.since, held.token)
+    assert not copies.finish(found.state, *place, held.since, Position(held.token - 1))
+    assert not copies.finish(found.state, *place, held.since, Position(0))
+    assert states(map_of(found, copies))[held.partition] is PartitionState.OWNING
+    found.load("n3")
+    while found.hand_over("n1", "n2"):
+        pass
+    found.rent()
+    node, renting = next(
+        (node, each)
+        for node in ("n1", "n2")
+        for each in copies_of(node).held(found.state)
+        if each.state is PartitionState.RENTING
+    )
+    surplus = copies_of(node)
+    assert not surplus.finish(found.state, renting.group, renting.partition, renting.since, renting.token)
+    assert states(map_of(found, surplus))[renting.partition] is PartitionState.RENTING
+    assert surplus.finish(found.state, renting.group, renting.partition, renting.since, Position(0))
+
+
+def test_a_map_of_many_groups_looks_at_each_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """4.3.2: it is made on the thread that applies the log, while guards wait."""
+    found = joining()
+    for number in range(8):
+        found.create(f"g{number}", 4, 1)
+    found.rest()
+    held_by, looked_at = ownership.held_by, list[str]()
+
+    def counted(row: ownership.OwnershipRow, node: ownership.NodeNumber) -> list[int]:
+        looked_at.append(row.group)
+        return held_by(row, node)
+
+    monkeypatch.setattr(ownership, "held_by", counted)
+    assert len(map_of(found, copies_of("n1")).groups) == 9
+    assert len(looked_at) == len(set(looked_at)) == 9
 
 
 def test_maps_are_numbered_and_name_the_open_exchange() -> None:

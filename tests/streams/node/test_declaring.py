@@ -107,3 +107,25 @@ def test_a_service_of_asyncio_awaits_the_same(cluster: LocalCluster) -> None:
             assert node.groups()["carts"].partitions == 1024
 
     asyncio.run(main())
+
+
+def test_what_is_lost_is_given_up_by_a_service_too(cluster: LocalCluster) -> None:
+    """O5, decided once: where nothing is lost nothing changes; a group that is not there is refused."""
+    with cluster.node("n1") as node:
+        node.create_group(ORDERS)
+        cluster.settle()
+        before = node.groups()
+        node.reset_group("orders", reason="nobody comes back")
+        assert node.groups() == before
+        with pytest.raises(Refused, match="There is no group 'nothing'"):
+            node.reset_group("nothing")
+        cluster.stop_coordinator()
+        with pytest.raises(OutcomeUnknown, match="nobody knows if the loss is given up"):
+            node.reset_group("orders", timeout_s=0.02)
+
+    async def main() -> None:
+        async with cluster.async_node("n2") as node:
+            await node.reset_group("orders")
+
+    cluster.start_coordinator()
+    asyncio.run(main())

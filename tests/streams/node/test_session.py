@@ -13,7 +13,9 @@ from topolog.events import requests as q
 from topolog.events.asking import LANES
 from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput, HookFailed, LeftCluster, LogDiverged, Refused, Unreachable
+from topolog.events.exchange import open_exchange
 from topolog.events.fold import Folded
+from topolog.events.group_definition import GroupDefinition
 from topolog.events.log import Headers, InMemoryLog, InMemoryWriter, OnDelivery
 from topolog.events.stamp import HEADER_NAME, decode_stamp, encode_stamp
 from topolog.events.state import Row, State
@@ -588,3 +590,39 @@ def test_a_release_that_the_producer_did_not_take_is_said_later() -> None:
         assert phase_of(session) is Phase.STOPPING
         say_again(session)
         assert [each.release for each in heartbeats(world, "n1")].count(True) == 1
+
+
+# Single maps (4.3.2).
+
+
+def test_a_map_that_did_not_reach_the_log_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exchange waits for it; and no report that comes at that moment is lost over it."""
+    world = World(["c1"], ["n1"])
+    session = world.nodes["n1"].session
+    append, unsay_map = session._writer.append, session.core.unsay_map
+    lost: list[OnDelivery | None] = []
+    guarded: list[bool] = []
+
+    def lossy(
+        topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None
+    ) -> None:
+        if topic is Topic.MAPS and not lost:
+            lost.append(on_delivery)
+        else:
+            append(topic, key, value, headers, on_delivery)
+
+    def unsay() -> None:
+        guarded.append(session.folding.locked())
+        unsay_map()
+
+    monkeypatch.setattr(session._writer, "append", lossy)
+    monkeypatch.setattr(session.core, "unsay_map", unsay)
+    world.create_group("n1", GroupDefinition("orders", 4))
+    world.settle()
+    assert open_exchange(world.state) is not None
+    (on_delivery,) = lost
+    assert on_delivery is not None
+    on_delivery("timed out", None)
+    world.settle()
+    assert open_exchange(world.state) is None
+    assert guarded == [True]

@@ -1,28 +1,41 @@
 """Partitions as a service of the real node client sees them: guards, hooks, routes, reports (DESIGN §4.3)."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 import pytest
 from tests.streams.node.shard import Shard
 
+from topolog.events.codec import CODEC
 from topolog.events.errors import Fenced, Moved, NotFound, NotPrimary, PartitionLost
+from topolog.events.exchange import HandOverRow
 from topolog.events.group_definition import GroupDefinition, LossPolicy
+from topolog.events.ids import Position
 from topolog.events.partitions import PartitionState
+from topolog.events.requests import GroupDropRequested, RequestId
 from topolog.events.single_maps import UpdateCounter
+from topolog.events.stamp import decode_stamp
+from topolog.events.state import Key, State
+from topolog.events.topics import Topic
+from topolog.streams.node.copies import Held, NodeCopies
+from topolog.streams.node.core import NodeCore
+from topolog.streams.node.hooks import Hooks
 from topolog.streams.node.testing import LocalCluster
+from topolog.streams.node.views import PartitionView
 
 PARTITIONS = 32
 
 
 @contextmanager
-def shared(*names: str, backups: int = 1, loss: LossPolicy = LossPolicy.READ_WRITE_SAFE) -> Iterator["Cluster"]:
+def shared(
+    *names: str, partitions: int = PARTITIONS, backups: int = 1, loss: LossPolicy = LossPolicy.READ_WRITE_SAFE
+) -> Iterator["Cluster"]:
     """A cluster in memory whose nodes share the group `orders`, at rest."""
     with LocalCluster() as local, ExitStack() as stack:
         cluster = Cluster(local, stack)
         for name in names:
             cluster.join(name)
-        group = GroupDefinition("orders", PARTITIONS, backups, loss_policy=loss)
+        group = GroupDefinition("orders", partitions, backups, loss_policy=loss)
         cluster.shards[names[0]].node.create_group(group)
         cluster.rest()
         yield cluster
@@ -98,6 +111,24 @@ def test_a_joiner_loads_takes_over_and_the_rest_is_cleared() -> None:
         assert len(copies) == 2 * PARTITIONS
 
 
+def test_what_a_joiner_reports_costs_as_much_as_it_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a thousand loads are reported at once: each look is at one copy, not at all that were finished before."""
+    looks = 0
+    own = NodeCopies._own
+
+    def counted(copies: NodeCopies, state: State, group: str, partition: int) -> Held | None:
+        nonlocal looks
+        looks += 1
+        return own(copies, state, group, partition)
+
+    with shared("n1", partitions=512) as cluster:
+        monkeypatch.setattr(NodeCopies, "_own", counted)
+        newcomer = cluster.join("n2")
+        cluster.rest()
+        assert len({each.partition for each in newcomer.assigned}) == 512
+        assert looks < 20 * 512, looks
+
+
 def test_a_hand_over_waits_for_what_runs_and_lets_nothing_begin() -> None:
     """4.3.5: the guard's end is the drain; meanwhile the former primary refuses, and the next one does not act yet."""
     with shared("n1", "n2") as cluster:
@@ -115,12 +146,41 @@ def test_a_hand_over_waits_for_what_runs_and_lets_nothing_begin() -> None:
             assert former.owners("orders", partition).primary == "n1"
             with pytest.raises(NotPrimary), newcomer.node.acting("orders", partition):
                 pass
-        cluster.rest()
+        cluster.local.settle()  # no time passes: the last operation's end is told at once
         with newcomer.node.acting("orders", partition) as taken:
             assert taken > token
         with pytest.raises(NotPrimary) as refused, former.acting("orders", partition):
             pass
         assert (refused.value.node, refused.value.endpoint) == ("n3", "http://n3")
+
+
+def test_what_begins_while_a_hand_over_is_being_applied_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """4.3.5: an operation of a former hand-over ends between the folding of the next one and its adoption, and asks
+    what has drained; then one begins that this next one must wait for."""
+    with shared("n1", "n2") as cluster:
+        newcomer = cluster.join("n3", is_slow=True)
+        partition = handed_over(newcomer, "n1")
+        former = cluster.shards["n1"].node
+        began: list[AbstractContextManager[Position]] = []
+        adopt = Hooks.adopt
+
+        def late(hooks: Hooks, core: NodeCore, keys: Sequence[Key]) -> None:
+            if core.node == "n1" and any(kind == HandOverRow.KIND for kind, _ in keys) and not began:
+                core.look_at_drains()
+                began.append(former.acting("orders", partition))
+                began[0].__enter__()
+            adopt(hooks, core, keys)
+
+        monkeypatch.setattr(Hooks, "adopt", late)
+        newcomer.is_slow = False
+        newcomer.load()
+        cluster.local.advance(0.4)
+        assert began
+        with pytest.raises(NotPrimary), newcomer.node.acting("orders", partition):
+            pass
+        began[0].__exit__(None, None, None)
+        cluster.rest()
+        assert partition in newcomer.acts_for()
 
 
 def test_an_operation_that_outlives_the_wait_has_not_happened() -> None:
@@ -238,3 +298,17 @@ def test_unknown_groups_and_partitions_are_said_to_be() -> None:
                 ask()
         with pytest.raises(NotFound), node.acting("items", 0):
             pass
+
+
+def test_of_a_group_that_is_dropped_a_service_hears_that_nobody_holds_it() -> None:
+    """B12: there is no copy left to be cleared; a store that heard nothing would keep its rows for ever."""
+    with shared("a", "b") as cluster:
+        told: list[PartitionView] = []
+        node = cluster.shards["a"].node
+        node.on_map(told.extend)
+        log_id = decode_stamp(cluster.local.log.entries(Topic.DECISIONS, 0)[0].stamp or b"").log_id
+        drop = GroupDropRequested(RequestId("ada", 1), log_id, "ada", "", "orders")
+        cluster.local.log.put(Topic.REQUESTS, "ada", CODEC.encode(drop))
+        cluster.rest()
+        assert {each.partition for each in told} == set(range(PARTITIONS))
+        assert all(not each.copies and each.primary is None and each.group_number == 1 for each in told)

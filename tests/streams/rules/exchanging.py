@@ -26,7 +26,7 @@ CAPABILITIES = (FENCING, announced(NEWEST_LEVEL))
 def choose(group: g.GroupRow, servers: Sequence[NodeRow]) -> Indexes:
     """The affinity's choice, as the coordinator computes it."""
     candidates = [Candidate(row.node, row.attributes) for row in servers]
-    return ideal(candidates, Placement(partitions=group.partitions, backups=group.backups))
+    return ideal(candidates, Placement.of(group.definition))
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -56,10 +56,10 @@ class Shared(Cluster):
 
     # What happens to it.
 
-    def join(self, *nodes: str) -> None:
+    def join(self, *nodes: str, capabilities: tuple[str, ...] = CAPABILITIES) -> None:
         for node in nodes:
             incarnation = self._incarnations[node] = self._incarnations.get(node, 0) + 1
-            self.ask(join_request(joiner(node, incarnation, capabilities=CAPABILITIES)))
+            self.ask(join_request(joiner(node, incarnation, capabilities=capabilities)))
 
     def leave(self, *nodes: str) -> None:
         """Their leases are over; what they owned stays on their disks."""
@@ -83,17 +83,29 @@ class Shared(Cluster):
         group = g.GroupDefinition(name, partitions, backups, **rest)  # type: ignore[arg-type]
         self.ask(q.GroupCreationRequested(new_id(), LOG_ID, "t", "", group))
 
+    def alter(self, name: str, **changed: object) -> None:
+        fields = dict.fromkeys(q.GroupAlterationRequested.__struct_fields__[5:])
+        self.ask(q.GroupAlterationRequested(new_id(), LOG_ID, "t", "", name, **fields | changed))
+
+    def drop(self, name: str) -> None:
+        self.ask(q.GroupDropRequested(new_id(), LOG_ID, "t", "", name))
+
     def reset(self, group: str) -> list[Decision]:
         return self.ask(q.LossResetRequested(new_id(), LOG_ID, "ada", "the disks are gone", group))
 
     def answer(self, *nodes: str) -> None:
         """These nodes send the single map of their present incarnation."""
         for node in nodes:
+            self.answer_as(self._incarnations[node], node)
+
+    def answer_as(self, incarnation: int, *nodes: str) -> None:
+        """As `answer`, of any of their lives."""
+        for node in nodes:
             disk = self.disks.get(node, {})
             counters: dict[str, dict[int, int]] = {}
             for (group, partition), counter in disk.items():
                 counters.setdefault(group, {})[partition] = counter
-            self._answers[NodeId(node)] = Answer(Incarnation(self._incarnations[node]), counters)
+            self._answers[NodeId(node)] = Answer(Incarnation(incarnation), counters)
 
     def settle_exchange(self) -> list[Decision]:
         """Decide about exchanges until nothing follows, each set folded and checked by itself."""

@@ -191,6 +191,8 @@ def test_a_group_that_is_not_there_is_neither_altered_nor_dropped(request_: q.An
         (g.GroupDefinition(""), "DESIGN 4.3"),
         (g.GroupDefinition("  "), "DESIGN 4.3"),
         (g.GroupDefinition("a/b"), "DESIGN 4.3"),
+        (g.GroupDefinition("a b"), "DESIGN 4.3"),
+        (g.GroupDefinition("a\nb"), "DESIGN 4.3"),
         (g.GroupDefinition("x" * 201), "DESIGN 4.3"),
         (g.GroupDefinition("g", 0), "W1"),
         (g.GroupDefinition("g", PARTITIONS_MAX + 1), "W1"),
@@ -219,7 +221,7 @@ def test_what_cannot_be_a_group_is_refused_by_the_rule_it_breaks(group: g.GroupD
     "group",
     [
         g.GroupDefinition("x" * 200, 1, BACKUPS_MAX),
-        g.GroupDefinition("é 日本", PARTITIONS_MAX, 0, g.Affinity("host", {"zone": ""})),
+        g.GroupDefinition("é-日本", PARTITIONS_MAX, 0, g.Affinity("host", {"zone": ""})),
         g.GroupDefinition("g", loss_policy=g.LossPolicy.IGNORE),
     ],
 )

@@ -3,7 +3,7 @@
 import pytest
 
 from topolog.streams.coordinator.agenda import Agenda
-from topolog.streams.coordinator.driver import Driver
+from topolog.streams.coordinator.hearing import Hearing
 from topolog.streams.simulation.stalls import Stalled, Tally, stall
 
 WORLDS = 3
@@ -33,7 +33,7 @@ def test_a_world_repeats_its_stalls() -> None:
 
 def test_a_leader_that_counts_silence_it_could_not_hear_removes_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The count can be other than 0."""
-    monkeypatch.setattr(Driver, "_is_hearing", lambda *_: True)
+    monkeypatch.setattr(Hearing, "listen", lambda *_: True)
     assert "leads in term" in stall(1, 60).false[0]
 
 

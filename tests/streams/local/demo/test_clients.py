@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from topolog.events.errors import BadInput, TopologError
+from topolog.events.errors import BadInput, NotFound, TopologError
 from topolog.events.requests import NodeKind
 from topolog.streams.clock import SystemClock
 from topolog.streams.local.demo import clients
@@ -16,11 +16,14 @@ from topolog.streams.local.demo.agreement import Agreement
 from topolog.streams.local.demo.clients import run_clients
 from topolog.streams.local.demo.ledger import Ledger
 from topolog.streams.local.demo.serving import Listener
-from topolog.streams.local.demo.shards import Shards
+from topolog.streams.local.demo.shards import ATTRIBUTES, Shards
 from topolog.streams.local.demo.store import Store
 from topolog.streams.node.testing import LocalCluster
 
 PATIENCE_S = 60.0
+LOST_FOR_S = 3.0
+UNDECIDED_S = 2.0
+HARDLY_S = 0.3
 
 
 def eventually(holds: Callable[[], bool]) -> None:
@@ -48,7 +51,7 @@ class Stores:
         for name in names:
             stack = self._stacks[name] = ExitStack()
             listener = stack.enter_context(Listener())
-            node = self.local.node(name, endpoint=listener.endpoint)
+            node = self.local.node(name, endpoint=listener.endpoint, attributes=ATTRIBUTES)
             shards = self.by_name[name] = Shards(node)
             store = self.store[name] = Store(shards, Agreement(node, lambda _: None))
             stack.enter_context(node)
@@ -61,7 +64,7 @@ class Stores:
         self._stacks.pop(name).close()
 
     def visit(self, count: int = 2) -> None:
-        node = self.local.node("load", kind=NodeKind.CLIENT)
+        node = self.client = self.local.node("load", kind=NodeKind.CLIENT)
 
         def run() -> None:
             try:
@@ -140,17 +143,38 @@ def test_a_store_that_forgets_is_found_out(stores: Stores) -> None:
 
 
 def test_what_went_with_its_last_copy_is_gone_and_not_lost(stores: Stores) -> None:
-    """The only node dies: the log says that all is lost, the next one begins anew, the clients write on."""
+    """The only node dies: the log says that all is lost, the next one begins anew, the clients write on. The time until
+    then is no pause of the store's."""
     stores.open("n1")
     stores.visit(count=1)
     eventually(lambda: stores.held() >= 64)
     stores.kill("n1")
+    time.sleep(LOST_FOR_S)
     stores.open("n2")
     eventually(lambda: stores.held() >= 64)
     ledger = stores.end()
     assert (ledger.lost, ledger.unread) == ({}, 0)
     assert ledger.gone >= 64
     assert len(ledger.gone_with) == 64
+    assert ledger.longest.seconds < LOST_FOR_S
+
+
+def test_a_pause_with_a_loss_in_it_counts_without_the_loss(stores: Stores) -> None:
+    """Nobody decides for a while after the only node has died; only what follows is a loss by the log."""
+    stores.open("n1")
+    stores.visit(count=1)
+    eventually(lambda: stores.held() >= 64)
+    stores.local.stop_coordinator()
+    begun = time.monotonic()
+    stores.kill("n1")
+    time.sleep(UNDECIDED_S)
+    stores.local.start_coordinator()
+    eventually(lambda: len(stores.client.lost("rows")) == 64)
+    time.sleep(LOST_FOR_S)
+    stores.open("n2")
+    eventually(lambda: stores.held() >= 64)
+    longest, whole_s = stores.end().longest.seconds, time.monotonic() - begun
+    assert UNDECIDED_S - HARDLY_S < longest < whole_s - LOST_FOR_S + HARDLY_S
 
 
 def test_what_is_not_answered_in_the_end_is_said(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,9 +204,33 @@ def test_a_store_that_refuses_what_makes_sense_ends_the_clients(
         stores.end()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_client_that_fails_is_no_client_that_found_nothing(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows are not read back: that is not «none lost»."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    stores.open("n1")
+    monkeypatch.setattr(clients.Client, "_check", fail)
+    stores.visit(count=1)
+    eventually(lambda: stores.held() >= 1)
+    with pytest.raises(TopologError, match="ZeroDivisionError"):
+        stores.end()
+
+
 def test_they_end_by_themselves_after_their_time(stores: Stores) -> None:
     stores.open("n1")
     node = stores.local.node("load", kind=NodeKind.CLIENT)
     ledger = run_clients(node, 1, threading.Event(), stores.said.append, for_s=0.5)
     assert stores.said[-1] == "reading back every acknowledged write"
     assert ledger.lost == {}
+
+
+def test_without_a_store_there_is_nothing_to_find(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    """«0 acknowledged, none lost» would be true, and of no use."""
+    monkeypatch.setattr(clients, "GROUP_S", 0.0)
+    node = stores.local.node("load", kind=NodeKind.CLIENT)
+    with pytest.raises(NotFound, match="There is no group 'rows'"):
+        run_clients(node, 1, threading.Event(), stores.said.append)
+    assert stores.said == []

@@ -16,6 +16,7 @@ SEEDS = int(os.environ.get("TOPOLOG_REPLICATION_SEEDS", "60"))
 """Thousands take minutes: TOPOLOG_REPLICATION_SEEDS=5000."""
 
 OWNING, MOVING, RENTING = PartitionState.OWNING, PartitionState.MOVING, PartitionState.RENTING
+LOST = PartitionState.LOST
 N1, N2, N3, N4 = (NodeId(name) for name in ("n1", "n2", "n3", "n4"))
 
 
@@ -152,6 +153,85 @@ def test_what_was_stored_under_a_former_listing_does_not_count() -> None:
     pair.deliver()
     assert pair.is_acknowledged(1)
     assert pair.rows(N2) == pair.rows(N1)
+
+
+def test_a_confirmation_of_a_former_listing_is_refused() -> None:
+    """DS3: it comes when the copy is listed anew, and has lost what it confirms."""
+    pair = begun(N1, N2)
+    pair.write(N1, 5, "k", b"v")
+    (number,) = [each[2].number for each in pair.sent if isinstance(each[2], m.Replicate)]
+    pair.sent.clear()
+    stored = m.Stored("rows", 0, Position(5), Position(5), number)
+    pair.adopt(view(5, N1, n1=(OWNING, 5), n2=(MOVING, 9)), N1)
+    pair.sent = [(N2, N1, stored)]
+    pair.deliver(m.Stored)
+    assert not pair.is_acknowledged(1)
+    assert pair.replicas[N1].refused["another listing"] == 1
+
+
+def test_a_page_of_a_former_listing_is_refused() -> None:
+    """DS5: it was made before writes that went to other copies only."""
+    pair = begun(N1)
+    pair.join(N2)
+    pair.adopt(view(5, N1, n1=(OWNING, 5), n2=(MOVING, 7)))
+    pair.deliver(m.Ask)
+    (page,) = [each for each in pair.sent if isinstance(each[2], m.Page)]
+    pair.sent.clear()
+    pair.adopt(view(5, N1, n1=(OWNING, 5)))
+    pair.write(N1, 5, "k", b"v")
+    pair.adopt(view(5, N1, n1=(OWNING, 5), n2=(MOVING, 9)))
+    asked, pair.sent = pair.sent, [page]
+    pair.deliver()
+    assert not [each for each in pair.said if isinstance(each, m.Loaded)]
+    pair.sent = asked
+    pair.deliver()
+    assert m.Loaded("rows", 0, Position(9), Position(5)) in pair.said
+    assert pair.rows(N2) == {"k": b"v"}
+
+
+def test_a_write_that_comes_again_does_not_undo_a_deletion() -> None:
+    """All copies have the deletion, so nobody keeps a marker of it; the write before it comes once more, much later."""
+    pair = begun(N1, N2)
+    pair.write(N1, 5, "k", b"v", 1)
+    again = pair.sent[:]
+    pair.deliver()
+    pair.write(N1, 5, "k", None, 2)
+    pair.deliver()
+    pair.write(N1, 5, "other", b"v", 3)
+    pair.deliver()
+    pair.sent = again
+    pair.deliver()
+    assert pair.rows(N2) == pair.rows(N1) == {"other": b"v"}
+
+
+def test_who_has_left_takes_no_part_until_it_is_back() -> None:
+    """It is removed and joins again as it is: what the log lists from before that is of its former life."""
+    pair = begun(N1, N2)
+    pair.replicas[N2].leave()
+    replicate = m.Replicate("rows", 0, Position(5), Position(5), 1, "k", b"v", 0)
+    assert pair.replicas[N2].receive(N1, replicate) == []
+    assert pair.replicas[N2].refused["not a member"] == 1
+    pair.adopt(view(7, N2, n1=(OWNING, 5), n2=(OWNING, 5)), N2)
+    pair.replicas[N2].enter()
+    partition = pair.replicas[N2].partition(("rows", 0))
+    assert partition is not None
+    assert partition.leading is None, "a token of its former life"
+
+
+def test_what_a_loss_leaves_is_kept_for_a_reset() -> None:
+    """DS2, O5: a copy that was loading when its last owner went has what came until then, also as the one chosen."""
+    pair = begun(N1)
+    pair.join(N2)
+    for number, key in enumerate("abcde", start=1):
+        pair.write(N1, 5, key, b"v", number)
+    pair.adopt(view(5, N1, n1=(OWNING, 5), n2=(MOVING, 7)))
+    pair.deliver(m.Ask)
+    pair.deliver(m.Page)
+    assert pair.rows(N2) == {}
+    pair.adopt(view(9, None, n1=(OWNING, 5), n2=(LOST, 9)), N2)
+    assert pair.rows(N2) == {"a": b"v", "b": b"v"}
+    pair.adopt(view(11, N2, n2=(OWNING, 11)), N2)
+    assert pair.rows(N2) == {"a": b"v", "b": b"v"}
 
 
 def test_a_demand_waits_until_the_primary_knows_the_demander() -> None:

@@ -33,6 +33,7 @@ from topolog.streams.node.views import CopyView, PartitionView
 from topolog.streams.rules import copies, exchange
 from topolog.streams.rules import outcome as outcomes
 from topolog.streams.rules.outcome import Ask
+from topolog.streams.rules.outcomes import _Situations
 
 SEEDS_MORE = 400
 
@@ -59,6 +60,7 @@ def a_returning_copy_owns(patch: pytest.MonkeyPatch) -> None:
         return ownership.Change(after.partition, copies_of, after.acting, after.is_lost)
 
     patch.setattr(exchange, "outcome", believed)
+    patch.setattr(_Situations, "_may_matter", lambda each: each._is_member)
     a_copy_that_left_the_row_is_claimed(patch)
 
 

@@ -1,14 +1,19 @@
 """docs/services.md is right: its code runs in the order of the page, on a real broker, and does what the text says."""
 
 import re
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from topolog.events.errors import Fenced, TopologError
+from topolog.events.errors import Fenced, Retriable, TopologError
+from topolog.events.group_definition import GroupDefinition
 from topolog.events.object_types import ObjectType
+from topolog.streams.node.client import Node
+from topolog.streams.node.testing import LocalCluster
 
+ACCOUNTS = GroupDefinition("accounts", partitions=8, backups=1)
 PAGE = Path(__file__).parents[4] / "docs" / "services.md"
 SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
@@ -63,6 +68,77 @@ def test_a_write_of_a_former_life_is_refused(page: dict[str, Any], coordinated: 
 def test_the_test_on_the_page_passes(page: dict[str, Any]) -> None:
     """What a service developer would copy: without Kafka, and in a moment."""
     page["test_a_node_that_is_cut_off_stops_serving"]()
+
+
+class Copies:
+    """Nodes in memory, each with the page's Shard; time and the shards' own steps go on together."""
+
+    def __init__(self, cluster: LocalCluster, stack: ExitStack) -> None:
+        (snippet,) = (each for each in SNIPPETS if "class Shard" in each)
+        names: dict[str, Any] = {"Node": Node, "GroupDefinition": GroupDefinition}
+        exec(compile(snippet, str(PAGE), "exec"), names)
+        self.shards: dict[str, Any] = {}
+        self._kind = names["Shard"]
+        self._cluster = cluster
+        self._stack = stack
+
+    def join(self, name: str) -> Node:
+        node = self._cluster.node(name, endpoint=name)
+        self.shards[name] = self._kind(node, ACCOUNTS, self.shards)
+        return self._stack.enter_context(node)
+
+    def kill(self, name: str) -> None:
+        del self.shards[name]
+        self._cluster.kill(name)
+
+    def go_on(self, times: int = 1) -> None:
+        for _ in range(times):
+            for shard in list(self.shards.values()):
+                shard.step()
+            self._cluster.advance(0.2)
+
+    def ask(self, what: str, key: str, *value: str) -> Any:
+        """Where the key is served, again and again until it is done."""
+        for _ in range(50):
+            try:
+                shard = self.shards[next(iter(self.shards.values())).node.route("accounts", key).node]
+                return getattr(shard, what)(key, *value)
+            except (Retriable, KeyError):
+                self.go_on()
+        raise AssertionError(f"{what} {key} is not done")
+
+    def are_equal(self) -> bool:
+        """Whether all copies of each partition are, two of each."""
+        held = [[shard.rows[number] for shard in self.shards.values() if number in shard.rows] for number in range(8)]
+        return all(len(each) == 2 and each[0] == each[1] for each in held)
+
+
+def test_the_shards_on_the_page_lose_nothing_that_they_acknowledged() -> None:
+    """Through joins, hand-overs, a death and a return: every row is read again, and copies are equal at rest."""
+    with LocalCluster() as cluster, ExitStack() as stack:
+        copies = Copies(cluster, stack)
+        copies.join("a")
+        copies.join("b").create_group(ACCOUNTS)
+        written: dict[str, str] = {}
+
+        def write(count: int) -> None:
+            for number in range(len(written), len(written) + count):
+                copies.ask("write", f"k{number}", f"{number}")
+                written[f"k{number}"] = f"{number}"
+                copies.go_on(number % 3 == 0)
+
+        write(10)
+        copies.join("c")
+        write(20)
+        assert {copies.shards["c"].node.route("accounts", key).node for key in written} == {"a", "b", "c"}
+        copies.kill("b")
+        write(20)
+        copies.join("b")
+        write(10)
+        copies.go_on(20)
+        assert {key: copies.ask("read", key) for key in written} == written
+        assert copies.are_equal()
+        assert copies.shards["a"].node.moves("accounts") == []
 
 
 def test_every_error_on_the_page_exists() -> None:

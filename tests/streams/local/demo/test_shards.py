@@ -13,11 +13,14 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from topolog.events.errors import PartitionLost
-from topolog.events.group_definition import GroupDefinition
+from topolog.events.codec import CODEC
+from topolog.events.errors import PartitionLost, Refused
+from topolog.events.group_definition import Affinity, GroupDefinition
 from topolog.events.ids import NodeId, Position
 from topolog.events.partitions import PartitionState
-from topolog.events.requests import NodeKind
+from topolog.events.requests import GroupDropRequested, NodeKind, RequestId
+from topolog.events.stamp import decode_stamp
+from topolog.events.topics import Topic
 from topolog.streams.clock import SystemClock
 from topolog.streams.local.demo import courier, program
 from topolog.streams.local.demo.agreement import Agreement
@@ -39,11 +42,11 @@ ROWS = 60
 class Shop:
     """One node of the store, with its port."""
 
-    def __init__(self, local: LocalCluster, name: str, stack: ExitStack) -> None:
+    def __init__(self, local: LocalCluster, name: str, stack: ExitStack, group: GroupDefinition) -> None:
         listener = stack.enter_context(Listener())
         self.endpoint = listener.endpoint
         self.node: Node = local.node(name, endpoint=listener.endpoint)
-        self.shards = Shards(self.node, GROUP)
+        self.shards = Shards(self.node, group)
         self.store = Store(self.shards, Agreement(self.node, lambda _: None))
         stack.enter_context(self.node)
         listener.serve(self.store, self.shards)
@@ -69,13 +72,14 @@ class Shop:
 class Shops:
     def __init__(self, local: LocalCluster) -> None:
         self.local = local
+        self.group = GROUP
         self.by_name: dict[str, Shop] = {}
         self._stacks: dict[str, ExitStack] = {}
 
     def open(self, *names: str) -> None:
         for name in names:
             self._stacks[name] = ExitStack()
-            self.by_name[name] = Shop(self.local, name, self._stacks[name])
+            self.by_name[name] = Shop(self.local, name, self._stacks[name], self.group)
 
     def kill(self, name: str, *, certificate: bool = True) -> None:
         """Its process is gone for everybody: no log, no answers."""
@@ -260,6 +264,52 @@ def test_a_store_whose_every_process_is_gone_begins_anew(shops: Shops) -> None:
     assert shops.get("a") == "two"
 
 
+def test_rows_that_outlive_their_process_are_waited_for(shops: Shops) -> None:
+    """DS2: who is back first must not give up what the others come back with."""
+    shops.group = msgspec.structs.replace(GROUP, persistent=True)
+    shops.open("n1", "n2")
+    shops.rest()
+    shops.close()
+    shops.by_name.clear()
+    shops.open("n3")
+    shops.until(lambda: len(shops.any.node.lost("rows")) == GROUP.partitions)
+    for _ in range(20):
+        shops.local.advance(0.2)
+    assert len(shops.any.node.lost("rows")) == GROUP.partitions
+
+
+def test_a_group_that_an_operator_has_altered_is_no_reason_to_stay_away(shops: Shops) -> None:
+    """It may hold copies elsewhere, and more of them; another number of partitions would hide rows."""
+    altered = msgspec.structs.replace(GROUP, backups=2, affinity=Affinity(node_filter={}, backup_filter="rack"))
+    with shops.local.node("operator", kind=NodeKind.CLIENT) as operator:
+        operator.create_group(altered)
+    shops.open("n1")
+    shops.put("7", "seven")
+    assert shops.any.node.groups()["rows"].definition == altered
+    shops.group = msgspec.structs.replace(GROUP, partitions=16)
+    with pytest.raises(Refused, match="partitions"):
+        shops.open("n2")
+
+
+def test_a_group_that_was_dropped_is_asked_for_again_until_it_is_there(shops: Shops) -> None:
+    """Every node says so, in words and with 503; made anew, the store begins empty."""
+    shops.open("n1", "n2")
+    shops.put("7", "seven")
+    log_id = decode_stamp(shops.local.log.entries(Topic.DECISIONS, 0)[0].stamp or b"").log_id
+    drop = GroupDropRequested(RequestId("op", 1), log_id, "op", "", "rows")
+    shops.local.log.put(Topic.REQUESTS, "op", CODEC.encode(drop))
+    shops.until(lambda: "rows" not in shops.any.node.groups())
+    for shop in shops.by_name.values():
+        status, problem, headers = shop.ask("PUT", "/rows/Thing/7", b"{}")
+        assert (status, headers["Retry-After"]) == (503, "1")
+        assert "dropped" in problem["detail"]
+    shops.any.node.create_group(GROUP)
+    assert shops.get("7") is None
+    shops.put("7", "anew")
+    shops.rest()
+    assert shops.get("7") == "anew"
+
+
 def test_a_loss_in_part_is_an_operators_to_give_up(shops: Shops) -> None:
     """Both machines that have a partition are gone at once: it stays lost and says so, until a reset."""
     shops.open("n1", "n2", "n3", "n4")
@@ -304,12 +354,13 @@ def test_a_row_that_is_there_stays_when_it_is_loaded_again(shops: Shops) -> None
 
 
 def test_loaders_put_rows_where_they_belong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two whole programs load a half each, both serve; a third one loads nothing, and gets its share of both."""
+    """Two whole programs load a half each, both serve; a third one loads nothing, and gets its share of both. A server
+    that is no node of the store gets none: it could not load them, and writes would wait for it."""
     (tmp_path / "things.csv").write_text("id,name\n" + "".join(f"{number},name{number}\n" for number in range(1, 41)))
     with LocalCluster(clock=SystemClock()) as local, ExitStack() as ending:
 
-        def local_node(_: str, name: str, *, kafka: object, sentinel: bool, folder: object, endpoint: str) -> Node:
-            return local.node(name, endpoint=endpoint)
+        def local_node(_: str, name: str, *, kafka: object, sentinel: bool, folder: object, **options: Any) -> Node:
+            return local.node(name, **options)
 
         monkeypatch.setattr(program, "Node", local_node)
         said: list[str] = []
@@ -325,11 +376,13 @@ def test_loaders_put_rows_where_they_belong(tmp_path: Path, monkeypatch: pytest.
             ending.callback(thread.join)
             ending.callback(stopping.tell)
             thread.start()
-        with local.node("watcher", kind=NodeKind.CLIENT) as watcher:
+        with local.node("foreign") as foreign:
             eventually(lambda: said.count("all rows are loaded") == 2)
-            eventually(lambda: len(counted(watcher, "rows")) == 3 and min(counted(watcher, "rows")) > 0)
-            eventually(lambda: sum(counted(watcher, "copies")) == 80)
-            assert sum(counted(watcher, "rows")) == 40
+            eventually(lambda: len(counted(foreign, "rows")) == 3 and min(counted(foreign, "rows")) > 0)
+            eventually(lambda: sum(counted(foreign, "copies")) == 80)
+            assert sum(counted(foreign, "rows")) == 40
+            holders = {copy.node for view in foreign.partitions("rows") for copy in view.copies}
+            assert holders == {"n1", "n2", "n3"}, "another service's server is asked to hold none of it"
 
 
 def counted(watcher: Node, what: str) -> list[int]:
@@ -361,6 +414,21 @@ def test_a_fenced_node_neither_writes_nor_answers(shops: Shops) -> None:
             status, problem, headers = shop.ask(method, "/rows/Thing/7", b"{}")
             assert (status, "Retry-After" in headers) == (503, True), problem
     assert shops.get("7") == "seven"
+
+
+def test_no_content_says_nothing_of_its_content(shops: Shops) -> None:
+    """RFC 9110, 8.6: a 204 has no Content-Length; and the connection is good for the next request."""
+    shops.open("n1")
+    shops.put("7", "seven")
+    connection = HTTPConnection(urlsplit(shops.any.endpoint).netloc, timeout=10)
+    for method, status in (("PUT", 204), ("GET", 200), ("DELETE", 204), ("GET", 404)):
+        connection.request(method, "/rows/Thing/7", b"{}" if method == "PUT" else b"")
+        response = connection.getresponse()
+        response.read()
+        assert response.status == status
+        described = {"Content-Type", "Content-Length"} & set(response.headers)
+        assert len(described) == (0 if status == 204 else 2)
+    connection.close()
 
 
 @pytest.mark.parametrize(
@@ -406,3 +474,40 @@ def test_a_parcel_for_another_node_is_not_taken(shops: Shops) -> None:
     probe = Probe("rows", 0, Position(1), Position(1))
     assert shops.any.post(courier.pack(courier.Parcel(NodeId("n9"), NodeId("n2"), [probe]))) == 421
     assert shops.any.ask("GET", "/counts")[1]["refused"] == {}
+
+
+def test_an_answer_of_another_node_than_was_called_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port may be another node's by the time it is called; one copy's word must not count for another's."""
+    probe = Probe("rows", 0, Position(5), Position(5))
+    answers: list[courier.Parcel] = []
+    taken: list[AnyMessage] = []
+
+    class Line:
+        status = 200
+
+        def request(self, *_: object) -> None: ...
+
+        def getresponse(self) -> "Line":
+            return self
+
+        def read(self) -> bytes:
+            return courier.pack(answers.pop())
+
+    with LocalCluster() as cluster:
+        lane = courier.Lane(cluster.node("n1"), NodeId("n2"), lambda _, messages: taken.extend(messages))
+        monkeypatch.setattr(lane, "_connected", Line)
+        for sender, to in (("n3", "n1"), ("n2", "n4"), ("n2", "n1")):
+            answers.append(courier.Parcel(NodeId(sender), NodeId(to), [probe]))
+            assert lane._deliver([probe]) == ((sender, to) == ("n2", "n1"))
+    assert taken == [probe]
+
+
+@pytest.mark.parametrize(("error", "is_said"), [(ConnectionResetError(), False), (ValueError("a defect"), True)])
+def test_who_hangs_up_leaves_no_traceback(error: Exception, is_said: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """A client that was killed is no error of the store; anything else is said."""
+    with Listener() as listener:
+        try:
+            raise error
+        except (ConnectionResetError, ValueError):
+            listener._server.handle_error(None, ("127.0.0.1", 1))
+    assert ("a defect" in capsys.readouterr().err) is is_said

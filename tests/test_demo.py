@@ -1,0 +1,162 @@
+"""`topolog demo` as it is typed: what reaches a running `up`, what is printed, how it ends where nothing can be."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import typer
+
+from topolog.__main__ import _app
+from topolog.events.errors import BadInput
+from topolog.projections.cli import app as cli
+from topolog.projections.cli.exit_codes import ExitCode
+from topolog.settings import cluster_folder
+from topolog.streams.local.demo import clients
+from topolog.streams.local.demo.ledger import Ledger, Row
+from topolog.streams.local.door import Act, Door, Question
+from topolog.streams.node.folder import FolderLock
+
+Answer = Callable[[Question], tuple[str, ...]]
+
+
+class Behind:
+    """Who answers behind the door of the demo's folder."""
+
+    def __init__(self) -> None:
+        self.asked: list[Question] = []
+        self.answer: Answer = lambda question: tuple(f"node {name} is done" for name in question.nodes or ("n6",))
+
+    def __call__(self, question: Question) -> tuple[str, ...]:
+        self.asked.append(question)
+        return self.answer(question)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def behind() -> Iterator[Behind]:
+    """A running `up --demo`, as far as its door goes."""
+    folder = cluster_folder("demo")
+    folder.mkdir(parents=True)
+    found, stopping = Behind(), threading.Event()
+
+    def look() -> None:
+        while not stopping.wait(0.001):
+            door.look()
+
+    with Door(folder, found) as door:
+        thread = threading.Thread(target=look)
+        thread.start()
+        yield found
+        stopping.set()
+        thread.join()
+
+
+def _refuse(_: Question) -> tuple[str, ...]:
+    raise BadInput("There is no node 'n9'.", hint="There are n1, n2.")
+
+
+def demo(*args: str) -> int:
+    return cli.run(_app(), ["demo", *args])
+
+
+@pytest.mark.parametrize(
+    ("command", "question"),
+    [
+        ("add-node", Question(Act.ADD)),
+        ("add-node n3", Question(Act.ADD, ("n3",))),
+        ("kill n2 n4", Question(Act.KILL, ("n2", "n4"))),
+        ("pause n5", Question(Act.PAUSE, ("n5",))),
+        ("pause n5 --for 30s", Question(Act.PAUSE, ("n5",), 30_000)),
+        ("resume n5", Question(Act.RESUME, ("n5",))),
+    ],
+)
+def test_a_command_is_one_question(
+    command: str, question: Question, behind: Behind, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And what is answered is printed, a sentence for each node."""
+    assert demo(*command.split()) == ExitCode.OK
+    assert behind.asked == [question]
+    assert capsys.readouterr().err.splitlines() == [f"Node {name} is done." for name in question.nodes or ("n6",)]
+
+
+def test_a_refusal_is_an_error_of_whoever_asked(behind: Behind, capsys: pytest.CaptureFixture[str]) -> None:
+    behind.answer = _refuse
+    assert demo("kill", "n9") == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "There is no node 'n9'." in said
+    assert "There are n1, n2." in said
+
+
+@pytest.mark.parametrize("command", ["add-node", "kill n1", "pause n1", "resume n1"])
+def test_without_a_running_demo_it_says_how_to_start_one(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert demo(*command.split()) == ExitCode.UNREACHABLE
+    assert "topolog up --demo" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("pause n1 --for soon", "--for 'soon'"),
+        ("pause n1 --for 0s", "no time at all"),
+        ("load --for 0s", "no time at all"),
+        ("load --clients 0", "--clients"),
+        ("kill", "Missing argument"),
+    ],
+)
+def test_what_makes_no_sense_asks_nobody(
+    command: str, said: str, behind: Behind, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert demo(*command.split()) == ExitCode.USAGE
+    assert said in capsys.readouterr().err
+    assert behind.asked == []
+
+
+def test_another_cluster_is_named_as_for_up(behind: Behind) -> None:
+    """Its `up` is another one."""
+    assert demo("add-node", "--set", "cluster.name=other") == ExitCode.UNREACHABLE
+    assert demo("add-node", "--set", "cluster.name=demo") == ExitCode.OK
+
+
+def test_names_are_completed_with_those_of_the_running_demo(behind: Behind) -> None:
+    """If none runs there is nothing to propose, and no complaint."""
+    behind.answer = lambda _: ("n1", "n2", "n16")
+    kill = typer.main.get_command(_app()).commands["demo"].commands["kill"]  # type: ignore[attr-defined]
+    context = kill.make_context("kill", [], resilient_parsing=True)
+    (names,) = [each for each in kill.params if each.name == "names"]
+    assert [item.value for item in names.shell_complete(context, "n1")] == ["n1", "n16"]
+    behind.answer = _refuse
+    assert names.shell_complete(context, "n1") == []
+
+
+def test_a_second_load_is_told_of_the_first(capsys: pytest.CaptureFixture[str]) -> None:
+    """They are one client node; nobody chooses its folder."""
+    held = FolderLock(cluster_folder("demo") / "nodes" / "load", "load")
+    held.acquire()
+    assert demo("load") == ExitCode.USAGE
+    assert "A load of cluster 'demo' runs already." in capsys.readouterr().err
+    held.let_go()
+
+
+@pytest.mark.parametrize(("lost", "unread", "code"), [(0, 0, 0), (1, 0, 8), (1, 1, 8), (0, 1, 7)])
+def test_the_clients_end_with_what_they_found(
+    lost: int, unread: int, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """8 if a write is lost, 7 if nobody knows; the report goes to where a pipe reads it."""
+
+    def found(*_: object, **__: object) -> Ledger:
+        ledger = Ledger(writes=5, unread=unread)
+        if lost:
+            ledger.judged(Row("a", 1, acknowledged=2, sent=2), 1, 0)
+        return ledger
+
+    monkeypatch.setattr(clients, "run_clients", found)
+    assert demo("load") == code
+    said = capsys.readouterr().out
+    assert "writes         5 acknowledged" in said
+    assert ("2 was acknowledged, 1 is there" in said) is bool(lost)
