@@ -9,6 +9,7 @@ import hashlib
 
 from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput, MergeConflict, Overloaded, Refused
+from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.requests import (
     OUTCOMES_KEPT,
     REQUEST_BYTES_MAX,
@@ -26,14 +27,15 @@ LANES = 8
 CONFLICT = "METADATA_CONFLICT"
 
 
-def encode_request(request: AnyRequest) -> bytes:
-    """The request's record; raises BadInput if its id or its size cannot be sent."""
+def encode_request(request: AnyRequest, level: int = NEWEST_LEVEL) -> bytes:
+    """The request's record, in what a coordinator of that feature level reads; raises BadInput if its id or its size
+    cannot be sent."""
     if not is_valid(request.id):
         raise BadInput(
             f"{str(request.id)!r} cannot be a request's id.",
             hint=f"A requester has 1 to {SUBJECT_CHARS_MAX} characters, sequences count from 1.",
         )
-    value = CODEC.encode(request)
+    value = CODEC.encode(request, level)
     if len(value) > REQUEST_BYTES_MAX:
         raise BadInput(
             f"The request about {subject_of(request)} takes {len(value)} bytes, the limit is {REQUEST_BYTES_MAX}."

@@ -1,14 +1,15 @@
 """Who counts, and whether the cluster serves: the baseline and the cluster's state (DESIGN §4.4).
 
 Threats. A node is away for a minute, and all of its data are moved; or it is away for good, and nothing is. An operator
-stops the cluster for a repair, and a restart starts it again. Half of the nodes are back after a power cut, and what
-they have is served as if it were all there is. A change is half done, and nobody can see it.
+stops the cluster for a repair, and a restart starts it again. The power fails, two of five nodes are back first, and
+all that the other three hold is given up. A change is half done, and nobody can see it.
 
 Invariant. Persistent groups are placed over the members of the baseline, present or not, and nothing but a decision
-that says who asked, or which rule did, changes who these are. The state allows at each node no more than the lesser of
-what it was and what it is to become, until everybody who may act has applied the change.
+that says who asked, or which rule did, changes who these are. Each node serves no more than the lesser of what the
+state was and what it is to become, until everybody who may act has applied the change. While the cluster is cold no
+exchange ends, so nothing is given up.
 
-Argument. Both are rows, so every reader at one position knows the same ones. A change of the state is two decisions,
+Argument. All of it are rows, so every reader at one position knows the same. A change of the state is two decisions,
 its start and its finish, and what lies between is the one verdict on the start (`streams/rules/verdict.py`): once it is
 PROCEED, everybody has applied the start or is fenced, and nobody relies on what was before. Nothing is changed before
 its decision is read back, so a change that was not logged has never been begun (A1.9, A2.5).
@@ -21,15 +22,19 @@ histories as well (W3).
 A cluster that has never had a baseline is ACTIVE, and every server counts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import ClassVar
 
 import msgspec
 
+from topolog.events.cluster_state import ClusterState, lesser
+from topolog.events.exchange import TriggerType, queue
+from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Place, Position, TopologyVersion
+from topolog.events.membership import NodeJoined, NodeLeft, NodeRow, Standing
 from topolog.events.metadata import Evidence
-from topolog.events.requests import RequestRef, grant
+from topolog.events.requests import NodeKind, RequestRef, grant
 from topolog.events.state import Row, State
 from topolog.events.terms import enter_view
 from topolog.events.views import Point
@@ -38,29 +43,16 @@ DEFAULT_SOFT_MS = 300_000
 DEFAULT_HARD_MS = 1_800_000
 
 
-class ClusterState(Enum):
-    """What the cluster serves: nothing, reads, or reads and writes."""
-
-    INACTIVE = "INACTIVE"
-    ACTIVE_READ_ONLY = "ACTIVE_READ_ONLY"
-    ACTIVE = "ACTIVE"
-
-
-_ORDER = (ClusterState.INACTIVE, ClusterState.ACTIVE_READ_ONLY, ClusterState.ACTIVE)
-
-
-def lesser(one: ClusterState, other: ClusterState) -> ClusterState:
-    return min(one, other, key=_ORDER.index)
-
-
 class Cause(Enum):
-    """Why a baseline or a state is what it is. REQUESTED: somebody asked; COMPLETE: all members of the baseline are
-    online again; ADJUSTED: auto-adjust."""
+    """Why a baseline or a state is what it is. REQUESTED: somebody asked. COMPLETE: all members of the baseline are
+    online again. QUORUM: more than half of them are. ADJUSTED: auto-adjust. DRAINED: a member has handed over all."""
 
     UNKNOWN = "UNKNOWN"
     REQUESTED = "REQUESTED"
     COMPLETE = "COMPLETE"
+    QUORUM = "QUORUM"
     ADJUSTED = "ADJUSTED"
+    DRAINED = "DRAINED"
 
 
 class BaselineMember(msgspec.Struct, frozen=True):
@@ -96,7 +88,7 @@ class StateChangeFinished(msgspec.Struct, frozen=True):
 
 
 class BaselineChanged(msgspec.Struct, frozen=True):
-    """These nodes count from here on."""
+    """These nodes count from here on; `online` are those of them that are members."""
 
     request: RequestRef | None
     number: int
@@ -107,7 +99,7 @@ class BaselineChanged(msgspec.Struct, frozen=True):
 
 
 class HoldChanged(msgspec.Struct, frozen=True):
-    """An operator holds the cluster as it is, or lets it go: while it is held nothing activates or adjusts by itself."""
+    """An operator holds the cluster as it is, or lets it go: while held, nothing activates or adjusts by itself."""
 
     request: RequestRef
     held: bool
@@ -129,6 +121,23 @@ class AutoAdjustSuppressed(msgspec.Struct, frozen=True):
     reason: str
 
 
+class ClusterCold(msgspec.Struct, frozen=True):
+    """So many have left together that partitions would lose their last owner: no exchange ends until `quorum` members
+    of the baseline are back; `awaited` are away."""
+
+    awaited: tuple[NodeId, ...]
+    quorum: int
+
+
+class ClusterWarmed(msgspec.Struct, frozen=True):
+    """The cluster goes on with the members of the baseline that are `online`."""
+
+    request: RequestRef | None
+    cause: Cause
+    online: tuple[NodeId, ...]
+    version: TopologyVersion
+
+
 BaselineEvent = (
     StateChangeStarted
     | StateChangeFinished
@@ -136,11 +145,15 @@ BaselineEvent = (
     | HoldChanged
     | AutoAdjustConfigured
     | AutoAdjustSuppressed
+    | ClusterCold
+    | ClusterWarmed
 )
 
 
 class ClusterStateRow(Row, frozen=True):
-    """The one row about the state; without it the cluster is ACTIVE. `target` and `started_at` while a change runs."""
+    """The one row about the state; without it the cluster is ACTIVE. `target` and `started_at` while a change runs,
+    `cold_at` while the cluster is cold; `goes_on`: an operator has ended that, and it does not begin again before a
+    quorum has been back."""
 
     KIND: ClassVar[str] = "cluster-state"
 
@@ -149,11 +162,18 @@ class ClusterStateRow(Row, frozen=True):
     target: ClusterState | None = None
     started_at: Position | None = None
     held: bool = False
+    cold_at: Position | None = None
+    goes_on: bool = False
 
     @property
     def allowed(self) -> ClusterState:
-        """What nodes may do now."""
+        """What nodes may serve now."""
         return self.state if self.target is None else lesser(self.state, self.target)
+
+    @property
+    def shares_out(self) -> bool:
+        """Whether exchanges may end: not while nothing is served, nor while too few are here to say what is lost."""
+        return self.cold_at is None and self.allowed is not ClusterState.INACTIVE
 
 
 class BaselineRow(Row, frozen=True):
@@ -171,6 +191,15 @@ class BaselineRow(Row, frozen=True):
     def nodes(self) -> tuple[NodeId, ...]:
         return tuple(member.node for member in self.members)
 
+    @property
+    def quorum(self) -> int:
+        """More than half."""
+        return len(self.members) // 2 + 1
+
+    def has_quorum(self, here: Collection[NodeId]) -> bool:
+        """Whether enough of the members are among these."""
+        return sum(node in here for node in self.nodes) >= self.quorum
+
 
 class FormerBaselineRow(Row, frozen=True):
     """A baseline that another one has followed, under its number."""
@@ -180,6 +209,7 @@ class FormerBaselineRow(Row, frozen=True):
     number: int
     nodes: tuple[NodeId, ...]
     set_at: Position
+    cause: Cause
     history: tuple[BranchingPoint, ...]
     replaced_at: Position
 
@@ -198,6 +228,10 @@ class AutoAdjustRow(Row, frozen=True):
     suppressed: str = ""
 
 
+FORMER_KEPT = 256
+"""Former baselines that the state remembers; a projection's history has them all."""
+
+
 def cluster_state(state: State) -> ClusterStateRow:
     return state.get(ClusterStateRow, "") or ClusterStateRow(ClusterState.ACTIVE, Position(0))
 
@@ -211,29 +245,67 @@ def auto_adjust(state: State) -> AutoAdjustRow:
     return state.get(AutoAdjustRow, "") or AutoAdjustRow()
 
 
+def online(state: State) -> tuple[NodeId, ...]:
+    """The servers that are members and are not being stopped, in the order of their joining."""
+    rows = [row for _, row in state.rows(NodeRow) if row.holds_lease and row.standing is Standing.MEMBER]
+    return tuple(row.node for row in sorted(rows, key=lambda row: row.joined_at))
+
+
+def placed_by(state: State, group: GroupRow) -> BaselineRow | None:
+    """The baseline that decides who may hold copies of a group, None where all servers may."""
+    return baseline(state) if group.persistent else None
+
+
 def evolve(state: State, event: BaselineEvent, place: Place) -> None:
     match event:
-        case StateChangeStarted():
-            _start(state, event, place)
-        case StateChangeFinished():
-            _finish(state, event, place)
+        case StateChangeStarted() | StateChangeFinished() | HoldChanged() | ClusterCold() | ClusterWarmed():
+            _evolve_state(state, event, place)
         case BaselineChanged():
             _set(state, event, place)
-        case HoldChanged():
-            state.put("", msgspec.structs.replace(cluster_state(state), held=event.held))
-            grant(state, event.request, place, "hold")
         case AutoAdjustConfigured():
             _configure(state, event, place)
         case AutoAdjustSuppressed():
             state.put("", msgspec.structs.replace(auto_adjust(state), suppressed=event.reason))
 
 
-def note_servers(state: State, online: frozenset[NodeId], place: Place) -> None:
-    """A server has joined or left: the baseline may be theirs again, or no longer."""
-    current, adjust = baseline(state), auto_adjust(state)
+def _evolve_state(
+    state: State,
+    event: StateChangeStarted | StateChangeFinished | HoldChanged | ClusterCold | ClusterWarmed,
+    place: Place,
+) -> None:
+    match event:
+        case StateChangeStarted():
+            _start(state, event, place)
+        case StateChangeFinished():
+            _finish(state, event, place)
+        case HoldChanged():
+            state.put("", msgspec.structs.replace(cluster_state(state), held=event.held))
+            grant(state, event.request, place, "hold")
+        case ClusterCold():
+            state.put("", msgspec.structs.replace(cluster_state(state), cold_at=place.position))
+        case ClusterWarmed():
+            _warm(state, event, place)
+
+
+OTHERS = (NodeJoined, NodeLeft)
+"""Decisions of another protocol that mean something for the baseline."""
+
+
+def evolve_others(state: State, event: NodeJoined | NodeLeft, place: Place) -> None:
+    """A server has joined or left: the baseline may be that of the servers again, or no longer."""
+    node = state.get(NodeRow, event.joiner.node if isinstance(event, NodeJoined) else event.node)
+    if node is not None and node.kind is NodeKind.SERVER:
+        _note_servers(state, place)
+
+
+def _note_servers(state: State, place: Place) -> None:
+    current, adjust, here = baseline(state), auto_adjust(state), set(online(state))
     if current is None:
         return
-    if frozenset(current.nodes) == online:
+    row = cluster_state(state)
+    if row.goes_on and current.has_quorum(here):
+        state.put("", msgspec.structs.replace(row, goes_on=False))
+    if set(current.nodes) == here:
         changed = msgspec.structs.replace(adjust, first_at=None, last_at=None, suppressed="")
     else:
         first = place.position if adjust.first_at is None else adjust.first_at
@@ -243,16 +315,24 @@ def note_servers(state: State, online: frozenset[NodeId], place: Place) -> None:
 
 
 def _start(state: State, event: StateChangeStarted, place: Place) -> None:
+    """Whoever deactivates holds the cluster too, and whoever activates it lets it go (N5)."""
     row = cluster_state(state)
     assert row.target is None, "one change of the state runs at a time"
     enter_view(state, event.version)
-    state.put("", msgspec.structs.replace(row, target=event.target, started_at=place.position))
+    held = event.target is ClusterState.INACTIVE if event.cause is Cause.REQUESTED else row.held
+    state.put("", msgspec.structs.replace(row, target=event.target, started_at=place.position, held=held))
     if event.request is not None:
         grant(state, event.request, place, "cluster state")
+    if row.state is ClusterState.INACTIVE:
+        _branch(state, event.online, place)
+
+
+def _branch(state: State, servers: tuple[NodeId, ...], place: Place) -> None:
+    """The baseline goes on with those of its members that are online."""
     current = baseline(state)
-    if current is not None and row.state is ClusterState.INACTIVE:
-        online = tuple(node for node in current.nodes if node in event.online)
-        point = BranchingPoint(Point(place.position, place.chain), online)
+    if current is not None and current.set_at != place.position:
+        here = tuple(node for node in current.nodes if node in servers)
+        point = BranchingPoint(Point(place.position, place.chain), here)
         state.put("", msgspec.structs.replace(current, history=(*current.history, point)))
 
 
@@ -260,8 +340,16 @@ def _finish(state: State, event: StateChangeFinished, place: Place) -> None:
     row = cluster_state(state)
     assert row.started_at == event.started and row.target is not None, "the change that finishes is the one that runs"
     enter_view(state, event.version)
-    finished = ClusterStateRow(row.target, place.position, held=row.held)
-    state.put("", finished)
+    state.put("", msgspec.structs.replace(row, state=row.target, since=place.position, target=None, started_at=None))
+
+
+def _warm(state: State, event: ClusterWarmed, place: Place) -> None:
+    enter_view(state, event.version)
+    goes_on = event.cause is Cause.REQUESTED
+    state.put("", msgspec.structs.replace(cluster_state(state), cold_at=None, goes_on=goes_on))
+    _branch(state, event.online, place)
+    if event.request is not None:
+        grant(state, event.request, place, "cluster state")
 
 
 def _set(state: State, event: BaselineChanged, place: Place) -> None:
@@ -269,15 +357,21 @@ def _set(state: State, event: BaselineChanged, place: Place) -> None:
     assert event.number == (0 if current is None else current.number + 1), "baselines are numbered without a gap"
     enter_view(state, event.version)
     if current is not None:
-        former = FormerBaselineRow(current.number, current.nodes, current.set_at, current.history, place.position)
+        former = FormerBaselineRow(
+            current.number, current.nodes, current.set_at, current.cause, current.history, place.position
+        )
         state.put(str(current.number), former)
+        state.drop(FormerBaselineRow, str(current.number - FORMER_KEPT))
     point = BranchingPoint(Point(place.position, place.chain), event.online)
     state.put("", BaselineRow(event.number, event.members, place.position, event.cause, (point,)))
     if event.request is not None:
         grant(state, event.request, place, "baseline")
+    _note_servers(state, place)
+    queue(state, TriggerType.BASELINE_CHANGED, "", place)
 
 
 def _configure(state: State, event: AutoAdjustConfigured, place: Place) -> None:
+    """Switched on, it looks at whoever is here by now (A7.1)."""
     row = auto_adjust(state)
     changed = msgspec.structs.replace(
         row, enabled=event.enabled, soft_ms=event.soft_ms, hard_ms=event.hard_ms, suppressed=""

@@ -16,6 +16,8 @@ from fastavro.schema import SchemaParseException, UnknownType, fingerprint, to_p
 
 from topolog import schemas
 from topolog.events import (
+    baseline,
+    drains,
     exchange,
     groups,
     health,
@@ -43,6 +45,8 @@ Decision = (
     | metadata.MetadataEvent
     | groups.GroupEvent
     | exchange.ExchangeEvent
+    | baseline.BaselineEvent
+    | drains.DrainEvent
     | snapshots.SnapshotTaken
     | voiding.RecordVoided
 )
@@ -183,6 +187,8 @@ _NAMESPACES = {
     metadata.__name__: "metadata",
     groups.__name__: "groups",
     exchange.__name__: "exchange",
+    baseline.__name__: "baseline",
+    drains.__name__: "baseline",
     single_maps.__name__: "exchange",
     snapshots.__name__: "log",
     health.__name__: "health",

@@ -43,7 +43,7 @@ EXCHANGES_KEPT = 64
 
 
 class TriggerType(Enum):
-    """What an exchange is about. SWITCH: a hand-over, which asks nobody."""
+    """What an exchange is about. SWITCH: a hand-over, which asks nobody; DRAIN: one is begun or taken back."""
 
     UNKNOWN = "UNKNOWN"
     JOIN = "JOIN"
@@ -53,6 +53,8 @@ class TriggerType(Enum):
     LOSS_RESET = "LOSS_RESET"
     REQUESTED = "REQUESTED"
     SWITCH = "SWITCH"
+    BASELINE_CHANGED = "BASELINE_CHANGED"
+    DRAIN = "DRAIN"
 
 
 MERGED = (TriggerType.JOIN, TriggerType.LEAVE)
@@ -298,16 +300,16 @@ def evolve_others(state: State, event: NodeJoined | NodeLeft | GroupEvent, place
     """What these mean for partitions, behind what their own protocol makes of them."""
     match event:
         case NodeJoined() if event.joiner.kind is NodeKind.SERVER:
-            _queue(state, TriggerType.JOIN, event.joiner.node, place)
+            queue(state, TriggerType.JOIN, event.joiner.node, place)
         case NodeLeft() if _is_server(state, event.node):
             _leave(state, event.node, place)
-            _queue(state, TriggerType.LEAVE, event.node, place)
+            queue(state, TriggerType.LEAVE, event.node, place)
         case GroupCreated():
             for row in ownership.empty_rows(event.group.name, event.group.partitions):
                 state.put(row_key(row.group, row.first), row)
-            _queue(state, TriggerType.GROUP_CREATED, event.group.name, place)
+            queue(state, TriggerType.GROUP_CREATED, event.group.name, place)
         case GroupAltered():
-            _queue(state, TriggerType.GROUP_ALTERED, event.name, place)
+            queue(state, TriggerType.GROUP_ALTERED, event.name, place)
         case GroupDropped():
             _drop_group(state, event.name)
 
@@ -344,7 +346,8 @@ def _leave(state: State, node: NodeId, place: Place) -> None:
     ownership.leave(state, node, place)
 
 
-def _queue(state: State, type_: TriggerType, subject: str, place: Place) -> None:
+def queue(state: State, type_: TriggerType, subject: str, place: Place) -> None:
+    """The decision at `place` asks for an exchange; where there are no groups there is nothing to exchange."""
     if state.count(GroupRow):
         trigger = Trigger(type_, subject, cluster(state).topology_version, place.position)
         state.put("", QueueRow((*queued(state), trigger)))
@@ -352,7 +355,7 @@ def _queue(state: State, type_: TriggerType, subject: str, place: Place) -> None
 
 def _enqueue(state: State, event: ExchangeQueued, place: Place) -> None:
     enter_view(state, event.version)
-    _queue(state, event.type, event.subject, place)
+    queue(state, event.type, event.subject, place)
     if event.request is not None:
         grant(state, event.request, place, f"group {event.subject}" if event.subject else "exchange")
 

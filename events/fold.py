@@ -23,7 +23,20 @@ from typing import Any
 
 import msgspec
 
-from topolog.events import exchange, groups, levels, membership, metadata, requests, snapshots, terms, voiding
+from topolog.events import (
+    baseline,
+    drains,
+    exchange,
+    groups,
+    levels,
+    membership,
+    metadata,
+    requests,
+    snapshots,
+    terms,
+    views,
+    voiding,
+)
 from topolog.events.codec import CODEC, Codec, Decision, describe_prefix, stated_fingerprint
 from topolog.events.errors import BadInput, DamagedStore, LogDiverged, Poisoned, Undecodable
 from topolog.events.ids import NOWHERE, Place, Position, Term
@@ -207,6 +220,8 @@ _EVOLVE: dict[type, Callable[[State, Any, Place], None]] = {
         (metadata, metadata.MetadataEvent.__args__),
         (groups, groups.GroupEvent.__args__),
         (exchange, exchange.ExchangeEvent.__args__),
+        (baseline, baseline.BaselineEvent.__args__),
+        (drains, drains.DrainEvent.__args__),
         (snapshots, (snapshots.SnapshotTaken,)),
         (voiding, voiding.VoidingEvent.__args__),
     )
@@ -214,11 +229,31 @@ _EVOLVE: dict[type, Callable[[State, Any, Place], None]] = {
 }
 
 
+_OTHERS: dict[type, tuple[Callable[[State, Any, Place], None], ...]] = {
+    event: tuple(protocol.evolve_others for protocol in protocols if event in protocol.OTHERS)
+    for protocols in ((exchange, baseline, drains),)
+    for event in {each for protocol in protocols for each in protocol.OTHERS}
+}
+"""What decisions of one protocol mean for others, behind what their own makes of them."""
+
+
 def evolve(state: State, event: Event, place: Place) -> None:
     """Fold one event into the state: total, never refuses; an assertion that fails is a poisoned log."""
+    before = state.get(terms.ClusterRow, "")
     _EVOLVE[type(event)](state, event, place)
-    if isinstance(event, exchange.OTHERS):
-        exchange.evolve_others(state, event, place)
+    for others in _OTHERS.get(type(event), ()):
+        others(state, event, place)
+    if state.get(terms.ClusterRow, "") is not before:
+        _note_view(state, before, place)
+
+
+def _note_view(state: State, before: terms.ClusterRow | None, place: Place) -> None:
+    """The view has changed, or it is the first one since views are kept: older builds fold the log without them."""
+    row = terms.cluster(state)
+    if row.feature_level < levels.BASELINE_LEVEL:
+        return
+    if before is None or (before.topology_version, before.feature_level) != (row.topology_version, row.feature_level):
+        views.note_view(state, row.topology_version, baseline.online(state), place)
 
 
 class Fold:

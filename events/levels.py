@@ -33,7 +33,7 @@ from topolog.events.requests import RequestRef, grant
 from topolog.events.state import State
 from topolog.events.terms import cluster
 
-NEWEST_LEVEL = 3
+NEWEST_LEVEL = 4
 """The newest level this build can write, and hence the level of a log it founds."""
 
 FIRST_LEVEL = 1
@@ -59,6 +59,21 @@ SINCE: Mapping[str, int] = {
     "ExchangeQueued": 3,
     "LeaseStopped.v2": 3,
     "LeaveReason.v3": 3,
+    "TriggerType.v2": 4,
+    "JoinRequested.v2": 4,
+    "JoinWaiting.v2": 4,
+    "NodeJoined.v2": 4,
+    "StateChangeStarted": 4,
+    "StateChangeFinished": 4,
+    "BaselineChanged": 4,
+    "HoldChanged": 4,
+    "AutoAdjustConfigured": 4,
+    "AutoAdjustSuppressed": 4,
+    "ClusterCold": 4,
+    "ClusterWarmed": 4,
+    "DrainStarted": 4,
+    "DrainCancelled": 4,
+    "DrainFinished": 4,
 }
 """From which level on each schema, by its file's name, may be written; any other may always be."""
 
@@ -70,6 +85,9 @@ SNAPSHOTS_LEVEL = SINCE["SnapshotTaken"]
 
 PARTITIONS_LEVEL = SINCE["GroupCreated"]
 """From here on there are groups, and their partitions are shared out."""
+
+BASELINE_LEVEL = SINCE["BaselineChanged"]
+"""From here on there are views, pasts of nodes and baselines."""
 
 _CAPABILITY = "level-"
 

@@ -30,10 +30,12 @@ from typing import ClassVar
 import msgspec
 
 from topolog.events.ids import Incarnation, NodeId, Place, Position, Slot, TopologyVersion
+from topolog.events.levels import BASELINE_LEVEL
 from topolog.events.requests import Joiner, NodeKind, RequestRef, grant
 from topolog.events.state import Row, State
 from topolog.events.terms import cluster
 from topolog.events.varints import put_varint, varints
+from topolog.events.views import Kinship, Past, note_end_of_life
 
 FENCING = "fencing"
 """Capability of a node that stops by itself when its lease is over; without it a verdict never presumes."""
@@ -60,7 +62,10 @@ class Standing(Enum):
 
 
 class NodeRow(Row, frozen=True):
-    """A node the cluster has known. `joined_at` orders nodes; the rest is that of its last incarnation."""
+    """A node the cluster has known. `joined_at` orders nodes; the rest is that of its last incarnation.
+
+    `kinship`: how its past agreed with the log when it joined, None for a node without a disk of its own.
+    """
 
     KIND: ClassVar[str] = "node"
 
@@ -77,6 +82,7 @@ class NodeRow(Row, frozen=True):
     stopped_at: Position | None = None
     left_at: Position | None = None
     left_reason: LeaveReason | None = None
+    kinship: Kinship | None = None
 
     @property
     def is_member(self) -> bool:
@@ -111,6 +117,7 @@ class WaitingJoinRow(Row, frozen=True):
     former: Incarnation
     requested_at_ms: int
     position: Position
+    past: Past | None = None
 
 
 class Applied(msgspec.Struct, frozen=True):
@@ -163,6 +170,7 @@ class NodeJoined(msgspec.Struct, frozen=True):
     joiner: Joiner
     slot: Slot
     topology_version: TopologyVersion
+    kinship: Kinship | None = None
 
 
 class JoinWaiting(msgspec.Struct, frozen=True):
@@ -172,6 +180,7 @@ class JoinWaiting(msgspec.Struct, frozen=True):
     joiner: Joiner
     former: Incarnation
     requested_at_ms: int
+    past: Past | None = None
 
 
 class JoinWithdrawn(msgspec.Struct, frozen=True):
@@ -227,8 +236,7 @@ def evolve(state: State, event: MembershipEvent, place: Place) -> None:
         case NodeJoined():
             _join(state, event, place)
         case JoinWaiting():
-            row = WaitingJoinRow(event.waiting, event.joiner, event.former, event.requested_at_ms, place.position)
-            state.put(event.joiner.node, row)
+            _wait(state, event, place)
         case JoinWithdrawn():
             state.drop(WaitingJoinRow, event.node)
         case LeasesRenewed():
@@ -252,6 +260,7 @@ def _join(state: State, event: NodeJoined, place: Place) -> None:
         capabilities=joiner.capabilities,
         folder=joiner.folder,
         joined_at=place.position,
+        kinship=event.kinship,
     )
     state.put(node.node, node)
     state.put(str(node.slot), LeaseRow(node.node, node.incarnation, node.slot, 0, place.position))
@@ -259,6 +268,11 @@ def _join(state: State, event: NodeJoined, place: Place) -> None:
     next_slot = Slot(event.slot + 1)
     state.put("", msgspec.structs.replace(cluster(state), next_slot=next_slot, topology_version=event.topology_version))
     grant(state, event.request, place, f"node {node.node}")
+
+
+def _wait(state: State, event: JoinWaiting, place: Place) -> None:
+    row = WaitingJoinRow(event.waiting, event.joiner, event.former, event.requested_at_ms, place.position, event.past)
+    state.put(event.joiner.node, row)
 
 
 def _renew(state: State, event: LeasesRenewed, place: Place) -> None:
@@ -283,6 +297,8 @@ def _stop(state: State, event: LeaseStopped, place: Place) -> None:
 def _leave(state: State, event: NodeLeft, place: Place) -> None:
     row = state.get(NodeRow, event.node)
     assert row is not None and row.incarnation == event.incarnation
+    if row.folder and cluster(state).feature_level >= BASELINE_LEVEL:
+        note_end_of_life(state, row.node, row.incarnation, event.last_sequence)
     left = msgspec.structs.replace(row, standing=Standing.LEFT, left_at=place.position, left_reason=event.reason)
     state.put(event.node, left)
     state.drop(LeaseRow, str(row.slot))

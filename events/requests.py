@@ -13,11 +13,13 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from topolog.events.cluster_state import ClusterState
 from topolog.events.errors import BadInput
 from topolog.events.group_definition import GroupDefinition, LossPolicy
-from topolog.events.ids import Place, Position
+from topolog.events.ids import Place, Position, TopologyVersion
 from topolog.events.object_types import ObjectType
 from topolog.events.state import Row, State
+from topolog.events.views import Past
 
 REQUEST_BYTES_MAX = 850_000
 """Largest request: a decision that carries it must stay below the limit of a record."""
@@ -105,7 +107,10 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class JoinRequested(Request, frozen=True):
+    """`past`: where the node has written before, as its disk says; None if that says nothing."""
+
     joiner: Joiner
+    past: Past | None = None
 
 
 class NodeRemovalRequested(Request, frozen=True):
@@ -160,6 +165,52 @@ class ExchangeRequested(Request, frozen=True):
     """Ask all servers for their maps although nothing has changed."""
 
 
+class BaselineVerb(Enum):
+    """How a baseline is to change. VERSION: to the servers of a former view."""
+
+    UNKNOWN = "UNKNOWN"
+    SET = "SET"
+    ADD = "ADD"
+    REMOVE = "REMOVE"
+    VERSION = "VERSION"
+
+
+class ClusterStateRequested(Request, frozen=True):
+    target: ClusterState
+
+
+class BaselineChangeRequested(Request, frozen=True):
+    """`version` belongs to VERSION, `nodes` to the others; `accepts_loss`: the last copies of partitions may go."""
+
+    verb: BaselineVerb
+    nodes: tuple[str, ...]
+    version: TopologyVersion | None = None
+    accepts_loss: bool = False
+
+
+class HoldRequested(Request, frozen=True):
+    held: bool
+
+
+class AutoAdjustRequested(Request, frozen=True):
+    """What is None stays as it is."""
+
+    enabled: bool | None = None
+    soft_ms: int | None = None
+    hard_ms: int | None = None
+
+
+class WarmRequested(Request, frozen=True):
+    """Go on with those that are here, though the cluster is cold."""
+
+
+class DrainRequested(Request, frozen=True):
+    """A server is to hand over all it holds, and to count no more; `cancelled` takes that back."""
+
+    node: str
+    cancelled: bool = False
+
+
 AnyRequest = (
     JoinRequested
     | NodeRemovalRequested
@@ -171,6 +222,12 @@ AnyRequest = (
     | GroupDropRequested
     | LossResetRequested
     | ExchangeRequested
+    | ClusterStateRequested
+    | BaselineChangeRequested
+    | HoldRequested
+    | AutoAdjustRequested
+    | WarmRequested
+    | DrainRequested
 )
 
 
@@ -236,25 +293,29 @@ def is_valid(request: RequestId) -> bool:
     return 0 < len(request.requester) <= SUBJECT_CHARS_MAX and 1 <= request.sequence <= SEQUENCE_MAX
 
 
+_SUBJECTS: Mapping[type[Request], str] = {
+    JoinRequested: "node {0.joiner.node}",
+    NodeRemovalRequested: "node {0.node}",
+    UpdateRequested: "type {0.definition.name}",
+    TypeRemovalRequested: "type {0.type_name}",
+    LevelRaiseRequested: "feature-level {0.level}",
+    GroupCreationRequested: "group {0.group.name}",
+    GroupAlterationRequested: "group {0.name}",
+    GroupDropRequested: "group {0.name}",
+    LossResetRequested: "group {0.name}",
+    ExchangeRequested: "exchange",
+    ClusterStateRequested: "cluster state",
+    BaselineChangeRequested: "baseline",
+    HoldRequested: "hold",
+    AutoAdjustRequested: "auto-adjust",
+    WarmRequested: "cluster state",
+    DrainRequested: "node {0.node}",
+}
+
+
 def subject_of(request: AnyRequest) -> str:
     """What a request is about, in the words of the CLI: `node n3`, `type Customer`."""
-    match request:
-        case JoinRequested():
-            return f"node {request.joiner.node}"
-        case NodeRemovalRequested():
-            return f"node {request.node}"
-        case UpdateRequested():
-            return f"type {request.definition.name}"
-        case TypeRemovalRequested():
-            return f"type {request.type_name}"
-        case LevelRaiseRequested():
-            return f"feature-level {request.level}"
-        case GroupCreationRequested():
-            return f"group {request.group.name}"
-        case GroupAlterationRequested() | GroupDropRequested() | LossResetRequested():
-            return f"group {request.name}"
-        case ExchangeRequested():
-            return "exchange"
+    return _SUBJECTS[type(request)].format(request)
 
 
 def outcome_key(requester: str, sequence: int) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from topolog.events.baseline import AutoAdjustRow, BaselineRow, ClusterStateRow, FormerBaselineRow
+from topolog.events.drains import DrainRow
 from topolog.events.exchange import ExchangeRow, HandOverRow, QueueRow
 from topolog.events.groups import GroupRow
 from topolog.events.membership import LeaseRow, NodeRow, WaitingJoinRow
@@ -16,6 +18,7 @@ from topolog.events.requests import OutcomeRow, RequesterRow
 from topolog.events.snapshots import SnapshotRow
 from topolog.events.state import Row
 from topolog.events.terms import ClusterRow
+from topolog.events.views import DiskRow, PointsRow, ViewRow
 from topolog.events.voiding import VoidedRow
 
 ROWS: tuple[type[Row], ...] = (
@@ -33,6 +36,14 @@ ROWS: tuple[type[Row], ...] = (
     QueueRow,
     ExchangeRow,
     HandOverRow,
+    ClusterStateRow,
+    BaselineRow,
+    FormerBaselineRow,
+    AutoAdjustRow,
+    DrainRow,
+    ViewRow,
+    PointsRow,
+    DiskRow,
     OutcomeRow,
     RequesterRow,
     SnapshotRow,

@@ -20,16 +20,18 @@ schedule; the echo is there for it.
 """
 
 from collections.abc import Iterator, Sequence
+from enum import Enum
 from typing import ClassVar
 
 import msgspec
 
 from topolog.events.ids import Incarnation, NodeId, Place, Position, TopologyVersion
 from topolog.events.state import Row, State
+from topolog.events.terms import cluster
 
 POINTS_PER_ROW = 64
-VIEWS_KEPT = 1_000
-"""Views whose members the state remembers; a projection's history has them all."""
+VIEWS_KEPT = 256
+"""Changes of the members that the state remembers with their names; a projection's history has them all."""
 
 _POSITION_BYTES = 8
 _CHAIN_BYTES = 16
@@ -66,6 +68,31 @@ class Past(msgspec.Struct, frozen=True):
     reserved: int
 
 
+class Kinship(Enum):
+    """How a node's past agrees with the log (`streams/rules/past.py`).
+
+    NEW: no life of it has had a lease. WIPED: one has had, and the disk says nothing of it. RESTORED: the disk is older
+    than the node's last life. EQUAL: it has written under the newest view. BEHIND: only under former ones. AHEAD: it
+    has written where the log has not come to. FORKED: in another history of this log. FOREIGN: in another log, or it is
+    another node's disk. Who is one of the last three does not join.
+    """
+
+    UNKNOWN = "UNKNOWN"
+    NEW = "NEW"
+    WIPED = "WIPED"
+    RESTORED = "RESTORED"
+    EQUAL = "EQUAL"
+    BEHIND = "BEHIND"
+    AHEAD = "AHEAD"
+    FORKED = "FORKED"
+    FOREIGN = "FOREIGN"
+
+    @property
+    def has_what_it_had(self) -> bool:
+        """Whether the node may still have what the log lists of its former lives."""
+        return self in (Kinship.EQUAL, Kinship.BEHIND)
+
+
 class DiskRow(Row, frozen=True):
     """What the log knows of a node's disk: the last life that had a renewal, which was the last one; the newest life.
 
@@ -81,7 +108,10 @@ class DiskRow(Row, frozen=True):
 
 
 class ViewRow(Row, frozen=True):
-    """A view, under its version: the servers that are members in it, in the order of their joining."""
+    """The servers that are members from this view on, in the order of their joining, under its version.
+
+    Views in which only ownership changes have no row of their own, for their members are those of the view before.
+    """
 
     KIND: ClassVar[str] = "view"
 
@@ -101,19 +131,41 @@ class PointsRow(Row, frozen=True):
 def note_view(state: State, version: TopologyVersion, members: tuple[NodeId, ...], place: Place) -> None:
     """The decision at `place` has made this view."""
     at = Point(place.position, place.chain)
-    state.put(str(version), ViewRow(version, at, members))
+    before = newest_view(state)
+    if before is None or before.members != members:
+        state.put(str(version), ViewRow(version, at, members))
     if state.count(ViewRow) > VIEWS_KEPT:
         state.drop(ViewRow, next(key for key, _ in state.rows(ViewRow)))
     _append(state, at)
 
 
+def newest_view(state: State) -> ViewRow | None:
+    return max((row for _, row in state.rows(ViewRow)), key=lambda row: row.at, default=None)
+
+
+def view_at(state: State, position: Position) -> ViewRow | None:
+    """The view in force behind a position, None if its members are no longer kept."""
+    rows = (row for _, row in state.rows(ViewRow) if row.at.position <= position)
+    return max(rows, key=lambda row: row.at, default=None)
+
+
+def view_of(state: State, version: TopologyVersion) -> ViewRow | None:
+    """The members of that version; None if they are no longer kept, or it is still to come."""
+    rows = (row for _, row in state.rows(ViewRow) if row.version <= version)
+    found = max(rows, key=lambda row: row.at, default=None)
+    return found if found is not None and version <= cluster(state).topology_version else None
+
+
 def note_end_of_life(state: State, node: NodeId, incarnation: Incarnation, last_sequence: int) -> None:
-    """A life of the node is over."""
-    before = state.get(DiskRow, node)
+    """A life of the node is over; `last_sequence` was its last renewal, 0 if it had none."""
+    state.put(node, after_life(state.get(DiskRow, node), incarnation, last_sequence))
+
+
+def after_life(before: DiskRow | None, incarnation: Incarnation, last_sequence: int) -> DiskRow:
+    """What is known of a node's disk when this life of it is over."""
     if last_sequence or before is None:
-        state.put(node, DiskRow(incarnation if last_sequence else None, last_sequence, incarnation))
-    else:
-        state.put(node, msgspec.structs.replace(before, newest=incarnation))
+        return DiskRow(incarnation if last_sequence else None, last_sequence, incarnation)
+    return msgspec.structs.replace(before, newest=incarnation)
 
 
 def newest_point(state: State) -> Point | None:

@@ -1,5 +1,16 @@
 """What a decision is about, in the words of the CLI: `node n3`, `type Customer`, `cluster`, `leases`."""
 
+from topolog.events.baseline import (
+    AutoAdjustConfigured,
+    AutoAdjustSuppressed,
+    BaselineChanged,
+    ClusterCold,
+    ClusterWarmed,
+    HoldChanged,
+    StateChangeFinished,
+    StateChangeStarted,
+)
+from topolog.events.drains import DrainCancelled, DrainFinished, DrainStarted
 from topolog.events.exchange import (
     AffinitySwitched,
     ExchangeCompleted,
@@ -55,6 +66,12 @@ def subject_of(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 (one for ea
             return f"group {event.group}"
         case RequestersForgotten():
             return "requesters"
+        case StateChangeStarted() | StateChangeFinished() | HoldChanged() | ClusterCold() | ClusterWarmed():
+            return "cluster state"
+        case BaselineChanged() | AutoAdjustConfigured() | AutoAdjustSuppressed():
+            return "baseline"
+        case DrainStarted() | DrainCancelled() | DrainFinished():
+            return f"node {event.node}"
         case (
             MetadataUpdateProposed()
             | MetadataUpdateRejected()

@@ -1,24 +1,25 @@
 """What is due if nothing changes: the deadlines of all rows, kept up to date from the state's journal."""
 
+from topolog.events.baseline import AutoAdjustRow
 from topolog.events.exchange import ExchangeRow
 from topolog.events.ids import NOWHERE
 from topolog.events.membership import LeaseRow
 from topolog.events.requests import RequesterRow
 from topolog.events.state import Key, State
-from topolog.streams.rules import exchange, membership, requesters
+from topolog.streams.rules import baseline, exchange, membership, requesters
 from topolog.streams.rules.deadlines import Deadline
 from topolog.streams.rules.exchange import Patience
 
-_KINDS = (LeaseRow, RequesterRow, ExchangeRow)
+_KINDS = (LeaseRow, RequesterRow, ExchangeRow, AutoAdjustRow)
 
 
 class Agenda:
     """Deadlines by key, and which of them have passed.
 
     `gaps` counts how often the coordinator was not hearing heartbeats (DESIGN §4.1), `map_gaps` maps; `lapsed`, `idle`,
-    `overdue`: passed deadlines of leases, requesters and single maps, still due. `waited_through`: every decision up to
-    this position was read back proceed_ms ago. Many decisions wait that long and none shorter, so that wait is one
-    position for all of them, no deadline of each.
+    `overdue`, `adjusting`: passed deadlines of leases, requesters, single maps and the baseline, still due.
+    `waited_through`: every decision up to this position was read back proceed_ms ago. Many decisions wait that long and
+    none shorter, so that wait is one position for all of them, no deadline of each.
     """
 
     def __init__(self, patience: Patience = Patience()) -> None:  # noqa: B008 (frozen value)
@@ -28,7 +29,13 @@ class Agenda:
         self.lapsed: set[str] = set()
         self.idle: set[str] = set()
         self.overdue: set[str] = set()
-        self._passed = {"lease": self.lapsed, "idle": self.idle, "exchange": self.overdue}
+        self.adjusting: set[str] = set()
+        self._passed = {
+            "lease": self.lapsed,
+            "idle": self.idle,
+            "exchange": self.overdue,
+            "adjust": self.adjusting,
+        }
         self._patience = patience
         self._due: dict[str, Deadline] = {}
         self._keys: dict[Key, list[str]] = {}
@@ -81,4 +88,6 @@ class Agenda:
                 return requesters.deadlines(key[1], row)
             case ExchangeRow() as row:
                 return exchange.deadlines(row, self._patience, self.map_gaps)
+            case AutoAdjustRow() as row:
+                return baseline.deadlines(row)
         return []

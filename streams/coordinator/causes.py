@@ -3,8 +3,10 @@
 from topolog.events import exchange as x
 from topolog.events import membership as m
 from topolog.events import ownership
+from topolog.events.baseline import AutoAdjustSuppressed, BaselineChanged
 from topolog.events.changes import unpacked
 from topolog.events.codec import Decision
+from topolog.events.drains import DrainFinished
 from topolog.events.ids import NodeId
 from topolog.events.metadata import MetadataRemoveAccepted, MetadataUpdateAccepted
 from topolog.events.partitions import PartitionState
@@ -25,7 +27,9 @@ def cause_of(decision: Decision, state: State, reports: Reports, agenda: Agenda,
     """
     if isinstance(decision, x.ExchangeEvent | m.LeaseStopped):
         return _cause_in_exchange(decision, state, reports, agenda, exchanges)
-    return _cause(decision, state, reports, agenda)
+    if isinstance(decision, BaselineChanged | AutoAdjustSuppressed) and agenda.adjusting:
+        return f"deadline {min(agenda.adjusting)}"
+    return _ALL_OWN if isinstance(decision, DrainFinished) else _cause(decision, state, reports, agenda)
 
 
 def _cause(decision: Decision, state: State, reports: Reports, agenda: Agenda) -> str:

@@ -41,8 +41,9 @@ from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.causes import cause_of
 from topolog.streams.coordinator.exchanges import Exchanges, known_of, maps_from
 from topolog.streams.coordinator.reports import Reports
-from topolog.streams.rules import exchange, groups, levels, membership, metadata, requesters
+from topolog.streams.rules import baseline, cluster_state, drains, membership, metadata, requesters, requests
 from topolog.streams.rules.exchange import Patience
+from topolog.streams.rules.requests import Circumstances
 from topolog.streams.rules.single_maps import Known, MapVerdict
 
 
@@ -323,17 +324,8 @@ class Core:
             if request.log_id != self._ahead.log_id:
                 facts = {"log_id": request.log_id.hex(), "expected": (self._ahead.log_id or b"").hex()}
                 raise Refused("FOREIGN_LOG", "K7", "The request is meant for another cluster's log.", facts)
-            match request:
-                case q.JoinRequested() | q.NodeRemovalRequested():
-                    return membership.decide(self.state, request, ref, entry.appended_at_ms, self._certified)
-                case q.UpdateRequested() | q.TypeRemovalRequested():
-                    return metadata.decide(self.state, request, ref)
-                case q.LevelRaiseRequested():
-                    return levels.decide(self.state, request, ref)
-                case q.GroupCreationRequested() | q.GroupAlterationRequested() | q.GroupDropRequested():
-                    return groups.decide(self.state, request, ref)
-                case q.LossResetRequested() | q.ExchangeRequested():
-                    return exchange.decide(self.state, request, ref)
+            given = Circumstances(entry.appended_at_ms, self._ahead.position, self._certified)
+            return requests.decide(self.state, request, ref, given)
         except Refused as refusal:
             facts = {name: _cut(fact) for name, fact in refusal.facts.items()}
             subject, message = _cut(q.subject_of(request)), _cut(str(refusal))
@@ -345,10 +337,21 @@ class Core:
 
     def _due(self) -> list[Decision]:
         return (
-            membership.settle(self.state, self.reports.hearing, self.agenda.lapsed, self._certified)
+            membership.settle(
+                self.state, self.reports.hearing, self.agenda.lapsed, self._certified, end=self._ahead.position
+            )
+            or self._due_baseline()
             or metadata.settle(self.state, self.reports.applied(), self.agenda.waited_through)
             or requesters.settle(self.agenda.idle)
             or self._due_partitions()
+        )
+
+    def _due_baseline(self) -> list[Decision]:
+        """Before exchanges: whether one may end is a matter of the cluster's state."""
+        return (
+            cluster_state.settle(self.state, self.reports.applied(), self.agenda.waited_through)
+            or baseline.settle(self.state, self.agenda.adjusting)
+            or drains.settle(self.state)
         )
 
     def _due_partitions(self) -> list[Decision]:

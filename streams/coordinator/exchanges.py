@@ -21,6 +21,7 @@ from topolog.events.partitions import PartitionState, decode_codes, states_of
 from topolog.events.single_maps import NodeMap, SinglePartitionMap, unpack_counters
 from topolog.events.state import Key, State
 from topolog.events.terms import cluster
+from topolog.events.views import Kinship
 from topolog.streams.rules import copies, exchange, hand_over
 from topolog.streams.rules.affinity import Candidate, Indexes, Placement, ideal, ideal_after
 from topolog.streams.rules.exchange import Told
@@ -49,7 +50,7 @@ class Exchanges:
         self._answers: dict[NodeId, MapAnswer] = {}
         self._sources: dict[NodeId, str] = {}
         self._reports: dict[NodeId, list[copies.Report]] = {}
-        self._ideals: dict[Placement, tuple[list[Candidate], Indexes]] = {}
+        self._ideals: dict[tuple[Placement, bool], tuple[Sequence[Candidate], Indexes]] = {}
         self._changed: dict[str, None] = {}
         self._to_do: dict[str, None] = {}
 
@@ -111,14 +112,20 @@ class Exchanges:
         self._changed.clear()
         return [row for key in self._to_do if (row := state.get(OwnershipRow, key))]
 
-    def _choose(self, group: GroupRow, servers: Sequence[NodeRow]) -> Indexes:
-        """The affinity's choice; computed anew only where members have changed since."""
-        placement = Placement.of(group.definition)
-        now = [Candidate(row.node, row.attributes) for row in servers]
-        before, previous = self._ideals.get(placement, ([], None))
-        if previous is None or before != now:
-            previous = ideal(now, placement) if previous is None else ideal_after(previous, before, now, placement)
-            self._ideals[placement] = now, previous
+    def _choose(self, group: GroupRow, candidates: Sequence[Candidate]) -> Indexes:
+        """The affinity's choice; computed anew only where candidates have changed since. A group that the baseline
+        places may have others."""
+        kind = Placement.of(group.definition), group.persistent
+        before, previous = self._ideals.get(kind, ([], None))
+        if previous is None or before != candidates:
+            placement = kind[0]
+            after = (
+                ideal(candidates, placement)
+                if previous is None
+                else ideal_after(previous, before, candidates, placement)
+            )
+            self._ideals[kind] = candidates, after
+            return after
         return previous
 
     def _told(self, state: State, known: Known, at_ms: int) -> Told:
@@ -133,6 +140,7 @@ class Exchanges:
             if node in awaited:
                 found[node] = self._answers[node]
                 found[node].began_at_ms = row.began_at_ms
+                found[node].has_lost_all = _has_lost_all(state, node)
         return Told(found, self.next_offset, at_ms, self._passed)
 
     def _take_reports(self, known: Known) -> list[copies.Report]:
@@ -145,11 +153,13 @@ class Exchanges:
 class MapAnswer:
     """A kept map as an answer: most of its bytes are never looked at, so each group is unpacked when it is asked for.
 
-    `waited_ms` counts from `began_at_ms`, both wall times.
+    `waited_ms` counts from `began_at_ms`, both wall times. `has_lost_all`: what it says of copies of former lives is
+    not believed.
     """
 
     def __init__(self, told: NodeMap, groups: Mapping[str, KnownGroup], came_at_ms: int) -> None:
         self.began_at_ms = came_at_ms
+        self.has_lost_all = False
         self._told = told
         self._groups = groups
         self._came_at_ms = came_at_ms
@@ -166,6 +176,8 @@ class MapAnswer:
 
     def whole(self, group: str) -> Collection[int]:
         """The partitions of which the node says that it has a whole copy."""
+        if self.has_lost_all:
+            return ()
         if group not in self._whole:
             held = self._told.groups.get(group)
             states = states_of(decode_codes(held.states, self._groups[group].partitions)) if held else {}
@@ -179,6 +191,12 @@ class MapAnswer:
             found = unpack_counters(held.counters, self._groups[group].partitions) if held else {}
             self._counters[group] = {number: counter.current for number, counter in found.items()}
         return self._counters[group]
+
+
+def _has_lost_all(state: State, node: NodeId) -> bool:
+    """Whether its disk is not that of its last life, whatever its service says (`events/views.py`)."""
+    row = state.get(NodeRow, node)
+    return row is not None and row.kinship in (Kinship.WIPED, Kinship.RESTORED)
 
 
 def _reports(told: NodeMap, groups: Mapping[str, KnownGroup]) -> Iterator[copies.Report]:

@@ -1,13 +1,10 @@
-"""Rules of the baseline and the cluster's state: who counts, when the cluster serves (DESIGN §4.4, A3 to A7).
+"""Rules of the baseline: who counts, and when it follows the servers by itself (DESIGN §4.4, A3 to A7).
 
 What a request asks of a node names it by its id: an online server, or a member of the baseline that is away. Whatever
 would drop a member that is online, or the last copy of a partition, is refused with what would be right.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from enum import Enum
-
-import msgspec
 
 from topolog.events import ownership
 from topolog.events.baseline import (
@@ -18,87 +15,58 @@ from topolog.events.baseline import (
     BaselineMember,
     BaselineRow,
     Cause,
-    ClusterState,
-    HoldChanged,
-    StateChangeFinished,
-    StateChangeStarted,
     auto_adjust,
     baseline,
     cluster_state,
+    online,
 )
+from topolog.events.cluster_state import ClusterState
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
-from topolog.events.groups import GroupRow
-from topolog.events.ids import NodeId, Position
-from topolog.events.membership import NodeRow, Standing
+from topolog.events.ids import NodeId
+from topolog.events.levels import BASELINE_LEVEL
+from topolog.events.membership import NodeRow
 from topolog.events.ownership import OwnershipRow
-from topolog.events.requests import RequestRef, RequestUnchanged
+from topolog.events.requests import (
+    AutoAdjustRequested,
+    BaselineChangeRequested,
+    BaselineVerb,
+    RequestRef,
+    RequestUnchanged,
+    subject_of,
+)
 from topolog.events.state import State
 from topolog.events.terms import changed_view
+from topolog.events.views import view_of
+from topolog.streams.rules import levels
 from topolog.streams.rules.deadlines import Deadline
-from topolog.streams.rules.exchange import servers
-from topolog.streams.rules.verdict import Reports, verdict
+
+TIMEOUT_MS_MAX = 7 * 24 * 3_600_000
+"""A week: whoever wants more wants it off."""
 
 
-class BaselineVerb(Enum):
-    SET = "SET"
-    ADD = "ADD"
-    REMOVE = "REMOVE"
+def decide(state: State, request: BaselineChangeRequested | AutoAdjustRequested, ref: RequestRef) -> list[Decision]:
+    """The decision that answers the request; raises Refused and changes nothing."""
+    levels.require(state, BASELINE_LEVEL, "Baselines")
+    match request:
+        case BaselineChangeRequested():
+            return [_change(state, request, ref)]
+        case AutoAdjustRequested():
+            return [_configure(state, request, ref)]
 
 
-class StateAsked(msgspec.Struct, frozen=True):
-    target: ClusterState
+def settle(state: State, passed: Collection[str]) -> list[Decision]:
+    """The baseline becomes that of the servers, once it is due and does no harm; else the reason is said, once.
 
-
-class BaselineAsked(msgspec.Struct, frozen=True):
-    """`accepts_loss`: partitions may be lost that nobody else holds."""
-
-    verb: BaselineVerb
-    nodes: tuple[NodeId, ...]
-    accepts_loss: bool = False
-
-
-class HoldAsked(msgspec.Struct, frozen=True):
-    held: bool
-
-
-class AutoAdjustAsked(msgspec.Struct, frozen=True):
-    """What is None stays as it is."""
-
-    enabled: bool | None = None
-    soft_ms: int | None = None
-    hard_ms: int | None = None
-
-
-Asked = StateAsked | BaselineAsked | HoldAsked | AutoAdjustAsked
-
-
-def decide(state: State, asked: Asked, ref: RequestRef) -> list[Decision]:
-    """The decisions that answer; raises Refused and changes nothing."""
-    match asked:
-        case StateAsked():
-            return _change_state(state, asked.target, ref)
-        case BaselineAsked():
-            return _change_baseline(state, asked, ref)
-        case HoldAsked():
-            if cluster_state(state).held == asked.held:
-                return [RequestUnchanged(ref, "hold", None)]
-            return [HoldChanged(ref, asked.held)]
-        case AutoAdjustAsked():
-            return _configure(state, asked, ref)
-
-
-def settle(state: State, reports: Reports, waited_through: Position, passed: Collection[str]) -> list[Decision]:
-    """What follows; call again until nothing does. `passed`: keys of deadlines that have passed."""
-    row = cluster_state(state)
-    if row.started_at is not None:
-        found = verdict(state, row.started_at, reports, waited=waited_through >= row.started_at)
-        return [StateChangeFinished(row.started_at, found.evidence, changed_view(state))] if found.proceed else []
-    if row.held:
+    `passed`: keys of deadlines that have passed.
+    """
+    row, current = auto_adjust(state), baseline(state)
+    if current is None or not any(deadline.key in passed for deadline in deadlines(row)):
         return []
-    if row.state is ClusterState.INACTIVE:
-        return _activate_if_complete(state)
-    return _adjust(state, passed)
+    after = sorted(online(state))
+    if reason := why_not_adjusted(state, current, after):
+        return [AutoAdjustSuppressed(reason)] if reason != row.suppressed else []
+    return [changed(state, None, after, Cause.ADJUSTED)]
 
 
 def deadlines(row: AutoAdjustRow) -> list[Deadline]:
@@ -111,190 +79,175 @@ def deadlines(row: AutoAdjustRow) -> list[Deadline]:
     ]
 
 
-# The state.
+def changed(state: State, ref: RequestRef | None, nodes: Collection[NodeId], cause: Cause) -> BaselineChanged:
+    """The next baseline, of these nodes."""
+    current, here = baseline(state), online(state)
+    return BaselineChanged(
+        ref,
+        current.number + 1 if current else 0,
+        _members(state, nodes),
+        tuple(node for node in here if node in nodes),
+        cause,
+        changed_view(state),
+    )
 
 
-def _change_state(state: State, target: ClusterState, ref: RequestRef) -> list[Decision]:
+def why_not_adjusted(state: State, current: BaselineRow, after: Sequence[NodeId]) -> str:
+    """What keeps the baseline from following the servers now, for people; empty if nothing does (A7.6)."""
+    row = cluster_state(state)
+    if row.held:
+        return "an operator holds the cluster: `topolog baseline hold --off` lets it go"
+    if row.target is not None or row.state is ClusterState.INACTIVE:
+        return "the cluster is INACTIVE, or on its way to another state"
+    if row.cold_at is not None:
+        return "the cluster is cold: too many members are away"
+    if not after:
+        return "no server is online"
+    lost = {row.group: row.lost.count(1) for _, row in state.rows(OwnershipRow) if 1 in row.lost}
+    if lost:
+        return f"partitions of {_listed(lost)} are lost: start who has them, or `topolog reset group`"
+    last = last_copies(state, [node for node in current.nodes if node not in after], after)
+    return f"nobody else has a whole copy of {_summed(last)}" if last else ""
+
+
+def last_copies(state: State, dropped: Collection[NodeId], after: Collection[NodeId]) -> Mapping[str, int]:
+    """How many partitions, by group, have owners among the dropped nodes and none among the others."""
+    numbers = {node: ownership.number_of(state, node) for node in (*dropped, *after)}
+    gone = [number for node in dropped if (number := numbers[node]) is not None]
+    kept = [number for node in after if (number := numbers[node]) is not None]
+    found: dict[str, int] = {}
+    for _, row in state.rows(OwnershipRow) if gone else ():
+        if count := len(ownership.owned_only_by(row, gone, kept)):
+            found[row.group] = found.get(row.group, 0) + count
+    return found
+
+
+def check_settled(state: State) -> None:
+    """Raise Refused while the state is on its way to another."""
     row = cluster_state(state)
     if row.target is not None:
-        if row.target is target:
-            return [RequestUnchanged(ref, "cluster state", None)]
         message = f"The cluster is on its way to {row.target.value} since position {row.started_at}."
-        raise Refused(
-            "STATE_CHANGING", "A3.3", message, {"target": row.target.value}, hint="Ask again once it is done."
-        )
-    if row.state is target and (target is ClusterState.INACTIVE or baseline(state) is not None):
-        return [RequestUnchanged(ref, "cluster state", None)]
-    return _started(state, target, Cause.REQUESTED, ref)
+        facts = {"target": row.target.value, "started_at": str(row.started_at)}
+        raise Refused("STATE_CHANGING", "A3.3", message, facts, hint="Ask again once it is done.")
 
 
-def _started(state: State, target: ClusterState, cause: Cause, ref: RequestRef | None) -> list[Decision]:
-    """The first activation makes baseline 0 of all servers that are online (A4.1)."""
-    online = _online(state)
-    first: list[Decision] = []
-    if baseline(state) is None and target is not ClusterState.INACTIVE:
-        if not online:
-            raise Refused("NO_SERVERS", "A4.1", "No server is online, so there is nobody who could count.")
-        first = [BaselineChanged(None, 0, _members(state, online), online, cause, changed_view(state))]
-    version = changed_view(state)
-    later = msgspec.structs.replace(version, minor=version.minor + len(first))
-    return [*first, StateChangeStarted(ref, target, cause, online, later)]
+# What is asked for.
 
 
-def _activate_if_complete(state: State) -> list[Decision]:
-    """All members of the baseline are back (A4.2): whoever comes first or last makes no difference."""
-    current = baseline(state)
-    if current is None or not set(current.nodes) <= set(_online(state)):
-        return []
-    return _started(state, ClusterState.ACTIVE, Cause.COMPLETE, None)
-
-
-# The baseline.
-
-
-def _change_baseline(state: State, asked: BaselineAsked, ref: RequestRef) -> list[Decision]:
-    _check_settled(state)
+def _change(state: State, request: BaselineChangeRequested, ref: RequestRef) -> Decision:
+    check_settled(state)
+    _check_active(state)
     if auto_adjust(state).enabled:
         hint = "`topolog baseline auto-adjust --off` first."
         raise Refused("AUTO_ADJUSTED", "A6", "The baseline follows the servers by itself.", hint=hint)
     current = baseline(state)
     before = current.nodes if current else ()
-    after = _asked_for(state, asked, before)
-    members = _members(state, after)
-    if current is not None and members == current.members:
-        return [RequestUnchanged(ref, "baseline", None)]
-    _check_change(state, before, after, accepts_loss=asked.accepts_loss)
-    number = current.number + 1 if current else 0
-    online = tuple(node for node in after if node in _online(state))
-    return [BaselineChanged(ref, number, members, online, Cause.REQUESTED, changed_view(state))]
+    after = _asked_for(state, request, before)
+    _check_known(state, after, before)
+    if current is not None and _members(state, after) == current.members:
+        return RequestUnchanged(ref, subject_of(request), None)
+    _check_dropped(state, before, after, accepts_loss=request.accepts_loss)
+    return changed(state, ref, after, Cause.REQUESTED)
 
 
-def _check_settled(state: State) -> None:
-    row = cluster_state(state)
-    if row.target is not None:
-        message = f"The cluster is on its way to {row.target.value} since position {row.started_at}."
-        raise Refused(
-            "STATE_CHANGING", "A3.3", message, {"target": row.target.value}, hint="Ask again once it is done."
-        )
-    if row.state is ClusterState.INACTIVE:
+def _check_active(state: State) -> None:
+    if cluster_state(state).state is ClusterState.INACTIVE:
         message = "The cluster is INACTIVE, and its baseline does not change while it is."
         raise Refused("CLUSTER_INACTIVE", "A6", message, hint="`topolog cluster activate` first.")
 
 
-def _asked_for(state: State, asked: BaselineAsked, before: Sequence[NodeId]) -> tuple[NodeId, ...]:
-    known = {*_online(state), *before}
-    unknown = [node for node in asked.nodes if node not in known]
-    if unknown:
-        message = f"Neither an online server nor a member of the baseline: {_listed(unknown)}."
-        raise Refused("NODE_UNKNOWN", "A6", message, {"unknown": _listed(unknown)}, hint="See `topolog get nodes`.")
-    if asked.verb is BaselineVerb.REMOVE and (strangers := [node for node in asked.nodes if node not in before]):
-        message = f"No members of the baseline: {_listed(strangers)}."
-        raise Refused("NOT_A_MEMBER", "A6", message, {"strangers": _listed(strangers)})
-    match asked.verb:
+def _asked_for(state: State, request: BaselineChangeRequested, before: Sequence[NodeId]) -> Sequence[NodeId]:
+    named = [NodeId(node) for node in request.nodes]
+    if request.verb is BaselineVerb.VERSION:
+        return _members_at(state, request)
+    if not named:
+        raise Refused("NO_NODES", "A6", "No node is named.", hint="Name one or more: see `topolog get nodes`.")
+    match request.verb:
         case BaselineVerb.SET:
-            after = tuple(dict.fromkeys(asked.nodes))
+            return named
         case BaselineVerb.ADD:
-            after = tuple(dict.fromkeys((*before, *asked.nodes)))
+            return [*before, *named]
         case BaselineVerb.REMOVE:
-            after = tuple(node for node in before if node not in asked.nodes)
+            return _without(before, named)
+    raise Refused("BAD_REQUEST", "A6", "This coordinator does not know how the baseline is to change.")
+
+
+def _members_at(state: State, request: BaselineChangeRequested) -> Sequence[NodeId]:
+    row = view_of(state, request.version) if request.version else None
+    if row is None:
+        message = f"The servers of view {request.version} are not known: it is still to come, or long ago."
+        raise Refused("VIEW_UNKNOWN", "A6", message, hint="See `topolog get views`.")
+    if not row.members:
+        raise Refused("BASELINE_EMPTY", "A6", f"View {request.version} has no servers, and a baseline has members.")
+    return row.members
+
+
+def _without(before: Sequence[NodeId], named: Sequence[NodeId]) -> Sequence[NodeId]:
+    if strangers := [node for node in named if node not in before]:
+        message = f"No members of the baseline: {_listed(strangers)}."
+        hint = "`topolog get baseline` has the members."
+        raise Refused("NOT_A_MEMBER", "A6", message, {"strangers": _listed(strangers)}, hint=hint)
+    after = [node for node in before if node not in named]
     if not after:
-        raise Refused("BASELINE_EMPTY", "A6", "A baseline has members.", hint="Name those that are to count.")
+        message = "Without these the baseline would have no members."
+        raise Refused("BASELINE_EMPTY", "A6", message, hint="`topolog baseline set` names those that are to count.")
     return after
 
 
-def _check_change(state: State, before: Sequence[NodeId], after: Sequence[NodeId], *, accepts_loss: bool) -> None:
+def _check_known(state: State, after: Iterable[NodeId], before: Collection[NodeId]) -> None:
+    known = {*online(state), *before}
+    if unknown := [node for node in after if node not in known]:
+        message = f"Neither an online server nor a member of the baseline: {_listed(unknown)}."
+        raise Refused(
+            "NODE_UNKNOWN",
+            "A6",
+            message,
+            {"unknown": _listed(unknown)},
+            hint="Start it first; see `topolog get nodes`.",
+        )
+
+
+def _check_dropped(state: State, before: Sequence[NodeId], after: Sequence[NodeId], *, accepts_loss: bool) -> None:
     dropped = [node for node in before if node not in after]
-    if online := [node for node in dropped if node in _online(state)]:
-        message = f"Members that are online are not dropped: {_listed(online)}."
-        hint = f"`topolog baseline drain {online[0]}` moves its copies away and takes it out, or stop it first."
-        raise Refused("MEMBER_ONLINE", "A6", message, {"online": _listed(online)}, hint=hint)
-    last = _last_copies(state, dropped, after)
+    if here := [node for node in dropped if node in online(state)]:
+        message = f"Members that are online are not dropped: {_listed(here)}."
+        hint = f"`topolog baseline drain {here[0]}` moves its copies away and takes it out; or stop it first."
+        raise Refused("MEMBER_ONLINE", "A6", message, {"online": _listed(here)}, hint=hint)
+    last = last_copies(state, dropped, [node for node in after if node not in dropped])
     if last and not accepts_loss:
         message = f"Nobody else has a whole copy of {_summed(last)}."
-        hint = "Start them again; or accept the loss with --accept-loss."
+        hint = f"Start {_listed(dropped)} again; or accept the loss with --accept-loss."
         raise Refused("LAST_COPY", "N16", message, {name: str(count) for name, count in last.items()}, hint=hint)
 
 
-def _last_copies(state: State, dropped: Collection[NodeId], after: Collection[NodeId]) -> dict[str, int]:
-    """How many partitions, by group, have owners among the dropped nodes and none among the others."""
-    names = ownership.names(state)
-    found: dict[str, int] = {}
-    for _, row in state.rows(OwnershipRow):
-        for each in ownership.ownerships(row, range(row.first, row.first + row.count)):
-            owners = {names[number] for number in each.owners}
-            if owners & set(dropped) and not owners & set(after):
-                found[row.group] = found.get(row.group, 0) + 1
-    return found
-
-
-# Auto-adjust.
-
-
-def _configure(state: State, asked: AutoAdjustAsked, ref: RequestRef) -> list[Decision]:
+def _configure(state: State, request: AutoAdjustRequested, ref: RequestRef) -> Decision:
     row = auto_adjust(state)
-    enabled = row.enabled if asked.enabled is None else asked.enabled
-    soft_ms = row.soft_ms if asked.soft_ms is None else asked.soft_ms
-    hard_ms = row.hard_ms if asked.hard_ms is None else asked.hard_ms
-    if not 0 < soft_ms <= hard_ms:
-        message = f"The soft timeout, {soft_ms} ms, is to be above 0 and not above the hard one, {hard_ms} ms."
-        raise Refused("BAD_TIMEOUT", "A7", message)
+    enabled = row.enabled if request.enabled is None else request.enabled
+    soft_ms = row.soft_ms if request.soft_ms is None else request.soft_ms
+    hard_ms = row.hard_ms if request.hard_ms is None else request.hard_ms
+    if not 0 < soft_ms <= hard_ms <= TIMEOUT_MS_MAX:
+        message = f"0 < soft ({soft_ms} ms) <= hard ({hard_ms} ms) <= a week has to hold."
+        raise Refused("BAD_TIMEOUT", "A7", message, {"soft_ms": str(soft_ms), "hard_ms": str(hard_ms)})
     if (enabled, soft_ms, hard_ms) == (row.enabled, row.soft_ms, row.hard_ms):
-        return [RequestUnchanged(ref, "auto-adjust", None)]
-    return [AutoAdjustConfigured(ref, enabled, soft_ms, hard_ms)]
+        return RequestUnchanged(ref, subject_of(request), None)
+    return AutoAdjustConfigured(ref, enabled, soft_ms, hard_ms)
 
 
-def _adjust(state: State, passed: Collection[str]) -> list[Decision]:
-    """The baseline becomes that of the servers, once it is due and does no harm; else the reason is said, once."""
-    row, current = auto_adjust(state), baseline(state)
-    if current is None or not any(deadline.key in passed for deadline in deadlines(row)):
-        return []
-    after = _online(state)
-    reason = _why_not(state, current, after)
-    if reason:
-        return [AutoAdjustSuppressed(reason)] if reason != row.suppressed else []
-    members = _members(state, after)
-    return [BaselineChanged(None, current.number + 1, members, after, Cause.ADJUSTED, changed_view(state))]
-
-
-def _why_not(state: State, current: BaselineRow, after: Sequence[NodeId]) -> str:
-    if not after:
-        return "no server is online"
-    lost = sum(len(ownership.lost_in(row)) for _, row in state.rows(OwnershipRow))
-    if lost:
-        return f"{lost} partitions are lost"
-    last = _last_copies(state, [node for node in current.nodes if node not in after], after)
-    return f"nobody else has a whole copy of {_summed(last)}" if last else ""
-
-
-# Who is there.
-
-
-def _online(state: State) -> tuple[NodeId, ...]:
-    return tuple(row.node for row in servers(state) if row.standing is Standing.MEMBER)
-
-
-def _members(state: State, nodes: Iterable[NodeId]) -> tuple[BaselineMember, ...]:
+def _members(state: State, nodes: Collection[NodeId]) -> tuple[BaselineMember, ...]:
     """With the attributes that each has now, or was taken in with if it is away."""
     current = baseline(state)
     stored = {member.node: member for member in current.members} if current else {}
-    return tuple(_member(state, node, stored) for node in sorted(nodes))
+    return tuple(_member(state, node, stored) for node in sorted(set(nodes)))
 
 
 def _member(state: State, node: NodeId, stored: Mapping[NodeId, BaselineMember]) -> BaselineMember:
     row = state.get(NodeRow, node)
-    if row is not None and row.is_member:
-        return BaselineMember(node, row.attributes)
-    return stored[node]
-
-
-def is_persistent(group: GroupRow) -> bool:
-    """Whether the baseline decides who may hold copies of it."""
-    return group.persistent
+    return BaselineMember(node, row.attributes) if row is not None and row.is_member else stored[node]
 
 
 def _summed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} partitions of {group}" for group, count in sorted(counts.items()))
 
 
-def _listed(nodes: Iterable[str]) -> str:
-    return ", ".join(sorted(nodes))
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(set(names)))

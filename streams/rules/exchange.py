@@ -16,8 +16,10 @@ from typing import Protocol
 import msgspec
 
 from topolog.events import ownership
+from topolog.events.baseline import cluster_state, placed_by
 from topolog.events.changes import Changes
 from topolog.events.codec import Decision
+from topolog.events.drains import is_drained
 from topolog.events.errors import Refused
 from topolog.events.exchange import (
     MERGED,
@@ -42,7 +44,7 @@ from topolog.events.groups import GroupRow, LossPolicy, group_row
 from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.levels import PARTITIONS_LEVEL
 from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow, Standing, members
-from topolog.events.ownership import NodeNumber
+from topolog.events.ownership import NOBODY, NodeNumber, Wanted
 from topolog.events.requests import (
     ExchangeRequested,
     LossResetRequested,
@@ -54,13 +56,13 @@ from topolog.events.requests import (
 from topolog.events.state import State
 from topolog.events.terms import changed_view
 from topolog.streams.rules import levels
-from topolog.streams.rules.affinity import Indexes
+from topolog.streams.rules.affinity import Candidate, Indexes
 from topolog.streams.rules.deadlines import Deadline
 from topolog.streams.rules.outcome import Ask, outcome
 from topolog.streams.rules.outcomes import Holdings, Server, Servers, outcomes
 
-Choose = Callable[[GroupRow, Sequence[NodeRow]], Indexes]
-"""The affinity of a group over servers: indexes into these for each partition, its primary's first."""
+Choose = Callable[[GroupRow, Sequence[Candidate]], Indexes]
+"""The affinity of a group over candidates: indexes into these for each partition, its primary's first."""
 
 _NAMES_MAX, _NAMES_WITH_CHANGES_MAX = 1_000, 100
 """Names of nodes that fit one record, by themselves and beside changes, were each as long as a name can be."""
@@ -115,10 +117,12 @@ def decide(state: State, request: LossResetRequested | ExchangeRequested, ref: R
 def settle(state: State, told: Told, choose: Choose) -> list[Decision]:
     """What follows about exchanges; call again until nothing does."""
     row, waiting = open_exchange(state), queued(state)
+    if row is not None and _takes_in(row) and (more := _alike(waiting)):
+        return [ExchangeMerged(more, tuple(_joined(state, more)))]
+    if not cluster_state(state).shares_out:
+        return []
     if row is None:
         return _begin(state, waiting, told, choose) if waiting else _hear_late(state, told)
-    if _takes_in(row) and (more := _alike(waiting)):
-        return [ExchangeMerged(more, tuple(_joined(state, more)))]
     silent = [each for each in row.awaited if _is_here(state, each) and not _has_answered(each, told.answers)]
     if not silent:
         return _end(state, row, told.answers, choose, ())
@@ -244,7 +248,9 @@ def _holds_a_last_copy(state: State, node: NodeId, answers: Answers) -> bool:
     others = [names.index(each) for each in answers if each in names and each != node]
     if number is None:
         return False
-    return any(ownership.solely_owned(row, number, others) for group in _groups(state) for row in _rows(state, group))
+    return any(
+        ownership.owned_only_by(row, [number], others) for group in _groups(state) for row in _rows(state, group)
+    )
 
 
 def _standing(state: State, node: NodeId) -> Standing:
@@ -285,20 +291,43 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
     """The full maps of all groups that change, and what is lost."""
     resets = {trigger.subject: trigger.at for trigger in triggers if trigger.type is TriggerType.LOSS_RESET}
     joined = {trigger.subject for trigger in triggers if trigger.type is TriggerType.JOIN}
-    candidates = [row for row in servers(state) if row.standing is Standing.MEMBER]
+    ready = _ready(state)
     names = ownership.names(state)
-    known = (*names, *sorted({str(row.node) for row in candidates}.difference(names)))
+    known = (*names, *sorted({str(row.node) for row in ready}.difference(names)))
     number_of = {node: number for number, node in enumerate(known)}
-    numbers = [number_of[row.node] for row in candidates]
+    numbers = {row.node: number_of[row.node] for row in ready}
     here = _here(state, number_of, answers, joined)
     decided: list[Decision] = []
     for group in _groups(state):
-        wanted = ownership.numbered(choose(group, candidates), numbers)
+        wanted = _wanted(group, _candidates(state, group, ready), numbers, choose)
         ask = Ask(begins_empty=group.loss_policy is LossPolicy.IGNORE, reset_at=resets.get(group.name))
         changes = outcomes(list(_rows(state, group)), wanted, here, ask, outcome)
         decided += _full_maps(group, changes, known[len(names) :])
         decided += _losses(group, changes, known)
     return decided
+
+
+def _ready(state: State) -> list[NodeRow]:
+    """The servers that may get copies."""
+    return [row for row in servers(state) if row.standing is Standing.MEMBER and not is_drained(state, row.node)]
+
+
+def _candidates(state: State, group: GroupRow, ready: Sequence[NodeRow]) -> list[Candidate]:
+    """Whom the affinity chooses from: the members of the baseline for a persistent group, also those that are away, so
+    that nothing moves when one leaves; all servers for another one, and where there is no baseline."""
+    current = placed_by(state, group)
+    if current is None:
+        return [Candidate(row.node, row.attributes) for row in ready]
+    members = (member for member in current.members if not is_drained(state, member.node))
+    return [Candidate(member.node, member.attributes) for member in members]
+
+
+def _wanted(
+    group: GroupRow, candidates: Sequence[Candidate], numbers: Mapping[NodeId, NodeNumber], choose: Choose
+) -> Wanted:
+    """The affinity's choice by numbers, those left out that are away."""
+    chosen = ownership.numbered(choose(group, candidates), [numbers.get(each.node, NOBODY) for each in candidates])
+    return ownership.compacted(chosen) if any(each.node not in numbers for each in candidates) else chosen
 
 
 def _here(state: State, number_of: Mapping[str, NodeNumber], answers: Answers, joined: Collection[str]) -> Servers:

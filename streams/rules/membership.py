@@ -7,7 +7,7 @@ import msgspec
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Slot, TopologyVersion
-from topolog.events.levels import DIED_LEVEL
+from topolog.events.levels import BASELINE_LEVEL, DIED_LEVEL
 from topolog.events.membership import (
     FENCING,
     JoinWaiting,
@@ -37,8 +37,10 @@ from topolog.events.requests import (
 )
 from topolog.events.state import State
 from topolog.events.terms import cluster
+from topolog.events.views import DiskRow, Kinship, Past, after_life
 from topolog.streams.rules import levels, metadata
 from topolog.streams.rules.deadlines import Deadline
+from topolog.streams.rules.past import check, judge
 
 DECLARED_TYPES_MAX = 10_000
 """Most types one join declares: all their proposals stand in the join's own set, which a stamp counts in 16 bits."""
@@ -71,16 +73,19 @@ def decide(
     ref: RequestRef,
     appended_at_ms: int,
     dead: Dead = (),
+    *,
+    end: Position,
 ) -> list[Decision]:
     """The decisions that answer the request; raises Refused and changes nothing.
 
     `appended_at_ms` is the broker's time of the request: heartbeats appended later prove a former incarnation alive.
+    `end`: the last position that is decided.
     """
     match request:
         case JoinRequested():
             if _is_dead(request.joiner, dead):
                 raise Refused("PROCESS_DIED", "DESIGN 4.1", _died(request.joiner), _identity(request.joiner))
-            return _join(state, request.joiner, ref, appended_at_ms)
+            return _join(state, request, ref, appended_at_ms, end)
         case NodeRemovalRequested():
             return [_stop(state, request.node, ref)]
 
@@ -101,10 +106,11 @@ def is_urgent(state: State, hearing: Hearing, waited_through: Position, lapsed: 
     )
 
 
-def settle(state: State, hearing: Hearing, lapsed: Iterable[str], dead: Dead = ()) -> list[Decision]:
+def settle(state: State, hearing: Hearing, lapsed: Iterable[str], dead: Dead = (), *, end: Position) -> list[Decision]:
     """What follows from deaths, releases, leases whose deadline has passed and joins that need wait no longer.
 
-    `lapsed`: keys of lease deadlines that have passed. Folded, the result may make more due; call until it is empty.
+    `lapsed`: keys of lease deadlines that have passed; `end`: the last position that is decided. Folded, the result
+    may make more due; call until it is empty.
     """
     due = frozenset(lapsed)
     for node in members(state):
@@ -115,7 +121,7 @@ def settle(state: State, hearing: Hearing, lapsed: Iterable[str], dead: Dead = (
             return [_left(state, node, lease, LeaveReason.LEFT)]
         if _ends_in_silence(node) and _is_due(lease, due):
             return [_left(state, node, lease, LeaveReason.FENCED)]
-    return _settle_waiting(state, hearing, dead)
+    return _settle_waiting(state, hearing, end, dead)
 
 
 def _death(state: State) -> LeaveReason:
@@ -175,19 +181,36 @@ def _grown(state: State, hearing: Hearing, waited_through: Position) -> list[tup
     return grown
 
 
-def _join(state: State, joiner: Joiner, ref: RequestRef, appended_at_ms: int) -> list[Decision]:
+def _join(state: State, request: JoinRequested, ref: RequestRef, appended_at_ms: int, end: Position) -> list[Decision]:
+    joiner = request.joiner
     _check_joiner(state, joiner)
     metadata.declare(state, joiner.types)
-    row = state.get(NodeRow, joiner.node)
+    row, view = state.get(NodeRow, joiner.node), cluster(state).topology_version
     if row is None or not row.is_member:
-        return [*_withdraw(state, joiner), *_joined(state, joiner, ref, cluster(state).topology_version)]
+        kinship = _kinship(state, joiner, request.past, end)
+        return [*_withdraw(state, joiner), *_joined(state, joiner, ref, view, kinship)]
     if row.incarnation == joiner.incarnation:
         return [RequestUnchanged(ref, f"node {joiner.node}", None)]
     if _proves_it_gone(joiner, row):
         left = _left(state, row, lease_of(state, row), LeaveReason.REPLACED)
-        return [left, *_withdraw(state, joiner), *_joined(state, joiner, ref, left.topology_version)]
-    waiting = JoinWaiting(ref, joiner, row.incarnation, appended_at_ms)
+        ended = after_life(state.get(DiskRow, row.node), row.incarnation, left.last_sequence)
+        kinship = _kinship(state, joiner, request.past, end, ended)
+        return [left, *_withdraw(state, joiner), *_joined(state, joiner, ref, left.topology_version, kinship)]
+    waiting = JoinWaiting(ref, joiner, row.incarnation, appended_at_ms, request.past)
     return [*_withdraw(state, joiner), waiting]
+
+
+def _kinship(
+    state: State, joiner: Joiner, past: Past | None, end: Position, ended: DiskRow | None = None
+) -> Kinship | None:
+    """How the joiner's past agrees with the log, None for one without a disk of its own; raises Refused."""
+    terms = cluster(state)
+    if terms.feature_level < BASELINE_LEVEL or not joiner.folder:
+        return None
+    log_id, node = bytes.fromhex(terms.log_id), NodeId(joiner.node)
+    judged = judge(state, log_id, end, node, past, ended)
+    check(state, log_id, end, node, past, judged)
+    return judged.kinship
 
 
 def _proves_it_gone(joiner: Joiner, former: NodeRow) -> bool:
@@ -224,18 +247,22 @@ def _withdraw(state: State, joiner: Joiner) -> list[Decision]:
     return _refused(waiting, "SUPERSEDED", message, facts)
 
 
-def _refused(waiting: WaitingJoinRow, code: str, message: str, facts: Mapping[str, str]) -> list[Decision]:
+def _refused(
+    waiting: WaitingJoinRow, code: str, message: str, facts: Mapping[str, str], rule: str = "DESIGN 4.1"
+) -> list[Decision]:
     node = waiting.joiner.node
     return [
         JoinWithdrawn(NodeId(node)),
-        RequestRefused(waiting.request, f"node {node}", code, "DESIGN 4.1", message, facts),
+        RequestRefused(waiting.request, f"node {node}", code, rule, message, facts),
     ]
 
 
-def _joined(state: State, joiner: Joiner, ref: RequestRef, view: TopologyVersion) -> list[Decision]:
+def _joined(
+    state: State, joiner: Joiner, ref: RequestRef, view: TopologyVersion, kinship: Kinship | None
+) -> list[Decision]:
     slot = Slot(cluster(state).next_slot)
     bare = msgspec.structs.replace(joiner, types=())
-    joined = NodeJoined(ref, bare, slot, _raised(view, joiner.kind))
+    joined = NodeJoined(ref, bare, slot, _raised(view, joiner.kind), kinship)
     return [joined, *metadata.declare(state, joiner.types)]
 
 
@@ -250,14 +277,14 @@ def _raised(view: TopologyVersion, kind: NodeKind) -> TopologyVersion:
     return TopologyVersion(view.major + 1, 0) if kind is NodeKind.SERVER else view
 
 
-def _settle_waiting(state: State, hearing: Hearing, dead: Dead) -> list[Decision]:
+def _settle_waiting(state: State, hearing: Hearing, end: Position, dead: Dead) -> list[Decision]:
     for _, waiting in state.rows(WaitingJoinRow):
         if _is_dead(waiting.joiner, dead):
             return _refused(waiting, "PROCESS_DIED", _died(waiting.joiner), _identity(waiting.joiner))
         node = state.get(NodeRow, waiting.joiner.node)
         assert node is not None, "a join waits for a node that was never there"
         if not node.is_member:
-            return _admit(state, waiting)
+            return _admit(state, waiting, end)
         if _is_alive(state, node, waiting, hearing):
             message = (
                 f"Node {node.node!r} is a member and alive: its incarnation {node.incarnation} was renewed while "
@@ -268,11 +295,12 @@ def _settle_waiting(state: State, hearing: Hearing, dead: Dead) -> list[Decision
     return []
 
 
-def _admit(state: State, waiting: WaitingJoinRow) -> list[Decision]:
+def _admit(state: State, waiting: WaitingJoinRow, end: Position) -> list[Decision]:
     try:
-        return _joined(state, waiting.joiner, waiting.request, cluster(state).topology_version)
-    except Refused as refusal:  # its types have come to contradict the cluster's while it waited
-        return _refused(waiting, refusal.code, refusal.message, refusal.facts)
+        kinship = _kinship(state, waiting.joiner, waiting.past, end)
+        return _joined(state, waiting.joiner, waiting.request, cluster(state).topology_version, kinship)
+    except Refused as refusal:  # its types contradict the cluster's by now, or its past is another one
+        return _refused(waiting, refusal.code, str(refusal), refusal.facts, refusal.rule)
 
 
 def _is_alive(state: State, node: NodeRow, waiting: WaitingJoinRow, hearing: Hearing) -> bool:

@@ -1,31 +1,28 @@
 """How the past of a node that wants to join agrees with the log (DESIGN §4.4; why, stands in `events/views.py`).
 
-It is judged when the node's former life has ended in the log, and its disk is locked by the one that joins.
+It is judged when the node's former life has ended in the log, and its disk is locked by the one that joins. Whoever has
+written where the log has not come to, or in another history, is refused, with what both sides did and what to do about
+it; nothing is ever wiped.
 """
 
-from enum import Enum
+from collections.abc import Mapping
 
 import msgspec
 
+from topolog.events.errors import Refused
 from topolog.events.ids import NodeId, Position
 from topolog.events.state import State
-from topolog.events.views import DiskRow, Past, Point, is_point, newest_point, point_after
-
-
-class Kinship(Enum):
-    """NEW: no life of it has had a lease. WIPED: one has had, and the disk says nothing of it. RESTORED: the disk is
-    older than the node's last life. EQUAL: it has written under the newest view. BEHIND: only under former ones. AHEAD:
-    it has written where the log has not come to. FORKED: in another history of this log. FOREIGN: in another log, or it
-    is another node's disk."""
-
-    NEW = "NEW"
-    WIPED = "WIPED"
-    RESTORED = "RESTORED"
-    EQUAL = "EQUAL"
-    BEHIND = "BEHIND"
-    AHEAD = "AHEAD"
-    FORKED = "FORKED"
-    FOREIGN = "FOREIGN"
+from topolog.events.views import (
+    DiskRow,
+    Kinship,
+    Past,
+    Point,
+    ViewRow,
+    is_point,
+    newest_point,
+    point_after,
+    view_at,
+)
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -38,9 +35,12 @@ class Judged(msgspec.Struct, frozen=True):
     ours: Point | None = None
 
 
-def judge(state: State, log_id: bytes, end: Position, node: NodeId, past: Past | None) -> Judged:
-    """`end` is the last position of the log, `past` what the node's disk says; None if that says nothing."""
-    known = state.get(DiskRow, node)
+def judge(
+    state: State, log_id: bytes, end: Position, node: NodeId, past: Past | None, ended: DiskRow | None = None
+) -> Judged:
+    """`end`: the last position of the log; `past`: what the node's disk says, None if that says nothing; `ended`: what
+    is known of that disk once a life is over whose end is decided and not folded yet."""
+    known = ended or state.get(DiskRow, node)
     if past is None:
         return Judged(Kinship.WIPED if known and known.renewed is not None else Kinship.NEW)
     if (past.log_id, past.node) != (log_id, node):
@@ -52,6 +52,84 @@ def judge(state: State, log_id: bytes, end: Position, node: NodeId, past: Past |
     if known is not None and not _is_of_last_life(past, known):
         return Judged(Kinship.RESTORED, common)
     return Judged(Kinship.EQUAL if common == newest_point(state) else Kinship.BEHIND, common)
+
+
+def check(state: State, log_id: bytes, end: Position, node: NodeId, past: Past | None, judged: Judged) -> None:
+    """Raise Refused for a node that must not join."""
+    match judged.kinship, past:
+        case Kinship.FOREIGN, Past():
+            raise _foreign(log_id, node, past)
+        case Kinship.AHEAD, Past():
+            facts = {"end": str(end), **_parted(state, past, judged)}
+            message = (
+                f"Node {node!r} has written at position {facts['theirs_position']}, and this log ends at {end}: it was "
+                "cut short, or is an older copy."
+            )
+            hint = f"Bring back the newer log, which has all of both. {_empty_folder(facts)}"
+            raise Refused(judged.kinship.value, "DESIGN 4.4", message, facts, hint=hint)
+        case Kinship.FORKED, Past():
+            facts = _parted(state, past, judged)
+            message = (
+                f"Node {node!r} has written in another history of this log. Both have {_common(facts)}; then the node "
+                f"has position {facts['theirs_position']} (chain {facts['theirs_chain']}), and this log {_ours(facts)}."
+            )
+            hint = f"Start it in the cluster that it comes from. {_empty_folder(facts)}"
+            raise Refused(judged.kinship.value, "DESIGN 4.4", message, facts, hint=hint)
+
+
+def _foreign(log_id: bytes, node: NodeId, past: Past) -> Refused:
+    """Another cluster's disk, or another node's."""
+    facts = {"node": past.node, "log_id": past.log_id.hex(), "expected": log_id.hex()}
+    if past.log_id != log_id:
+        message = f"The folder of node {node!r} belongs to node {past.node!r} of another cluster's log."
+    else:
+        message = f"The folder of node {node!r} is that of node {past.node!r}."
+    hint = "Give the node its own folder, or an empty one; start that folder's node where it belongs."
+    return Refused(Kinship.FOREIGN.value, "DESIGN 4.4", message, facts, hint=hint)
+
+
+def _parted(state: State, past: Past, judged: Judged) -> dict[str, str]:
+    """What both sides did: where they are at one for the last time, and what each has had since."""
+    assert judged.theirs is not None, "they part where the node has a place that the log has not"
+    since = judged.common.position if judged.common else Position(-1)
+    facts = {
+        "theirs_position": str(judged.theirs.position),
+        "theirs_chain": judged.theirs.chain.hex(),
+        "theirs_views": str(sum(point.position > since for point in past.points)),
+    }
+    if judged.common is not None:
+        facts |= {"common_position": str(since), **_described("common", view_at(state, since))}
+    if judged.ours is not None:
+        facts |= {"ours_position": str(judged.ours.position), "ours_chain": judged.ours.chain.hex()}
+        facts |= _described("ours", view_at(state, judged.ours.position))
+        here = {node for _, row in state.rows(ViewRow) if row.at.position > since for node in row.members}
+        facts["ours_members_since"] = ", ".join(sorted(here))
+    return facts
+
+
+def _described(side: str, view: ViewRow | None) -> Mapping[str, str]:
+    if view is None:
+        return {}
+    return {f"{side}_view": str(view.version), f"{side}_members": ", ".join(view.members)}
+
+
+def _common(facts: Mapping[str, str]) -> str:
+    if "common_position" not in facts:
+        return "nothing in common"
+    view = f" (view {facts['common_view']}: {facts['common_members']})" if "common_view" in facts else ""
+    return f"position {facts['common_position']}{view} in common"
+
+
+def _ours(facts: Mapping[str, str]) -> str:
+    if "ours_position" not in facts:
+        return "has no other view"
+    view = f" (view {facts['ours_view']}: {facts['ours_members']})" if "ours_view" in facts else ""
+    return f"has position {facts['ours_position']}{view}"
+
+
+def _empty_folder(facts: Mapping[str, str]) -> str:
+    behind = f"behind position {facts['common_position']}" if "common_position" in facts else "there"
+    return f"Or start it with an empty folder: it loads all anew, and what it alone wrote {behind} is lost."
 
 
 def _parting(state: State, past: Past, known: DiskRow | None) -> tuple[Point | None, Point | None]:

@@ -8,22 +8,13 @@ from topolog.events.errors import Refused
 from topolog.events.log import Headers, InMemoryWriter, OnDelivery
 from topolog.events.requests import (
     AnyRequest,
-    ExchangeRequested,
-    GroupAlterationRequested,
-    GroupCreationRequested,
-    GroupDropRequested,
-    LossResetRequested,
-    NodeRemovalRequested,
     RequestRef,
     RequestRefused,
-    TypeRemovalRequested,
-    UpdateRequested,
     outcome_of,
     subject_of,
 )
 from topolog.events.topics import Topic
 from topolog.projections.projector import Projector
-from topolog.streams.rules import exchange, groups, membership, metadata
 
 
 class AnsweringWriter(InMemoryWriter):
@@ -70,17 +61,9 @@ class AnsweringWriter(InMemoryWriter):
     def _decisions(self, request: AnyRequest, ref: RequestRef) -> list[Decision]:
         state = self._chronicle.fold.state
         try:
-            match request:
-                case UpdateRequested() | TypeRemovalRequested():
-                    return metadata.decide(state, request, ref)
-                case NodeRemovalRequested():
-                    return membership.decide(state, request, ref, self._chronicle.now_ms)
-                case GroupCreationRequested() | GroupAlterationRequested() | GroupDropRequested():
-                    return groups.decide(state, request, ref)
-                case LossResetRequested() | ExchangeRequested():
-                    return exchange.decide(state, request, ref)
-                case _:
-                    raise AssertionError("the API sends no such request")
+            return requests.decide(
+                state, request, ref, Circumstances(self._chronicle.now_ms, self._chronicle.fold.header.position)
+            )
         except Refused as refusal:
             return [
                 RequestRefused(ref, subject_of(request), refusal.code, refusal.rule, refusal.message, refusal.facts)

@@ -12,8 +12,9 @@ from topolog.events.fold import evolve
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term
 from topolog.events.state import State
 from topolog.events.topics import RECORD_BYTES_MAX
-from topolog.streams.rules import exchange, groups, levels, membership, metadata
+from topolog.streams.rules import membership, requests
 from topolog.streams.rules.membership import Heard
+from topolog.streams.rules.requests import Circumstances
 
 LOG_ID = bytes(16)
 ASKED_AT_MS = 1_000
@@ -83,17 +84,7 @@ class Cluster:
     def decide(self, request: q.AnyRequest) -> list[Decision]:
         """What the rules answer; nothing is folded. Raises Refused."""
         ref = q.RequestRef(request.id.requester, request.id.sequence, bytes(8))
-        match request:
-            case q.JoinRequested() | q.NodeRemovalRequested():
-                return membership.decide(self.state, request, ref, ASKED_AT_MS)
-            case q.UpdateRequested() | q.TypeRemovalRequested():
-                return metadata.decide(self.state, request, ref)
-            case q.LevelRaiseRequested():
-                return levels.decide(self.state, request, ref)
-            case q.GroupCreationRequested() | q.GroupAlterationRequested() | q.GroupDropRequested():
-                return groups.decide(self.state, request, ref)
-            case q.LossResetRequested() | q.ExchangeRequested():
-                return exchange.decide(self.state, request, ref)
+        return requests.decide(self.state, request, ref, Circumstances(ASKED_AT_MS, self.position))
 
     def ask(self, request: q.AnyRequest) -> list[Decision]:
         decided = self.decide(request)
@@ -114,7 +105,7 @@ class Cluster:
         """Decide and fold until nothing more follows."""
         lapsed = set(lapsed)
         followed: list[Decision] = []
-        while decided := membership.settle(self.state, hearing, lapsed):
+        while decided := membership.settle(self.state, hearing, lapsed, end=self.position):
             followed += decided
             self.log(*decided)
         return followed

@@ -12,7 +12,7 @@ from topolog.events import requests as q
 from topolog.events.codec import Decision
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position, TopologyVersion
 from topolog.events.levels import NEWEST_LEVEL, FeatureLevelRaised, announced
-from topolog.events.membership import FENCING, LeaveReason, NodeLeft, NodeRow, lease_of
+from topolog.events.membership import FENCING, LeaveReason, NodeLeft, lease_of
 from topolog.events.ownership import Ownership
 from topolog.events.partitions import PartitionState, When, is_legal
 from topolog.events.terms import cluster
@@ -23,9 +23,8 @@ from topolog.streams.rules.exchange import Told
 CAPABILITIES = (FENCING, announced(NEWEST_LEVEL))
 
 
-def choose(group: g.GroupRow, servers: Sequence[NodeRow]) -> Indexes:
+def choose(group: g.GroupRow, candidates: Sequence[Candidate]) -> Indexes:
     """The affinity's choice, as the coordinator computes it."""
-    candidates = [Candidate(row.node, row.attributes) for row in servers]
     return ideal(candidates, Placement.of(group.definition))
 
 

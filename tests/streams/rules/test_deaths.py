@@ -32,7 +32,7 @@ def settle(
 ) -> list[object]:
     """All that follows from these deaths, decided and folded."""
     followed: list[object] = []
-    while decided := membership.settle(cluster.state, hearing or {}, (), dead):
+    while decided := membership.settle(cluster.state, hearing or {}, (), dead, end=cluster.position):
         followed += decided
         cluster.log(*decided)
     return followed
@@ -104,9 +104,9 @@ def test_a_dead_process_is_refused_when_its_join_comes_late() -> None:
     request = join("n1", 2)
     ref = q.RequestRef(request.id.requester, request.id.sequence, bytes(8))
     with pytest.raises(Refused) as refused:
-        membership.decide(cluster.state, request, ref, ASKED_AT_MS, {SECOND})
+        membership.decide(cluster.state, request, ref, ASKED_AT_MS, {SECOND}, end=cluster.position)
     assert (refused.value.code, refused.value.facts) == ("PROCESS_DIED", {"incarnation": "2"})
-    assert membership.decide(cluster.state, request, ref, ASKED_AT_MS, {FIRST, THIRD})
+    assert membership.decide(cluster.state, request, ref, ASKED_AT_MS, {FIRST, THIRD}, end=cluster.position)
 
 
 def test_a_waiting_join_of_a_dead_process_is_withdrawn_with_an_outcome() -> None:

@@ -14,8 +14,8 @@ import pytest
 from topolog.events.ids import Incarnation, NodeId, Place, Position, Term, TopologyVersion
 from topolog.events.stamp import chain_after
 from topolog.events.state import State
-from topolog.events.views import Echo, Past, Point, newest_point, note_end_of_life, note_view
-from topolog.streams.rules.past import Judged, Kinship, judge
+from topolog.events.views import Echo, Kinship, Past, Point, newest_point, note_end_of_life, note_view
+from topolog.streams.rules.past import Judged, judge
 
 LOG_ID = bytes(16)
 NAMES = tuple(NodeId(name) for name in ("a", "b", "c"))

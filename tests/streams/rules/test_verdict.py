@@ -167,4 +167,4 @@ def test_the_verdict_is_a_function_of_what_it_is_given(waited: bool) -> None:
     assert found == judge(cluster, at, reports(n1=at), waited=waited)
     assert cluster.state.hash() == before
     assert msgspec.structs.asdict(found).keys() == {"evidence", "open"}
-    assert membership.settle(cluster.state, {}, ()) == []
+    assert membership.settle(cluster.state, {}, (), end=at) == []

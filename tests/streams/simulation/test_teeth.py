@@ -177,11 +177,13 @@ def removed_member_counts_as_released(patch: pytest.MonkeyPatch) -> None:
     """A member that was stopped leaves at once."""
     settle = membership.settle
 
-    def settled(state: State, hearing: membership.Hearing, lapsed: Iterable[str], dead: membership.Dead) -> list[Any]:
+    def settled(
+        state: State, hearing: membership.Hearing, lapsed: Iterable[str], dead: membership.Dead, *, end: Position
+    ) -> list[Any]:
         for node in members(state):
             if node.standing is Standing.STOPPING:
                 return [membership._left(state, node, lease_of(state, node), LeaveReason.REMOVED)]
-        return settle(state, hearing, lapsed, dead)
+        return settle(state, hearing, lapsed, dead, end=end)
 
     patch.setattr(membership, "settle", settled)
 

@@ -1,0 +1,129 @@
+"""Rules of the cluster's state: when it serves, when it waits for its members (DESIGN §4.4, §4.1 Leaving, A3, A4).
+
+A change of the state is done when everybody who may act has applied its start. A cluster is *cold* when so many members
+of its baseline are away that less than a quorum is left, and a partition of a persistent group has lost its last owner:
+then nothing is lost, and no exchange ends, until a quorum is back or an operator says so. What still has an owner goes
+on being served.
+"""
+
+from topolog.events import ownership
+from topolog.events.baseline import (
+    BaselineRow,
+    Cause,
+    ClusterCold,
+    ClusterWarmed,
+    HoldChanged,
+    StateChangeFinished,
+    StateChangeStarted,
+    baseline,
+    cluster_state,
+    online,
+    placed_by,
+)
+from topolog.events.cluster_state import ClusterState
+from topolog.events.codec import Decision
+from topolog.events.errors import Refused
+from topolog.events.exchange import open_exchange, queued
+from topolog.events.groups import GroupRow
+from topolog.events.ids import NodeId, Position, TopologyVersion
+from topolog.events.levels import BASELINE_LEVEL
+from topolog.events.requests import (
+    ClusterStateRequested,
+    HoldRequested,
+    RequestRef,
+    RequestUnchanged,
+    WarmRequested,
+    subject_of,
+)
+from topolog.events.state import State
+from topolog.events.terms import changed_view
+from topolog.streams.rules import baseline as rules_of_baseline
+from topolog.streams.rules import levels
+from topolog.streams.rules.verdict import Reports, verdict
+
+StateRequest = ClusterStateRequested | HoldRequested | WarmRequested
+
+
+def decide(state: State, request: StateRequest, ref: RequestRef) -> list[Decision]:
+    """The decisions that answer the request; raises Refused and changes nothing."""
+    levels.require(state, BASELINE_LEVEL, "States of the cluster")
+    match request:
+        case ClusterStateRequested():
+            return _change(state, request, ref)
+        case HoldRequested():
+            if cluster_state(state).held is request.held:
+                return [RequestUnchanged(ref, subject_of(request), None)]
+            return [HoldChanged(ref, request.held)]
+        case WarmRequested():
+            if cluster_state(state).cold_at is None:
+                return [RequestUnchanged(ref, subject_of(request), None)]
+            return [_warmed(state, Cause.REQUESTED, ref)]
+
+
+def settle(state: State, reports: Reports, waited_through: Position) -> list[Decision]:
+    """What follows; call again until nothing does."""
+    row, current = cluster_state(state), baseline(state)
+    if row.started_at is not None:
+        found = verdict(state, row.started_at, reports, waited=waited_through >= row.started_at)
+        return [StateChangeFinished(row.started_at, found.evidence, changed_view(state))] if found.proceed else []
+    if current is None:
+        return []
+    if row.cold_at is not None:
+        return [_warmed(state, Cause.QUORUM, None)] if current.has_quorum(online(state)) else []
+    if row.state is ClusterState.INACTIVE:
+        is_complete = not row.held and set(current.nodes) <= set(online(state))
+        return _started(state, ClusterState.ACTIVE, Cause.COMPLETE, None) if is_complete else []
+    return _cooled(state, current) if queued(state) or open_exchange(state) else []
+
+
+def awaited(state: State, current: BaselineRow) -> tuple[NodeId, ...]:
+    """The members of the baseline that are away."""
+    here = set(online(state))
+    return tuple(node for node in current.nodes if node not in here)
+
+
+def _change(state: State, request: ClusterStateRequested, ref: RequestRef) -> list[Decision]:
+    target, row = request.target, cluster_state(state)
+    if target is ClusterState.UNKNOWN:
+        raise Refused("BAD_REQUEST", "A3", "This coordinator does not know the state that is asked for.")
+    if row.target is target:
+        return [RequestUnchanged(ref, subject_of(request), None)]
+    rules_of_baseline.check_settled(state)
+    is_first = target is ClusterState.ACTIVE and baseline(state) is None
+    if row.state is target and not is_first:
+        return [RequestUnchanged(ref, subject_of(request), None)]
+    return _started(state, target, Cause.REQUESTED, ref)
+
+
+def _started(state: State, target: ClusterState, cause: Cause, ref: RequestRef | None) -> list[Decision]:
+    """The first activation makes baseline 0 of all servers that are online (A4.1)."""
+    here, view = online(state), changed_view(state)
+    if target is not ClusterState.ACTIVE or baseline(state) is not None:
+        return [StateChangeStarted(ref, target, cause, here, view)]
+    if not here:
+        raise Refused("NO_SERVERS", "A4.1", "No server is online, so there is nobody who could count.")
+    first = rules_of_baseline.changed(state, None, here, cause)
+    later = TopologyVersion(view.major, view.minor + 1)
+    return [first, StateChangeStarted(ref, target, cause, here, later)]
+
+
+def _warmed(state: State, cause: Cause, ref: RequestRef | None) -> Decision:
+    current, here = baseline(state), online(state)
+    assert current is not None, "only a cluster with a baseline is ever cold"
+    back = tuple(node for node in current.nodes if node in here)
+    return ClusterWarmed(ref, cause, back, changed_view(state))
+
+
+def _cooled(state: State, current: BaselineRow) -> list[Decision]:
+    """Looked at where an exchange is about to say what is lost."""
+    row, here = cluster_state(state), online(state)
+    if row.goes_on or current.has_quorum(here):
+        return []
+    numbers = [number for node in here if (number := ownership.number_of(state, node)) is not None]
+    groups = [group for _, group in state.rows(GroupRow) if placed_by(state, group)]
+    is_torn = any(
+        ownership.owned_by_none_of(each, numbers)
+        for group in groups
+        for each in ownership.rows_of(state, group.name, group.partitions)
+    )
+    return [ClusterCold(awaited(state, current), current.quorum)] if is_torn else []

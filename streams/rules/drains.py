@@ -1,0 +1,61 @@
+"""Rules of drains: a server hands over all it holds while it goes on serving (N10; see `events/drains.py`)."""
+
+from topolog.events import ownership
+from topolog.events.baseline import BaselineChanged, Cause, baseline, online
+from topolog.events.codec import Decision
+from topolog.events.drains import DrainCancelled, DrainFinished, DrainRow, DrainStarted, is_drained
+from topolog.events.errors import Refused
+from topolog.events.exchange import open_exchange, queued
+from topolog.events.ids import NodeId
+from topolog.events.levels import BASELINE_LEVEL
+from topolog.events.ownership import OwnershipRow
+from topolog.events.requests import DrainRequested, RequestRef, RequestUnchanged, subject_of
+from topolog.events.state import State
+from topolog.events.terms import changed_view
+from topolog.streams.rules import levels
+
+
+def decide(state: State, request: DrainRequested, ref: RequestRef) -> list[Decision]:
+    """The decision that answers the request; raises Refused and changes nothing."""
+    levels.require(state, BASELINE_LEVEL, "Drains")
+    node, here = NodeId(request.node), online(state)
+    if node not in here:
+        message = f"{node!r} is no server that is online, so it can hand nothing over."
+        raise Refused("NOT_ONLINE", "N10", message, hint=f"`topolog baseline remove {node}` drops one that is away.")
+    if is_drained(state, node) is not request.cancelled:
+        return [RequestUnchanged(ref, subject_of(request), None)]
+    if request.cancelled:
+        return [DrainCancelled(ref, node, changed_view(state))]
+    if not [each for each in _may_hold(state) if each != node]:
+        message = f"Nobody else could take what {node!r} holds."
+        raise Refused("NOBODY_ELSE", "N10", message, hint="`topolog baseline add` takes in another server first.")
+    return [DrainStarted(ref, node, changed_view(state))]
+
+
+def settle(state: State) -> list[Decision]:
+    """A drain whose server holds nothing any more is finished, and the server counts no more."""
+    for _, row in state.rows(DrainRow):
+        if row.finished_at is None and not queued(state) and not open_exchange(state) and not _holds(state, row.node):
+            return [DrainFinished(row.node), *_dropped(state, row.node)]
+    return []
+
+
+def _dropped(state: State, node: NodeId) -> list[Decision]:
+    current = baseline(state)
+    if current is None or node not in current.nodes or len(current.nodes) == 1:
+        return []
+    members = tuple(member for member in current.members if member.node != node)
+    here = tuple(member.node for member in members if member.node in online(state))
+    return [BaselineChanged(None, current.number + 1, members, here, Cause.DRAINED, changed_view(state))]
+
+
+def _may_hold(state: State) -> list[NodeId]:
+    current = baseline(state)
+    return [
+        node for node in online(state) if not is_drained(state, node) and (current is None or node in current.nodes)
+    ]
+
+
+def _holds(state: State, node: NodeId) -> bool:
+    number = ownership.number_of(state, node)
+    return number is not None and any(len(ownership.held_by(row, number)) for _, row in state.rows(OwnershipRow))

@@ -1,0 +1,49 @@
+"""What any request leads to: each protocol's rules decide about its own (DESIGN §3).
+
+The coordinator decides by this, and whoever wants to know what would happen asks the same: a dry run.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from topolog.events import requests as q
+from topolog.events.codec import Decision
+from topolog.events.ids import Position
+from topolog.events.state import State
+from topolog.streams.rules import baseline, cluster_state, drains, exchange, groups, levels, membership, metadata
+
+
+class Circumstances(msgspec.Struct, frozen=True):
+    """What is known beside the state: when the broker took the request, the last position that is decided, and whose
+    death certificates have been heard."""
+
+    appended_at_ms: int
+    end: Position
+    dead: membership.Dead = ()
+
+
+def decide(state: State, request: q.AnyRequest, ref: q.RequestRef, given: Circumstances) -> list[Decision]:
+    """The decisions that answer the request; raises Refused and changes nothing."""
+    if isinstance(request, q.JoinRequested | q.NodeRemovalRequested):
+        return membership.decide(state, request, ref, given.appended_at_ms, given.dead, end=given.end)
+    return _RULES[type(request)](state, request, ref)
+
+
+_RULES: Mapping[type[q.Request], Callable[[State, Any, q.RequestRef], list[Decision]]] = {
+    q.UpdateRequested: metadata.decide,
+    q.TypeRemovalRequested: metadata.decide,
+    q.LevelRaiseRequested: levels.decide,
+    q.GroupCreationRequested: groups.decide,
+    q.GroupAlterationRequested: groups.decide,
+    q.GroupDropRequested: groups.decide,
+    q.LossResetRequested: exchange.decide,
+    q.ExchangeRequested: exchange.decide,
+    q.ClusterStateRequested: cluster_state.decide,
+    q.HoldRequested: cluster_state.decide,
+    q.WarmRequested: cluster_state.decide,
+    q.BaselineChangeRequested: baseline.decide,
+    q.AutoAdjustRequested: baseline.decide,
+    q.DrainRequested: drains.decide,
+}
