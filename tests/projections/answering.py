@@ -15,6 +15,8 @@ from topolog.events.requests import (
 )
 from topolog.events.topics import Topic
 from topolog.projections.projector import Projector
+from topolog.streams.rules import requests
+from topolog.streams.rules.requests import Circumstances
 
 
 class AnsweringWriter(InMemoryWriter):
