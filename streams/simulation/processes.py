@@ -27,8 +27,9 @@ from topolog.streams.node.core import Phase
 from topolog.streams.node.guards import LeaseGuard
 from topolog.streams.node.session import Session
 from topolog.streams.rules.exchange import Patience
+from topolog.streams.simulation.disks import SimulatedDisk
 from topolog.streams.simulation.network import Broker, Link, Reader, Writer
-from topolog.streams.simulation.sharding import SimulatedDisk, SimulatedShard, Supplies
+from topolog.streams.simulation.sharding import SimulatedShard, Supplies
 from topolog.streams.simulation.timeline import DriftingClock, Timeline
 
 CLUSTER = "simulated"
@@ -136,12 +137,17 @@ class NodeProcess(Process):
     last turn one `read_began`, or `read_held` and counts.
 
     `handed` is when, on the node's own clock, each heartbeat was handed over: seen from outside, not from its lease.
-    Single maps are lost while it `is_mute`. `disk` is what it finds, and leaves, of copies.
+    Single maps are lost while it `is_mute`. `disk` is what it finds, and leaves, of copies. `refused`: why it must not
+    join, if it has ended for that.
     """
 
-    def __init__(self, life: Life, joiner: Joiner, disk: SimulatedDisk, supplies: Supplies) -> None:
+    def __init__(
+        self, life: Life, joiner: Joiner, disk: SimulatedDisk, supplies: Supplies, history: str = "log"
+    ) -> None:
         super().__init__(life)
         self.joiner = joiner
+        self.history = history
+        self.refused = ""
         self.handed: dict[tuple[Incarnation, int], int] = {}
         self.released: set[Incarnation] = set()
         self.misled = ""
@@ -187,7 +193,10 @@ class NodeProcess(Process):
             self.session.beat_if_due()
             self._read()
             self._operate()
-        except (LeftCluster, Refused):
+        except LeftCluster:
+            return False
+        except Refused as refusal:
+            self.refused = refusal.code
             return False
         return not (self._leaving and self.session.core.phase is Phase.GONE)
 

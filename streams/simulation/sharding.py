@@ -21,6 +21,8 @@ from topolog.events.state import Key
 from topolog.streams.node.copies import Disk, Held, PartitionId
 from topolog.streams.node.core import NodeCore
 from topolog.streams.node.hooks import Hooks
+from topolog.streams.simulation.disks import Key as OnDisk
+from topolog.streams.simulation.disks import SimulatedDisk
 
 _OPERATION_TURNS = (0, 25)
 _OPERATIONS_MAX = 12
@@ -34,13 +36,6 @@ Acted = tuple[PartitionId, Position]
 
 Supplies = Callable[[Incarnation, Position], bool]
 """Whether this process can be loaded from, having applied what stands at the position."""
-
-
-class SimulatedDisk:
-    """Counters of the whole copies on it, by the group's number and the partition; it outlives the process."""
-
-    def __init__(self) -> None:
-        self.whole: dict[tuple[int, int], int] = {}
 
 
 class _Operation(msgspec.Struct):
@@ -136,7 +131,7 @@ class SimulatedShard(Hooks):
         return primary is not None and self._supplies(primary.incarnation, held.since)
 
 
-def _on_disk(core: NodeCore, held: Held) -> tuple[int, int]:
+def _on_disk(core: NodeCore, held: Held) -> OnDisk:
     group = group_row(core.state, held.group)
     assert group is not None, "a copy belongs to a group"
     return group.number, held.partition
