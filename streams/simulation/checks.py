@@ -5,7 +5,7 @@ of itself is taken on trust but what it serves by: its lease, and how far it has
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
 import msgspec
@@ -24,7 +24,9 @@ from topolog.events.terms import cluster
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
 from topolog.streams.node.core import Phase
+from topolog.streams.simulation.baseline_checks import BaselineChecks
 from topolog.streams.simulation.ledger import Ledger, Standing
+from topolog.streams.simulation.network import Landed
 from topolog.streams.simulation.processes import TERMS, NodeProcess, Process
 from topolog.streams.simulation.rules import Broken, Rule
 from topolog.streams.simulation.sharding_checks import PartitionChecks
@@ -68,6 +70,7 @@ class Checks:
     def __init__(self, world: World) -> None:
         self.ledger = Ledger()
         self.asked: dict[q.RequestId, bytes] = {}
+        self.requests: dict[q.RequestId, q.AnyRequest] = {}
         self.answered: dict[q.RequestId, Standing] = {}
         self.left: list[m.NodeLeft] = []
         self.restored: set[Process] = set()
@@ -85,6 +88,29 @@ class Checks:
         self._beats: set[tuple[Incarnation, int]] = set()
         self._certificates: dict[Incarnation, tuple[NodeId, int, int]] = {}
         self._partitions = PartitionChecks(self.ledger, world)
+        self._baselines = BaselineChecks(self.ledger, world)
+        self._read_at_ns: int | None = None
+
+    def begin_with(self, landed: Iterable[Landed], other: "Checks | None") -> None:
+        """The history begins with these records of another one; with all of it if `other` is given, what judges that.
+
+        They are judged again, each at its own time: what they lead to is known then.
+        """
+        for each in landed:
+            self._read_at_ns = each.at_ns
+            self._look_at_entry(each.entry, each.author)
+        self._read_at_ns = None
+        if other is not None:
+            self._partitions.begin_with(other._partitions)
+
+    def forget_inputs(self) -> None:
+        """None of the requests and heartbeats came along with the log: who has no answer gets none."""
+        self.asked = {request: digest for request, digest in self.asked.items() if request in self.answered}
+        self._certificates.clear()
+
+    @property
+    def _now_ns(self) -> int:
+        return self._world.timeline.now_ns if self._read_at_ns is None else self._read_at_ns
 
     def look(self) -> None:
         """Check all that the last step can have changed."""
@@ -99,7 +125,7 @@ class Checks:
     def _look_at_entry(self, entry: Entry, author: str) -> None:
         match entry.topic:
             case Topic.DECISIONS:
-                self._look_at_set(self.ledger.read(entry, author, self._world.timeline.now_ns))
+                self._look_at_set(self.ledger.read(entry, author, self._now_ns))
             case Topic.REQUESTS:
                 self._note_request(entry)
             case Topic.HEARTBEATS:
@@ -112,6 +138,7 @@ class Checks:
         for standing in whole:
             self._judge(standing)
         self._partitions.judge_set(whole)
+        self._baselines.judge_set(whole, self.requests)
         self._check_the_dead(whole)
         if whole and cluster(self.ledger.state).topology_version != self._view:
             raise Broken(Rule.VIEWS, f"another view than {self._view} is in force")
@@ -156,8 +183,10 @@ class Checks:
 
     def _note_request(self, entry: Entry) -> None:
         request = CODEC.decode(entry.value)
-        assert isinstance(request, q.Request)
-        self.asked.setdefault(request.id, hashlib.blake2b(entry.value, digest_size=8).digest())
+        assert isinstance(request, q.AnyRequest)
+        if request.id not in self.asked:
+            self.asked[request.id] = hashlib.blake2b(entry.value, digest_size=8).digest()
+            self.requests[request.id] = request
 
     def _note_heartbeat(self, entry: Entry) -> None:
         match CODEC.decode(entry.value):
@@ -334,7 +363,7 @@ class Checks:
             raise Broken(Rule.NO_FALSE_REMOVAL, running[0].describe())
         row = self.ledger.state.get(m.NodeRow, node)
         assert row is not None
-        waited_ns = self._world.timeline.now_ns - self.ledger.renewed_ns[node, incarnation]
+        waited_ns = self._now_ns - self.ledger.renewed_ns[node, incarnation]
         if waited_ns < _WAITED_NS[row.kind]:
             raise Broken(Rule.LEFT_IN_TIME, f"{node}, {waited_ns / 1e6:.1f} ms after its last renewal")
 
@@ -362,7 +391,7 @@ class Checks:
     ) -> None:
         """What is accepted must be applied by now, or its silent holders were waited for since it stood in the log."""
         self._accepted_through = max(self._accepted_through, proposed.place.position)
-        waited_ns = self._world.timeline.now_ns - proposed.at_ns
+        waited_ns = self._now_ns - proposed.at_ns
         if accepted.evidence.presumed_fenced and waited_ns < _WAITED_NS[q.NodeKind.SERVER]:
             raise Broken(Rule.PRESUMED_IN_TIME, f"{_brief(accepted)}, after {waited_ns / 1e6:.1f} ms")
 
