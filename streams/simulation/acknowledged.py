@@ -18,10 +18,10 @@ from topolog.events.ownership import Ownership
 from topolog.events.partitions import PartitionState
 from topolog.events.state import State
 from topolog.streams.node.copies import PartitionId
+from topolog.streams.simulation.disks import Key, SimulatedDisk
 from topolog.streams.simulation.ledger import Ledger, Standing
 from topolog.streams.simulation.processes import NodeProcess
 from topolog.streams.simulation.rules import Broken, Rule
-from topolog.streams.simulation.disks import Key, SimulatedDisk
 from topolog.streams.simulation.world import World
 
 
@@ -88,9 +88,7 @@ class Acknowledged:
     def _acknowledge(self, node: NodeProcess, group: GroupRow, seen: Ownership) -> None:
         key = (group.number, seen.partition)
         if not self.has_all(node.disk, key):
-            raise Broken(
-                Rule.NO_WRITE_LOST, f"{node.describe()} writes to {key}, without what {self._whole(key)} hold"
-            )
+            raise Broken(Rule.NO_WRITE_LOST, f"{node.describe()} writes to {key}, without what {self._whole(key)} hold")
         names = o.names(node.session.core.state)
         written = {names[copy.node] for copy in seen.copies if copy.state.is_written}
         stored = {names[number] for number in seen.owners} | written & self._owners(group, seen.partition)

@@ -10,6 +10,8 @@ from enum import Enum
 
 import msgspec
 
+from topolog.events import baseline as b
+from topolog.events import drains as d
 from topolog.events import exchange as x
 from topolog.events import groups as g
 from topolog.events import membership as m
@@ -44,6 +46,22 @@ _WAITED_NS = {
     q.NodeKind.CLIENT: TERMS.fence_ms * NS_PER_MS * 1_000_000 // _FASTEST,
 }
 """The shortest true time for which a coordinator can have waited for a lease, on the fastest clock."""
+
+
+_MINOR = (
+    g.GroupCreated,
+    g.GroupAltered,
+    g.GroupDropped,
+    x.AffinitySwitched,
+    x.ExchangeQueued,
+    b.StateChangeStarted,
+    b.StateChangeFinished,
+    b.BaselineChanged,
+    b.ClusterWarmed,
+    d.DrainStarted,
+    d.DrainCancelled,
+)
+"""Decisions that make the next minor view."""
 
 
 class _Type(msgspec.Struct):
@@ -88,7 +106,7 @@ class Checks:
         self._beats: set[tuple[Incarnation, int]] = set()
         self._certificates: dict[Incarnation, tuple[NodeId, int, int]] = {}
         self._partitions = PartitionChecks(self.ledger, world)
-        self._baselines = BaselineChecks(self.ledger, world)
+        self._baselines = BaselineChecks(self.ledger, world, self._partitions.acknowledged)
         self._read_at_ns: int | None = None
 
     def begin_with(self, landed: Iterable[Landed], other: "Checks | None") -> None:
@@ -164,11 +182,15 @@ class Checks:
         for kind in (md.ProposalRow, md.RemovalRow, m.WaitingJoinRow):
             if count := state.count(kind):
                 return f"{count} rows of {kind.KIND} wait"
-        if shared := self._partitions.unrest():
-            return shared
+        if unsettled := self._baselines.unrest() or self._partitions.unrest():
+            return unsettled
         recent = self.ledger.position_before(world.timeline.now_ns - FENCE_NS)
         behind = [process.describe() for process in world.processes if process.mark()[0] < recent]
         return f"behind: {', '.join(behind)}" if behind else ""
+
+    def check_rest(self) -> None:
+        """What must hold once nothing is to come any more."""
+        self._baselines.check_rest()
 
     def _check_the_dead(self, whole: Sequence[Standing]) -> None:
         """Once the log says that a certificate was read, nothing waits for its incarnation any more."""
@@ -216,6 +238,7 @@ class Checks:
                 self._check_anchor(process, held)
             self._check_read(process, held)
             self._partitions.look_at(process)
+            self._baselines.look_at(process)
 
     def _check_read(self, node: NodeProcess, held: _Held) -> None:
         if node.read_held and held.lapses != held.lapses_when_read_began:
@@ -290,12 +313,12 @@ class Checks:
                 self._check_metadata(event, standing)
 
     def _check_view(self, event: object) -> None:
-        is_named_so = isinstance(event, x.AffinitySwitched | x.ExchangeQueued)
-        stated = getattr(event, "version" if is_named_so else "topology_version", None)
+        is_minor = isinstance(event, _MINOR)
+        stated = getattr(event, "topology_version", getattr(event, "version", None) if is_minor else None)
         if stated is None:
             return
         match event:
-            case g.GroupCreated() | g.GroupAltered() | g.GroupDropped() | x.AffinitySwitched() | x.ExchangeQueued():
+            case _ if is_minor:
                 self._view = TopologyVersion(self._view.major, self._view.minor + 1)
             case m.NodeJoined() if event.joiner.kind is q.NodeKind.SERVER:
                 self._view = TopologyVersion(self._view.major + 1, 0)

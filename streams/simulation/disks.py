@@ -4,13 +4,14 @@ Beside what the node finds on it stands here what really befell it, for whoever 
 """
 
 from topolog.events.ids import Position
+from topolog.streams.node.past_disk import MemoryDisk
 
 Key = tuple[int, int]
 """A group's number and a partition."""
 
 
 class SimulatedDisk:
-    """`whole`: counters of the whole copies on it.
+    """`whole`: counters of the whole copies on it. `past`: what the node has noted of where it has written.
 
     By the name of a history: `lived` is up to where a member with this disk has read it; `written` the newest renewal
     under which data of it were stored here; `stored`, with the partition, the number of the newest acknowledged write.
@@ -18,6 +19,7 @@ class SimulatedDisk:
 
     def __init__(self) -> None:
         self.whole: dict[Key, int] = {}
+        self.past = MemoryDisk()
         self.lived: dict[str, Position] = {}
         self.written: dict[str, Position] = {}
         self.stored: dict[tuple[str, Key], int] = {}
@@ -25,6 +27,7 @@ class SimulatedDisk:
     def copy(self) -> "SimulatedDisk":
         """What a backup of it holds."""
         copied = SimulatedDisk()
+        copied.past.past = self.past.past
         copied.whole, copied.stored = dict(self.whole), dict(self.stored)
         copied.lived, copied.written = dict(self.lived), dict(self.written)
         return copied

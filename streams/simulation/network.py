@@ -79,7 +79,7 @@ class Broker:
             entry = landed.entry
             if entry.topic in topics and (entry.topic is not Topic.DECISIONS or entry.offset < decisions):
                 copied._copied_ms = entry.appended_at_ms
-                copied.log.put(entry.topic, entry.key, entry.value, entry.headers)
+                copied.log.put(entry.topic, entry.key or "", entry.value, entry.headers)
         copied._copied_ms = None
         return copied
 

@@ -166,6 +166,7 @@ class NodeProcess(Process):
             joiner,
             self.shard,
             chance=lambda: self.chance.getrandbits(63),
+            disk=disk.past if joiner.folder and self.is_server else None,
         )
         self._guard = LeaseGuard(self.clock, self.session)
         self._reading = ExitStack()

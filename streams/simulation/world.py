@@ -107,7 +107,7 @@ class World:
             self._install(f"n{number}", _draw_joiner(chance, number), has_disk=chance.random() < _DISKS)
             self.start_node(f"n{number}")
         self.start_projector("p1")
-        self.machines = [each.machine for each in self.processes]
+        self.machines: list[str] = [each.machine for each in self.processes]
 
     def copy(self, broker: Broker) -> "World":
         """A copy of the log goes live beside it: coordinators of its own, and nodes that are moved there."""
@@ -131,7 +131,6 @@ class World:
         self.coordinators: list[CoordinatorProcess] = []
         self.nodes: list[NodeProcess] = []
         self.turned: Process | None = None
-        self.machines: list[str] = []
         self._lives: Counter[str] = Counter()
         site.worlds.append(self)
 
@@ -166,9 +165,13 @@ class World:
 
     def step(self) -> None:
         """The next thing that happens."""
+        self.forget_step()
+        self.timeline.advance()
+
+    def forget_step(self) -> None:
+        """What the last step has done has been looked at."""
         self.turned = None
         self.broker.landed.clear()
-        self.timeline.advance()
 
     def note(self, text: str, *, dull: bool = False) -> None:
         """One line of history, for whoever reads a violation."""
@@ -220,6 +223,14 @@ class World:
         if process is not None:
             process.disturbed = True
             self.kill(process, revive_after_ms)
+
+    def move_out(self, name: str, after_ms: float, *, in_order: bool) -> None:
+        """The node's process ends here; it is started again where its home is by then."""
+        node = self.on(name)
+        if in_order and isinstance(node, NodeProcess):
+            node.leave()
+        else:
+            self.stop(name, after_ms)
 
     def wipe(self, name: str) -> None:
         """The node has a new, empty disk; nothing of it runs."""
