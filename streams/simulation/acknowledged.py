@@ -1,7 +1,8 @@
 """Which copies hold every acknowledged write, by the true order of things; a primary without them has lost some.
 
 An operation that its guard has let pass counts as an acknowledged write if every copy that its node's map lists could
-have stored it at that moment: the copy's process is up, and has applied the position that is the token (DS3, DS9). All
+have stored it at that moment: the copy's process is up, holds a lease, and has applied the position that is the token
+(DS3, DS9). All
 owners hold it then, for the primary of a new token makes them equal before it writes (DS4). A copy that loads becomes
 whole with the decision that it owns. A copy is on a disk: a process that comes back without it has none, and it has it
 again when it returns with it. An older disk that was put back has what it had.
@@ -40,8 +41,10 @@ class Acknowledged:
         self.writes, self._newest, self._disks = other.writes, dict(other._newest), dict(other._disks)
 
     def look_at(self, node: NodeProcess) -> None:
-        """The operations that its guard has let pass in this turn."""
+        """The operations that its guard has let pass in this turn, and what it has loaded."""
         state = node.session.core.state
+        if node.shard.stored:
+            self._note_store(node)
         for place, token in node.shard.held:
             seen = _ownership(state, place)
             if seen is not None and seen[1].token == token and self._is_stored(node, place, seen[1], token):
@@ -105,15 +108,29 @@ class Acknowledged:
     def _is_stored(self, writer: NodeProcess, place: PartitionId, seen: Ownership, token: Position) -> bool:
         names = o.names(writer.session.core.state)
         written = [names[copy.node] for copy in seen.copies if copy.state.is_written]
-        return all(self._could_store(name, place, token) for name in written if name != writer.name)
+        copies = [self._storing(name, place, token) for name in written if name != writer.name]
+        if any(copy is None for copy in copies):
+            return False
+        for node in (writer, *copies):
+            assert node is not None, "all of them are there"
+            self._note_store(node)
+        return True
 
-    def _could_store(self, name: str, place: PartitionId, token: Position) -> bool:
+    def _storing(self, name: str, place: PartitionId, token: Position) -> NodeProcess | None:
+        """The process that can store it now; without a lease none does, for its past would not say so."""
         for node in self._world.nodes:
-            if node.name == name and not self._world.is_paused(node):
+            if node.name == name and not self._world.is_paused(node) and node.may_store:
                 seen = _ownership(node.session.core.state, place)
                 if seen is not None and seen[1].token == token:
-                    return True
-        return False
+                    return node
+        return None
+
+    def _note_store(self, node: NodeProcess) -> None:
+        """Something of this history is on its disk now, stored under the renewal that it relies on, if on any."""
+        core = node.session.core
+        echoes = self._ledger.echoed.get((core.node, core.incarnation), []) if node.holds_lease else []
+        read = [position for position, _ in echoes if position <= core.applied.position]
+        node.disk.write(self._world.name, read[-1] if read else self._ledger.position)
 
     def _note_disk(self, incarnation: Incarnation, name: str) -> None:
         """The process that has joined has these copies on its disk, and no others."""

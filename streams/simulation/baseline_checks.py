@@ -125,7 +125,7 @@ class BaselineChecks:
         """
         disk = self._disk_of(joined.joiner.incarnation)
         for history, position in disk.written.items() if disk else ():
-            if history != self._world.name and position > self._world.common[history]:
+            if history in self._world.common and position > self._world.common[history]:
                 told = f"{joined.joiner.node} joins {self._world.name} as {joined.kinship}"
                 common = self._world.common[history]
                 raise Broken(Rule.NO_MIXING, f"{told}: it has written {history}@{position}, common is {common}")
@@ -135,7 +135,7 @@ class BaselineChecks:
         assert isinstance(request, q.JoinRequested)
         disk = self._disk_of(request.joiner.incarnation)
         lived = disk.lived.items() if disk else ()
-        if not any(name != self._world.name and at > self._world.common[name] for name, at in lived):
+        if not any(name in self._world.common and at > self._world.common[name] for name, at in lived):
             raise Broken(Rule.NO_FALSE_REFUSAL, f"{refused.subject} is {refused.code}: it has lived in {dict(lived)}")
 
     def _disk_of(self, incarnation: int) -> SimulatedDisk | None:

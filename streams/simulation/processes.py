@@ -188,6 +188,11 @@ class NodeProcess(Process):
     def holds_lease(self) -> bool:
         return self.session.core.lease.is_valid(self.clock.boottime_ns())
 
+    @property
+    def may_store(self) -> bool:
+        """Whether it stores what another node writes. A node without a past need not mind its lease."""
+        return self.holds_lease or not self.joiner.folder
+
     def turn(self) -> bool:
         try:
             self.session.step(0.0)

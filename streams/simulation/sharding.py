@@ -2,7 +2,8 @@
 
 A copy here is nothing but its name: to load or to clear it takes some turns, and what is whole survives on the node's
 disk, if it has one. Operations last some turns. `began` and `held` are what a turn has begun, and what its guard has
-let pass at the end: whoever looks from outside knows the true order of these, which no node does.
+let pass at the end: whoever looks from outside knows the true order of these, which no node does. `stored`: whether it
+has loaded something in this turn.
 """
 
 import random
@@ -11,6 +12,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from topolog.events import ownership as o
+from topolog.events.baseline import cluster_state
+from topolog.events.cluster_state import ClusterState
 from topolog.events.fold import Folded
 from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import Incarnation, Position
@@ -58,6 +61,7 @@ class SimulatedShard(Hooks):
         super().__init__(announce)
         self.began: list[Acted] = []
         self.held: list[Acted] = []
+        self.stored = False
         self._chance = chance
         self._disk = disk
         self._supplies = supplies
@@ -84,19 +88,20 @@ class SimulatedShard(Hooks):
         """End operations, begin some, finish what is to be loaded and cleared; whether a hand-over has drained."""
         self.began.clear()
         self.held.clear()
-        has_ended = self._end_some(now_ns, holds_lease=holds_lease)
-        if holds_lease:
+        may_write = holds_lease and cluster_state(core.state).allowed is ClusterState.ACTIVE
+        has_ended = self._end_some(now_ns, may_write=may_write)
+        if may_write:
             self._begin_some(core)
-        self._finish_some(core)
+        self._finish_some(core, holds_lease=holds_lease)
         return has_ended and core.look_at_drains()
 
-    def _end_some(self, now_ns: int, *, holds_lease: bool) -> bool:
+    def _end_some(self, now_ns: int, *, may_write: bool) -> bool:
         over = [each for each in self._running if not each.turns]
         self._running = [each for each in self._running if each.turns]
         for each in self._running:
             each.turns -= 1
         for each in over:
-            if self.acting.end(each.place, each.token, now_ns) and holds_lease:
+            if self.acting.end(each.place, each.token, now_ns) and may_write:
                 self.held.append((each.place, each.token))
         return bool(over)
 
@@ -110,12 +115,15 @@ class SimulatedShard(Hooks):
                 self.began.append((place, token))
                 self._running.append(_Operation(place, token, self._chance.randint(*_OPERATION_TURNS)))
 
-    def _finish_some(self, core: NodeCore) -> None:
+    def _finish_some(self, core: NodeCore, *, holds_lease: bool) -> None:
+        """What it loads it stores under a lease: only then its past says in which history it has written."""
+        self.stored = False
         if self._chance.random() > _FINISHES:
             return
         for held in list(core.copies.held(core.state)):
             place = (held.group, held.partition)
-            if held.state is PartitionState.MOVING and self._is_supplied(core, held):
+            if held.state is PartitionState.MOVING and holds_lease and self._is_supplied(core, held):
+                self.stored = True
                 if core.copies.finish(core.state, *place, held.since, held.token):
                     self._disk.whole[_on_disk(core, held)] = 1
             elif held.state is PartitionState.RENTING:
