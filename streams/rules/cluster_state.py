@@ -91,7 +91,8 @@ def _change(state: State, request: ClusterStateRequested, ref: RequestRef) -> li
     rules_of_baseline.check_settled(state)
     is_first = target is ClusterState.ACTIVE and baseline(state) is None
     if row.state is target and not is_first:
-        return [RequestUnchanged(ref, subject_of(request), None)]
+        is_to_hold = target is ClusterState.INACTIVE and not row.held
+        return [HoldChanged(ref, held=True) if is_to_hold else RequestUnchanged(ref, subject_of(request), None)]
     return _started(state, target, Cause.REQUESTED, ref)
 
 
