@@ -174,7 +174,7 @@ class ClusterStateRow(Row, frozen=True):
     @property
     def shares_out(self) -> bool:
         """Whether exchanges may end: not while nothing is served, nor while too few are here to say what is lost."""
-        return self.cold_at is None and self.allowed is not ClusterState.INACTIVE
+        return self.cold_at is None and self.allowed in (ClusterState.ACTIVE, ClusterState.ACTIVE_READ_ONLY)
 
 
 class BaselineRow(Row, frozen=True):

@@ -175,7 +175,8 @@ def _asked_for(state: State, request: BaselineChangeRequested, before: Sequence[
             return [*before, *named]
         case BaselineVerb.REMOVE:
             return _without(before, named)
-    raise Refused("BAD_REQUEST", "A6", "This coordinator does not know how the baseline is to change.")
+    message = "This coordinator does not know how the baseline is to change."
+    raise Refused("BAD_REQUEST", "A6", message, hint="Upgrade the coordinators first.")
 
 
 def _members_at(state: State, request: BaselineChangeRequested) -> Sequence[NodeId]:

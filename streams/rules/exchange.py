@@ -69,6 +69,7 @@ _NAMES_MAX, _NAMES_WITH_CHANGES_MAX = 1_000, 100
 
 
 _TRIGGERS_MAX = 250
+"""Of one record, beside the servers that it asks."""
 
 
 class Patience(msgspec.Struct, frozen=True):
