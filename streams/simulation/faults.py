@@ -26,6 +26,7 @@ _FIELDS = (8, 100)
 """From how many fields a proposal takes its own: of few, so that proposals meet; of many, so that types still grow."""
 
 _PERSISTENT = 0.7
+_COORDINATORS = "cd"
 _BLACKOUT_MS = (500, 2_000, 5_000)
 _COORDINATORS_TOO = 0.3
 
@@ -205,7 +206,7 @@ def _silence(world: World, node: NodeProcess, act: Act) -> None:
 
 def _depose(world: World, act: Act, draw: random.Random) -> None:
     """Two leaders at once, or none for a moment."""
-    coordinator = world.on(draw.choice([each for each in world.machines if each.startswith("c")]))
+    coordinator = world.on(draw.choice([each for each in world.machines if each[0] in _COORDINATORS]))
     if not isinstance(coordinator, CoordinatorProcess):
         return
     world.note_deed(f"{act.kind.name} {coordinator.describe()}")

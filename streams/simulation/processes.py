@@ -137,8 +137,8 @@ class NodeProcess(Process):
     last turn one `read_began`, or `read_held` and counts.
 
     `handed` is when, on the node's own clock, each heartbeat was handed over: seen from outside, not from its lease.
-    Single maps are lost while it `is_mute`. `disk` is what it finds, and leaves, of copies. `refused`: why it must not
-    join, if it has ended for that.
+    Single maps are lost while it `is_mute`. `disk` is what it finds, and leaves, of copies. `incarnations`: all that
+    it has asked to join as. `refused`: why it must not join, if it has ended for that.
     """
 
     def __init__(
@@ -150,6 +150,7 @@ class NodeProcess(Process):
         self.refused = ""
         self.handed: dict[tuple[Incarnation, int], int] = {}
         self.released: set[Incarnation] = set()
+        self.incarnations: set[Incarnation] = set()
         self.misled = ""
         self.read_began = self.read_held = False
         self._leaving = False
@@ -251,6 +252,7 @@ class NodeProcess(Process):
         return f"{self.name} {core.phase.value} {lease} a lease at position {core.applied.position}"
 
     def _note_words(self, died: NodeDied) -> None:
+        self.incarnations.add(died.incarnation)
         self._last_words = died
 
     def _note_heartbeat(self, heartbeat: Heartbeat) -> None:

@@ -80,8 +80,8 @@ class Site:
         self.worlds: list[World] = []
 
     def life_of(self, incarnation: Incarnation) -> NodeProcess | None:
-        """The process, alive or not, that is or was this incarnation last."""
-        return next((each for each in self.lives if each.session.core.incarnation == incarnation), None)
+        """The process, alive or not, that is or was this incarnation."""
+        return next((each for each in self.lives if incarnation in each.incarnations), None)
 
     def runs(self, name: str) -> bool:
         return any(node.name == name for world in self.worlds for node in world.nodes)
