@@ -133,8 +133,11 @@ class Acknowledged:
         node.disk.write(self._world.name, read[-1] if read else self._ledger.position)
 
     def _note_disk(self, incarnation: Incarnation, name: str) -> None:
-        """The process that has joined has these copies on its disk, and no others."""
+        """The process that has joined has these copies on its disk, and no others; unless it lives in another history,
+        and here only the word of its joining has come again."""
         life = self._world.site.life_of(incarnation)
+        if life is not None and life.history != self._world.name and name in self._disks:
+            return
         disk = self._disks[name] = life.disk if life else SimulatedDisk()
         for key in self._newest:
             if key not in disk.whole:

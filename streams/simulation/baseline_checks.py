@@ -70,8 +70,10 @@ class BaselineChecks:
         return ""
 
     def check_rest(self) -> None:
-        """When all else is at rest."""
+        """When all else is at rest; while no exchange ends, what is to come is still to come."""
         state = self._ledger.state
+        if not b.cluster_state(state).shares_out:
+            return
         current = b.baseline(state)
         names = o.names(state)
         for group, each in _partitions(state):
@@ -121,9 +123,10 @@ class BaselineChecks:
     def _check_disk(self, joined: m.NodeJoined) -> None:
         """What another history has acknowledged behind the place where it parts from this one is on no member's disk.
 
-        But for what was written under the renewal that ran when they parted: as behind a crash.
+        But for what was written under the renewal that ran when they parted: as behind a crash. A log that was cut
+        short decides again what was asked behind the cut: whose process lives elsewhere never acts here.
         """
-        disk = self._disk_of(joined.joiner.incarnation)
+        disk = self._disk_of(joined.joiner.incarnation, self._world.name)
         for history, position in disk.written.items() if disk else ():
             if history in self._world.common and position > self._world.common[history]:
                 told = f"{joined.joiner.node} joins {self._world.name} as {joined.kinship}"
@@ -138,9 +141,9 @@ class BaselineChecks:
         if not any(name in self._world.common and at > self._world.common[name] for name, at in lived):
             raise Broken(Rule.NO_FALSE_REFUSAL, f"{refused.subject} is {refused.code}: it has lived in {dict(lived)}")
 
-    def _disk_of(self, incarnation: int) -> SimulatedDisk | None:
+    def _disk_of(self, incarnation: int, history: str | None = None) -> SimulatedDisk | None:
         life = self._world.site.life_of(Incarnation(incarnation))
-        return life.disk if life else None
+        return life.disk if life and history in (None, life.history) else None
 
     def _check_loss(self, lost: x.PartitionsLost) -> None:
         state = self._ledger.state
