@@ -147,11 +147,12 @@ class BaselineChecks:
 
     def _check_loss(self, lost: x.PartitionsLost) -> None:
         state = self._ledger.state
-        group, current = group_row(state, lost.group), b.baseline(state)
-        if group is None or not group.persistent or current is None or current.has_quorum(b.online(state)):
+        group, current, here = group_row(state, lost.group), b.baseline(state), b.online(state)
+        if group is None or not group.persistent or current is None or current.has_quorum(here):
             return
-        if not self._state.goes_on:
-            raise Broken(Rule.COLD, f"{lost}: only {b.online(state)} of {current.nodes} are here")
+        is_awaited = lost.awaited and not set(lost.awaited) & set(here)  # others have joined, and will be asked
+        if is_awaited and not self._state.goes_on:
+            raise Broken(Rule.COLD, f"{lost}: only {here} of {current.nodes} are here")
 
     def _check_changed(
         self, changed: b.BaselineChanged, standing: Standing, whole: Sequence[Standing], requests: Requests

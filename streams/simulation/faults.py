@@ -17,7 +17,7 @@ from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
 from topolog.streams.node.core import Phase
 from topolog.streams.simulation.network import Fate
-from topolog.streams.simulation.operations import operate
+from topolog.streams.simulation.operations import log_id_of, operate
 from topolog.streams.simulation.processes import TERMS, CoordinatorProcess, NodeProcess, Process
 from topolog.streams.simulation.world import World
 
@@ -79,7 +79,7 @@ class Faults(msgspec.Struct, frozen=True):
     def of_histories(cls) -> "Faults":
         """A copy of the log goes live beside it, and nodes are moved between both."""
         fewer = dict.fromkeys(("crashes", "pauses", "cuts", "losses", "slow_reads", "usurpers", "proposals"), 2)
-        return msgspec.structs.replace(cls.of_disks(), **fewer, operations=10, power_cuts=1, copies=1, moves=8)
+        return msgspec.structs.replace(cls.of_disks(), **fewer, operations=10, power_cuts=1, copies=3, moves=10)
 
     @classmethod
     def calm(cls) -> "Faults":
@@ -122,7 +122,7 @@ _NONE: frozenset[Topic] = frozenset()
 _CUTS = ((_ALL, True), (_ALL, False), (_NONE, True), (frozenset({Topic.HEARTBEATS}), False))
 """What a process that is cut off can no longer read, and whether it can no longer send."""
 
-_WORK = (Kind.REPEAT, Kind.PROPOSE, Kind.SHARE, Kind.OPERATE)
+_WORK = (Kind.REPEAT, Kind.PROPOSE, Kind.SHARE, Kind.OPERATE, Kind.COPY, Kind.MOVE)
 OF_DISKS = (Kind.OPERATE, Kind.POWER, Kind.WIPE, Kind.BACK_UP, Kind.RESTORE, Kind.COPY, Kind.MOVE)
 """Where one of these is among the acts, each node has a folder."""
 
@@ -260,7 +260,7 @@ def _change_disk(world: World, act: Act, draw: random.Random) -> None:
 def _ask(world: World, act: Act, draw: random.Random) -> None:
     match act.kind:
         case Kind.OPERATE:
-            operate(world, draw, log_id_of(world))
+            operate(world, draw)
         case Kind.REMOVE_NODE | Kind.REMOVE_TYPE:
             _remove(world, act, draw)
         case Kind.REPEAT:
@@ -355,13 +355,6 @@ def _share(world: World, draw: random.Random) -> None:
             world.operator.send(q.ExchangeRequested(*head))
         case _:
             world.operator.send(q.GroupDropRequested(*head, name))
-
-
-def log_id_of(world: World) -> bytes | None:
-    """The log's identity, if any process knows it by now."""
-    known = (node.session.core.log_id for node in world.nodes)
-    led = (each.driver.core.confirmed.log_id for each in world.coordinators if world.is_durable)
-    return next((log_id for log_id in (*known, *led) if log_id), None)
 
 
 def describe(acts: Sequence[Act]) -> str:

@@ -6,18 +6,24 @@ place where they part they have nothing in common but that.
 
 import random
 from collections.abc import Sequence
+from functools import partial
 
 from topolog.events.topics import Topic
 from topolog.streams.simulation.checks import Checks
 from topolog.streams.simulation.disks import SimulatedDisk
-from topolog.streams.simulation.faults import OF_DISKS, Act, Kind, log_id_of, perform
-from topolog.streams.simulation.operations import let_go
+from topolog.streams.simulation.faults import OF_DISKS, Act, Kind, perform
+from topolog.streams.simulation.operations import begin_work, let_go
+from topolog.streams.simulation.timeline import between
 from topolog.streams.simulation.world import World
 
 _DECISIONS_ONLY = 0.3
 _CUT_SHORT = 0.4
 _CUT_MAX = 40
 _LET_GO = 0.5
+_OPENS = 0.8
+"""How often the cluster is activated, and has a persistent group, soon after it has begun."""
+
+_OPENING_MS = (200.0, 1_500.0)
 
 
 class Histories:
@@ -27,6 +33,9 @@ class Histories:
         self.worlds = [World(seed, is_durable=any(act.kind in OF_DISKS for act in acts))]
         self.checks = [Checks(self.worlds[0])]
         self._chance = random.Random(f"{seed} histories")
+        world = self.worlds[0]
+        if world.is_durable and self._chance.random() < _OPENS:
+            world.timeline.after(between(self._chance, *_OPENING_MS), partial(begin_work, world, self._chance))
 
     def step(self) -> None:
         """The next thing that happens, and what must hold behind it."""
@@ -53,7 +62,7 @@ class Histories:
         for world in self.worlds:
             world.heal()
             if world.is_durable and self._chance.random() < _LET_GO:
-                let_go(world, log_id_of(world))
+                let_go(world)
 
     def unrest(self) -> str:
         """Why one of them is not at rest yet; nothing if all are."""

@@ -2,10 +2,10 @@
 
 import random
 from collections.abc import Callable
-from typing import Any
 
 from topolog.events import requests as q
 from topolog.events.cluster_state import ClusterState
+from topolog.events.group_definition import GroupDefinition
 from topolog.events.ids import TopologyVersion
 from topolog.streams.simulation.world import World
 
@@ -15,22 +15,42 @@ _ACTIVE, _READ_ONLY, _INACTIVE = ClusterState.ACTIVE, ClusterState.ACTIVE_READ_O
 _SOFT_MS, _HARD_MS = (200, 600, 1_500), (600, 2_500)
 
 
-def operate(world: World, draw: random.Random, log_id: bytes | None) -> None:
+def operate(world: World, draw: random.Random) -> None:
     """One request; nothing before anybody knows the log."""
-    if log_id is not None:
-        asked = draw.choice(_CHOICE)((world.operator.next_id(), log_id, "op", "drill"), world, draw)
+    if log_id_of(world) is not None:
+        asked = draw.choice(_CHOICE)(_head(world), world, draw)
         world.note_deed(f"OPERATE {_told(asked)}")
         world.operator.send(asked)
 
 
-def let_go(world: World, log_id: bytes | None) -> None:
+def begin_work(world: World, chance: random.Random) -> None:
+    """What most clusters begin with: they are activated, and share something out."""
+    if log_id_of(world) is not None:
+        world.note_deed("BEGIN with a baseline and group P0")
+        world.operator.send(q.ClusterStateRequested(*_head(world), _ACTIVE))
+        group = GroupDefinition("P0", 16, chance.randint(0, 2), persistent=True)
+        world.operator.send(q.GroupCreationRequested(*_head(world), group))
+
+
+def let_go(world: World) -> None:
     """The cluster is to serve again, with whoever is there."""
-    if log_id is None:
-        return
-    requests: tuple[tuple[type[Any], Any], ...] = ((q.ClusterStateRequested, _ACTIVE), (q.HoldRequested, False))
-    for kind, value in requests:
-        world.operator.send(kind(world.operator.next_id(), log_id, "op", "drill", value))
-    world.operator.send(q.WarmRequested(world.operator.next_id(), log_id, "op", "drill"))
+    if log_id_of(world) is not None:
+        world.operator.send(q.ClusterStateRequested(*_head(world), _ACTIVE))
+        world.operator.send(q.HoldRequested(*_head(world), False))
+        world.operator.send(q.WarmRequested(*_head(world)))
+
+
+def log_id_of(world: World) -> bytes | None:
+    """The log's identity, if any process knows it by now."""
+    known = (node.session.core.log_id for node in world.nodes)
+    led = (each.driver.core.confirmed.log_id for each in world.coordinators if world.is_durable)
+    return next((log_id for log_id in (*known, *led) if log_id), None)
+
+
+def _head(world: World) -> Head:
+    log_id = log_id_of(world)
+    assert log_id is not None, "it has been asked for"
+    return world.operator.next_id(), log_id, "op", "drill"
 
 
 def _state(head: Head, _: World, draw: random.Random) -> q.AnyRequest:
