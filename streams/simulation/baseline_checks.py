@@ -16,7 +16,7 @@ from topolog.events.state import State
 from topolog.events.views import Kinship
 from topolog.streams.node.core import Phase
 from topolog.streams.simulation.acknowledged import Acknowledged
-from topolog.streams.simulation.disks import SimulatedDisk
+from topolog.streams.simulation.disks import Key, SimulatedDisk
 from topolog.streams.simulation.ledger import Ledger, Standing
 from topolog.streams.simulation.processes import NodeProcess
 from topolog.streams.simulation.rules import Broken, Rule
@@ -40,6 +40,7 @@ class BaselineChecks:
         self._adjust = b.AutoAdjustRow()
         self._members: frozenset[str] = frozenset()
         self._landed_ns: dict[Position, int] = {}
+        self._lost: set[Key] = set()
 
     def judge_set(self, whole: Sequence[Standing], requests: Requests) -> None:
         """A set of decisions; the ledger's state is that of its end."""
@@ -49,6 +50,8 @@ class BaselineChecks:
         self._state, self._adjust = b.cluster_state(state), b.auto_adjust(state)
         current = b.baseline(state)
         self._members = frozenset(current.nodes if current else ())
+        if any(isinstance(standing.event, x.FullPartitionMap) for standing in whole):
+            self._lost = {(group.number, each.partition) for group, each in _partitions(state) if each.is_lost}
 
     def look_at(self, node: NodeProcess) -> None:
         """What a node has done in its turn, against what the log says by now."""
@@ -150,8 +153,9 @@ class BaselineChecks:
         group, current, here = group_row(state, lost.group), b.baseline(state), b.online(state)
         if group is None or not group.persistent or current is None or current.has_quorum(here):
             return
+        is_news = any((group.number, partition) not in self._lost for partition in lost.partitions)
         is_awaited = lost.awaited and not set(lost.awaited) & set(here)  # others have joined, and will be asked
-        if is_awaited and not self._state.goes_on:
+        if is_news and is_awaited and not self._state.goes_on:
             raise Broken(Rule.COLD, f"{lost}: only {here} of {current.nodes} are here")
 
     def _check_changed(
