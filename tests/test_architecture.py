@@ -54,6 +54,7 @@ OWNERS = {
     "msgspec": ("",),
     "numpy": (
         "events/changes.py",
+        "events/last_owners.py",
         "events/ownership.py",
         "projections/packed.py",
         "streams/rules/affinity.py",
@@ -78,6 +79,7 @@ PURE = (
     "streams/coordinator/core.py",
     "streams/node/core.py",
     "streams/node/lease.py",
+    "streams/node/past.py",
     "streams/local/demo/replication/",
     "streams/lease_health/windows.py",
     "streams/lease_health/silence.py",
@@ -113,6 +115,7 @@ PURE_IMPORTS_OF = {
     "events/changes.py": {"numpy"},
     "events/codec.py": {"fastavro", "io", "json"},
     "events/log.py": {"threading", "zlib"},
+    "events/last_owners.py": {"numpy"},
     "events/ownership.py": {"numpy"},
     "schemas/__init__.py": {"fastavro", "importlib", "json"},
     "streams/rules/affinity.py": {"numpy"},
