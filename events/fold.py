@@ -229,11 +229,11 @@ _EVOLVE: dict[type, Callable[[State, Any, Place], None]] = {
 }
 
 
-_OTHERS: dict[type, tuple[Callable[[State, Any, Place], None], ...]] = {
-    event: tuple(protocol.evolve_others for protocol in protocols if event in protocol.OTHERS)
-    for protocols in ((exchange, baseline, drains),)
-    for event in {each for protocol in protocols for each in protocol.OTHERS}
-}
+_OTHERS: tuple[tuple[tuple[type, ...], Callable[[State, Any, Place], None]], ...] = (
+    (exchange.OTHERS, exchange.evolve_others),
+    (baseline.OTHERS, baseline.evolve_others),
+    (drains.OTHERS, drains.evolve_others),
+)
 """What decisions of one protocol mean for others, behind what their own makes of them."""
 
 
@@ -241,8 +241,9 @@ def evolve(state: State, event: Event, place: Place) -> None:
     """Fold one event into the state: total, never refuses; an assertion that fails is a poisoned log."""
     before = state.get(terms.ClusterRow, "")
     _EVOLVE[type(event)](state, event, place)
-    for others in _OTHERS.get(type(event), ()):
-        others(state, event, place)
+    for events, evolve_others in _OTHERS:
+        if isinstance(event, events):
+            evolve_others(state, event, place)
     if state.get(terms.ClusterRow, "") is not before:
         _note_view(state, before, place)
 

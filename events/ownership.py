@@ -398,25 +398,6 @@ def lost_in(row: OwnershipRow) -> list[int]:
     return [row.first + at for at in np.flatnonzero(Columns(row).lost).tolist()]
 
 
-def owned_only_by(row: OwnershipRow, nodes: Sequence[NodeNumber], others: Sequence[NodeNumber]) -> list[int]:
-    """The partitions of a row that one of the nodes owns and none of the others does."""
-    columns = Columns(row)
-    owns = (columns.states & ~np.uint8(WANTED)) == PartitionState.OWNING.code
-    by_nodes = (owns & np.isin(columns.holders, nodes)).any(axis=1)
-    by_others = (owns & np.isin(columns.holders, others)).any(axis=1)
-    return [row.first + at for at in np.flatnonzero(by_nodes & ~by_others).tolist()]
-
-
-def owned_by_none_of(row: OwnershipRow, nodes: Sequence[NodeNumber]) -> list[int]:
-    """The partitions of a row that have owners, none of them among these nodes, and are not lost yet."""
-    columns = Columns(row)
-    owns = (columns.states & ~np.uint8(WANTED)) == PartitionState.OWNING.code
-    is_here = (owns & np.isin(columns.holders, nodes)).any(axis=1)
-    return [
-        row.first + at for at in np.flatnonzero(owns.any(axis=1) & ~is_here & ~columns.lost.astype(np.bool_)).tolist()
-    ]
-
-
 def _all_wanted_own(columns: Columns) -> NDArray[np.bool_]:
     is_wanted = (columns.states & WANTED) != 0
     owns = columns.states == _OWNING_WANTED

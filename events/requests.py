@@ -184,8 +184,8 @@ class BaselineChangeRequested(Request, frozen=True):
 
     verb: BaselineVerb
     nodes: tuple[str, ...]
+    accepts_loss: bool
     version: TopologyVersion | None = None
-    accepts_loss: bool = False
 
 
 class HoldRequested(Request, frozen=True):
@@ -208,7 +208,7 @@ class DrainRequested(Request, frozen=True):
     """A server is to hand over all it holds, and to count no more; `cancelled` takes that back."""
 
     node: str
-    cancelled: bool = False
+    cancelled: bool
 
 
 AnyRequest = (

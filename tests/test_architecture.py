@@ -54,6 +54,7 @@ OWNERS = {
     "msgspec": ("",),
     "numpy": (
         "events/changes.py",
+        "events/last_owners.py",
         "events/ownership.py",
         "projections/packed.py",
         "streams/rules/affinity.py",
@@ -113,6 +114,7 @@ PURE_IMPORTS_OF = {
     "events/changes.py": {"numpy"},
     "events/codec.py": {"fastavro", "io", "json"},
     "events/log.py": {"threading", "zlib"},
+    "events/last_owners.py": {"numpy"},
     "events/ownership.py": {"numpy"},
     "schemas/__init__.py": {"fastavro", "importlib", "json"},
     "streams/rules/affinity.py": {"numpy"},

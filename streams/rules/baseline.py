@@ -6,7 +6,7 @@ would drop a member that is online, or the last copy of a partition, is refused 
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from topolog.events import ownership
+from topolog.events import last_owners, ownership
 from topolog.events.baseline import (
     AutoAdjustConfigured,
     AutoAdjustRow,
@@ -117,7 +117,7 @@ def last_copies(state: State, dropped: Collection[NodeId], after: Collection[Nod
     kept = [number for node in after if (number := numbers[node]) is not None]
     found: dict[str, int] = {}
     for _, row in state.rows(OwnershipRow) if gone else ():
-        if count := len(ownership.owned_only_by(row, gone, kept)):
+        if count := len(last_owners.owned_only_by(row, gone, kept)):
             found[row.group] = found.get(row.group, 0) + count
     return found
 

@@ -6,7 +6,7 @@ then nothing is lost, and no exchange ends, until a quorum is back or an operato
 on being served.
 """
 
-from topolog.events import ownership
+from topolog.events import last_owners, ownership
 from topolog.events.baseline import (
     BaselineRow,
     Cause,
@@ -122,7 +122,7 @@ def _cooled(state: State, current: BaselineRow) -> list[Decision]:
     numbers = [number for node in here if (number := ownership.number_of(state, node)) is not None]
     groups = [group for _, group in state.rows(GroupRow) if placed_by(state, group)]
     is_torn = any(
-        ownership.owned_by_none_of(each, numbers)
+        last_owners.owned_by_none_of(each, numbers)
         for group in groups
         for each in ownership.rows_of(state, group.name, group.partitions)
     )

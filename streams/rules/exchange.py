@@ -15,7 +15,7 @@ from typing import Protocol
 
 import msgspec
 
-from topolog.events import ownership
+from topolog.events import last_owners, ownership
 from topolog.events.baseline import cluster_state, placed_by
 from topolog.events.changes import Changes
 from topolog.events.codec import Decision
@@ -249,7 +249,7 @@ def _holds_a_last_copy(state: State, node: NodeId, answers: Answers) -> bool:
     if number is None:
         return False
     return any(
-        ownership.owned_only_by(row, [number], others) for group in _groups(state) for row in _rows(state, group)
+        last_owners.owned_only_by(row, [number], others) for group in _groups(state) for row in _rows(state, group)
     )
 
 

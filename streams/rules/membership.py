@@ -203,9 +203,9 @@ def _join(state: State, request: JoinRequested, ref: RequestRef, appended_at_ms:
 def _kinship(
     state: State, joiner: Joiner, past: Past | None, end: Position, ended: DiskRow | None = None
 ) -> Kinship | None:
-    """How the joiner's past agrees with the log, None for one without a disk of its own; raises Refused."""
+    """How a server's past agrees with the log, None for one without a disk of its own; raises Refused."""
     terms = cluster(state)
-    if terms.feature_level < BASELINE_LEVEL or not joiner.folder:
+    if terms.feature_level < BASELINE_LEVEL or not joiner.folder or joiner.kind is not NodeKind.SERVER:
         return None
     log_id, node = bytes.fromhex(terms.log_id), NodeId(joiner.node)
     judged = judge(state, log_id, end, node, past, ended)

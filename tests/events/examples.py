@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 
+from topolog.events import baseline as b
+from topolog.events import drains, levels, terms, voiding
 from topolog.events import exchange as x
 from topolog.events import groups as g
 from topolog.events import health as h
-from topolog.events import levels, terms, voiding
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import ownership as o
@@ -14,9 +15,11 @@ from topolog.events import requests as q
 from topolog.events import single_maps as sm
 from topolog.events import snapshots as s
 from topolog.events.changes import pack_changes
+from topolog.events.cluster_state import ClusterState
 from topolog.events.codec import CODEC, Decision, Record
 from topolog.events.ids import Incarnation, NodeId, Offset, Position, Slot, Term, TopologyVersion, Version
 from topolog.events.stamp import NO_CHAIN, InputOffset, Stamp, chain_after, encode_stamp
+from topolog.events.views import Echo, Kinship, Past, Point
 
 LOG_ID = bytes(range(16))
 REF = q.RequestRef("n1-0badcafe", 7, b"\x01\x02\x03\x04\x05\x06\x07\x08")
@@ -40,6 +43,8 @@ EVIDENCE = md.Evidence(("n1", "n2"), ("n3",), ("n4",))
 VIEW = TopologyVersion(5, 2)
 AFFINITY = g.Affinity("host", {"zone": "eu", "disk": "ssd"}, "")
 ORDERS = g.GroupDefinition("orders", 64, 2, AFFINITY, g.LossPolicy.READ_ONLY_SAFE, persistent=True)
+POINTS = (Point(Position(20), bytes(range(16))), Point(Position(88), bytes(range(16, 32))))
+PAST = Past(LOG_ID, NodeId("n1"), POINTS, Echo(Incarnation(-41), 300, POINTS[1]), reserved=364)
 JOINED = x.Trigger(x.TriggerType.JOIN, "n1", VIEW, Position(98))
 CHANGES = pack_changes(
     (
@@ -121,8 +126,8 @@ EXAMPLES: tuple[Record, ...] = (
     q.RequestRefused(REF, "type Customer", "TYPE_BUSY", "X2", "It is being updated.", FACTS),
     q.RequestUnchanged(REF, "type Customer", 3),
     q.RequestersForgotten(("n1-0badcafe", "cli-1")),
-    m.NodeJoined(REF, JOINER, Slot(9), VIEW),
-    m.JoinWaiting(REF, JOINER, Incarnation(-41), 1_700_000_000_000),
+    m.NodeJoined(REF, JOINER, Slot(9), VIEW, Kinship.BEHIND),
+    m.JoinWaiting(REF, JOINER, Incarnation(-41), 1_700_000_000_000, PAST),
     m.JoinWithdrawn(N1),
     m.LeasesRenewed(m.pack_renewals([(Slot(0), 1), (Slot(9), 300)])),
     m.LeaseStopped(REF, N1, Incarnation(-42), m.LeaveReason.REMOVED),
@@ -145,9 +150,22 @@ EXAMPLES: tuple[Record, ...] = (
     x.HandOverPrepared(N1, Incarnation(-42), (x.Move("orders", (3, 7), NodeId("n2")),)),
     x.AffinitySwitched(Position(97), VIEW, EVIDENCE),
     x.PartitionStatesChanged("orders", CHANGES),
+    b.StateChangeStarted(REF, ClusterState.ACTIVE_READ_ONLY, b.Cause.REQUESTED, (N1, N2), VIEW),
+    b.StateChangeFinished(Position(97), EVIDENCE, VIEW),
+    b.BaselineChanged(
+        REF, 2, (b.BaselineMember(N1, {"rack": "r1"}), b.BaselineMember(N2, {})), (N1,), b.Cause.REQUESTED, VIEW
+    ),
+    b.HoldChanged(REF, held=True),
+    b.AutoAdjustConfigured(REF, enabled=True, soft_ms=300_000, hard_ms=1_800_000),
+    b.AutoAdjustSuppressed("nobody else has a whole copy of 3 partitions of größe"),
+    b.ClusterCold((N2,), 2),
+    b.ClusterWarmed(REF, b.Cause.QUORUM, (N1, N2), VIEW),
+    drains.DrainStarted(REF, N1, VIEW),
+    drains.DrainCancelled(REF, N1, VIEW),
+    drains.DrainFinished(N1),
     SNAPSHOT,
     voiding.RecordVoided(97, bytes(range(16))),
-    q.JoinRequested(ID, LOG_ID, "n1", "first start", JOINER),
+    q.JoinRequested(ID, LOG_ID, "n1", "first start", JOINER, PAST),
     q.NodeRemovalRequested(ID, LOG_ID, "ada", "disk broken", "n1"),
     q.UpdateRequested(ID, LOG_ID, "n1", "new field", CUSTOMER, 2, "n1", -42),
     q.TypeRemovalRequested(ID, LOG_ID, "ada", "", "Customer"),
@@ -159,6 +177,14 @@ EXAMPLES: tuple[Record, ...] = (
     q.GroupDropRequested(ID, LOG_ID, "ada", "shop closed", "orders"),
     q.LossResetRequested(ID, LOG_ID, "ada", "the disks are gone", "orders"),
     q.ExchangeRequested(ID, LOG_ID, "ada", "to see who answers"),
+    q.ClusterStateRequested(ID, LOG_ID, "ada", "all are here", ClusterState.ACTIVE),
+    q.BaselineChangeRequested(
+        ID, LOG_ID, "ada", "n3 burnt", q.BaselineVerb.REMOVE, ("n3",), accepts_loss=True, version=VIEW
+    ),
+    q.HoldRequested(ID, LOG_ID, "ada", "repairs", held=True),
+    q.AutoAdjustRequested(ID, LOG_ID, "ada", "", enabled=True, soft_ms=1_000, hard_ms=60_000),
+    q.WarmRequested(ID, LOG_ID, "ada", "the others will not come back"),
+    q.DrainRequested(ID, LOG_ID, "ada", "n1 goes", "n1", cancelled=True),
     HEARTBEAT,
     m.NodeDied(N1, Incarnation(-42)),
     terms.CoordinatorDied("c1", life=7),

@@ -19,7 +19,7 @@ from topolog.events.single_maps import GroupMap, SinglePartitionMap
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import RECORD_BYTES_MAX, Topic
 from topolog.streams.coordinator.core import Core, Outgoing, Role
-from topolog.streams.rules import metadata
+from topolog.streams.rules import requests
 
 REQUESTS = (Topic.REQUESTS, 0)
 
@@ -582,7 +582,7 @@ def test_a_decision_that_would_be_read_otherwise_ends_the_leader_and_not_the_log
     desk.join("n1")
     desk.land()
     forgotten = q.RequestersForgotten(["r"])  # type: ignore[arg-type]  # read back as a tuple
-    monkeypatch.setattr(metadata, "decide", lambda *_: [forgotten])
+    monkeypatch.setattr(requests, "decide", lambda *_: [forgotten])
     state = desk.core.state.hash()
     with pytest.raises(Undecodable, match="would not be read as it was decided"):
         desk.ask(desk.update("T", id="long"))
