@@ -20,6 +20,7 @@
         │   └── OutOfRange       a map names partitions that its group has not
         ├── LogDiverged          the log is not the one this reader has folded
         ├── Poisoned             an accepted record cannot be decoded or folded
+        ├── DiskFailed           the node's own data folder cannot be written
         ├── HookFailed           a service's hook raised, so the node cannot apply the log any further
         ├── LeftCluster          this incarnation is out of the membership for good
         ├── DamagedStore         a projection's files contradict themselves
@@ -179,6 +180,10 @@ class Poisoned(Permanent):
         self.stamp = stamp
         self.value = value
         self.level = level
+
+
+class DiskFailed(Permanent):
+    code = "disk_failed"
 
 
 class HookFailed(Permanent):

@@ -58,7 +58,8 @@ class Past(msgspec.Struct, frozen=True):
 
     There is one point at least, that of the view in which it joined. Of long ago not every one is kept
     (`streams/node/past.py`). The echo of a life that has joined and not yet relied on any has sequence 0. No heartbeat
-    of the echo's life with a number above `reserved` has been sent since the disk was so.
+    of the echo's life with a number above `reserved` has been sent since the disk was so, but for a release, which is
+    never renewed.
     """
 
     log_id: bytes

@@ -238,8 +238,10 @@ def _send_as(node: NodeProcess, definition: ObjectType, based_on: int, *, stale:
     log_id = session.core.log_id
     assert log_id is not None
     incarnation = session.core.incarnation ^ stale
-    session.send(
-        q.UpdateRequested(session.next_id(), log_id, node.name, "", definition, based_on, node.name, incarnation)
+    session.requests.send(
+        q.UpdateRequested(
+            session.requests.next_id(), log_id, node.name, "", definition, based_on, node.name, incarnation
+        )
     )
 
 
@@ -255,7 +257,9 @@ def _share(world: World, draw: random.Random) -> None:
     members = [node for node in world.nodes if node.session.core.phase is Phase.MEMBER and not world.is_paused(node)]
     if kind == "declare" and members and draw.random() < 0.5:
         node = draw.choice(members)
-        node.session.send(q.GroupCreationRequested(node.session.next_id(), log_id, node.name, "", group))
+        node.session.requests.send(
+            q.GroupCreationRequested(node.session.requests.next_id(), log_id, node.name, "", group)
+        )
         return
     head = (world.operator.next_id(), log_id, "op", "drill")
     match kind:
