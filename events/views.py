@@ -194,6 +194,11 @@ def is_point(state: State, point: Point) -> bool:
     return found == point
 
 
+def points_of(row: PointsRow) -> Sequence[Point]:
+    """The points of one row, oldest first."""
+    return _unpack(row.points)
+
+
 def _append(state: State, point: Point) -> None:
     number = state.count(PointsRow) - 1
     packed = _row(state, number).points if number >= 0 else b""
