@@ -45,7 +45,7 @@ class Acknowledged:
         state = node.session.core.state
         if node.shard.stored:
             self._note_store(node)
-        for place, token in node.shard.held:
+        for place, token in node.shard.written:
             seen = _ownership(state, place)
             if seen is not None and seen[1].token == token and self._is_stored(node, place, seen[1], token):
                 self._acknowledge(node, *seen)

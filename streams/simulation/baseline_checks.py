@@ -57,8 +57,10 @@ class BaselineChecks:
         """What a node has done in its turn, against what the log says by now."""
         if node.session.core.phase not in (Phase.OUTSIDE, Phase.JOINING):
             node.disk.live(self._world.name, node.session.core.folded)
-        if node.shard.held and self._state.state is not ClusterState.ACTIVE:
-            raise Broken(Rule.SERVES, f"{node.describe()} has written to {node.shard.held[0]}: {self._state}")
+        if node.shard.held and self._state.state is ClusterState.INACTIVE:
+            raise Broken(Rule.SERVES, f"{node.describe()} has served {node.shard.held[0]}: {self._state}")
+        if node.shard.written and self._state.state is not ClusterState.ACTIVE:
+            raise Broken(Rule.SERVES, f"{node.describe()} has written to {node.shard.written[0]}: {self._state}")
 
     def unrest(self) -> str:
         """Why the cluster's state is not at rest yet; raises Broken for what is not as it should be then."""

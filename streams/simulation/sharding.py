@@ -1,19 +1,19 @@
 """A simulated service that holds copies and acts for partitions, behind the real guards.
 
 A copy here is nothing but its name: to load or to clear it takes some turns, and what is whole survives on the node's
-disk, if it has one. Operations last some turns. `began` and `held` are what a turn has begun, and what its guard has
-let pass at the end: whoever looks from outside knows the true order of these, which no node does. `stored`: whether it
-has loaded something in this turn.
+disk, if it has one. Operations last some turns. `began` and `held` are what a turn has begun, and what its guards have
+let pass at the end, `written` what of that was no read: whoever looks from outside knows the true order of these, which
+no node does. `stored`: whether it has loaded something in this turn.
 """
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from topolog.events import ownership as o
-from topolog.events.baseline import cluster_state
-from topolog.events.cluster_state import ClusterState
+from topolog.events.errors import NotActive
 from topolog.events.fold import Folded
 from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import Incarnation, Position
@@ -30,6 +30,8 @@ from topolog.streams.simulation.disks import SimulatedDisk
 _OPERATION_TURNS = (0, 25)
 _OPERATIONS_MAX = 12
 _TRIES = 10
+_READS_EVERY = 4
+"""An operation that lasts so many turns, or a multiple, reads; the others write."""
 _FINISHES = 0.15
 """How often, in a turn, a copy that is to be loaded or cleared is done."""
 
@@ -45,6 +47,8 @@ class _Operation(msgspec.Struct):
     place: PartitionId
     token: Position
     turns: int
+    begun: int
+    writes: bool
 
 
 class SimulatedShard(Hooks):
@@ -61,6 +65,7 @@ class SimulatedShard(Hooks):
         super().__init__(announce)
         self.began: list[Acted] = []
         self.held: list[Acted] = []
+        self.written: list[Acted] = []
         self.stored = False
         self._chance = chance
         self._disk = disk
@@ -88,32 +93,45 @@ class SimulatedShard(Hooks):
         """End operations, begin some, finish what is to be loaded and cleared; whether a hand-over has drained."""
         self.began.clear()
         self.held.clear()
-        may_write = holds_lease and cluster_state(core.state).allowed is ClusterState.ACTIVE
-        has_ended = self._end_some(now_ns, may_write=may_write)
-        if may_write:
-            self._begin_some(core)
+        self.written.clear()
+        has_ended = self._end_some(now_ns, holds_lease=holds_lease)
+        if holds_lease:
+            self._begin_some(core, now_ns)
         self._finish_some(core, holds_lease=holds_lease)
         return has_ended and core.look_at_drains()
 
-    def _end_some(self, now_ns: int, *, may_write: bool) -> bool:
+    def _end_some(self, now_ns: int, *, holds_lease: bool) -> bool:
         over = [each for each in self._running if not each.turns]
         self._running = [each for each in self._running if each.turns]
         for each in self._running:
             each.turns -= 1
         for each in over:
-            if self.acting.end(each.place, each.token, now_ns) and may_write:
-                self.held.append((each.place, each.token))
+            is_good = self.acting.end(each.place, each.token, now_ns)
+            with suppress(NotActive):
+                self.serving.end(each.begun, writing=each.writes)
+                if is_good and holds_lease:
+                    self.held.append((each.place, each.token))
+                    self.written += [(each.place, each.token)] * each.writes
         return bool(over)
 
-    def _begin_some(self, core: NodeCore) -> None:
+    def _begin_some(self, core: NodeCore, now_ns: int) -> None:
         groups = [row for _, row in core.state.rows(GroupRow)]
         for _ in range(_TRIES if groups and len(self._running) < _OPERATIONS_MAX else 0):
             group = self._chance.choice(groups)
             place = (group.name, self._chance.randrange(group.partitions))
             token = self.acting.begin(place)
             if token is not None:
-                self.began.append((place, token))
-                self._running.append(_Operation(place, token, self._chance.randint(*_OPERATION_TURNS)))
+                self._begin(place, token, self._chance.randint(*_OPERATION_TURNS), now_ns)
+
+    def _begin(self, place: PartitionId, token: Position, turns: int, now_ns: int) -> None:
+        writes = turns % _READS_EVERY != 0
+        try:
+            begun = self.serving.begin(writing=writes)
+        except NotActive:
+            self.acting.end(place, token, now_ns)
+            return
+        self.began.append((place, token))
+        self._running.append(_Operation(place, token, turns, begun, writes))
 
     def _finish_some(self, core: NodeCore, *, holds_lease: bool) -> None:
         """What it loads it stores under a lease: only then its past says in which history it has written."""
