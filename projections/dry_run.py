@@ -6,7 +6,7 @@ the affinity would want for each partition, is read from the state before and th
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from topolog.events import ownership
+from topolog.events import last_owners, ownership
 from topolog.events.baseline import baseline, online, placed_by
 from topolog.events.codec import Decision
 from topolog.events.drains import DrainStarted
@@ -191,7 +191,7 @@ def _torn(state: State) -> Mapping[str, int]:
     lasting = {group.name for _, group in state.rows(GroupRow) if placed_by(state, group)}
     found: dict[str, int] = {}
     for _, row in state.rows(OwnershipRow):
-        if row.group in lasting and (count := len(ownership.owned_by_none_of(row, numbers))):
+        if row.group in lasting and (count := len(last_owners.owned_by_none_of(row, numbers))):
             found[row.group] = found.get(row.group, 0) + count
     return found
 
