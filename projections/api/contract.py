@@ -84,6 +84,29 @@ REQUEST_BODY: dict[str, Any] = {
                         "value": {"kind": "reset-group", "name": "orders", "reason": "its disks are gone for good"}
                     },
                     "start an exchange": {"value": {"kind": "exchange", "reason": "n3 was cut off"}},
+                    "activate the cluster": {
+                        "value": {"kind": "cluster-state", "state": "ACTIVE", "reason": "all disks are back"}
+                    },
+                    "let exactly these nodes count": {
+                        "value": {
+                            "kind": "baseline",
+                            "verb": "SET",
+                            "nodes": ["n1", "n2", "n3"],
+                            "reason": "n4 is gone",
+                        }
+                    },
+                    "let the servers of a former view count": {
+                        "value": {"kind": "baseline", "verb": "SET", "version": "5.0", "accept_loss": False}
+                    },
+                    "let a node count no more": {
+                        "value": {"kind": "baseline", "verb": "REMOVE", "nodes": ["n4"], "reason": "its disk is broken"}
+                    },
+                    "let the baseline follow the servers": {
+                        "value": {"kind": "auto-adjust", "enabled": True, "soft_ms": 300_000, "hard_ms": 1_800_000}
+                    },
+                    "hold the cluster as it is": {"value": {"kind": "hold", "on": True, "reason": "maintenance"}},
+                    "go on though the cluster is cold": {"value": {"kind": "warm", "reason": "their disks are gone"}},
+                    "drain a node": {"value": {"kind": "drain", "node": "n4", "reason": "its machine is replaced"}},
                     "raise the feature level": {
                         "value": {"kind": "raise-level", "level": 3, "reason": "every node is upgraded"}
                     },

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from topolog.projections.cli.client import Answer
-from topolog.projections.cli.columns import CAUSES, FORECAST, HISTORY, WAITING
+from topolog.projections.cli.columns import CAUSES, FORECAST, HISTORY, MOVES, PLANNED, WAITING
 from topolog.projections.cli.output import Rows
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.terminal import cell, clean, plain
@@ -42,6 +42,21 @@ def forecast_page(answer: Answer, wide: bool) -> RenderableType:
         parts += [_heading("Facts"), _properties(item["facts"])]
     if item.get("groups"):
         parts += [_heading("Groups"), Rows(item["groups"], FORECAST, wide=wide)]
+    return Group(*parts)
+
+
+def dry_run_page(answer: Answer, wide: bool) -> RenderableType:
+    """What would be decided, what would be lost, who would count, and which partitions would get other owners."""
+    item = answer.item
+    parts: list[RenderableType] = [Text(clean(str(item.get("sentence") or "")), style="bold")]
+    parts += [Text(f"Warning: {clean(str(each))}", style="bold red") for each in item.get("warnings") or ()]
+    if item.get("baseline"):
+        parts += [_heading("Baseline"), _properties(item["baseline"])]
+    if item.get("groups"):
+        parts += [_heading("Partitions"), Rows(item["groups"], MOVES, wide=wide)]
+    if wide and item.get("decisions"):
+        parts += [_heading("Decisions"), Rows(item["decisions"], PLANNED, wide=wide)]
+    parts.append(Text("\nNothing was sent.", style="dim"))
     return Group(*parts)
 
 

@@ -67,6 +67,8 @@ MAPS = Resource("map", "maps", "ma", "name", filters=("group", "node"), segments
 EXCHANGES = Resource(
     "exchange", "exchanges", "ex", "version", has_past=True, filters=("state", "type"), unnamed="newest"
 )
+BASELINES = Resource("baseline", "baselines", "bl", "number", has_past=True, unnamed="current")
+VIEWS = Resource("view", "views", "vi", "version", has_past=True, unnamed="newest")
 DECISIONS = Resource("decision", "decisions", "de", "position")
 REQUESTS = Resource("request", "requests", "re", "id")
 DEAD_LETTERS = Resource("dead-letter", "dead-letters", "dl", "id")
@@ -80,6 +82,8 @@ RESOURCES = (
     PARTITIONS,
     MAPS,
     EXCHANGES,
+    BASELINES,
+    VIEWS,
     DECISIONS,
     REQUESTS,
     DEAD_LETTERS,
@@ -87,7 +91,7 @@ RESOURCES = (
 REPLAYABLE = (DEAD_LETTERS,)
 REMOVABLE = (TYPES, NODES)
 CREATABLE = (GROUPS,)
-WITH_HISTORY = (CLUSTER, NODES, TYPES, GROUPS, PARTITIONS, EXCHANGES, REQUESTS)
+WITH_HISTORY = (CLUSTER, NODES, TYPES, GROUPS, PARTITIONS, EXCHANGES, BASELINES, VIEWS, REQUESTS)
 EXPLAINED = (CLUSTER, NODES, LEASES, TYPES, GROUPS, PARTITIONS, EXCHANGES, REQUESTS)
 AWAITED = (EXCHANGES, GROUPS)
 

@@ -213,10 +213,12 @@ class NodeCore:
         return (node, incarnation) == (self.node, self.incarnation)
 
     def echo_behind(self, found: Sequence[Folded]) -> Echo | None:
-        """The renewal that this incarnation relies on once this set is applied too; None while it is no member."""
-        slot, echo = (self._slot, self._echo) if self.phase is Phase.MEMBER else (None, None)
+        """The newest renewal of this incarnation once this set is applied too; None while it is no member."""
+        slot, echo = (self._slot, self._echo) if self.phase in (Phase.MEMBER, Phase.STOPPING) else (None, None)
         for folded in found:
             match folded.event:
+                case m.NodeLeft() as left if self._is_own(left.node, left.incarnation):
+                    return None
                 case m.NodeJoined() as joined if self._is_joiner(joined):
                     slot, echo = joined.slot, self._first_echo(folded.place)
                 case m.LeasesRenewed() as renewed if slot is not None and echo is not None:

@@ -220,7 +220,7 @@ class Member(Sharing):
     @property
     def failure(self) -> TopologError | None:
         """The error that ended this node for good, if one did; it is fenced from then on."""
-        return self._session.failure
+        return self._session.failure if self._threads else None
 
     # The threads.
 

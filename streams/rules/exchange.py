@@ -10,7 +10,7 @@ without it instead, and what needs its map stays paused until it is heard.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Protocol
 
 import msgspec
@@ -66,6 +66,10 @@ Choose = Callable[[GroupRow, Sequence[Candidate]], Indexes]
 
 _NAMES_MAX, _NAMES_WITH_CHANGES_MAX = 1_000, 100
 """Names of nodes that fit one record, by themselves and beside changes, were each as long as a name can be."""
+
+
+_TRIGGERS_MAX = 250
+"""Of one record, beside the servers that it asks."""
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -188,8 +192,9 @@ def _takes_in(row: ExchangeRow) -> bool:
 
 
 def _alike(waiting: Iterable[Trigger]) -> tuple[Trigger, ...]:
-    """The joins and leaves before the first trigger of another kind (N2)."""
-    return tuple(takewhile(lambda trigger: trigger.type in MERGED, waiting))
+    """The joins and leaves before the first trigger of another kind (N2), as many of them as fit one record: while the
+    cluster is INACTIVE or cold they may pile up for days."""
+    return tuple(takewhile(lambda trigger: trigger.type in MERGED, islice(waiting, _TRIGGERS_MAX)))
 
 
 def _joined(state: State, triggers: Iterable[Trigger]) -> Iterator[Awaited]:
@@ -291,7 +296,7 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
     """The full maps of all groups that change, and what is lost."""
     resets = {trigger.subject: trigger.at for trigger in triggers if trigger.type is TriggerType.LOSS_RESET}
     joined = {trigger.subject for trigger in triggers if trigger.type is TriggerType.JOIN}
-    ready = _ready(state)
+    ready = may_hold(state)
     names = ownership.names(state)
     known = (*names, *sorted({str(row.node) for row in ready}.difference(names)))
     number_of = {node: number for number, node in enumerate(known)}
@@ -299,7 +304,7 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
     here = _here(state, number_of, answers, joined)
     decided: list[Decision] = []
     for group in _groups(state):
-        wanted = _wanted(group, _candidates(state, group, ready), numbers, choose)
+        wanted = _wanted(group, candidates(state, group, ready), numbers, choose)
         ask = Ask(begins_empty=group.loss_policy is LossPolicy.IGNORE, reset_at=resets.get(group.name))
         changes = outcomes(list(_rows(state, group)), wanted, here, ask, outcome)
         decided += _full_maps(group, changes, known[len(names) :])
@@ -307,12 +312,12 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
     return decided
 
 
-def _ready(state: State) -> list[NodeRow]:
+def may_hold(state: State) -> list[NodeRow]:
     """The servers that may get copies."""
     return [row for row in servers(state) if row.standing is Standing.MEMBER and not is_drained(state, row.node)]
 
 
-def _candidates(state: State, group: GroupRow, ready: Sequence[NodeRow]) -> list[Candidate]:
+def candidates(state: State, group: GroupRow, ready: Sequence[NodeRow]) -> list[Candidate]:
     """Whom the affinity chooses from: the members of the baseline for a persistent group, also those that are away, so
     that nothing moves when one leaves; all servers for another one, and where there is no baseline."""
     current = placed_by(state, group)
