@@ -226,7 +226,7 @@ def test_who_has_written_in_the_other_part_is_not_let_in(segmented: Segmented) -
         assert bytes.fromhex(facts["ours_chain"]) == chains[ours]
         assert theirs > common < ours
         assert members <= set(facts["ours_members_since"].split(", "))
-        assert f"what it alone wrote behind position {common} is lost" in refused.hint
+        assert f"what it alone wrote behind position {common} is lost" in refused.message
         assert part.is_served()
 
 
@@ -257,7 +257,7 @@ def test_a_log_that_was_cut_short_lets_nobody_in_who_has_seen_more(segmented: Se
     assert refused.code == "AHEAD"
     assert int(refused.facts["theirs_position"]) > int(refused.facts["end"]) >= segmented.active_at
     assert int(refused.facts["common_position"]) <= segmented.active_at
-    assert "Bring back the newer log" in refused.hint
+    assert "Bring back the newer log" in refused.message
     cut.put_disk("B", None)
     cut.start("B")
     assert cut.kinship("B") is Kinship.WIPED
