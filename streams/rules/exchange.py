@@ -331,16 +331,16 @@ def candidates(state: State, group: GroupRow, ready: Sequence[NodeRow]) -> list[
 def _wanted(
     group: GroupRow,
     rows: Sequence[OwnershipRow],
-    candidates: Sequence[Candidate],
+    chosen_from: Sequence[Candidate],
     numbers: Mapping[NodeId, NodeNumber],
     ask: Ask,
     choose: Choose,
 ) -> Wanted:
     """The affinity's choice by numbers, those left out that are away. Where a partition is to begin, and all of its
     are, it begins with others."""
-    chosen = _chosen(group, candidates, numbers, choose)
-    here = [each for each in candidates if each.node in numbers]
-    if len(here) == len(candidates):
+    chosen = _chosen(group, chosen_from, numbers, choose)
+    here = [each for each in chosen_from if each.node in numbers]
+    if len(here) == len(chosen_from):
         return chosen
     found = ownership.compacted(chosen)
     unplaced = last_owners.to_begin(rows, found, also_lost=ask.begins_empty or ask.reset_at is not None)
@@ -348,9 +348,9 @@ def _wanted(
 
 
 def _chosen(
-    group: GroupRow, candidates: Sequence[Candidate], numbers: Mapping[NodeId, NodeNumber], choose: Choose
+    group: GroupRow, chosen_from: Sequence[Candidate], numbers: Mapping[NodeId, NodeNumber], choose: Choose
 ) -> Wanted:
-    return ownership.numbered(choose(group, candidates), [numbers.get(each.node, NOBODY) for each in candidates])
+    return ownership.numbered(choose(group, chosen_from), [numbers.get(each.node, NOBODY) for each in chosen_from])
 
 
 def _here(state: State, number_of: Mapping[str, NodeNumber], answers: Answers, joined: Collection[str]) -> Servers:
