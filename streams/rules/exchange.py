@@ -10,7 +10,7 @@ without it instead, and what needs its map stays paused until it is heard.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Protocol
 
 import msgspec
@@ -66,6 +66,10 @@ Choose = Callable[[GroupRow, Sequence[Candidate]], Indexes]
 
 _NAMES_MAX, _NAMES_WITH_CHANGES_MAX = 1_000, 100
 """Names of nodes that fit one record, by themselves and beside changes, were each as long as a name can be."""
+
+
+_TRIGGERS_MAX = 250
+"""Of one record, beside the servers that it asks."""
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -188,8 +192,9 @@ def _takes_in(row: ExchangeRow) -> bool:
 
 
 def _alike(waiting: Iterable[Trigger]) -> tuple[Trigger, ...]:
-    """The joins and leaves before the first trigger of another kind (N2)."""
-    return tuple(takewhile(lambda trigger: trigger.type in MERGED, waiting))
+    """The joins and leaves before the first trigger of another kind (N2), as many of them as fit one record: while the
+    cluster is INACTIVE or cold they may pile up for days."""
+    return tuple(takewhile(lambda trigger: trigger.type in MERGED, islice(waiting, _TRIGGERS_MAX)))
 
 
 def _joined(state: State, triggers: Iterable[Trigger]) -> Iterator[Awaited]:

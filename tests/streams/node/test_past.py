@@ -622,8 +622,9 @@ def test_a_node_that_has_written_in_another_history_is_refused() -> None:
     assert f"position {past_on(disk).echo.at.position}" in told.message
     ahead.start("c2")
     ahead.run(2 * PROCEED_MS)
-    world.node(NODE, folder=FOLDER)
     world.run(50 * PROCEED_MS)
+    world.node(NODE, folder=FOLDER)
+    world.run(2 * PROCEED_MS)
     world.kill(NODE)
     assert refusal_in(ahead, world.pasts[FOLDER]).code == "AHEAD"
 
