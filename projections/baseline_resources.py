@@ -176,3 +176,18 @@ class Join(msgspec.Struct, frozen=True):
     their_points: tuple[Place, ...]
     members_since: tuple[str, ...]
     facts: Mapping[str, str]
+
+
+class Branch(msgspec.Struct, frozen=True):
+    """A history beside the log's, as far as a node that was refused, or would be, shows it: its `places` behind the
+    position `common`, oldest first; None if the two have nothing in common. `places_in_all` may be more than is known.
+    """
+
+    node: str
+    kinship: str
+    common: int | None
+    places: tuple[Place, ...]
+    places_in_all: int
+    refused_at: int | None
+    time: str | None
+    request: str | None

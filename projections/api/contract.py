@@ -116,6 +116,30 @@ REQUEST_BODY: dict[str, Any] = {
     }
 }
 
+PAST_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {"type": "object", "description": "The content of a node's `topolog-past.json`."},
+                "example": {
+                    "format": 1,
+                    "log_id": "5f0c2f1e7d9b4c3a8e6d1b2a3c4d5e6f",
+                    "node": "n3",
+                    "echo": {
+                        "incarnation": 7,
+                        "sequence": 118,
+                        "at": {"position": 41, "chain": "1f0e4a55a5c1f6f1d2c3b4a59b1f0f5f"},
+                    },
+                    "reserved": 182,
+                    "points": [{"position": 38, "chain": "2f0e4a55a5c1f6f1d2c3b4a59b1f0f5f"}],
+                    "checksum": "0c2f1e7d9b4c3a8e",
+                },
+            }
+        },
+    }
+}
+
 REPLAY_BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,

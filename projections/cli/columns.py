@@ -381,6 +381,17 @@ FORECAST_OF_NODE = (
     _field("SENTENCE", "sentence", folds=True),
 )
 
+JOIN = (
+    _field("NODE", "node"),
+    _field("KINSHIP", "kinship"),
+    _field("ADMITTED", "is_admitted"),
+    _field("COMMON AT", "common.position"),
+    _field("THEIRS AT", "theirs.position"),
+    _field("OURS AT", "ours.position"),
+    _field("SENTENCE", "sentence", folds=True),
+    _field("REMEDY", "remedy", folds=True),
+)
+
 DRY_RUN = (
     _field("SUBJECT", "subject"),
     _field("STATUS", "status"),

@@ -60,6 +60,35 @@ def dry_run_page(answer: Answer, wide: bool) -> RenderableType:
     return Group(*parts)
 
 
+def join_page(answer: Answer, _: bool) -> RenderableType:
+    """The sentence, what to do, and where both histories stand."""
+    item = answer.item
+    parts: list[RenderableType] = [
+        Text(f"{clean(str(item.get('kinship')))}: {clean(str(item.get('sentence') or ''))}", style="bold"),
+        Text(clean(str(item.get("remedy") or ""))),
+    ]
+    places = {title: _place(item[field]) for field, title in _PLACES.items() if item.get(field)}
+    if since := item.get("members_since"):
+        places["members here since"] = plain(since)
+    if places:
+        parts += [_heading("Places"), _properties(places)]
+    if item.get("facts"):
+        parts += [_heading("Facts"), _properties(item["facts"])]
+    return Group(*parts)
+
+
+_PLACES = {
+    "common": "the last common one",
+    "theirs": "the node's first behind it",
+    "ours": "the log's first behind it",
+}
+
+
+def _place(place: Json) -> str:
+    view = f", view {place['version']}: {plain(place.get('members'))}" if place.get("version") else ""
+    return f"position {place.get('position')}, chain {str(place.get('chain'))[:12]}{view}"
+
+
 def _heading(text: str) -> Text:
     return Text(f"\n{text}", style="bold")
 

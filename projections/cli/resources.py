@@ -41,6 +41,8 @@ class Resource:
             return (self.usual,)
         if self is REQUESTS:
             return (self.plural, *name.rsplit("/", 1))
+        if self is JOINS:
+            return (NODES.plural, name, self.singular)
         return (self.plural, *name.split("/", self.segments - 1))
 
     def name_of(self, item: Json) -> str:
@@ -69,6 +71,8 @@ EXCHANGES = Resource(
 )
 BASELINES = Resource("baseline", "baselines", "bl", "number", has_past=True, unnamed="current")
 VIEWS = Resource("view", "views", "vi", "version", has_past=True, unnamed="newest")
+JOINS = Resource("join", "joins", "jo", "node")
+"""What would become of a node that joined: it can be explained, and is nowhere listed."""
 DECISIONS = Resource("decision", "decisions", "de", "position")
 REQUESTS = Resource("request", "requests", "re", "id")
 DEAD_LETTERS = Resource("dead-letter", "dead-letters", "dl", "id")
@@ -92,7 +96,7 @@ REPLAYABLE = (DEAD_LETTERS,)
 REMOVABLE = (TYPES, NODES)
 CREATABLE = (GROUPS,)
 WITH_HISTORY = (CLUSTER, NODES, TYPES, GROUPS, PARTITIONS, EXCHANGES, BASELINES, VIEWS, REQUESTS)
-EXPLAINED = (CLUSTER, NODES, LEASES, TYPES, GROUPS, PARTITIONS, EXCHANGES, REQUESTS)
+EXPLAINED = (CLUSTER, NODES, LEASES, TYPES, GROUPS, PARTITIONS, EXCHANGES, JOINS, REQUESTS)
 AWAITED = (EXCHANGES, GROUPS)
 
 
@@ -140,6 +144,8 @@ def _check_name(resource: Resource, name: str) -> None:
 
 
 def _lists_them(resource: Resource) -> str:
+    if resource is JOINS:
+        resource = NODES
     return f"`topolog get {resource.plural} -o name` lists them."
 
 

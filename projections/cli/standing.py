@@ -1,17 +1,27 @@
 """`topolog cluster …` and `topolog baseline …`: whether the cluster serves, and who counts."""
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+import msgspec
 import typer
+from rich.console import RenderableType
+from rich.text import Text
 
 from topolog.events.errors import BadInput
-from topolog.projections.cli import moments
-from topolog.projections.cli.client import Api
-from topolog.projections.cli.options import Patience, Shape, Target, spread
+from topolog.projections import branches
+from topolog.projections.baseline_resources import Baseline, Branch, Join
+from topolog.projections.cli import columns, moments
+from topolog.projections.cli.client import Answer, Api
+from topolog.projections.cli.options import Extent, Moment, Patience, Shape, Target, spread
+from topolog.projections.cli.output import View, print_answer
+from topolog.projections.cli.past_of_node import read_past
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import check_request_id
+from topolog.projections.cli.reading import at_most, params_of
+from topolog.projections.cli.resources import BASELINES, check_request_id
+from topolog.projections.cli.terminal import Screen, clean
 from topolog.projections.cli.writing import confirm, follow
 
 _WHO = "`topolog get nodes` lists them."
@@ -50,6 +60,7 @@ def baseline_commands(**defaults: Callable[[], object]) -> typer.Typer:
         ("auto-adjust", auto_adjust),
         ("hold", hold),
         ("warm", warm),
+        ("graph", graph),
     ):
         app.command(name=name)(spread(command, **defaults))
     return app
@@ -173,6 +184,41 @@ def warm(yes: Yes = False, *, patience: Patience, target: Target, shape: Shape) 
         "--dry-run says how much that is.",
     )
     _ask({"kind": "warm"}, patience, target, shape, None if yes else doubt)
+
+
+def graph(
+    past: Annotated[
+        str | None,
+        typer.Option("--past", metavar="FILE", help="Draw the branch of the node with this topolog-past.json too."),
+    ] = None,
+    *,
+    target: Target,
+    shape: Shape,
+    moment: Moment,
+    extent: Extent,
+) -> None:
+    """Draw the baselines with their branching points, newest first, and the histories of nodes that were refused."""
+    content, params = None if past is None else read_past(past), params_of(moment)
+    with Api(target.api, target.cluster) as api:
+        answer = api.get_rows(BASELINES.path(), params, at_most(extent))
+        beside = api.get(("branches",), {**params, "limit": branches.LANES_MAX}).items
+        judged = None if content is None else api.judge(str(content["node"]), content, params).item
+    page = functools.partial(_drawn, beside=beside, judged=judged)
+    view = View(columns.BY_RESOURCE[BASELINES], BASELINES.label, page)
+    print_answer(Screen(no_color=shape.no_color), shape, answer, view, is_past=moment.is_past)
+
+
+def _drawn(answer: Answer, _: bool, *, beside: Sequence[Json], judged: Json | None) -> RenderableType:
+    found = [msgspec.convert(each, Branch) for each in beside]
+    lines = []
+    if judged is not None:
+        join = msgspec.convert(judged, Join)
+        own = branches.of_join(join)
+        found = [*([own] if own else []), *(each for each in found if each.node != join.node)]
+        lines = [f"{join.kinship}: {join.sentence}", ""]
+    rows = branches.rows([msgspec.convert(each, Baseline) for each in answer.items], found)
+    drawn = list(branches.as_text(rows)) or ["There is no baseline yet: every server counts."]
+    return Text(clean("\n".join([*lines, *drawn])))
 
 
 def _named(nodes: Sequence[str] | None) -> list[str]:
