@@ -107,7 +107,7 @@ def check(form: BaselineForm) -> None:
 
 def _change(form: ChangeBaseline, head: tuple[RequestId, bytes, str, str]) -> BaselineChangeRequested:
     if form.version is None:
-        return BaselineChangeRequested(*head, BaselineVerb(form.verb), form.nodes, form.accept_loss)
+        return BaselineChangeRequested(*head, BaselineVerb(form.verb), form.nodes, accepts_loss=form.accept_loss)
     with parameter("version"):
         version = exchanges.parsed(form.version)
-    return BaselineChangeRequested(*head, BaselineVerb.VERSION, (), form.accept_loss, version)
+    return BaselineChangeRequested(*head, BaselineVerb.VERSION, (), version=version, accepts_loss=form.accept_loss)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence, Set
 from enum import Enum
 
 from topolog.events import membership as m
+from topolog.events.baseline import StateChangeStarted
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Slot
 from topolog.events.log import Entry
@@ -21,7 +22,7 @@ from topolog.events.views import Echo, Point
 from topolog.streams.node.copies import Disk, NodeCopies, PartitionId
 from topolog.streams.node.lease import Lease
 
-ACKNOWLEDGED = (MetadataUpdateProposed, MetadataRemoveProposed)
+ACKNOWLEDGED = (MetadataUpdateProposed, MetadataRemoveProposed, StateChangeStarted)
 """Decisions that ask every node for an early heartbeat."""
 
 

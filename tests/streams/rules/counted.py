@@ -1,7 +1,7 @@
 """A cluster with a baseline, without a log: operators ask, deadlines pass, everybody applies at once."""
 
 import copy
-from collections.abc import Collection
+from collections.abc import Sequence
 
 import pytest
 from tests.streams.rules.cluster import LOG_ID, new_id
@@ -129,7 +129,7 @@ class Counted(Shared):
         return cluster(self.state).topology_version
 
     @property
-    def waits(self) -> Collection[str]:
+    def waits(self) -> Sequence[str]:
         """The deadlines of the baseline that are due now."""
         return [each.key for each in baseline.deadlines(self.auto_adjust)]
 

@@ -27,7 +27,7 @@ from topolog.events.ids import NodeId, Position
 from topolog.events.levels import BASELINE_LEVEL
 
 ACTIVE, READ_ONLY, INACTIVE = ClusterState.ACTIVE, ClusterState.ACTIVE_READ_ONLY, ClusterState.INACTIVE
-THREE = ("n1", "n2", "n3")
+THREE: tuple[str, ...] = ("n1", "n2", "n3")
 
 
 def kinds(decided: Sequence[object]) -> list[str]:
