@@ -416,6 +416,11 @@ def _complete(state: State, event: ExchangeCompleted, place: Place) -> None:
         row, completed_at=place.position, waited=event.waited, awaited=(), unheard=event.unheard
     )
     state.put(str(row.version), done)
+    heard = {each.node for each in event.waited}
+    for asked in row.awaited:
+        node = state.get(NodeRow, asked.node)
+        if node is not None and node.has_lost_all and node.node in heard and node.incarnation == asked.incarnation:
+            state.put(node.node, msgspec.structs.replace(node, has_lost_all=False))  # it lists nothing more of that
 
 
 def _mark_overdue(state: State, event: ExchangeOverdue, place: Place) -> None:

@@ -55,6 +55,10 @@ class LeaveReason(Enum):
     STUCK = "STUCK"
 
 
+LOST_ALL = (Kinship.WIPED, Kinship.RESTORED)
+"""Whose disk has not what the log lists of its former lives, whatever its service says."""
+
+
 class Standing(Enum):
     MEMBER = "MEMBER"
     STOPPING = "STOPPING"
@@ -65,6 +69,8 @@ class NodeRow(Row, frozen=True):
     """A node the cluster has known. `joined_at` orders nodes; the rest is that of its last incarnation.
 
     `kinship`: how its past agreed with the log when it joined, None for a node without a disk of its own.
+    `has_lost_all`: it, or a life before it, has joined with a disk that is not that of the last life, and no exchange
+    has heard it since, so that the log still lists copies which that disk had.
     """
 
     KIND: ClassVar[str] = "node"
@@ -83,6 +89,7 @@ class NodeRow(Row, frozen=True):
     left_at: Position | None = None
     left_reason: LeaveReason | None = None
     kinship: Kinship | None = None
+    has_lost_all: bool = False
 
     @property
     def is_member(self) -> bool:
@@ -249,6 +256,7 @@ def evolve(state: State, event: MembershipEvent, place: Place) -> None:
 
 def _join(state: State, event: NodeJoined, place: Place) -> None:
     joiner = event.joiner
+    former = state.get(NodeRow, joiner.node)
     node = NodeRow(
         node=NodeId(joiner.node),
         incarnation=Incarnation(joiner.incarnation),
@@ -261,6 +269,7 @@ def _join(state: State, event: NodeJoined, place: Place) -> None:
         folder=joiner.folder,
         joined_at=place.position,
         kinship=event.kinship,
+        has_lost_all=event.kinship in LOST_ALL or (former is not None and former.has_lost_all),
     )
     state.put(node.node, node)
     state.put(str(node.slot), LeaseRow(node.node, node.incarnation, node.slot, 0, place.position))
