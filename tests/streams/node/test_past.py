@@ -5,7 +5,7 @@ import itertools
 import os
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from topolog.events.failpoints import VARIABLE, arm
 from topolog.events.fold import Folded
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.ids import Incarnation, NodeId, Place, Position, Term, TopologyVersion
-from topolog.events.levels import BASELINE_LEVEL
+from topolog.events.levels import BASELINE_LEVEL, FeatureLevelRaised
 from topolog.events.log import InMemoryWriter
 from topolog.events.object_types import ObjectType
 from topolog.events.stamp import chain_after
@@ -31,6 +31,7 @@ from topolog.events.views import Echo, Kinship, Past, Point, newest_point, note_
 from topolog.streams.coordinator import driver
 from topolog.streams.node.core import Phase
 from topolog.streams.node.lease import Lease
+from topolog.streams.node.noting import Noting
 from topolog.streams.node.past import POINTS_MAX, RESERVED_AT_ONCE, decode, encode, noted, thinned
 from topolog.streams.node.past_disk import FILE_NAME, MemoryDisk, PastFile
 from topolog.streams.node.session import Session
@@ -509,6 +510,29 @@ def test_below_its_level_nothing_is_noted_and_nothing_is_said(monkeypatch: pytes
     world.kill(NODE)
     world.node(NODE, folder=FOLDER)
     assert row_of(world).kinship is Kinship.EQUAL
+
+
+def test_at_the_raise_no_beat_goes_before_its_number_is_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that beats may be there when the raise is folded and not yet noted."""
+    monkeypatch.setattr(driver, "NEWEST_LEVEL", BASELINE_LEVEL - 1)
+    world = World(["c1"], ["n1"])
+    disk = MemoryDisk()
+    node = with_disk(world, disk)
+    note, sent = Noting.note, list[int]()
+
+    def watched(noting: Noting, found: Sequence[Folded]) -> None:
+        if any(isinstance(each.event, FeatureLevelRaised) for each in found) and node.session.core.sent:
+            before = len(beaten(world))
+            node.session.beat()
+            sent.append(len(beaten(world)) - before)
+        note(noting, found)
+
+    monkeypatch.setattr(Noting, "note", watched)
+    raised(world)
+    assert 0 in sent
+    before = len(beaten(world))
+    node.session.beat()
+    assert len(beaten(world)) == before + 1
 
 
 def test_a_node_with_a_past_joins_no_log_from_before_there_were_any(monkeypatch: pytest.MonkeyPatch) -> None:
