@@ -171,7 +171,7 @@ def after_life(before: DiskRow | None, incarnation: Incarnation, last_sequence: 
 
 def newest_point(state: State) -> Point | None:
     count = state.count(PointsRow)
-    return _unpack(_row(state, count - 1).points)[-1] if count else None
+    return _unpack(_row(state, count - 1).points[-_POINT_BYTES:])[0] if count else None
 
 
 def point_after(state: State, position: Position) -> Point | None:
