@@ -29,6 +29,7 @@ from typing import ClassVar
 import msgspec
 
 from topolog.events.cluster_state import ClusterState, lesser
+from topolog.events.drains import DrainCancelled, DrainStarted, is_drained
 from topolog.events.exchange import TriggerType, queue
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Place, Position, TopologyVersion
@@ -173,7 +174,7 @@ class ClusterStateRow(Row, frozen=True):
     @property
     def shares_out(self) -> bool:
         """Whether exchanges may end: not while nothing is served, nor while too few are here to say what is lost."""
-        return self.cold_at is None and self.allowed is not ClusterState.INACTIVE
+        return self.cold_at is None and self.allowed in (ClusterState.ACTIVE, ClusterState.ACTIVE_READ_ONLY)
 
 
 class BaselineRow(Row, frozen=True):
@@ -287,25 +288,33 @@ def _evolve_state(
             _warm(state, event, place)
 
 
-OTHERS = (NodeJoined, NodeLeft)
-"""Decisions of another protocol that mean something for the baseline."""
+OTHERS = (NodeJoined, NodeLeft, DrainStarted, DrainCancelled)
+"""Decisions of other protocols that mean something for the baseline."""
 
 
-def evolve_others(state: State, event: NodeJoined | NodeLeft, place: Place) -> None:
-    """A server has joined or left: the baseline may be that of the servers again, or no longer."""
+def evolve_others(state: State, event: NodeJoined | NodeLeft | DrainStarted | DrainCancelled, place: Place) -> None:
+    """A server comes or goes: the baseline may be that of the servers again, or no longer."""
     node = state.get(NodeRow, event.joiner.node if isinstance(event, NodeJoined) else event.node)
     if node is not None and node.kind is NodeKind.SERVER:
         _note_servers(state, place)
 
 
+def adjusted(state: State, current: BaselineRow) -> tuple[NodeId, ...]:
+    """Who would count if the baseline followed the servers now: all that are here, but no outsider that is stopped or
+    drained."""
+    here = sorted(row.node for _, row in state.rows(NodeRow) if row.holds_lease)
+    able = {node for node in online(state) if not is_drained(state, node)}
+    return tuple(node for node in here if node in current.nodes or node in able)
+
+
 def _note_servers(state: State, place: Place) -> None:
-    current, adjust, here = baseline(state), auto_adjust(state), set(online(state))
+    current, adjust = baseline(state), auto_adjust(state)
     if current is None:
         return
     row = cluster_state(state)
-    if row.goes_on and current.has_quorum(here):
+    if row.goes_on and current.has_quorum(online(state)):
         state.put("", msgspec.structs.replace(row, goes_on=False))
-    if set(current.nodes) == here:
+    if set(current.nodes) == set(adjusted(state, current)):
         changed = msgspec.structs.replace(adjust, first_at=None, last_at=None, suppressed="")
     else:
         first = place.position if adjust.first_at is None else adjust.first_at
@@ -315,11 +324,14 @@ def _note_servers(state: State, place: Place) -> None:
 
 
 def _start(state: State, event: StateChangeStarted, place: Place) -> None:
-    """Whoever deactivates holds the cluster too, and whoever activates it lets it go (N5)."""
+    """Whoever deactivates holds the cluster too, and whoever activates it lets it go (N5); to make an active one
+    READ_ONLY, or no longer, does neither."""
     row = cluster_state(state)
     assert row.target is None, "one change of the state runs at a time"
     enter_view(state, event.version)
-    held = event.target is ClusterState.INACTIVE if event.cause is Cause.REQUESTED else row.held
+    held = row.held
+    if event.cause is Cause.REQUESTED and ClusterState.INACTIVE in (row.state, event.target):
+        held = event.target is ClusterState.INACTIVE
     state.put("", msgspec.structs.replace(row, target=event.target, started_at=place.position, held=held))
     if event.request is not None:
         grant(state, event.request, place, "cluster state")
@@ -330,7 +342,7 @@ def _start(state: State, event: StateChangeStarted, place: Place) -> None:
 def _branch(state: State, servers: tuple[NodeId, ...], place: Place) -> None:
     """The baseline goes on with those of its members that are online."""
     current = baseline(state)
-    if current is not None and current.set_at != place.position:
+    if current is not None:
         here = tuple(node for node in current.nodes if node in servers)
         point = BranchingPoint(Point(place.position, place.chain), here)
         state.put("", msgspec.structs.replace(current, history=(*current.history, point)))

@@ -298,7 +298,7 @@ def _leave(state: State, event: NodeLeft, place: Place) -> None:
     row = state.get(NodeRow, event.node)
     assert row is not None and row.incarnation == event.incarnation
     if row.holds_lease and row.folder and cluster(state).feature_level >= BASELINE_LEVEL:
-        note_end_of_life(state, row.node, row.incarnation, event.last_sequence)
+        note_end_of_life(state, row.node, row.incarnation, event.last_sequence, bare=row.kinship is None)
     left = msgspec.structs.replace(row, standing=Standing.LEFT, left_at=place.position, left_reason=event.reason)
     state.put(event.node, left)
     state.drop(LeaseRow, str(row.slot))

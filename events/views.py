@@ -98,7 +98,8 @@ class DiskRow(Row, frozen=True):
     """What the log knows of a node's disk: the last life that had a renewal, which was the last one; the newest life.
 
     A life reserves the numbers of its heartbeats on its disk before it sends them, so a renewal proves that they are
-    reserved there. A life without one may have ended before it could.
+    reserved there. A life without one may have ended before it could. One that is `bare` began before there were pasts:
+    its disk may well say nothing.
     """
 
     KIND: ClassVar[str] = "disk"
@@ -106,6 +107,7 @@ class DiskRow(Row, frozen=True):
     renewed: Incarnation | None
     sequence: int
     newest: Incarnation
+    bare: bool = False
 
 
 class ViewRow(Row, frozen=True):
@@ -136,7 +138,8 @@ def note_view(state: State, version: TopologyVersion, members: tuple[NodeId, ...
     if before is None or before.members != members:
         state.put(str(version), ViewRow(version, at, members))
     if state.count(ViewRow) > VIEWS_KEPT:
-        state.drop(ViewRow, next(key for key, _ in state.rows(ViewRow)))
+        oldest, _ = min(state.rows(ViewRow), key=lambda each: each[1].at)
+        state.drop(ViewRow, oldest)
     _append(state, at)
 
 
@@ -157,15 +160,17 @@ def view_of(state: State, version: TopologyVersion) -> ViewRow | None:
     return found if found is not None and version <= cluster(state).topology_version else None
 
 
-def note_end_of_life(state: State, node: NodeId, incarnation: Incarnation, last_sequence: int) -> None:
+def note_end_of_life(
+    state: State, node: NodeId, incarnation: Incarnation, last_sequence: int, *, bare: bool = False
+) -> None:
     """A life of the node is over; `last_sequence` was its last renewal, 0 if it had none."""
-    state.put(node, after_life(state.get(DiskRow, node), incarnation, last_sequence))
+    state.put(node, after_life(state.get(DiskRow, node), incarnation, last_sequence, bare=bare))
 
 
-def after_life(before: DiskRow | None, incarnation: Incarnation, last_sequence: int) -> DiskRow:
+def after_life(before: DiskRow | None, incarnation: Incarnation, last_sequence: int, *, bare: bool = False) -> DiskRow:
     """What is known of a node's disk when this life of it is over."""
     if last_sequence or before is None:
-        return DiskRow(incarnation if last_sequence else None, last_sequence, incarnation)
+        return DiskRow(incarnation if last_sequence else None, last_sequence, incarnation, bare)
     return msgspec.structs.replace(before, newest=incarnation)
 
 
@@ -187,6 +192,11 @@ def is_point(state: State, point: Point) -> bool:
     """Whether the log has this point."""
     found = point_after(state, Position(point.position - 1))
     return found == point
+
+
+def points_of(row: PointsRow) -> Sequence[Point]:
+    """The points of one row, oldest first."""
+    return _unpack(row.points)
 
 
 def _append(state: State, point: Point) -> None:

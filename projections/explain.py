@@ -19,7 +19,7 @@ from topolog.events.metadata import (
     TypeRow,
 )
 from topolog.events.requests import OutcomeRow, RequestId, RequestRefused, Status
-from topolog.projections import groups, health, partitions, patience, queries
+from topolog.projections import groups, health, partitions, patience, queries, situation
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.resources import Cause, Explanation, Node
@@ -34,7 +34,7 @@ _CAUSES_MAX = 20
 
 def explain_cluster(reading: Reading, age_ms: int) -> Explanation:
     """Who leads and since when, and how the last terms followed each other."""
-    cluster = queries.cluster(reading, age_ms)
+    cluster = situation.cluster(reading, age_ms)
     facts = {
         "term": f"{cluster.term}, led by {cluster.coordinator or 'nobody'} since position {cluster.led_since}",
         "lease": f"a node stops {cluster.fence_ms} ms after its last confirmed heartbeat; others go on without it "

@@ -11,7 +11,7 @@ import msgspec
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from topolog.events.errors import TopologError
-from topolog.projections import exchanges, queries
+from topolog.projections import exchanges, queries, situation
 from topolog.projections.durations import ago
 from topolog.projections.groups import groups
 from topolog.projections.health import lease_health
@@ -104,7 +104,7 @@ def overview(reading: Reading, as_of: AsOf, gallery: Gallery) -> Overview:
     return Overview(
         as_of=as_of,
         is_current=reading.is_current,
-        cluster=queries.cluster(reading, as_of.age_ms),
+        cluster=situation.cluster(reading, as_of.age_ms),
         nodes=present + left[:_LEFT_NODES_MAX],
         types=queries.types(reading),
         groups=shared_out,

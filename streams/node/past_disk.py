@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Protocol
 
 from topolog.events.errors import BadInput, DiskFailed
+from topolog.events.past_file import decode, encode
 from topolog.events.views import Past
-from topolog.streams.node.past import decode, encode
 
 FILE_NAME = "topolog-past.json"
 

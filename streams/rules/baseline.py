@@ -15,6 +15,7 @@ from topolog.events.baseline import (
     BaselineMember,
     BaselineRow,
     Cause,
+    adjusted,
     auto_adjust,
     baseline,
     cluster_state,
@@ -63,7 +64,9 @@ def settle(state: State, passed: Collection[str]) -> list[Decision]:
     row, current = auto_adjust(state), baseline(state)
     if current is None or not any(deadline.key in passed for deadline in deadlines(row)):
         return []
-    after = sorted(online(state))
+    after = adjusted(state, current)
+    if set(after) == set(current.nodes):
+        return []
     if reason := why_not_adjusted(state, current, after):
         return [AutoAdjustSuppressed(reason)] if reason != row.suppressed else []
     return [changed(state, None, after, Cause.ADJUSTED)]
@@ -103,7 +106,7 @@ def why_not_adjusted(state: State, current: BaselineRow, after: Sequence[NodeId]
         return "the cluster is cold: too many members are away"
     if not after:
         return "no server is online"
-    lost = {row.group: row.lost.count(1) for _, row in state.rows(OwnershipRow) if 1 in row.lost}
+    lost = {row.group for _, row in state.rows(OwnershipRow) if 1 in row.lost}
     if lost:
         return f"partitions of {_listed(lost)} are lost: start who has them, or `topolog reset group`"
     last = last_copies(state, [node for node in current.nodes if node not in after], after)
@@ -141,6 +144,9 @@ def _change(state: State, request: BaselineChangeRequested, ref: RequestRef) -> 
         hint = "`topolog baseline auto-adjust --off` first."
         raise Refused("AUTO_ADJUSTED", "A6", "The baseline follows the servers by itself.", hint=hint)
     current = baseline(state)
+    if current is None and request.verb in (BaselineVerb.ADD, BaselineVerb.REMOVE):
+        hint = "`topolog cluster activate` makes one of all servers, `topolog baseline set` of those that are named."
+        raise Refused("NO_BASELINE", "A4.1", "There is no baseline yet: every server counts.", hint=hint)
     before = current.nodes if current else ()
     after = _asked_for(state, request, before)
     _check_known(state, after, before)
@@ -169,16 +175,19 @@ def _asked_for(state: State, request: BaselineChangeRequested, before: Sequence[
             return [*before, *named]
         case BaselineVerb.REMOVE:
             return _without(before, named)
-    raise Refused("BAD_REQUEST", "A6", "This coordinator does not know how the baseline is to change.")
+    message = "This coordinator does not know how the baseline is to change."
+    raise Refused("BAD_REQUEST", "A6", message, hint="Upgrade the coordinators first.")
 
 
 def _members_at(state: State, request: BaselineChangeRequested) -> Sequence[NodeId]:
     row = view_of(state, request.version) if request.version else None
     if row is None:
-        message = f"The servers of view {request.version} are not known: it is still to come, or long ago."
-        raise Refused("VIEW_UNKNOWN", "A6", message, hint="See `topolog get views`.")
+        view = str(request.version or "none")
+        message = f"The servers of view {view} are not known: it is still to come, or long ago."
+        raise Refused("VIEW_UNKNOWN", "A6", message, {"view": view}, hint="See `topolog get views`.")
     if not row.members:
-        raise Refused("BASELINE_EMPTY", "A6", f"View {request.version} has no servers, and a baseline has members.")
+        message = f"View {request.version} has no servers, and a baseline has members."
+        raise Refused("BASELINE_EMPTY", "A6", message, {"view": str(request.version)}, hint="See `topolog get views`.")
     return row.members
 
 
@@ -209,7 +218,7 @@ def _check_known(state: State, after: Iterable[NodeId], before: Collection[NodeI
 
 def _check_dropped(state: State, before: Sequence[NodeId], after: Sequence[NodeId], *, accepts_loss: bool) -> None:
     dropped = [node for node in before if node not in after]
-    if here := [node for node in dropped if node in online(state)]:
+    if here := [node for node in dropped if (row := state.get(NodeRow, node)) and row.holds_lease]:
         message = f"Members that are online are not dropped: {_listed(here)}."
         hint = f"`topolog baseline drain {here[0]}` moves its copies away and takes it out; or stop it first."
         raise Refused("MEMBER_ONLINE", "A6", message, {"online": _listed(here)}, hint=hint)
@@ -227,7 +236,8 @@ def _configure(state: State, request: AutoAdjustRequested, ref: RequestRef) -> D
     hard_ms = row.hard_ms if request.hard_ms is None else request.hard_ms
     if not 0 < soft_ms <= hard_ms <= TIMEOUT_MS_MAX:
         message = f"0 < soft ({soft_ms} ms) <= hard ({hard_ms} ms) <= a week has to hold."
-        raise Refused("BAD_TIMEOUT", "A7", message, {"soft_ms": str(soft_ms), "hard_ms": str(hard_ms)})
+        facts = {"soft_ms": str(soft_ms), "hard_ms": str(hard_ms)}
+        raise Refused("BAD_TIMEOUT", "A7", message, facts, hint="Name both where the other one does not fit.")
     if (enabled, soft_ms, hard_ms) == (row.enabled, row.soft_ms, row.hard_ms):
         return RequestUnchanged(ref, subject_of(request), None)
     return AutoAdjustConfigured(ref, enabled, soft_ms, hard_ms)
@@ -242,7 +252,7 @@ def _members(state: State, nodes: Collection[NodeId]) -> tuple[BaselineMember, .
 
 def _member(state: State, node: NodeId, stored: Mapping[NodeId, BaselineMember]) -> BaselineMember:
     row = state.get(NodeRow, node)
-    return BaselineMember(node, row.attributes) if row is not None and row.is_member else stored[node]
+    return BaselineMember(node, row.attributes) if row is not None and row.holds_lease else stored[node]
 
 
 def _summed(counts: Mapping[str, int]) -> str:

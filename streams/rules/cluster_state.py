@@ -85,13 +85,15 @@ def awaited(state: State, current: BaselineRow) -> tuple[NodeId, ...]:
 def _change(state: State, request: ClusterStateRequested, ref: RequestRef) -> list[Decision]:
     target, row = request.target, cluster_state(state)
     if target is ClusterState.UNKNOWN:
-        raise Refused("BAD_REQUEST", "A3", "This coordinator does not know the state that is asked for.")
+        message = "This coordinator does not know the state that is asked for."
+        raise Refused("BAD_REQUEST", "A3", message, hint="Upgrade the coordinators first.")
     if row.target is target:
         return [RequestUnchanged(ref, subject_of(request), None)]
     rules_of_baseline.check_settled(state)
     is_first = target is ClusterState.ACTIVE and baseline(state) is None
     if row.state is target and not is_first:
-        return [RequestUnchanged(ref, subject_of(request), None)]
+        is_to_hold = target is ClusterState.INACTIVE and not row.held
+        return [HoldChanged(ref, held=True) if is_to_hold else RequestUnchanged(ref, subject_of(request), None)]
     return _started(state, target, Cause.REQUESTED, ref)
 
 
@@ -101,7 +103,8 @@ def _started(state: State, target: ClusterState, cause: Cause, ref: RequestRef |
     if target is not ClusterState.ACTIVE or baseline(state) is not None:
         return [StateChangeStarted(ref, target, cause, here, view)]
     if not here:
-        raise Refused("NO_SERVERS", "A4.1", "No server is online, so there is nobody who could count.")
+        message = "No server is online, so there is nobody who could count."
+        raise Refused("NO_SERVERS", "A4.1", message, hint="Start a node first.")
     first = rules_of_baseline.changed(state, None, here, cause)
     later = TopologyVersion(view.major, view.minor + 1)
     return [first, StateChangeStarted(ref, target, cause, here, later)]

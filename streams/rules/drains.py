@@ -1,7 +1,7 @@
 """Rules of drains: a server hands over all it holds while it goes on serving (N10; see `events/drains.py`)."""
 
 from topolog.events import ownership
-from topolog.events.baseline import BaselineChanged, Cause, baseline, online
+from topolog.events.baseline import Cause, baseline, cluster_state, online
 from topolog.events.codec import Decision
 from topolog.events.drains import DrainCancelled, DrainFinished, DrainRow, DrainStarted, is_drained
 from topolog.events.errors import Refused
@@ -12,6 +12,7 @@ from topolog.events.ownership import OwnershipRow
 from topolog.events.requests import DrainRequested, RequestRef, RequestUnchanged, subject_of
 from topolog.events.state import State
 from topolog.events.terms import changed_view
+from topolog.streams.rules import baseline as rules_of_baseline
 from topolog.streams.rules import levels
 
 
@@ -21,21 +22,23 @@ def decide(state: State, request: DrainRequested, ref: RequestRef) -> list[Decis
     node, here = NodeId(request.node), online(state)
     if node not in here:
         message = f"{node!r} is no server that is online, so it can hand nothing over."
-        raise Refused("NOT_ONLINE", "N10", message, hint=f"`topolog baseline remove {node}` drops one that is away.")
+        hint = f"`topolog baseline remove {node}` drops one that is away."
+        raise Refused("NOT_ONLINE", "N10", message, {"node": node}, hint=hint)
     if is_drained(state, node) is not request.cancelled:
         return [RequestUnchanged(ref, subject_of(request), None)]
     if request.cancelled:
         return [DrainCancelled(ref, node, changed_view(state))]
     if not [each for each in _may_hold(state) if each != node]:
         message = f"Nobody else could take what {node!r} holds."
-        raise Refused("NOBODY_ELSE", "N10", message, hint="`topolog baseline add` takes in another server first.")
+        hint = "`topolog baseline add` takes in another server first."
+        raise Refused("NOBODY_ELSE", "N10", message, {"node": node}, hint=hint)
     return [DrainStarted(ref, node, changed_view(state))]
 
 
 def settle(state: State) -> list[Decision]:
     """A drain whose server holds nothing any more is finished, and the server counts no more."""
     for _, row in state.rows(DrainRow):
-        if row.finished_at is None and not queued(state) and not open_exchange(state) and not _holds(state, row.node):
+        if row.finished_at is None and _is_at_rest(state) and not _holds(state, row.node):
             return [DrainFinished(row.node), *_dropped(state, row.node)]
     return []
 
@@ -44,9 +47,13 @@ def _dropped(state: State, node: NodeId) -> list[Decision]:
     current = baseline(state)
     if current is None or node not in current.nodes or len(current.nodes) == 1:
         return []
-    members = tuple(member for member in current.members if member.node != node)
-    here = tuple(member.node for member in members if member.node in online(state))
-    return [BaselineChanged(None, current.number + 1, members, here, Cause.DRAINED, changed_view(state))]
+    return [rules_of_baseline.changed(state, None, [each for each in current.nodes if each != node], Cause.DRAINED)]
+
+
+def _is_at_rest(state: State) -> bool:
+    """Whether what the log lists of copies is what the last exchange made of them, and the baseline may change."""
+    row = cluster_state(state)
+    return row.target is None and row.shares_out and not queued(state) and not open_exchange(state)
 
 
 def _may_hold(state: State) -> list[NodeId]:

@@ -10,7 +10,7 @@ without it instead, and what needs its map stays paused until it is heard.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Protocol
 
 import msgspec
@@ -44,7 +44,7 @@ from topolog.events.groups import GroupRow, LossPolicy, group_row
 from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.levels import PARTITIONS_LEVEL
 from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow, Standing, members
-from topolog.events.ownership import NOBODY, NodeNumber, Wanted
+from topolog.events.ownership import NOBODY, NodeNumber, OwnershipRow, Wanted
 from topolog.events.requests import (
     ExchangeRequested,
     LossResetRequested,
@@ -66,6 +66,10 @@ Choose = Callable[[GroupRow, Sequence[Candidate]], Indexes]
 
 _NAMES_MAX, _NAMES_WITH_CHANGES_MAX = 1_000, 100
 """Names of nodes that fit one record, by themselves and beside changes, were each as long as a name can be."""
+
+
+_TRIGGERS_MAX = 250
+"""Of one record, beside the servers that it asks."""
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -188,8 +192,9 @@ def _takes_in(row: ExchangeRow) -> bool:
 
 
 def _alike(waiting: Iterable[Trigger]) -> tuple[Trigger, ...]:
-    """The joins and leaves before the first trigger of another kind (N2)."""
-    return tuple(takewhile(lambda trigger: trigger.type in MERGED, waiting))
+    """The joins and leaves before the first trigger of another kind (N2), as many of them as fit one record: while the
+    cluster is INACTIVE or cold they may pile up for days."""
+    return tuple(takewhile(lambda trigger: trigger.type in MERGED, islice(waiting, _TRIGGERS_MAX)))
 
 
 def _joined(state: State, triggers: Iterable[Trigger]) -> Iterator[Awaited]:
@@ -291,7 +296,7 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
     """The full maps of all groups that change, and what is lost."""
     resets = {trigger.subject: trigger.at for trigger in triggers if trigger.type is TriggerType.LOSS_RESET}
     joined = {trigger.subject for trigger in triggers if trigger.type is TriggerType.JOIN}
-    ready = _ready(state)
+    ready = may_hold(state)
     names = ownership.names(state)
     known = (*names, *sorted({str(row.node) for row in ready}.difference(names)))
     number_of = {node: number for number, node in enumerate(known)}
@@ -299,20 +304,21 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
     here = _here(state, number_of, answers, joined)
     decided: list[Decision] = []
     for group in _groups(state):
-        wanted = _wanted(group, _candidates(state, group, ready), numbers, choose)
+        rows, chosen_from = list(_rows(state, group)), candidates(state, group, ready)
         ask = Ask(begins_empty=group.loss_policy is LossPolicy.IGNORE, reset_at=resets.get(group.name))
-        changes = outcomes(list(_rows(state, group)), wanted, here, ask, outcome)
+        wanted = _wanted(group, rows, chosen_from, numbers, ask, choose)
+        changes = outcomes(rows, wanted, here, ask, outcome)
         decided += _full_maps(group, changes, known[len(names) :])
         decided += _losses(group, changes, known)
     return decided
 
 
-def _ready(state: State) -> list[NodeRow]:
+def may_hold(state: State) -> list[NodeRow]:
     """The servers that may get copies."""
     return [row for row in servers(state) if row.standing is Standing.MEMBER and not is_drained(state, row.node)]
 
 
-def _candidates(state: State, group: GroupRow, ready: Sequence[NodeRow]) -> list[Candidate]:
+def candidates(state: State, group: GroupRow, ready: Sequence[NodeRow]) -> list[Candidate]:
     """Whom the affinity chooses from: the members of the baseline for a persistent group, also those that are away, so
     that nothing moves when one leaves; all servers for another one, and where there is no baseline."""
     current = placed_by(state, group)
@@ -323,11 +329,28 @@ def _candidates(state: State, group: GroupRow, ready: Sequence[NodeRow]) -> list
 
 
 def _wanted(
-    group: GroupRow, candidates: Sequence[Candidate], numbers: Mapping[NodeId, NodeNumber], choose: Choose
+    group: GroupRow,
+    rows: Sequence[OwnershipRow],
+    chosen_from: Sequence[Candidate],
+    numbers: Mapping[NodeId, NodeNumber],
+    ask: Ask,
+    choose: Choose,
 ) -> Wanted:
-    """The affinity's choice by numbers, those left out that are away."""
-    chosen = ownership.numbered(choose(group, candidates), [numbers.get(each.node, NOBODY) for each in candidates])
-    return ownership.compacted(chosen) if any(each.node not in numbers for each in candidates) else chosen
+    """The affinity's choice by numbers, those left out that are away. Where a partition is to begin, and all of its
+    are, it begins with others."""
+    chosen = _chosen(group, chosen_from, numbers, choose)
+    here = [each for each in chosen_from if each.node in numbers]
+    if len(here) == len(chosen_from):
+        return chosen
+    found = ownership.compacted(chosen)
+    unplaced = last_owners.to_begin(rows, found, also_lost=ask.begins_empty or ask.reset_at is not None)
+    return last_owners.filled(found, unplaced, _chosen(group, here, numbers, choose)) if len(unplaced) else found
+
+
+def _chosen(
+    group: GroupRow, chosen_from: Sequence[Candidate], numbers: Mapping[NodeId, NodeNumber], choose: Choose
+) -> Wanted:
+    return ownership.numbered(choose(group, chosen_from), [numbers.get(each.node, NOBODY) for each in chosen_from])
 
 
 def _here(state: State, number_of: Mapping[str, NodeNumber], answers: Answers, joined: Collection[str]) -> Servers:

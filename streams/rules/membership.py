@@ -193,7 +193,8 @@ def _join(state: State, request: JoinRequested, ref: RequestRef, appended_at_ms:
         return [RequestUnchanged(ref, f"node {joiner.node}", None)]
     if _proves_it_gone(joiner, row):
         left = _left(state, row, lease_of(state, row), LeaveReason.REPLACED)
-        ended = after_life(state.get(DiskRow, row.node), row.incarnation, left.last_sequence)
+        before = state.get(DiskRow, row.node)
+        ended = after_life(before, row.incarnation, left.last_sequence, bare=row.kinship is None)
         kinship = _kinship(state, joiner, request.past, end, ended)
         return [left, *_withdraw(state, joiner), *_joined(state, joiner, ref, left.topology_version, kinship)]
     waiting = JoinWaiting(ref, joiner, row.incarnation, appended_at_ms, request.past)

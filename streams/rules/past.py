@@ -6,6 +6,7 @@ it; nothing is ever wiped.
 """
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import msgspec
 
@@ -42,7 +43,8 @@ def judge(
     is known of that disk once a life is over whose end is decided and not folded yet."""
     known = ended or state.get(DiskRow, node)
     if past is None:
-        return Judged(Kinship.WIPED if known and known.renewed is not None else Kinship.NEW)
+        has_had_a_past = known is not None and known.renewed is not None and not known.bare
+        return Judged(Kinship.WIPED if has_had_a_past else Kinship.NEW)
     if (past.log_id, past.node) != (log_id, node):
         return Judged(Kinship.FOREIGN)
     common, theirs = _parting(state, past, known)
@@ -56,6 +58,8 @@ def judge(
 
 def check(state: State, log_id: bytes, end: Position, node: NodeId, past: Past | None, judged: Judged) -> None:
     """Raise Refused for a node that must not join."""
+    if past is not None:
+        _check_ascending(node, past)
     match judged.kinship, past:
         case Kinship.FOREIGN, Past():
             raise _foreign(log_id, node, past)
@@ -65,7 +69,7 @@ def check(state: State, log_id: bytes, end: Position, node: NodeId, past: Past |
                 f"Node {node!r} has written at position {facts['theirs_position']}, and this log ends at {end}: it was "
                 "cut short, or is an older copy."
             )
-            hint = f"Bring back the newer log, which has all of both. {_empty_folder(facts)}"
+            hint = f"Start it with the log that it comes from, which has what it wrote. {_empty_folder(facts)}"
             raise Refused(judged.kinship.value, "DESIGN 4.4", message, facts, hint=hint)
         case Kinship.FORKED, Past():
             facts = _parted(state, past, judged)
@@ -75,6 +79,15 @@ def check(state: State, log_id: bytes, end: Position, node: NodeId, past: Past |
             )
             hint = f"Start it in the cluster that it comes from. {_empty_folder(facts)}"
             raise Refused(judged.kinship.value, "DESIGN 4.4", message, facts, hint=hint)
+
+
+def _check_ascending(node: NodeId, past: Past) -> None:
+    """A life notes the view in which it joined, so there is one place at least."""
+    if not past.points or any(one.position >= other.position for one, other in pairwise(past.points)):
+        message = f"The past that node {node!r} has sent names no places, or not in the order of the log."
+        facts = {"points": ", ".join(str(point.position) for point in past.points)}
+        hint = "Its library or its `past.json` is at fault. With an empty folder it loads all anew."
+        raise Refused("BAD_PAST", "DESIGN 4.4", message, facts, hint=hint)
 
 
 def _foreign(log_id: bytes, node: NodeId, past: Past) -> Refused:

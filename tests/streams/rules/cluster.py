@@ -1,7 +1,7 @@
 """A cluster's state made by decisions alone, without a log: what the rules are asked about."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from topolog.events import membership as m
 from topolog.events import metadata as md
@@ -10,13 +10,16 @@ from topolog.events import terms
 from topolog.events.codec import CODEC, Decision
 from topolog.events.fold import evolve
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term
+from topolog.events.stamp import NO_CHAIN, chain_after
 from topolog.events.state import State
 from topolog.events.topics import RECORD_BYTES_MAX
+from topolog.events.views import Past
 from topolog.streams.rules import membership, requests
 from topolog.streams.rules.membership import Heard
 from topolog.streams.rules.requests import Circumstances
 
 LOG_ID = bytes(16)
+EMPTY: Mapping[str, str] = {}
 ASKED_AT_MS = 1_000
 LATER_MS = 2_000
 _sequences = itertools.count(1)
@@ -35,14 +38,23 @@ def joiner(
     folder: str | None = None,
     replaces: int | None = None,
     types: tuple[q.DeclaredType, ...] = (),
+    attributes: Mapping[str, str] = EMPTY,
 ) -> q.Joiner:
     return q.Joiner(
-        node, incarnation, kind, "", {}, capabilities, f"disk of {node}" if folder is None else folder, replaces, types
+        node,
+        incarnation,
+        kind,
+        "",
+        attributes,
+        capabilities,
+        f"disk of {node}" if folder is None else folder,
+        replaces,
+        types,
     )
 
 
-def join_request(who: q.Joiner) -> q.JoinRequested:
-    return q.JoinRequested(new_id(), LOG_ID, who.node, "", who)
+def join_request(who: q.Joiner, past: Past | None = None) -> q.JoinRequested:
+    return q.JoinRequested(new_id(), LOG_ID, who.node, "", who, past)
 
 
 def update(definition: md.ObjectType, based_on: int = 0, node: str | None = None, life: int = 1) -> q.UpdateRequested:
@@ -64,11 +76,12 @@ def heard(
 
 
 class Cluster:
-    """Decides and folds; `position` is that of the last decision."""
+    """Decides and folds; `position` is that of the last decision, `chain` the hash behind it."""
 
     def __init__(self, *servers: str) -> None:
         self.state = State()
         self.position = NOWHERE
+        self.chain = NO_CHAIN
         self.log(terms.LogStarted(LOG_ID, "demo", 2_000, 500, 200))
         for name in servers:
             self.ask(join_request(joiner(name)))
@@ -76,9 +89,10 @@ class Cluster:
     def log(self, *events: Decision) -> Position:
         """Fold decisions, as a leader does when it has made them."""
         for event in events:
-            assert len(CODEC.encode(event)) <= RECORD_BYTES_MAX
-            self.position = Position(self.position + 1)
-            evolve(self.state, event, Place(self.position, bytes(16), Term(1)))
+            value = CODEC.encode(event)
+            assert len(value) <= RECORD_BYTES_MAX
+            self.position, self.chain = Position(self.position + 1), chain_after(self.chain, b"", value)
+            evolve(self.state, event, Place(self.position, self.chain, Term(1)))
         return self.position
 
     def decide(self, request: q.AnyRequest) -> list[Decision]:

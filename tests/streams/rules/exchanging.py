@@ -16,6 +16,7 @@ from topolog.events.membership import FENCING, LeaveReason, NodeLeft, lease_of
 from topolog.events.ownership import Ownership
 from topolog.events.partitions import PartitionState, When, is_legal
 from topolog.events.terms import cluster
+from topolog.events.views import Past
 from topolog.streams.rules import copies, exchange, hand_over
 from topolog.streams.rules.affinity import Candidate, Indexes, Placement, ideal
 from topolog.streams.rules.exchange import Told
@@ -45,20 +46,23 @@ class Answer(msgspec.Struct, frozen=True):
 class Shared(Cluster):
     """`disks`: whole copies that a node brings when it comes back, by (group, partition). `passed`: deadlines."""
 
-    def __init__(self) -> None:
+    def __init__(self, level: int = NEWEST_LEVEL) -> None:
         super().__init__()
         self.disks: dict[str, dict[tuple[str, int], int]] = {}
         self.passed: set[str] = set()
         self._incarnations: dict[str, int] = {}
         self._answers: dict[NodeId, Answer] = {}
-        self.log(FeatureLevelRaised(q.RequestRef("t", 0, bytes(8)), NEWEST_LEVEL, ()))
+        self.log(FeatureLevelRaised(q.RequestRef("t", 0, bytes(8)), level, ()))
 
     # What happens to it.
 
-    def join(self, *nodes: str, capabilities: tuple[str, ...] = CAPABILITIES) -> None:
+    def join(
+        self, *nodes: str, capabilities: tuple[str, ...] = CAPABILITIES, past: Past | None = None, **attributes: str
+    ) -> None:
         for node in nodes:
             incarnation = self._incarnations[node] = self._incarnations.get(node, 0) + 1
-            self.ask(join_request(joiner(node, incarnation, capabilities=capabilities)))
+            who = joiner(node, incarnation, capabilities=capabilities, attributes=attributes)
+            self.ask(join_request(who, past))
 
     def leave(self, *nodes: str) -> None:
         """Their leases are over; what they owned stays on their disks."""
@@ -109,12 +113,15 @@ class Shared(Cluster):
     def settle_exchange(self) -> list[Decision]:
         """Decide about exchanges until nothing follows, each set folded and checked by itself."""
         followed: list[Decision] = []
-        while decided := exchange.settle(self.state, self._told(), choose):
+        while decided := self._due():
             if isinstance(decided[0], x.ExchangeStarted):
                 self._answers = {}
             self._log_set(decided, When.EXCHANGE)
             followed += decided
         return followed
+
+    def _due(self) -> list[Decision]:
+        return exchange.settle(self.state, self._told(), choose)
 
     def _told(self) -> Told:
         return Told(self._answers, Offset(5), 1_000, self.passed, self._answers.keys())
