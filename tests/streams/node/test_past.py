@@ -152,7 +152,7 @@ class History:
 def test_a_past_that_is_thinned_is_judged_as_the_whole_one() -> None:
     """Whoever is let in is let in, whoever is refused is refused; only where they part is known less well."""
     chance, told = random.Random(6), list[Kinship]()
-    for _ in range(12):
+    for _ in range(8):
         history = History(chance)
         for side in (history.points, history.others):
             whole = tuple(side[: chance.randrange(1, len(side))]) if chance.random() < 0.7 else tuple(side)
