@@ -8,6 +8,7 @@
     │   ├── NotPrimary           another node acts for this partition, or nobody does now
     │   ├── Moved                another node may have begun to act while this operation ran
     │   ├── PartitionLost        no copy that holds all acknowledged writes is there
+    │   ├── NotActive            the cluster's state does not allow it now
     │   ├── NotCaughtUp          a reader is behind the position that was asked for
     │   └── OutcomeUnknown       a request was sent, its outcome has not been read
     └── Permanent                the same call will fail again
@@ -20,6 +21,7 @@
         │   └── OutOfRange       a map names partitions that its group has not
         ├── LogDiverged          the log is not the one this reader has folded
         ├── Poisoned             an accepted record cannot be decoded or folded
+        ├── DiskFailed           the node's own data folder cannot be written
         ├── HookFailed           a service's hook raised, so the node cannot apply the log any further
         ├── LeftCluster          this incarnation is out of the membership for good
         ├── DamagedStore         a projection's files contradict themselves
@@ -91,6 +93,16 @@ class PartitionLost(Retriable):
     """No owner of the partition is there: it comes back with one, or by an operator's reset."""
 
     code = "partition_lost"
+
+
+class NotActive(Retriable):
+    """The cluster serves nothing now, or no writes: `state` is what it is in."""
+
+    code = "not_active"
+
+    def __init__(self, message: str, *, state: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.state = state
 
 
 class NotCaughtUp(Retriable):
@@ -179,6 +191,10 @@ class Poisoned(Permanent):
         self.stamp = stamp
         self.value = value
         self.level = level
+
+
+class DiskFailed(Permanent):
+    code = "disk_failed"
 
 
 class HookFailed(Permanent):

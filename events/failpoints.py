@@ -78,6 +78,8 @@ FAILPOINTS: Mapping[str, str] = {
     "node.clearing": "a copy is RENTING in the log, the service has not been told to clear it",
     "node.handing-over": "a hand-over of this node is folded: nothing new begins, it does not count as applied",
     "node.drained": "what ran when a hand-over was applied has ended, no heartbeat says so",
+    "node.past-syncing": "something is to be noted in the node's past, its disk does not say so",
+    "node.past-synced": "the node's disk says so, nothing relies on it yet",
     "node.releasing": "the node has stopped acting, its release is not sent",
     "node.released": "the release is with the producer, the process has not ended",
     "snapshot.cut": "the leader has copied its state, no chunk is appended",

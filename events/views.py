@@ -14,6 +14,11 @@ and before the first heartbeat. So whoever has written behind the difference has
 not; or an echo of its own that this log has never given, for the log knows how far it has renewed each node's last
 life. And a disk which has not reserved what the log has renewed is an older one, put in the place of that which was.
 
+A copy may have come with the heartbeats that stood beside the log. Were these renewed in both histories, both would
+know the echo's number, and a node that had written under the one would pass for one that has under the other. So a term
+renews only those who have applied its start (`streams/rules/membership.py`): whoever leads on the copy begins a term,
+and who lives in the original never reads of it.
+
 Views alone do not do (DESIGN §4.4 had it so): a copy is made of the log, the original goes on under the view of before,
 a node writes there and joins the copy with no point behind the difference. `tests/streams/rules/test_past.py` has that
 schedule; the echo is there for it.
@@ -58,7 +63,8 @@ class Past(msgspec.Struct, frozen=True):
 
     There is one point at least, that of the view in which it joined. Of long ago not every one is kept
     (`streams/node/past.py`). The echo of a life that has joined and not yet relied on any has sequence 0. No heartbeat
-    of the echo's life with a number above `reserved` has been sent since the disk was so.
+    of the echo's life with a number above `reserved` has been sent since the disk was so, but for a release, which is
+    never renewed.
     """
 
     log_id: bytes
@@ -191,6 +197,11 @@ def is_point(state: State, point: Point) -> bool:
     """Whether the log has this point."""
     found = point_after(state, Position(point.position - 1))
     return found == point
+
+
+def points_of(row: PointsRow) -> Sequence[Point]:
+    """The points of one row, oldest first."""
+    return _unpack(row.points)
 
 
 def _append(state: State, point: Point) -> None:

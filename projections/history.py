@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from topolog.events.baseline import BaselineRow
 from topolog.events.errors import NotFound
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Position
@@ -11,7 +12,7 @@ from topolog.events.metadata import TypeRow
 from topolog.events.requests import OutcomeRow, RequestId, outcome_key
 from topolog.events.state import Row
 from topolog.events.terms import ClusterRow
-from topolog.projections import queries
+from topolog.projections import baselines, queries, views
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.resources import Change
@@ -46,6 +47,39 @@ def of_request(reading: Reading, name: RequestId) -> Iterator[Change]:
 
 def of_cluster(reading: Reading) -> Iterator[Change]:
     return _history(reading, ClusterRow, "", "cluster")
+
+
+def of_baseline(reading: Reading, name: str) -> Iterator[Change]:
+    """How the baseline of this number was set, branched and replaced; of `current` every change of who counts."""
+    found = baselines.baseline(reading, name)
+    is_whole = name == baselines.CURRENT
+    versions = [each for each in reading.versions(BaselineRow, "") if each[1] is not None]
+    for (position, row), (_, before) in zip(versions, [*versions[1:], (None, None)], strict=True):
+        assert row is not None
+        numbers = {row.number, *((before.number,) if before else ())}
+        if is_whole or found.number in numbers:
+            about = [each for each in reading.decisions_of_set(position) if each.subject in _OF_BASELINE]
+            together = about or reading.decisions_of_set(position)
+            yield change_of(together, position, _baseline(before), _baseline(row))
+
+
+_OF_BASELINE = ("baseline", "cluster state")
+
+
+def _baseline(row: BaselineRow | None) -> Mapping[str, Any]:
+    if row is None:
+        return {}
+    newest = row.history[-1]
+    return {"number": row.number, "members": row.nodes, "branched at": newest.at.position, "online": newest.online}
+
+
+def of_view(reading: Reading, version: str) -> Iterator[Change]:
+    """The one change that made the view."""
+    found = views.view(reading, version)
+    decided = reading.surely_decision(found.position)
+    before = [node for node in found.members if node not in found.joined]
+    after = {"members": list(found.members), "version": found.version}
+    yield change_of([decided], Position(found.position), {"members": [*before, *found.left]}, after)
 
 
 def _history(reading: Reading, kind: type[Row], key: str, subject: str) -> Iterator[Change]:

@@ -38,7 +38,7 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class _Span(msgspec.Struct, frozen=True):
+class Span(msgspec.Struct, frozen=True):
     """`after_ms` from the decision at `begun` on; `left_ms` of it are left."""
 
     begun: Position
@@ -53,8 +53,8 @@ def for_type(reading: Reading, row: TypeRow) -> Wait:
     """For the verdict on the version or the removal that is pending."""
     removal = reading.row(RemovalRow, str(row.type_id))
     if removal is not None:
-        return _for_verdict(reading, removal.position)
-    return _for_verdict(reading, row.proposed_at) if row.pending_version > row.accepted_version else NOTHING
+        return for_verdict(reading, removal.position)
+    return for_verdict(reading, row.proposed_at) if row.pending_version > row.accepted_version else NOTHING
 
 
 def for_node(reading: Reading, name: str) -> Wait:
@@ -78,7 +78,7 @@ def for_join(reading: Reading, waiting: WaitingJoinRow) -> Wait:
 
 def for_hand_over(reading: Reading, row: HandOverRow) -> tuple[Awaited, str]:
     """For the former primary to have drained; the words for how long at most."""
-    span = _span(reading, row.prepared_at, queries.cluster_row(reading).proceed_ms)
+    span = span_since(reading, row.prepared_at, queries.cluster_row(reading).proceed_ms)
     node = reading.row(NodeRow, row.node)
     if node is not None and FENCING in node.capabilities:
         at_most = f"{row.node} has to drain, or it is presumed to have stopped {span}"
@@ -110,9 +110,9 @@ def for_request(reading: Reading, row: OutcomeRow) -> Wait:
     return for_type(reading, about) if about else NOTHING
 
 
-def _for_verdict(reading: Reading, position: Position) -> Wait:
+def for_verdict(reading: Reading, position: Position) -> Wait:
     """Servers whose answer the verdict at this position asks for; one that does not fence itself must give it."""
-    span = _span(reading, position, queries.cluster_row(reading).proceed_ms)
+    span = span_since(reading, position, queries.cluster_row(reading).proceed_ms)
     asked = tuple(
         Awaited(row.node, position, span.left_ms if FENCING in row.capabilities else None)
         for row in holders(reading.state(NodeRow), position)
@@ -122,18 +122,18 @@ def _for_verdict(reading: Reading, position: Position) -> Wait:
     return Wait(asked, facts | ({"waits without end": f"until {endless} answers or is removed"} if endless else {}))
 
 
-def _lease_span(reading: Reading, row: NodeRow) -> _Span:
+def _lease_span(reading: Reading, row: NodeRow) -> Span:
     """Until the lease of a member is over if nothing renews it.
 
     As of the past the last renewal is not kept; of a node that is stopped it is known that none came later.
     """
     terms, lease = queries.cluster_row(reading), queries.lease_row(reading, row)
     since = lease.renewed_at if lease else row.stopped_at or row.joined_at
-    return _span(reading, since, terms.proceed_ms if row.kind is NodeKind.SERVER else terms.fence_ms)
+    return span_since(reading, since, terms.proceed_ms if row.kind is NodeKind.SERVER else terms.fence_ms)
 
 
-def _span(reading: Reading, since: Position, after_ms: int) -> _Span:
+def span_since(reading: Reading, since: Position, after_ms: int) -> Span:
     begun = max(since, queries.cluster_row(reading).led_since)
     newest_ms, begun_ms = (reading.surely_decision(each).logged_at_ms for each in (reading.position, begun))
     now_ms = max(newest_ms, wall_ms()) if reading.is_current else newest_ms
-    return _Span(begun, after_ms, max(0, after_ms - (now_ms - begun_ms)))
+    return Span(begun, after_ms, max(0, after_ms - (now_ms - begun_ms)))

@@ -10,31 +10,29 @@ from typing import Any
 import msgspec
 
 from topolog.events import requests
+from topolog.events.baseline import BaselineChanged, BaselineRow, ClusterStateRow, StateChangeStarted
+from topolog.events.drains import DrainCancelled, DrainRow, DrainStarted
 from topolog.events.errors import NotCaughtUp, NotFound
-from topolog.events.exchange import ExchangeQueued, FullPartitionMap, PartitionStatesChanged
+from topolog.events.exchange import ExchangeQueued, FullPartitionMap, PartitionStatesChanged, QueueRow
 from topolog.events.fold import Event
-from topolog.events.groups import GroupRow
 from topolog.events.ids import Position
-from topolog.events.levels import NEWEST_LEVEL, level_of
 from topolog.events.membership import (
     LeaseRow,
     LeasesRenewed,
     NodeJoined,
     NodeRow,
     Standing,
-    WaitingJoinRow,
     unpack_renewals,
 )
 from topolog.events.metadata import MetadataRemoveProposed, MetadataUpdateRejected, ProposalRow, RemovalRow, TypeRow
 from topolog.events.object_types import ObjectType, type_id
-from topolog.events.requests import OutcomeRow, RequesterRow, RequestId, Status, outcome_key
-from topolog.events.snapshots import SnapshotRow
+from topolog.events.requests import NodeKind, OutcomeRow, RequesterRow, RequestId, Status, outcome_key
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
 from topolog.projections import exchanges
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso, position_time
-from topolog.projections.resources import Cluster, Decision, Lease, Node, Request, Snapshot, Type, Waiting
+from topolog.projections.resources import Decision, Lease, Node, Request, Type, Waiting
 from topolog.projections.store import Reading
 
 
@@ -49,94 +47,14 @@ def cluster_row(reading: Reading) -> ClusterRow:
     return row
 
 
-def cluster(reading: Reading, age_ms: int) -> Cluster:
-    """The cluster as a whole; `age_ms` is that of the answer, for a lease goes on ageing while nothing is read."""
-    row = cluster_row(reading)
-    head = reading.surely_decision(reading.position)
-    all_nodes = nodes(reading, age_ms)
-    members = [each for each in all_nodes if each.standing != "LEFT"]
-    types = list(reading.rows(TypeRow))
-    pending = [each for _, each in types if _is_pending(each)]
-    groups_there = sum(1 for _ in reading.rows(GroupRow))
-    opened = exchanges.open_row(reading)
-    open_exchange = str(opened.version) if opened else None
-    return Cluster(
-        name=row.name,
-        log_id=row.log_id,
-        sentence=_sentence(row, members, len(types), pending, _about_groups(groups_there, open_exchange)),
-        term=row.term,
-        coordinator=row.coordinator,
-        led_since=row.led_since,
-        topology_version=str(row.topology_version),
-        fence_ms=row.fence_ms,
-        margin_ms=row.margin_ms,
-        heartbeat_ms=row.heartbeat_ms,
-        proceed_ms=row.proceed_ms,
-        members=len(members),
-        servers=sum(each.kind == "SERVER" for each in members),
-        nodes=len(all_nodes),
-        types=len(types),
-        pending_types=len(pending),
-        pending_proposals=sum(1 for _ in reading.rows(ProposalRow)),
-        groups=groups_there,
-        open_exchange=open_exchange,
-        waiting_joins=sum(1 for _ in reading.rows(WaitingJoinRow)),
-        state_hash=head.state_hash.hex(),
-        chain=head.chain.hex(),
-        ignored_records=reading.meta.ignored,
-        feature_level=row.feature_level,
-        feature_level_possible=min((level_of(each.capabilities) for each in members), default=NEWEST_LEVEL),
-        snapshot=_snapshot(reading, age_ms),
-    )
-
-
-def _snapshot(reading: Reading, age_ms: int) -> Snapshot | None:
-    row = reading.row(SnapshotRow, "")
-    if row is None:
-        return None
-    said_ms = reading.surely_decision(row.said_at).logged_at_ms
-    since_ms = reading.surely_decision(reading.position).logged_at_ms - said_ms + age_ms
-    return Snapshot(row.position, row.said_at, iso(said_ms), since_ms, row.rows, row.content_bytes)
-
-
-def _is_pending(row: TypeRow) -> bool:
-    return row.removing or row.accepted_version < row.pending_version
-
-
-def _sentence(row: ClusterRow, members: list[Node], types: int, pending: list[TypeRow], groups: str) -> str:
-    leases = [each.lease for each in members if each.lease]
-    bad = [lease.node for lease in leases if lease.state in ("NONE", "OVERDUE")]
-    if not leases or leases[0].state is None:
-        about_leases = ""
-    elif bad:
-        about_leases = f", no valid lease: {_listed(bad)}"
-    else:
-        about_leases = ", all leases valid"
-    waiting = f"pending: {_listed([each.name for each in pending])}" if pending else "none pending"
-    about_types = f"{_count(types, 'type')}, {waiting}" if types else "no types"
-    leader = f"coordinator {row.coordinator} leads term {row.term}" if row.coordinator else "no coordinator leads"
-    return f"{_count(len(members), 'member')}{about_leases}; {about_types}{groups}; {leader}."
-
-
-def _about_groups(groups: int, open_exchange: str | None) -> str:
-    exchange = f", exchange {open_exchange} is open" if open_exchange else ""
-    return f"; {_count(groups, 'group')}{exchange}" if groups else ""
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
-
-
-def _listed(names: list[str], at_most: int = 5) -> str:
-    more = f" and {len(names) - at_most} more" if len(names) > at_most else ""
-    return ", ".join(names[:at_most]) + more
-
-
 def nodes(reading: Reading, age_ms: int) -> list[Node]:
     """Every node the cluster has known, in the order in which they joined."""
     held = {each.node: each for each in leases(reading, age_ms)}
     rows = sorted((row for _, row in reading.rows(NodeRow)), key=lambda row: row.joined_at)
-    return [_node(row, order, held.get(row.node)) for order, row in enumerate(rows, start=1)]
+    current = reading.row(BaselineRow, "")
+    return [
+        _node(row, order, held.get(row.node), _role(reading, row, current)) for order, row in enumerate(rows, start=1)
+    ]
 
 
 def node(reading: Reading, age_ms: int, name: str) -> Node:
@@ -145,10 +63,26 @@ def node(reading: Reading, age_ms: int, name: str) -> Node:
     if row is None:
         raise not_found(name, (key for key, _ in reading.rows(NodeRow)), "node")
     order = sum(each.joined_at <= row.joined_at for _, each in reading.rows(NodeRow))
-    return _node(row, order, lease(reading, age_ms, name) if row.holds_lease else None)
+    role = _role(reading, row, reading.row(BaselineRow, ""))
+    return _node(row, order, lease(reading, age_ms, name) if row.holds_lease else None, role)
 
 
-def _node(row: NodeRow, order: int, lease: Lease | None) -> Node:
+def _role(reading: Reading, row: NodeRow, current: BaselineRow | None) -> str | None:
+    """How a server stands to the baseline."""
+    if row.kind is not NodeKind.SERVER:
+        return None
+    drain = reading.row(DrainRow, row.node)
+    if drain is not None:
+        return "DRAINING" if drain.finished_at is None else "DRAINED"
+    is_online = row.standing is Standing.MEMBER
+    if current is None:
+        return None
+    if row.node in current.nodes:
+        return "MEMBER" if is_online else "AWAY"
+    return "OUTSIDER" if is_online else None
+
+
+def _node(row: NodeRow, order: int, lease: Lease | None, role: str | None) -> Node:
     return Node(
         node=row.node,
         order=order,
@@ -164,6 +98,8 @@ def _node(row: NodeRow, order: int, lease: Lease | None) -> Node:
         left_at=row.left_at,
         left_reason=row.left_reason.value if row.left_reason else None,
         lease=lease,
+        role=role,
+        kinship=row.kinship.value if row.kinship else None,
     )
 
 
@@ -316,6 +252,14 @@ def has_taken_effect(reading: Reading, row: OutcomeRow) -> bool:
     kind, _, name = row.subject.partition(" ")
     if row.status is Status.REFUSED:
         return False
+    if isinstance(event, StateChangeStarted):
+        state = reading.row(ClusterStateRow, "")
+        return state is None or state.started_at != row.position
+    if isinstance(event, BaselineChanged | DrainCancelled):
+        return _is_shared_out(reading, row.position)
+    if isinstance(event, DrainStarted):
+        drain = reading.row(DrainRow, name)
+        return drain is None or drain.finished_at is not None or drain.started_at != row.position
     if kind == "node":
         return isinstance(event, NodeJoined) or _is_out(reading, name, row.position)
     if isinstance(event, ExchangeQueued):
@@ -326,6 +270,13 @@ def has_taken_effect(reading: Reading, row: OutcomeRow) -> bool:
         return removal is None or removal.position != row.position
     known = reading.row(TypeRow, str(type_id(name))) if kind == "type" else None
     return known is None or known.accepted_version >= (row.version or 0)
+
+
+def _is_shared_out(reading: Reading, asked_at: Position) -> bool:
+    """Whether the exchange that a decision at that position asked for is completed; with no groups there is none."""
+    queue, opened = reading.row(QueueRow, ""), exchanges.open_row(reading)
+    pending = (*(queue.triggers if queue else ()), *(opened.triggers if opened else ()))
+    return all(trigger.at != asked_at for trigger in pending)
 
 
 def _is_out(reading: Reading, node: str, asked_at: Position) -> bool:

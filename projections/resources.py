@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from topolog.projections.baseline_resources import AutoAdjust, BaselineNow, Cold
+
 
 class AsOf(msgspec.Struct, frozen=True):
     """Which position an answer reflects. `age_ms`: how long ago the reader last knew that this was the newest;
@@ -45,7 +47,9 @@ class Cluster(msgspec.Struct, frozen=True):
     """The cluster as a whole. `state_hash` is equal wherever this position has been folded; `ignored_records` counts,
     by reason, the records of the log up to the newest position that do not count; `sentence` says it in plain words.
     `feature_level_possible`: the highest that every member announces; above `feature_level` it may be raised.
-    `open_exchange`: its version, None while no exchange is open."""
+    `open_exchange`: its version, None while no exchange is open. `state`: INACTIVE, ACTIVE_READ_ONLY or ACTIVE;
+    `target` while it is on its way there, which waits for `awaited`; `held`: an operator holds it, so that nothing
+    activates or adjusts by itself. `draining`: servers that hand over all they hold."""
 
     name: str
     log_id: str
@@ -73,6 +77,16 @@ class Cluster(msgspec.Struct, frozen=True):
     feature_level_possible: int
     snapshot: Snapshot | None
     open_exchange: str | None
+    state: str
+    state_since: int
+    target: str | None
+    changing_since: int | None
+    awaited: "tuple[Awaited, ...]"
+    held: bool
+    cold: Cold | None
+    baseline: BaselineNow | None
+    auto_adjust: AutoAdjust
+    draining: tuple[str, ...]
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -186,7 +200,9 @@ class LeaseHealth(msgspec.Struct, frozen=True):
 class Node(msgspec.Struct, frozen=True):
     """A node the cluster has known, in its last incarnation. `order` counts from 1 by the position it joined at.
 
-    `health` is the state of its LeaseHealth, None for one that is out and as of the past.
+    `health` is the state of its LeaseHealth, None for one that is out and as of the past. `role`: how a server stands
+    to the baseline: MEMBER, AWAY (a member that is not online), OUTSIDER (online and no member), DRAINING, DRAINED;
+    None where there is no baseline. `kinship`: how its disk agreed with the log when it joined last, as EQUAL.
     """
 
     node: str
@@ -204,6 +220,8 @@ class Node(msgspec.Struct, frozen=True):
     left_reason: str | None
     lease: Lease | None
     health: str | None = None
+    role: str | None = None
+    kinship: str | None = None
 
 
 class Waiting(msgspec.Struct, frozen=True):

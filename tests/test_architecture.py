@@ -79,6 +79,7 @@ PURE = (
     "streams/coordinator/core.py",
     "streams/node/core.py",
     "streams/node/lease.py",
+    "streams/node/past.py",
     "streams/local/demo/replication/",
     "streams/lease_health/windows.py",
     "streams/lease_health/silence.py",

@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from topolog.projections.api import (
+    baseline_reads,
     contract,
     health,
     metrics,
@@ -59,6 +60,7 @@ def make_app(projector: Projector, requester: Requester) -> FastAPI:
         replays.router,
         health.router,
         partition_reads.router,
+        baseline_reads.router,
         metrics.router,
         pages.router,
     ):

@@ -84,9 +84,56 @@ REQUEST_BODY: dict[str, Any] = {
                         "value": {"kind": "reset-group", "name": "orders", "reason": "its disks are gone for good"}
                     },
                     "start an exchange": {"value": {"kind": "exchange", "reason": "n3 was cut off"}},
+                    "activate the cluster": {
+                        "value": {"kind": "cluster-state", "state": "ACTIVE", "reason": "all disks are back"}
+                    },
+                    "let exactly these nodes count": {
+                        "value": {
+                            "kind": "baseline",
+                            "verb": "SET",
+                            "nodes": ["n1", "n2", "n3"],
+                            "reason": "n4 is gone",
+                        }
+                    },
+                    "let the servers of a former view count": {
+                        "value": {"kind": "baseline", "verb": "SET", "version": "5.0", "accept_loss": False}
+                    },
+                    "let a node count no more": {
+                        "value": {"kind": "baseline", "verb": "REMOVE", "nodes": ["n4"], "reason": "its disk is broken"}
+                    },
+                    "let the baseline follow the servers": {
+                        "value": {"kind": "auto-adjust", "enabled": True, "soft_ms": 300_000, "hard_ms": 1_800_000}
+                    },
+                    "hold the cluster as it is": {"value": {"kind": "hold", "on": True, "reason": "maintenance"}},
+                    "go on though the cluster is cold": {"value": {"kind": "warm", "reason": "their disks are gone"}},
+                    "drain a node": {"value": {"kind": "drain", "node": "n4", "reason": "its machine is replaced"}},
                     "raise the feature level": {
                         "value": {"kind": "raise-level", "level": 3, "reason": "every node is upgraded"}
                     },
+                },
+            }
+        },
+    }
+}
+
+PAST_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {"type": "object", "description": "The content of a node's `topolog-past.json`."},
+                "example": {
+                    "format": 1,
+                    "log_id": "5f0c2f1e7d9b4c3a8e6d1b2a3c4d5e6f",
+                    "node": "n3",
+                    "echo": {
+                        "incarnation": 7,
+                        "sequence": 118,
+                        "at": {"position": 41, "chain": "1f0e4a55a5c1f6f1d2c3b4a59b1f0f5f"},
+                    },
+                    "reserved": 182,
+                    "points": [{"position": 38, "chain": "2f0e4a55a5c1f6f1d2c3b4a59b1f0f5f"}],
+                    "checksum": "0c2f1e7d9b4c3a8e",
                 },
             }
         },

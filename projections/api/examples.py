@@ -4,6 +4,21 @@ from collections.abc import Mapping
 
 import msgspec
 
+from topolog.projections.baseline_resources import (
+    AutoAdjust,
+    Baseline,
+    BaselineNow,
+    BaselinePreview,
+    Branch,
+    Branching,
+    Cold,
+    DryRun,
+    GroupPreview,
+    Join,
+    Place,
+    Planned,
+    View,
+)
 from topolog.projections.partition_resources import (
     Exchange,
     ExchangeAnswer,
@@ -44,6 +59,7 @@ from topolog.projections.resources import (
 
 _LOG_ID = "5f0c2f1e7d9b4c3a8e6d1b2a3c4d5e6f"
 _TIME = "2026-11-21T02:00:00.000Z"
+_CHAIN = "1f0e4a55a5c1f6f1d2c3b4a59b1f0f5f"
 _AS_OF = AsOf(position=42, time=_TIME, token=f"{_LOG_ID}.42", age_ms=0)
 _LEASE = Lease(
     node="n1", incarnation=7, slot=0, sequence=118, renewed_at=41, renewed_time=_TIME, age_ms=850, state="VALID"
@@ -139,6 +155,85 @@ _ALL: tuple[msgspec.Struct, ...] = (
         feature_level_possible=2,
         snapshot=Snapshot(90, 97, "2026-11-21T01:59:00.120Z", 60_350, 1_200, 345_678),
         open_exchange=None,
+        state="ACTIVE",
+        state_since=30,
+        target=None,
+        changing_since=None,
+        awaited=(),
+        held=False,
+        cold=None,
+        baseline=BaselineNow(2, ("n1", "n2", "n3"), ("n1", "n2"), ("n3",), ("n4",)),
+        auto_adjust=AutoAdjust(True, 300_000, 1_800_000, adds=("n4",), drops=("n3",), due_in_ms=184_000),
+        draining=(),
+    ),
+    Cold(50, _TIME, ("n1", "n2"), ("n3", "n4", "n5"), 3),
+    Baseline(
+        number=2,
+        state="CURRENT",
+        members=("n1", "n2", "n3"),
+        online=("n1", "n2"),
+        away=("n3",),
+        quorum=2,
+        added=("n3",),
+        dropped=(),
+        attributes={"n1": {"rack": "r1"}, "n2": {"rack": "r2"}, "n3": {"rack": "r1"}},
+        cause="REQUESTED",
+        actor="ann",
+        reason="a third node",
+        version="3.1",
+        set_at=38,
+        set_time=_TIME,
+        replaced_at=None,
+        replaced_time=None,
+        points=(Branching(38, _TIME, _CHAIN, "SET", ("n1", "n2", "n3"), "ann", "a third node"),),
+    ),
+    View(
+        version="4.0",
+        position=44,
+        time=_TIME,
+        chain=_CHAIN,
+        members=("n1", "n2"),
+        joined=(),
+        left=("n3",),
+        event="NodeLeft",
+        subject="node n3",
+        actor="",
+        reason="",
+    ),
+    Branch(
+        node="n3",
+        kinship="FORKED",
+        common=38,
+        places=(Place(52, _CHAIN, None, None),),
+        places_in_all=3,
+        refused_at=61,
+        time=_TIME,
+        request="n3-7/1",
+    ),
+    Join(
+        node="n3",
+        kinship="BEHIND",
+        is_admitted=True,
+        sentence="Node n3 has written up to position 38 and in no other history: it joins, and what n1 and n2 wrote "
+        "since is loaded.",
+        remedy="Start it.",
+        common=Place(38, _CHAIN, "3.1", ("n1", "n2", "n3")),
+        theirs=None,
+        ours=None,
+        their_points=(),
+        members_since=("n1", "n2"),
+        facts={"the log knows of its disk": "life 7 was renewed up to heartbeat 118"},
+    ),
+    DryRun(
+        subject="baseline",
+        status="GRANTED",
+        sentence="It would be decided: BaselineChanged. Baseline 3 adds n4: 4 members, away: n3. Of orders, 31 of 64 "
+        "partitions get other owners.",
+        decisions=(Planned("BaselineChanged", "baseline", {"number": 3}),),
+        baseline=BaselinePreview(
+            2, 3, ("n1", "n2", "n3"), ("n1", "n2", "n3", "n4"), ("n4",), (), ("n1", "n2", "n4"), ("n3",)
+        ),
+        groups=(GroupPreview("orders", 64, 31, 16, {"n4": 31}, {"n1": 16, "n2": 15}),),
     ),
     _LEASE,
     Node(
@@ -157,6 +252,8 @@ _ALL: tuple[msgspec.Struct, ...] = (
         left_reason=None,
         lease=_LEASE,
         health="OK",
+        role="MEMBER",
+        kinship="BEHIND",
     ),
     LeaseHealth(
         node="n1",

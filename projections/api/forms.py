@@ -23,13 +23,17 @@ from topolog.events.requests import (
     UpdateRequested,
     is_valid,
 )
+from topolog.projections.api import baseline_forms
 from topolog.projections.api.problems import InvalidParameter, parameter
 from topolog.projections.requester import Requester
 
 _NAME_LENGTH_MAX = 1_000
 _VERSION_MAX = 2**63 - 1
 _KEY_CHARS_MAX = SUBJECT_CHARS_MAX + len(f"/{_VERSION_MAX}")
-_KINDS = '"propose", "remove", "create-group", "alter-group", "drop-group", "reset-group", "exchange" or "raise-level"'
+_KINDS = (
+    '"propose", "remove", "create-group", "alter-group", "drop-group", "reset-group", "exchange", "raise-level", '
+    '"cluster-state", "baseline", "auto-adjust", "hold", "warm" or "drain"'
+)
 _HINT = f"See the examples of POST /requests in /openapi.json; `kind` is {_KINDS}."
 
 
@@ -107,7 +111,17 @@ class StartExchange(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange
     reason: str = ""
 
 
-Form = Propose | Remove | RaiseLevel | CreateGroup | AlterGroup | DropGroup | ResetGroup | StartExchange
+Form = (
+    Propose
+    | Remove
+    | RaiseLevel
+    | CreateGroup
+    | AlterGroup
+    | DropGroup
+    | ResetGroup
+    | StartExchange
+    | baseline_forms.BaselineForm
+)
 FORMS: tuple[type[msgspec.Struct], ...] = Form.__args__
 
 
@@ -139,8 +153,10 @@ def to_request(form: Form, name: RequestId, log_id: bytes, actor: str) -> AnyReq
             return LevelRaiseRequested(name, log_id, actor, form.reason, form.level)
         case StartExchange():
             return ExchangeRequested(name, log_id, actor, form.reason)
-        case _:
+        case CreateGroup() | AlterGroup() | DropGroup() | ResetGroup():
             return _about_group(form, name, log_id, actor)
+        case _:
+            return baseline_forms.to_request(form, name, log_id, actor)
 
 
 def _about_group(
@@ -204,6 +220,8 @@ def too_big() -> InvalidParameter:
 
 
 def _check_texts(form: Form) -> None:
+    if isinstance(form, baseline_forms.BaselineForm):
+        baseline_forms.check(form)
     if isinstance(form, Remove | DropGroup | ResetGroup) and not (
         form.name.strip() and len(form.name) <= _NAME_LENGTH_MAX
     ):

@@ -128,6 +128,9 @@ class WriteParameters(BaseModel):
         Field(description="Answer when the log has the request, when it is decided, when its effect holds everywhere."),
     ] = "decided"
     timeout: Annotated[str, Field(description="How long to wait for that, as 250ms, 10s.")] = "10s"
+    dry_run: Annotated[
+        Literal["true", "false"], Field(description="`true`: send nothing, and say what would be decided.")
+    ] = "false"
 
 
 Read = Annotated[ReadParameters, Query()]

@@ -17,8 +17,9 @@ from starlette.responses import Response
 from topolog.events.asking import digest_of, encode_request
 from topolog.events.errors import BadInput, NotCaughtUp, Overloaded, Refused, Retriable
 from topolog.events.ids import NOWHERE
+from topolog.events.metadata import MetadataUpdateRejected
 from topolog.events.requests import REQUEST_BYTES_MAX, AnyRequest, OutcomeRow, RequestId, Status, subject_of
-from topolog.projections import queries
+from topolog.projections import dry_run, queries
 from topolog.projections.api import contract, forms, parameters
 from topolog.projections.api.answers import API_VERSION, Answers, json_response
 from topolog.projections.api.problems import parameter, problem
@@ -35,6 +36,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _SERVE_PAUSE_S = 0.001
+_IMAGINED = RequestId("dry-run", 1)
+"""The id of requests that are not sent."""
+
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     **contract.one(Outcome),
     202: {"description": "Sent, and not decided within `timeout`: `Location` has the outcome later."},
@@ -143,12 +147,31 @@ class Desk:
             raise NotCaughtUp("Nothing has been decided yet: there is no log to address a request to.")
         return projector.meta.header.log_id
 
-    async def answer(self, name: RequestId, subject: str, row: OutcomeRow | None) -> Response:
+    async def dry_run(self, request: AnyRequest) -> Response:
+        """What the request would lead to; raises Refused as the rules do."""
+
+        def answer(reading: Reading, request: AnyRequest) -> Response:
+            try:
+                found = dry_run.dry_run(reading, request, self._answers.projector.wall_ms())
+            except dry_run.Contradiction as error:
+                return _contradiction(error.refusal)
+            envelope = {
+                "kind": "DryRun",
+                "apiVersion": API_VERSION,
+                "asOf": self._answers.as_of(reading),
+                "item": found,
+            }
+            return json_response(envelope)
+
+        return await self._read(answer, request)
+
+    async def answer(self, asked: AnyRequest, row: OutcomeRow | None) -> Response:
         """The outcome as HTTP: 200, 409 for a refusal, 202 while it is unknown."""
+        name, subject = asked.id, subject_of(asked)
 
         def answer(reading: Reading, row: OutcomeRow | None) -> Response:
             if row is not None and row.status is Status.REFUSED:
-                return _refusal(name, row, queries.conflict(reading, row))
+                return _refusal(name, row, queries.conflict(reading, row), dry_run.hint_of(reading, row, asked))
             stands = self._answers.as_of(reading)
             if row is None:
                 outcome, status = Outcome(str(name), subject, "UNKNOWN"), HTTPStatus.ACCEPTED
@@ -181,11 +204,15 @@ async def post_request(
     ] = None,
     x_topolog_actor: Annotated[str, Header(description="Who asks, as the log will show it.", max_length=1_000)] = "api",
 ) -> Response:
-    """Ask for a change and follow it: of a type, a group, the members or the feature level."""
+    """Ask for a change and follow it: of a type, a group, the members, the baseline, the state or the feature level."""
     with parameter("timeout"):
         timeout_s = duration_ms(given.timeout) / 1000
     form = forms.read_form(await read_body(request))
     log_id = desk.log_id()
+    if given.dry_run == "true":
+        asked = forms.to_request(form, _IMAGINED, log_id, x_topolog_actor)
+        encode_request(asked)
+        return await desk.dry_run(asked)
     name = forms.request_id(idempotency_key, desk.requester) if idempotency_key else await desk.new_id()
     try:
         asked = forms.to_request(form, name, log_id, x_topolog_actor)
@@ -200,7 +227,7 @@ async def post_request(
         raise Refused(
             "REQUEST_ID_REUSED", "K7", f"Request {name} asked for something else.", hint="Use the next sequence."
         )
-    return await desk.answer(name, subject_of(asked), row)
+    return await desk.answer(asked, row)
 
 
 async def read_body(request: Request) -> bytes:
@@ -227,12 +254,25 @@ def _outcome(reading: Reading, name: RequestId, row: OutcomeRow, token: str) -> 
     return Outcome(str(name), row.subject, row.status.value, accepted, row.version, row.position, token)
 
 
-def _refusal(name: RequestId, row: OutcomeRow, sides: tuple[Any, Any] | None) -> Response:
+def _contradiction(refusal: MetadataUpdateRejected) -> Response:
+    return problem(
+        HTTPStatus.CONFLICT,
+        refusal.code,
+        refusal.message,
+        rule=refusal.rule,
+        facts=dict(refusal.facts),
+        current=refusal.current.to_dict(),
+        proposed=refusal.proposed.to_dict(),
+    )
+
+
+def _refusal(name: RequestId, row: OutcomeRow, sides: tuple[Any, Any] | None, hint: str) -> Response:
     both: Mapping[str, Any] = {} if sides is None else {"current": sides[0].to_dict(), "proposed": sides[1].to_dict()}
     return problem(
         HTTPStatus.CONFLICT,
         row.code,
         row.message,
+        hint=hint,
         id=str(name),
         subject=row.subject,
         position=row.position,

@@ -15,6 +15,7 @@ from rich.table import Table
 from typer.exceptions import TyperException
 
 from topolog.events.errors import Refused, TopologError
+from topolog.projections.cli import standing
 from topolog.projections.cli.exit_codes import MEANINGS, ExitCode, exit_code
 from topolog.projections.cli.options import Target, spread
 from topolog.projections.cli.reading import describe, explain, get, history
@@ -40,7 +41,14 @@ def build(url: Callable[[], str] = lambda: Target.api, cluster: Callable[[], str
     app.command(name="start-exchange")(spread(start_exchange, api=url, cluster=cluster))
     app.command(name="raise-level")(spread(raise_level, api=url, cluster=cluster))
     app.command(name="help")(_help)
+    app.add_typer(standing.cluster_commands(api=url, cluster=cluster), name="cluster")
+    app.add_typer(standing.baseline_commands(api=url, cluster=cluster), name="baseline")
     return app
+
+
+def group(app: typer.Typer, name: str) -> typer.Typer:
+    """The group of commands of this name, for who adds to it."""
+    return next(each.typer_instance for each in app.registered_groups if each.name == name and each.typer_instance)
 
 
 def run(app: typer.Typer, args: Sequence[str] | None = None) -> int:

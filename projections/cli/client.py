@@ -127,6 +127,11 @@ class Api:
             return Answer(response.status_code, self._body(response))
         return self._answer(response)
 
+    def judge(self, node: str, past: Json, params: dict[str, Param]) -> Answer:
+        """What would become of a node that joined with this past; nothing is changed."""
+        address = self._address(("nodes", node, "join"))
+        return self._answer(self._send("POST", address, params, ANSWER_S, body=past))
+
     def replay(self, letter: str, reason: str) -> Answer:
         """Have a dead letter appended to its topic again; Refused with the reason if that makes no sense."""
         address = self._address(("dead-letters", letter, "replay"))

@@ -108,6 +108,25 @@ def _waited(item: Json) -> object:
     return [f"{answer.get('node')} {answer.get('waited_ms')}" for answer in _listed(item, "waited")]
 
 
+def _state(item: Json) -> object:
+    """`ACTIVE`, `ACTIVE → INACTIVE` on the way there, `ACTIVE, COLD`."""
+    parts = [f"{item.get('state')} → {item['target']}" if item.get("target") else item.get("state")]
+    return [*parts, "COLD"] if item.get("cold") else parts[0]
+
+
+def _branched_at(item: Json) -> object:
+    """Where, and how many of the members were online."""
+    members = item.get("members") or ()
+    return [
+        f"{point.get('position')} ({len(_names(point.get('online')))}/{len(members)})"
+        for point in _listed(item, "points")
+    ]
+
+
+def _names(value: object) -> list[object]:
+    return list(value) if isinstance(value, list | tuple) else []
+
+
 def _listed(item: Json, field: str) -> list[Mapping[str, object]]:
     held = item.get(field)
     return [each for each in held if isinstance(each, Mapping)] if isinstance(held, list | tuple) else []
@@ -118,6 +137,7 @@ _TIME = Column("TIME", lambda item: item.get("time"), brief=to_the_second)
 BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
     resources.CLUSTER: (
         _field("NAME", "name"),
+        Column("STATE", _state),
         _field("MEMBERS", "members"),
         _field("TYPES", "types"),
         _field("TERM", "term"),
@@ -132,11 +152,20 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         _field("SNAPSHOT AGE MS", "snapshot.age_ms", wide=True),
         _field("SNAPSHOT BYTES", "snapshot.content_bytes", wide=True),
         _field("OPEN EXCHANGE", "open_exchange", wide=True),
+        _field("HELD", "held", wide=True),
+        _field("COLD SINCE", "cold.since", wide=True),
+        _field("AWAITED", "cold.awaited", wide=True, folds=True),
+        _field("BASELINE", "baseline.number", wide=True),
+        _field("AWAY", "baseline.away", wide=True, folds=True),
+        _field("AUTO-ADJUST", "auto_adjust.enabled", wide=True),
+        _field("ADJUSTS IN MS", "auto_adjust.due_in_ms", wide=True),
+        _field("SUPPRESSED", "auto_adjust.suppressed", wide=True, folds=True),
     ),
     resources.NODES: (
         _field("NODE", "node"),
         _field("KIND", "kind"),
         _field("STANDING", "standing"),
+        _field("ROLE", "role"),
         _field("ENDPOINT", "endpoint"),
         _field("LEASE", "lease.state"),
         _field("JOINED AT", "joined_at"),
@@ -147,6 +176,7 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         _field("SLOT", "slot", wide=True),
         _field("ATTRIBUTES", "attributes", wide=True, folds=True),
         _field("HEALTH", "health", wide=True),
+        _field("KINSHIP", "kinship", wide=True),
     ),
     resources.LEASES: (
         _field("NODE", "node"),
@@ -247,6 +277,37 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         _field("UNHEARD", "unheard", wide=True, folds=True),
         Column("WAITED MS", _waited, wide=True, folds=True),
     ),
+    resources.BASELINES: (
+        _field("NUMBER", "number"),
+        _field("STATE", "state"),
+        _field("MEMBERS", "members", folds=True),
+        _field("AWAY", "away", folds=True),
+        _field("CAUSE", "cause"),
+        _field("SET AT", "set_at"),
+        Column("TIME", lambda item: item.get("set_time"), brief=to_the_second),
+        Column("BRANCHED AT", _branched_at, folds=True),
+        _field("REASON", "reason", folds=True),
+        _field("ADDED", "added", wide=True, folds=True),
+        _field("DROPPED", "dropped", wide=True, folds=True),
+        _field("VERSION", "version", wide=True),
+        _field("QUORUM", "quorum", wide=True),
+        _field("ONLINE", "online", wide=True, folds=True),
+        _field("ACTOR", "actor", wide=True),
+        _field("REPLACED AT", "replaced_at", wide=True),
+    ),
+    resources.VIEWS: (
+        _field("VERSION", "version"),
+        _field("POSITION", "position"),
+        _TIME,
+        Column("CHAIN", lambda item: item.get("chain"), brief=lambda chain: str(chain or "")[:12]),
+        _field("MEMBERS", "members", folds=True),
+        _field("EVENT", "event"),
+        _field("ABOUT", "subject"),
+        _field("JOINED", "joined", wide=True, folds=True),
+        _field("LEFT", "left", wide=True, folds=True),
+        _field("ACTOR", "actor", wide=True),
+        _field("REASON", "reason", wide=True, folds=True),
+    ),
     resources.DECISIONS: (
         _field("POSITION", "position"),
         _TIME,
@@ -318,6 +379,39 @@ FORECAST_OF_NODE = (
     _field("NODE", "node"),
     _field("IF", "event"),
     _field("SENTENCE", "sentence", folds=True),
+)
+
+JOIN = (
+    _field("NODE", "node"),
+    _field("KINSHIP", "kinship"),
+    _field("ADMITTED", "is_admitted"),
+    _field("COMMON AT", "common.position"),
+    _field("THEIRS AT", "theirs.position"),
+    _field("OURS AT", "ours.position"),
+    _field("SENTENCE", "sentence", folds=True),
+    _field("REMEDY", "remedy", folds=True),
+)
+
+DRY_RUN = (
+    _field("SUBJECT", "subject"),
+    _field("STATUS", "status"),
+    _field("SENTENCE", "sentence", folds=True),
+    _field("WARNINGS", "warnings", folds=True),
+)
+
+MOVES = (
+    _field("GROUP", "group"),
+    _field("PARTITIONS", "partitions"),
+    _field("OTHER OWNERS", "changed"),
+    _field("OTHER PRIMARY", "primaries"),
+    _field("GAINS", "gains", folds=True),
+    _field("GIVES UP", "gives_up", folds=True),
+)
+
+PLANNED = (
+    _field("EVENT", "event"),
+    _field("ABOUT", "subject"),
+    _field("CONTENT", "content", folds=True),
 )
 
 REPLAY = (

@@ -235,6 +235,9 @@ class Patience:
             help="The request's id, such as ada-42/1: the same request under the same id is made once.",
         ),
     ] = None
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Send nothing; show what would be decided, and what follows from it.")
+    ] = False
 
 
 def _one_of(among: Sequence[Resource]) -> Any:

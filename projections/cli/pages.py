@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from topolog.projections.cli.client import Answer
-from topolog.projections.cli.columns import CAUSES, FORECAST, HISTORY, WAITING
+from topolog.projections.cli.columns import CAUSES, FORECAST, HISTORY, MOVES, PLANNED, WAITING
 from topolog.projections.cli.output import Rows
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.terminal import cell, clean, plain
@@ -43,6 +43,50 @@ def forecast_page(answer: Answer, wide: bool) -> RenderableType:
     if item.get("groups"):
         parts += [_heading("Groups"), Rows(item["groups"], FORECAST, wide=wide)]
     return Group(*parts)
+
+
+def dry_run_page(answer: Answer, wide: bool) -> RenderableType:
+    """What would be decided, what would be lost, who would count, and which partitions would get other owners."""
+    item = answer.item
+    parts: list[RenderableType] = [Text(clean(str(item.get("sentence") or "")), style="bold")]
+    parts += [Text(f"Warning: {clean(str(each))}", style="bold red") for each in item.get("warnings") or ()]
+    if item.get("baseline"):
+        parts += [_heading("Baseline"), _properties(item["baseline"])]
+    if item.get("groups"):
+        parts += [_heading("Partitions"), Rows(item["groups"], MOVES, wide=wide)]
+    if wide and item.get("decisions"):
+        parts += [_heading("Decisions"), Rows(item["decisions"], PLANNED, wide=wide)]
+    parts.append(Text("\nNothing was sent.", style="dim"))
+    return Group(*parts)
+
+
+def join_page(answer: Answer, _: bool) -> RenderableType:
+    """The sentence, what to do, and where both histories stand."""
+    item = answer.item
+    parts: list[RenderableType] = [
+        Text(f"{clean(str(item.get('kinship')))}: {clean(str(item.get('sentence') or ''))}", style="bold"),
+        Text(clean(str(item.get("remedy") or ""))),
+    ]
+    places = {title: _place(item[field]) for field, title in _PLACES.items() if item.get(field)}
+    if since := item.get("members_since"):
+        places["members here since"] = plain(since)
+    if places:
+        parts += [_heading("Places"), _properties(places)]
+    if item.get("facts"):
+        parts += [_heading("Facts"), _properties(item["facts"])]
+    return Group(*parts)
+
+
+_PLACES = {
+    "common": "the last common one",
+    "theirs": "the node's first behind it",
+    "ours": "the log's first behind it",
+}
+
+
+def _place(place: Json) -> str:
+    view = f", view {place['version']}: {plain(place.get('members'))}" if place.get("version") else ""
+    return f"position {place.get('position')}, chain {str(place.get('chain'))[:12]}{view}"
 
 
 def _heading(text: str) -> Text:

@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from topolog.events.errors import BadInput, NotFound
 from topolog.projections.cli import columns, moments
 from topolog.projections.cli.client import PAGE_ROWS, Answer, Api, Param
+from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.options import (
     ExplainArgument,
     Extent,
@@ -24,12 +25,14 @@ from topolog.projections.cli.options import (
     Target,
 )
 from topolog.projections.cli.output import View, print_answer
-from topolog.projections.cli.pages import describe_page, explain_page, forecast_page
+from topolog.projections.cli.pages import describe_page, explain_page, forecast_page, join_page
+from topolog.projections.cli.past_of_node import read_past
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.resources import (
     CLUSTER,
     DECISIONS,
     EXPLAINED,
+    JOINS,
     LEASE_HEALTH,
     NODES,
     WITH_HISTORY,
@@ -58,11 +61,11 @@ def get(
 ) -> None:
     """List rows, or show one: `topolog get types`, `topolog get type Customer -o json`."""
     kind, name = find_item(resource, name)
-    params = {**_params(moment), **_filtering(kind, name, filters)}
+    params = {**params_of(moment), **_filtering(kind, name, filters)}
     view = View(columns.BY_RESOURCE[kind], kind.label, warnings=_warnings_of(kind))
     with Api(target.api, target.cluster) as api:
         if name is None and kind is not CLUSTER:
-            answer = api.get_rows(kind.path(), params, _at_most(extent))
+            answer = api.get_rows(kind.path(), params, at_most(extent))
         else:
             answer = _get_one(api, kind, name or "", params)
     print_answer(Screen(no_color=shape.no_color), shape, answer, view, is_past=moment.is_past)
@@ -73,7 +76,7 @@ def describe(
 ) -> None:
     """Show one thing in full, with the last decisions about it."""
     kind, name = find_named(resource, name)
-    params = _params(moment)
+    params = params_of(moment)
     with Api(target.api, target.cluster) as api:
         answer = _get_one(api, kind, name, params)
         recent, are_all = _recent(api, kind, name, answer) if shape.output.is_for_people else ([], True)
@@ -102,10 +105,10 @@ def history(
 ) -> None:
     """List every decision that changed one thing, and what it changed."""
     kind, name = find_named(resource, name, among=WITH_HISTORY)
-    params = _params(moment)
+    params = params_of(moment)
     with Api(target.api, target.cluster) as api:
         try:
-            answer = api.get_rows((*kind.path(name), "history"), params, _at_most(extent))
+            answer = api.get_rows((*kind.path(name), "history"), params, at_most(extent))
         except NotFound as error:
             raise _with_guess(error, api, kind, name, params) from error
     print_answer(
@@ -120,18 +123,30 @@ def explain(
         Imagined | None,
         typer.Option("--if", help="Of a node: what would happen to partitions if it did that. Nothing is changed."),
     ] = None,
+    past: Annotated[
+        str | None,
+        typer.Option("--past", metavar="FILE", help="Of a join: the topolog-past.json of the node's data folder."),
+    ] = None,
     *,
     target: Target,
     shape: Shape,
     moment: Moment,
 ) -> None:
-    """Say why one thing is as it is, and what it waits for; or what would happen if a node went."""
+    """Say why one thing is as it is, and what it waits for; or what would happen if a node went, or joined (exit code 8
+    if it would be refused)."""
     kind, name = find_named(resource, name, among=EXPLAINED)
-    params = _params(moment)
+    params = params_of(moment)
     if imagined is not None and kind is not NODES:
         raise BadInput(
             f"--if is about nodes, not about {kind.plural}.", hint="One looks like explain node n3 --if dies."
         )
+    if past is not None and kind is not JOINS:
+        raise BadInput(
+            f"--past is about joins, not about {kind.plural}.", hint=f"topolog explain join n3 --past {past}"
+        )
+    if kind is JOINS:
+        _explain_join(name, past, params, target, shape, moment)
+        return
     with Api(target.api, target.cluster) as api:
         if imagined is None:
             answer = _get_one(api, kind, name, params, "explain")
@@ -144,6 +159,18 @@ def explain(
     print_answer(Screen(no_color=shape.no_color), shape, answer, view, is_past=moment.is_past)
 
 
+def _explain_join(
+    name: str, past: str | None, params: dict[str, Param], target: Target, shape: Shape, moment: Moment
+) -> None:
+    content = None if past is None else read_past(past)
+    with Api(target.api, target.cluster) as api:
+        answer = api.get(JOINS.path(name), params) if content is None else api.judge(name, content, params)
+    view = View(columns.JOIN, JOINS.label, join_page)
+    print_answer(Screen(no_color=shape.no_color), shape, answer, view, is_past=moment.is_past)
+    if not answer.item.get("is_admitted"):
+        raise typer.Exit(ExitCode.FOUND)
+
+
 def _warnings_of(kind: Resource) -> Callable[[Answer], Sequence[str]]:
     """Of lease health, why not all is well; what is not known is said once, not of every node."""
     if kind is not LEASE_HEALTH:
@@ -153,7 +180,7 @@ def _warnings_of(kind: Resource) -> Callable[[Answer], Sequence[str]]:
     )
 
 
-def _params(moment: Moment) -> dict[str, Param]:
+def params_of(moment: Moment) -> dict[str, Param]:
     params: dict[str, Param] = {}
     if moment.as_of is not None:
         params["as_of"] = moments.moment(moment.as_of, datetime.now(UTC))
@@ -173,7 +200,7 @@ def _filtering(kind: Resource, name: str | None, filters: Filters) -> dict[str, 
     return given
 
 
-def _at_most(extent: Extent) -> int | None:
+def at_most(extent: Extent) -> int | None:
     return EVERYTHING if extent.every and extent.limit is None else extent.limit
 
 

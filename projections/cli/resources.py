@@ -41,6 +41,8 @@ class Resource:
             return (self.usual,)
         if self is REQUESTS:
             return (self.plural, *name.rsplit("/", 1))
+        if self is JOINS:
+            return (NODES.plural, name, self.singular)
         return (self.plural, *name.split("/", self.segments - 1))
 
     def name_of(self, item: Json) -> str:
@@ -67,6 +69,10 @@ MAPS = Resource("map", "maps", "ma", "name", filters=("group", "node"), segments
 EXCHANGES = Resource(
     "exchange", "exchanges", "ex", "version", has_past=True, filters=("state", "type"), unnamed="newest"
 )
+BASELINES = Resource("baseline", "baselines", "bl", "number", has_past=True, unnamed="current")
+VIEWS = Resource("view", "views", "vi", "version", has_past=True, unnamed="newest")
+JOINS = Resource("join", "joins", "jo", "node")
+"""What would become of a node that joined: it can be explained, and is nowhere listed."""
 DECISIONS = Resource("decision", "decisions", "de", "position")
 REQUESTS = Resource("request", "requests", "re", "id")
 DEAD_LETTERS = Resource("dead-letter", "dead-letters", "dl", "id")
@@ -80,6 +86,8 @@ RESOURCES = (
     PARTITIONS,
     MAPS,
     EXCHANGES,
+    BASELINES,
+    VIEWS,
     DECISIONS,
     REQUESTS,
     DEAD_LETTERS,
@@ -87,8 +95,8 @@ RESOURCES = (
 REPLAYABLE = (DEAD_LETTERS,)
 REMOVABLE = (TYPES, NODES)
 CREATABLE = (GROUPS,)
-WITH_HISTORY = (CLUSTER, NODES, TYPES, GROUPS, PARTITIONS, EXCHANGES, REQUESTS)
-EXPLAINED = (CLUSTER, NODES, LEASES, TYPES, GROUPS, PARTITIONS, EXCHANGES, REQUESTS)
+WITH_HISTORY = (CLUSTER, NODES, TYPES, GROUPS, PARTITIONS, EXCHANGES, BASELINES, VIEWS, REQUESTS)
+EXPLAINED = (CLUSTER, NODES, LEASES, TYPES, GROUPS, PARTITIONS, EXCHANGES, JOINS, REQUESTS)
 AWAITED = (EXCHANGES, GROUPS)
 
 
@@ -136,6 +144,8 @@ def _check_name(resource: Resource, name: str) -> None:
 
 
 def _lists_them(resource: Resource) -> str:
+    if resource is JOINS:
+        resource = NODES
     return f"`topolog get {resource.plural} -o name` lists them."
 
 

@@ -108,7 +108,7 @@ def _ask(request: Json, patience: Patience, target: Target, shape: Shape, doubt:
     check_request_id(patience.request_id)
     timeout_s = moments.seconds(patience.timeout, "--timeout")
     with Api(target.api, target.cluster) as api:
-        if doubt is not None:
+        if doubt is not None and not patience.dry_run:
             question = f"{doubt.verb} group {request['name']} {doubt.where} cluster {api.cluster}? {doubt.effect}"
             confirm(doubt.done, question)
         follow(api, {**request, "reason": patience.reason}, patience, timeout_s, shape)

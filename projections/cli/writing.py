@@ -12,6 +12,7 @@ from topolog.projections.cli.conflict import advice, sides_table
 from topolog.projections.cli.definition_file import read_definition
 from topolog.projections.cli.options import NameArgument, Patience, RemoveArgument, Shape, Target, Wait
 from topolog.projections.cli.output import View, print_answer
+from topolog.projections.cli.pages import dry_run_page
 from topolog.projections.cli.problems import Json, how_to_ask_again
 from topolog.projections.cli.resources import NODES, REMOVABLE, TYPES, check_request_id, find_named
 from topolog.projections.cli.terminal import Screen
@@ -56,7 +57,7 @@ def remove(
         else "Its lease is not renewed, and it is out when the lease is over."
     )
     with Api(target.api, target.cluster) as api:
-        if not yes:
+        if not (yes or patience.dry_run):
             confirm("removed", f"Remove {kind.singular} {name} from cluster {api.cluster}? {effect}")
         request = {"kind": "remove", "resource": kind.singular, "name": name, "reason": patience.reason}
         follow(api, request, patience, timeout_s, shape)
@@ -89,6 +90,8 @@ def follow(api: Api, request: Json, patience: Patience, timeout_s: float, shape:
     """Make the request and show its outcome; raises what the outcome means if it is not the one that was wanted."""
     screen = Screen(no_color=shape.no_color)
     params: dict[str, Param] = {"wait": patience.wait.value, "timeout": patience.timeout}
+    if patience.dry_run:
+        params = {"dry_run": "true"}
     try:
         answer = api.submit(request, params, timeout_s, patience.request_id)
     except KeyboardInterrupt:
@@ -97,6 +100,9 @@ def follow(api: Api, request: Json, patience: Patience, timeout_s: float, shape:
         raise
     if answer.is_refusal:
         raise _shown_refusal(screen, shape, answer)
+    if patience.dry_run:
+        print_answer(screen, shape, answer, View(columns.DRY_RUN, _label, dry_run_page))
+        return
     print_answer(screen, shape, answer, View(columns.OUTCOME, _label))
     if shape.output.is_for_people and answer.item.get("token"):
         screen.note(f"A read with --at-least {answer.item['token']} holds this.")
@@ -131,8 +137,13 @@ def _check(outcome: Json, patience: Patience) -> None:
         raise OutcomeUnknown(
             f"Request {request_id} is granted, but not every member accepted {subject} within {patience.timeout}.",
             request_id=request_id,
-            hint=f"`topolog explain {subject}` says who was asked.",
+            hint=f"`topolog explain {_explained(subject)}` says who was asked.",
         )
+
+
+def _explained(subject: str) -> str:
+    """The thing of which `explain` says what a request about `subject` waits for."""
+    return subject if "/" in subject or (" " in subject and not subject.startswith("cluster")) else "cluster"
 
 
 def _shown_refusal(screen: Screen, shape: Shape, answer: Answer) -> TopologError:

@@ -48,7 +48,6 @@ from topolog.streams.local.stopping import end_with_supervisor, stopping_when_to
 T = TypeVar("T")
 
 broker_app = typer.Typer(no_args_is_help=True, help="Apache Kafka on this machine.")
-cluster_app = typer.Typer(no_args_is_help=True, help="A managed cluster's topics.")
 
 run_app = typer.Typer(no_args_is_help=True, help="One role, in the foreground.")
 config_app = typer.Typer(no_args_is_help=True, help="The settings in force.")
@@ -71,7 +70,7 @@ def _app() -> typer.Typer:
     app.command(name="simulate")(simulate)
     app.command(name="void")(void)
     app.add_typer(broker_app, name="broker")
-    app.add_typer(cluster_app, name="cluster")
+    cli.group(app, "cluster").command("init")(cluster_init)
     app.add_typer(run_app, name="run")
     app.add_typer(config_app, name="config")
     app.add_typer(demo_app, name="demo")
@@ -168,7 +167,6 @@ def _wait_for_broker(bootstrap: str) -> None:
 # A managed cluster.
 
 
-@cluster_app.command("init")
 def cluster_init(
     plan: Annotated[bool, typer.Option("--plan", help="Print what would be made, make nothing.")] = False,
     replicas: Annotated[

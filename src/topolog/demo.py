@@ -52,7 +52,7 @@ def add_node(
 
 @app.command("kill")
 def kill(names: Names, config: Config = None, pairs: Set = None) -> None:
-    """Kill nodes as `kill -9` does, all at once: their copies are gone, for rows are in memory."""
+    """Kill nodes as `kill -9` does, all at once; their rows are on disk."""
     _ask(Question(Act.KILL, tuple(names)), config, pairs)
 
 
@@ -71,6 +71,43 @@ def pause(
 def resume(names: Names, config: Config = None, pairs: Set = None) -> None:
     """Let paused nodes go on (SIGCONT): they refuse until they have read the log, and join again if they are out."""
     _ask(Question(Act.RESUME, tuple(names)), config, pairs)
+
+
+@app.command("power-cut")
+def power_cut(config: Config = None, pairs: Set = None) -> None:
+    """Kill all nodes at one moment; they stay off."""
+    _ask(Question(Act.POWER_CUT), config, pairs)
+
+
+@app.command("power-on")
+def power_on(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NODE...]", help="In this order; all that are off, if none.", autocompletion=_complete),
+    ] = None,
+    config: Config = None,
+    pairs: Set = None,
+) -> None:
+    """Start nodes that are off."""
+    _ask(Question(Act.POWER_ON, tuple(names or ())), config, pairs)
+
+
+@app.command("backup")
+def backup(names: Names, config: Config = None, pairs: Set = None) -> None:
+    """Keep a copy of the nodes' folders as they are now; one that was kept before is replaced."""
+    _ask(Question(Act.BACK_UP, tuple(names)), config, pairs)
+
+
+@app.command("restore")
+def restore(names: Names, config: Config = None, pairs: Set = None) -> None:
+    """Put the backup in the place of the folder of nodes that are off: an old disk, which the cluster notices."""
+    _ask(Question(Act.RESTORE, tuple(names)), config, pairs)
+
+
+@app.command("wipe")
+def wipe(names: Names, config: Config = None, pairs: Set = None) -> None:
+    """Empty the folder of nodes that are off, as when a disk is replaced."""
+    _ask(Question(Act.WIPE, tuple(names)), config, pairs)
 
 
 @app.command("load")

@@ -36,10 +36,16 @@ class Act(Enum):
     KILL = "kill"
     PAUSE = "pause"
     RESUME = "resume"
+    POWER_CUT = "power-cut"
+    POWER_ON = "power-on"
+    BACK_UP = "backup"
+    RESTORE = "restore"
+    WIPE = "wipe"
 
 
 class Question(msgspec.Struct, frozen=True):
-    """`nodes`: to ADD none means the next one. `for_ms`: when a paused node goes on by itself."""
+    """`nodes`: to ADD none means the next one, to POWER_ON all that are off. `for_ms`: when a paused node goes on by
+    itself."""
 
     act: Act
     nodes: tuple[str, ...] = ()

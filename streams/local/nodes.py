@@ -1,4 +1,4 @@
-"""The nodes of the demo while `up` runs: more are started, one is killed, paused, continued, and all are stopped.
+"""The nodes of the demo while `up` runs: more are started, some are killed, paused, continued, and all are stopped.
 
 What is asked for comes through the door (door.py). A node is refused what it cannot be asked for now, in words that
 say what it is doing instead; nobody is signalled but a child of ours that runs.
@@ -12,8 +12,9 @@ from collections.abc import Callable
 from topolog.events.errors import BadInput
 from topolog.streams.local.children import Child, Children, Say
 from topolog.streams.local.door import Act, Question
+from topolog.streams.local.node_folders import NodeFolders
 from topolog.streams.local.process import is_paused
-from topolog.streams.local.roles import Role
+from topolog.streams.local.roles import Role, demo_command
 
 NODES_MAX = 16
 """As many as a machine can bear: each is a Python process with its sentinel."""
@@ -27,10 +28,18 @@ LOOK_AGAIN_S = 0.005
 class Nodes:
     """`make` gives the role of a node by its name."""
 
-    def __init__(self, first: tuple[Role, ...], make: Callable[[str], Role], children: Children, say: Say) -> None:
+    def __init__(
+        self,
+        first: tuple[Role, ...],
+        make: Callable[[str], Role],
+        children: Children,
+        folders: NodeFolders,
+        say: Say,
+    ) -> None:
         self._roles = {role.name: role for role in first}
         self._make = make
         self._children = children
+        self._folders = folders
         self._say = say
         self._goes_on_at: dict[str, float] = {}
 
@@ -60,13 +69,19 @@ class Nodes:
             case Act.ADD:
                 return self._add(names or (self._next(),))
             case Act.KILL:
-                return self._kill([self._running(name) for name in names])
+                return self._kill_each([self._running(name) for name in names])
             case Act.PAUSE:
                 self._check_all(names, paused=False)
                 return tuple(self._pause(name, question.for_ms) for name in names)
             case Act.RESUME:
                 self._check_all(names, paused=True)
                 return tuple(self._resume(name) for name in names)
+            case Act.POWER_CUT:
+                return self._cut_power()
+            case Act.POWER_ON:
+                return self._switch_on(names)
+            case Act.BACK_UP | Act.RESTORE | Act.WIPE:
+                return self._about_folders(question.act, names)
 
     def _add(self, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
@@ -77,14 +92,67 @@ class Nodes:
                 raise BadInput(
                     f"Node {name} runs (pid {self._children[name].pid}).", hint="Without a name the next one is added."
                 )
+        return self._start([self._roles.setdefault(name, self._make(name)) for name in names])
+
+    def _start(self, roles: list[Role]) -> tuple[str, ...]:
         self._children.watch()  # so that the end of its former process is said, and before this
-        roles = [self._roles.setdefault(name, self._make(name)) for name in names]
         self._children.start(roles)
         return tuple(f"{role.title} starts (pid {self._children[role.name].pid})" for role in roles)
 
-    def _kill(self, children: list[Child]) -> tuple[str, ...]:
-        """All stand still before the first of them is killed: none of them sees another one die."""
+    def _kill_each(self, children: list[Child]) -> tuple[str, ...]:
         pids = [child.pid for child in children]
+        self._kill(children)
+        return tuple(
+            f"{child.role.title} is killed (pid {pid}); back with: {child.role.by_hand}"
+            for child, pid in zip(children, pids, strict=True)
+        )
+
+    def _cut_power(self) -> tuple[str, ...]:
+        names = [name for name in self._roles if self._process(name)]
+        if not names:
+            hint = f"To start them: {demo_command(self.roles[0], 'power-on')}"
+            raise BadInput("No node runs.", hint=hint)
+        self._kill([self._children[name] for name in names])
+        back = demo_command(self._roles[names[0]], "power-on")
+        return (f"the power of nodes {', '.join(names)} is cut, at one moment; back with: {back}",)
+
+    def _switch_on(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            self._check_known(name)
+        off = [role for role in self.roles if not self._process(role.name)]
+        wanted = [role for role in off if role.name in names or not names]
+        if len(wanted) < len(names) or not wanted:
+            running = [name for name in names or tuple(self._roles) if self._process(name)]
+            raise BadInput(f"Node {running[0]} runs (pid {self._children[running[0]].pid}).", hint="Only who is off.")
+        order = names or tuple(self._roles)
+        return self._start(sorted(wanted, key=lambda role: order.index(role.name)))
+
+    def _about_folders(self, act: Act, names: tuple[str, ...]) -> tuple[str, ...]:
+        """A node that runs keeps the files that it has open: only a copy is made of them."""
+        for name in names:
+            self._check_known(name)
+            if act is not Act.BACK_UP and self._process(name):
+                message = f"Node {name} runs (pid {self._children[name].pid}), with its folder."
+                raise BadInput(message, hint=f"Stop it first: {demo_command(self._roles[name], 'kill')} {name}")
+            if act is Act.BACK_UP:
+                self._folders.check_folder(name)
+            if act is Act.RESTORE:
+                self._folders.check_backup(name)
+        return tuple(self._about_folder(act, name) for name in names)
+
+    def _about_folder(self, act: Act, name: str) -> str:
+        match act:
+            case Act.BACK_UP:
+                return f"the folder of node {name} is kept as it is now: {', '.join(self._folders.back_up(name))}"
+            case Act.RESTORE:
+                self._folders.restore(name)
+                return f"the folder of node {name} is that of its backup; start it with: {self._roles[name].by_hand}"
+            case _:
+                self._folders.wipe(name)
+                return f"the folder of node {name} is empty; start it with: {self._roles[name].by_hand}"
+
+    def _kill(self, children: list[Child]) -> None:
+        """All stand still before the first of them is killed: none of them sees another one die."""
         for child in children:
             child.send(signal.SIGSTOP)
         self._await(lambda: all(self._is_paused(child.role.name) for child in children))
@@ -93,10 +161,6 @@ class Nodes:
         for child in children:
             self._await(lambda child=child: child.process is None or child.process.poll() is not None)  # type: ignore[misc]
             self._goes_on_at.pop(child.role.name, None)
-        return tuple(
-            f"{child.role.title} is killed (pid {pid}); back with: {child.role.by_hand}"
-            for child, pid in zip(children, pids, strict=True)
-        )
 
     def _pause(self, name: str, for_ms: int | None) -> str:
         """A process stands still once it has been given the processor to do so."""
@@ -123,11 +187,14 @@ class Nodes:
                 raise BadInput(f"Node {name} is {'not paused' if paused else 'paused already'}.", hint=hint)
 
     def _running(self, name: str) -> Child:
-        if name not in self._roles:
-            raise BadInput(f"There is no node {name!r}.", hint=f"There are {', '.join(self._roles)}.")
+        self._check_known(name)
         if not self._process(name):
             raise BadInput(f"Node {name} does not run.", hint=f"To start it: {self._roles[name].by_hand}")
         return self._children[name]
+
+    def _check_known(self, name: str) -> None:
+        if name not in self._roles:
+            raise BadInput(f"There is no node {name!r}.", hint=f"There are {', '.join(self._roles)}.")
 
     def _process(self, name: str) -> bool:
         return name in self._roles and self._children.is_running(self._roles[name])

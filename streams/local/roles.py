@@ -44,6 +44,11 @@ class Role(msgspec.Struct, frozen=True):
         return shlex.join([own_command(), *arguments])
 
 
+def demo_command(node: Role, act: str) -> str:
+    """What a person types to ask for something else of the demo that this node is of."""
+    return shlex.join([own_command(), "demo", act, *node.again[3:]])
+
+
 def own_command() -> str:
     """The `topolog` that a person in this folder can type: the bare name only if the shell would find it."""
     if shutil.which("topolog"):

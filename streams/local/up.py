@@ -32,6 +32,7 @@ from topolog.streams.local.broker import LocalBroker
 from topolog.streams.local.children import Children, Say
 from topolog.streams.local.demo.rows import Share, find_files
 from topolog.streams.local.door import Door
+from topolog.streams.local.node_folders import NodeFolders
 from topolog.streams.local.nodes import Nodes
 from topolog.streams.local.roles import (
     DEMO_CLUSTER,
@@ -132,7 +133,7 @@ def run_up(
         kafka = _Kafka(broker, what, say, topics)
         stack.callback(kafka.stop)
         kafka.start()
-        nodes = Nodes(what.nodes, what.node, children, say)
+        nodes = Nodes(what.nodes, what.node, children, NodeFolders(what.data), say)
         stack.callback(_stop, what, nodes, children, say, stopping)
         children.start((what.coordinator, what.projector))
         say(f"waiting for the API at {what.url}")

@@ -5,23 +5,25 @@ of a record, `finish`. So an echo counts only after the hooks of everything befo
 reports is the end of a whole set with its hooks done (K9).
 """
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from enum import Enum
 
 from topolog.events import membership as m
+from topolog.events.baseline import StateChangeStarted
 from topolog.events.fold import Fold, Folded, Ignored
-from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Slot
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Slot
 from topolog.events.log import Entry
 from topolog.events.membership import Applied, LeaveReason
 from topolog.events.metadata import MetadataRemoveProposed, MetadataUpdateProposed
 from topolog.events.single_maps import NodeMap
 from topolog.events.state import State
-from topolog.events.terms import cluster
+from topolog.events.terms import TermStarted, cluster
+from topolog.events.views import Echo, Point
 from topolog.streams.node.copies import Disk, NodeCopies, PartitionId
 from topolog.streams.node.lease import Lease
 
-ACKNOWLEDGED = (MetadataUpdateProposed, MetadataRemoveProposed)
-"""Decisions that ask every node for an early heartbeat."""
+ACKNOWLEDGED = (MetadataUpdateProposed, MetadataRemoveProposed, StateChangeStarted, TermStarted)
+"""Decisions that ask every node for an early heartbeat: a verdict waits for it, or the first renewal of a term."""
 
 
 class Phase(Enum):
@@ -60,8 +62,13 @@ class NodeCore:
         self._capabilities = capabilities
         self._fold = Fold()
         self._slot: Slot | None = None
-        self._echoed = 0
+        self._echo: Echo | None = None
         self._sequence = 0
+
+    @property
+    def sent(self) -> int:
+        """The number of this incarnation's last heartbeat, 0 before the first."""
+        return self._sequence
 
     @property
     def fold(self) -> Fold:
@@ -95,7 +102,7 @@ class NodeCore:
         self.copies.begin(incarnation, disk)
         self.lease = Lease(incarnation, self.lease.generation)
         self.phase, self.left_reason = Phase.JOINING, None
-        self._slot, self._echoed, self._sequence = None, 0, 0
+        self._slot, self._echo, self._sequence = None, None, 0
 
     def begin_from(self, fold: Fold) -> None:
         """Start from what a snapshot gave, instead of from the beginning of the log; nothing of it is a lease."""
@@ -121,9 +128,9 @@ class NodeCore:
         """One decision whose hooks are done; `now_ns` was read after them."""
         match folded.event:
             case m.NodeJoined() as joined:
-                self._on_joined(joined)
+                self._on_joined(joined, folded.place)
             case m.LeasesRenewed() as renewed:
-                self._on_renewed(renewed, now_ns)
+                self._on_renewed(renewed, folded.place, now_ns)
             case m.LeaseStopped() as stopped if self._is_own(stopped.node, stopped.incarnation):
                 self.lease.void()
                 self.phase = Phase.STOPPING
@@ -206,15 +213,43 @@ class NodeCore:
     def _is_own(self, node: NodeId, incarnation: Incarnation) -> bool:
         return (node, incarnation) == (self.node, self.incarnation)
 
-    def _on_joined(self, joined: m.NodeJoined) -> None:
-        if self._is_own(NodeId(joined.joiner.node), Incarnation(joined.joiner.incarnation)):
-            self.phase, self._slot, self._echoed = Phase.MEMBER, joined.slot, 0
+    def echo_behind(self, found: Sequence[Folded]) -> Echo | None:
+        """The newest renewal of this incarnation once this set is applied too; None while it is no member."""
+        slot, echo = (self._slot, self._echo) if self.phase in (Phase.MEMBER, Phase.STOPPING) else (None, None)
+        for folded in found:
+            match folded.event:
+                case m.NodeLeft() as left if self._is_own(left.node, left.incarnation):
+                    return None
+                case m.NodeJoined() as joined if self._is_joiner(joined):
+                    slot, echo = joined.slot, self._first_echo(folded.place)
+                case m.LeasesRenewed() as renewed if slot is not None and echo is not None:
+                    echo = _renewed(echo, slot, renewed, folded.place)
+        return echo
+
+    def _is_joiner(self, joined: m.NodeJoined) -> bool:
+        return self._is_own(NodeId(joined.joiner.node), Incarnation(joined.joiner.incarnation))
+
+    def _first_echo(self, place: Place) -> Echo:
+        return Echo(self.incarnation, 0, Point(place.position, place.chain))
+
+    def _on_joined(self, joined: m.NodeJoined, place: Place) -> None:
+        if self._is_joiner(joined):
+            self.phase, self._slot, self._echo = Phase.MEMBER, joined.slot, self._first_echo(place)
             self.wants_acknowledgement = True
 
-    def _on_renewed(self, renewed: m.LeasesRenewed, now_ns: int) -> None:
+    def _on_renewed(self, renewed: m.LeasesRenewed, place: Place, now_ns: int) -> None:
         if self.phase is not Phase.MEMBER:
             return
-        for slot, growth in m.unpack_renewals(renewed.renewals):
-            if slot == self._slot:
-                self._echoed += growth
-                self.lease.echoed(self._echoed, cluster(self.state).fence_ms, now_ns)
+        assert self._slot is not None and self._echo is not None, "a member has both from its joining on"
+        echo = _renewed(self._echo, self._slot, renewed, place)
+        if echo is not self._echo:
+            self._echo = echo
+            self.lease.echoed(echo.sequence, cluster(self.state).fence_ms, now_ns)
+
+
+def _renewed(echo: Echo, slot: Slot, renewed: m.LeasesRenewed, place: Place) -> Echo:
+    """The next echo of the life with this slot; the same one if its heartbeats have not grown."""
+    for each, growth in m.unpack_renewals(renewed.renewals):
+        if each == slot:
+            return Echo(echo.incarnation, echo.sequence + growth, Point(place.position, place.chain))
+    return echo

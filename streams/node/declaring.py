@@ -38,8 +38,8 @@ class Declaring:
             return _pending(found, None)
         levels.require(core.state, PARTITIONS_LEVEL, "Groups")  # a leader of an older build would not answer
         assert core.log_id is not None, "a member has read the log"
-        request = self._session.next_id()
-        self._session.send(GroupCreationRequested(request, core.log_id, core.node, reason, wanted))
+        request = self._session.requests.next_id()
+        self._session.requests.send(GroupCreationRequested(request, core.log_id, core.node, reason, wanted))
         created = self._waits.when(lambda: self._created(request, wanted.name))
         return _pending(created, request)
 
@@ -49,8 +49,8 @@ class Declaring:
             raise self._session.failure
         core = self._session.core
         assert core.log_id is not None, "a member has read the log"
-        request = self._session.next_id()
-        self._session.send(LossResetRequested(request, core.log_id, core.node, reason, group))
+        request = self._session.requests.next_id()
+        self._session.requests.send(LossResetRequested(request, core.log_id, core.node, reason, group))
 
         def late(timeout_s: float) -> OutcomeUnknown:
             return OutcomeUnknown(
@@ -59,10 +59,10 @@ class Declaring:
                 hint="The same call again does no harm.",
             )
 
-        return Pending(self._waits.when(lambda: self._session.decided(request)), lambda _: None, late)
+        return Pending(self._waits.when(lambda: self._session.requests.decided(request)), lambda _: None, late)
 
     def _created(self, request: RequestId, name: str) -> GroupRow | None:
-        if self._session.decided(request) is None:
+        if self._session.requests.decided(request) is None:
             return None
         row = group_row(self._session.core.state, name)
         if row is None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import chain
 
 from topolog.events import ownership
+from topolog.events.baseline import ClusterStateRow, cluster_state
 from topolog.events.exchange import ExchangeMerged, ExchangeStarted, HandOverRow
 from topolog.events.failpoints import reach
 from topolog.events.fold import Folded
@@ -13,13 +14,14 @@ from topolog.events.membership import LeaveReason, NodeDied, NodeJoined, NodeLef
 from topolog.events.metadata import MetadataRemoveAccepted, MetadataUpdateAccepted, TypeRow, type_row
 from topolog.events.ownership import NodeNumber, OwnershipRow
 from topolog.events.partitions import PartitionState
-from topolog.events.state import Key
+from topolog.events.state import Key, State
 from topolog.streams.node import views
 from topolog.streams.node.acting import Acting
 from topolog.streams.node.answers import Metadata
 from topolog.streams.node.copies import Disk, PartitionId
 from topolog.streams.node.core import NodeCore
 from topolog.streams.node.service import Service
+from topolog.streams.node.serving import Serving
 from topolog.streams.node.views import PartitionView
 
 TypeHook = Callable[[str, Metadata | None], None]
@@ -27,6 +29,7 @@ LeftHook = Callable[[LeaveReason], None]
 MapHook = Callable[[Sequence[PartitionView]], None]
 JoinedHook = Callable[[], None]
 ExchangeHook = Callable[[], None]
+StateHook = Callable[[ClusterStateRow], None]
 Whole = Callable[[], Disk]
 
 
@@ -41,10 +44,13 @@ class Hooks(Service):
         self.on_assigned: list[MapHook] = []
         self.on_released: list[MapHook] = []
         self.on_exchange: list[ExchangeHook] = []
+        self.on_cluster_state: list[StateHook] = []
         self.acting = Acting()
+        self.serving = Serving()
         self.whole_copies: Whole = dict
         self._announce = announce
         self._said: dict[str, None] = {}
+        self._cluster_state = cluster_state(State())
         self._rows: dict[str, OwnershipRow] = {}
         self._lives: dict[PartitionId, Position] = {}
         self._numbers: dict[str, int] = {}
@@ -57,6 +63,7 @@ class Hooks(Service):
         self.acting.forget()
         self._rows.clear()
         self._lives.clear()
+        self._adopt_state(core)
         for name in list(self._said):
             self._say(name, None)
         accepted = [row for _, row in core.state.rows(TypeRow) if row.accepted]
@@ -86,6 +93,7 @@ class Hooks(Service):
 
     def adopt(self, core: NodeCore, keys: Sequence[Key]) -> None:
         """Who acts for nothing more stops before the service hears of it; who acts anew begins when it has heard."""
+        self._adopt_state(core)
         if not any(kind in (OwnershipRow.KIND, HandOverRow.KIND) for kind, _ in keys):
             return
         reach("node.map-folded")
@@ -109,6 +117,15 @@ class Hooks(Service):
             self._rows.pop(key, None)
         reach("node.map-adopted")
         self.acting.grant(tokens)
+
+    def _adopt_state(self, core: NodeCore) -> None:
+        row = cluster_state(core.state)
+        if row != self._cluster_state:
+            self.serving.narrow(row)
+            for hook in self.on_cluster_state:
+                hook(row)
+            self._cluster_state = row
+            self.serving.widen(row)
 
     def announce(self, died: NodeDied) -> None:
         self._announce(died)

@@ -49,6 +49,7 @@ from topolog.streams.node.folder import FolderLock
 from topolog.streams.node.forks import tell_children
 from topolog.streams.node.guards import LeaseGuard
 from topolog.streams.node.hooks import Hooks, LeftHook, TypeHook
+from topolog.streams.node.past_disk import PastFile
 from topolog.streams.node.sentinel import Sentinel
 from topolog.streams.node.session import Session
 from topolog.streams.node.sharing import Sharing
@@ -69,7 +70,8 @@ class Member(Sharing):
 
     `kafka`: librdkafka settings, `bootstrap.servers` at least. `endpoint`: where others reach the service.
     `types`: what this node knows from before, as (definition, version). `folder`: opt-in for a node with a local disk;
-    its exclusive lock proves that no former process of this node lives, so that a restart need not wait for its lease.
+    its exclusive lock proves that no former process of this node lives, so that a restart need not wait for its lease;
+    and a server notes there where in the log it has written, so that it never joins another history of that log.
     `sentinel`: start a tiny process that says when this one has died, so that a crash does not cost the lease.
     `connect` gives reader and writer of another log than Kafka's, as tests do; then there is no sentinel.
     """
@@ -95,6 +97,7 @@ class Member(Sharing):
         self._clock = clock or SystemClock()
         self._join_timeout_s = join_timeout_s
         self._folder = FolderLock(folder, node) if folder else None
+        self._past = PastFile(folder, node) if folder and kind is NodeKind.SERVER else None
         self._address = (kafka or {}).get("bootstrap.servers", "the log")
         is_wanted = sentinel and CAN_FENCE and connect is None
         self._sentinel = Sentinel(kafka or {}, cluster_name, is_wanted=is_wanted)
@@ -138,7 +141,9 @@ class Member(Sharing):
                 joiner = msgspec.structs.replace(joiner, folder=self._folder.acquire())
                 undo.callback(self._folder.let_go)
             self._reader, self._writer = self._connect()
-            self._session = Session(self._reader, self._writer, self._clock, joiner, self._hooks)
+            undo.callback(self._reader.close)
+            undo.callback(self._writer.close)
+            self._session = Session(self._reader, self._writer, self._clock, joiner, self._hooks, disk=self._past)
             self.lease = LeaseGuard(self._clock, self._session)
             self._declaring = Declaring(self._session, self._waits, lambda: self._may_rely_on_what_it_knows)
             tell_children(self)
@@ -215,7 +220,7 @@ class Member(Sharing):
     @property
     def failure(self) -> TopologError | None:
         """The error that ended this node for good, if one did; it is fenced from then on."""
-        return self._session.failure
+        return self._session.failure if self._threads else None
 
     # The threads.
 
@@ -321,7 +326,7 @@ class Member(Sharing):
         if self.failure:
             raise self.failure
         request = RequestId.parse(request_id)
-        self._session.send_again(request)
+        self._session.requests.send_again(request)
         return _settling(self._waits.when(lambda: self._outcome(request, wait)), request)
 
     def _agreed(self, name: str) -> Pending[Metadata | None]:
@@ -359,12 +364,12 @@ class Member(Sharing):
             return None, self._waits.when(
                 lambda: self._reached(None, Status.UNCHANGED, definition.name, version, row.proposed_at, wait)
             )
-        core, request = self._session.core, self._session.next_id()
+        core, request = self._session.core, self._session.requests.next_id()
         assert core.log_id is not None, "a member has read the log"
         proposal = UpdateRequested(
             request, core.log_id, self.name, reason, definition, based_on, NodeId(self.name), core.incarnation
         )
-        self._session.send(proposal)
+        self._session.requests.send(proposal)
         return request, self._waits.when(lambda: self._outcome(request, wait))
 
     @property
@@ -383,7 +388,7 @@ class Member(Sharing):
             return None  # the coordinator refuses it, so that the refusal is in the log
 
     def _outcome(self, request: RequestId, wait: Wait) -> Outcome | None:
-        row = self._session.decided(request)
+        row = self._session.requests.decided(request)
         if row is None:
             return None
         name = row.subject.removeprefix("type ")

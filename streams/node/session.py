@@ -14,15 +14,13 @@ from functools import partial
 
 import msgspec
 
-from topolog.events.asking import OpenRequests, digest_of, encode_request, refusal_of
+from topolog.events.asking import refusal_of
 from topolog.events.codec import CODEC
 from topolog.events.errors import (
-    BadInput,
     DamagedStore,
     HookFailed,
     LeftCluster,
     Poisoned,
-    Refused,
     TopologError,
     Unreachable,
 )
@@ -34,15 +32,11 @@ from topolog.events.log import Entry, LogReader, LogWriter, OnDelivery
 from topolog.events.lookahead import LookAhead
 from topolog.events.membership import LeaveReason, NodeDied, NodeRow
 from topolog.events.requests import (
-    AnyRequest,
     Joiner,
     JoinRequested,
     OutcomeRow,
     RequestId,
-    RequestRef,
     Status,
-    is_forgotten,
-    outcome_of,
 )
 from topolog.events.single_maps import split_map
 from topolog.events.terms import ClusterRow
@@ -50,6 +44,9 @@ from topolog.events.topics import Topic
 from topolog.streams.clock import Clock
 from topolog.streams.node.core import NodeCore, Phase
 from topolog.streams.node.lease import Lease
+from topolog.streams.node.noting import Noting
+from topolog.streams.node.past_disk import PastDisk
+from topolog.streams.node.requesting import OwnRequests
 from topolog.streams.node.service import Service
 from topolog.streams.restoring import Restorer
 
@@ -58,15 +55,13 @@ _NS_PER_MS = 1_000_000
 _DEFAULT_HEARTBEAT_MS = 1_000
 _DEFAULT_FENCE_MS = 20_000
 
-OWN_OUTCOMES_KEPT = 4096
-"""Outcomes of own requests that this process remembers."""
-
 RETURNS_AFTER = (LeaveReason.FENCED, LeaveReason.DIED)
 """A node removed for these reasons joins again by itself; any other end is somebody's decision."""
 
 
 class Session:
     """`joiner` says who joins; its incarnation is replaced by a fresh one at each join. `chance` draws 63 bits.
+    `disk` is that of the joiner's data folder, if it is a server and has one.
 
     `folding` is held while the state changes, for those who look at it from another thread.
     """
@@ -79,12 +74,13 @@ class Session:
         joiner: Joiner,
         service: Service = Service(),  # noqa: B008 (it has no state)
         chance: Callable[[], int] = lambda: secrets.randbits(63),
+        disk: PastDisk | None = None,
     ) -> None:
         capabilities = (*joiner.capabilities, announced(NEWEST_LEVEL))
         joiner = msgspec.structs.replace(joiner, capabilities=capabilities)
         self.core = NodeCore(NodeId(joiner.node), capabilities, service.running)
-        self._ids = OpenRequests(f"{joiner.node}-{chance() & 0xFFFFFFFF:08x}")
-        self._asking = threading.Lock()
+        self.requests = OwnRequests(f"{joiner.node}-{chance() & 0xFFFFFFFF:08x}", self.core, writer)
+        self._noting = Noting(self.core, disk)
         self.failure: TopologError | None = None
         self.ignored: dict[Ignored, int] = {}
         self._reader = LookAhead(reader)
@@ -96,8 +92,6 @@ class Session:
         self.folding = threading.Lock()
         self._map_trouble: str | None = None
         self._join: RequestId | None = None
-        self._unanswered: dict[RequestId, bytes] = {}
-        self._outcomes: dict[RequestId, OutcomeRow] = {}
         self._beating = threading.Lock()
         self._next_beat_ns = 0
         self._released = False
@@ -211,6 +205,8 @@ class Session:
         with self._beating:
             if self.core.phase is not Phase.MEMBER and not (release and self.core.phase is Phase.STOPPING):
                 return
+            if not release and not self._noting.may_beat():  # a release is never renewed
+                return
             now_ns = self._clock.boottime_ns()
             heartbeat = self.core.heartbeat(now_ns, release=release)
             on_delivery = self._farewell_of(heartbeat.incarnation) if release else None
@@ -271,45 +267,6 @@ class Session:
             return self._refusal() is not None
         return self.core.phase is Phase.GONE and self.core.incarnation == self._announced
 
-    def next_id(self) -> RequestId:
-        """An id for one request; raises Overloaded if too many of this process are under way."""
-        with self._asking:
-            return self._ids.next_id()
-
-    def send(self, request: AnyRequest) -> None:
-        """Append a request; it is kept until its outcome is read. Raises BadInput if it is too big."""
-        try:
-            self._unanswered[request.id] = encode_request(request)
-        except BadInput:
-            self._close(request.id)
-            raise
-        self.send_again(request.id)
-        reach("node.request-sent")
-
-    def send_again(self, request: RequestId) -> None:
-        """Append a request that has no outcome yet once more: the log gives it one outcome however often it comes."""
-        value = self._unanswered.get(request)
-        if value is not None:
-            self._writer.append(
-                Topic.REQUESTS,
-                request.requester,
-                value,
-                on_delivery=lambda error, _: None if error is None else self.send_again(request),
-            )
-
-    def outcome(self, request: RequestId) -> OutcomeRow | None:
-        """The outcome of a request, if it has been applied here."""
-        return self._outcomes.get(request) or outcome_of(self.core.state, request)
-
-    def decided(self, request: RequestId) -> OutcomeRow | None:
-        """The outcome of a request, None before it is applied here; raises what it stands for if it is a refusal."""
-        row = self.outcome(request)
-        if row is None and is_forgotten(self.core.state, request):
-            raise Refused("OUTCOME_FORGOTTEN", "K7", f"The outcome of request {request} is no longer kept.")
-        if row is not None and row.status is Status.REFUSED:
-            raise refusal_of(row)
-        return row
-
     def fail(self, error: TopologError) -> None:
         """End this node for good: it is fenced and says so, so that nobody waits for it."""
         self.failure = error
@@ -356,6 +313,7 @@ class Session:
         if isinstance(found, Ignored):
             self.ignored[found] = self.ignored.get(found, 0) + 1
             return
+        self._noting.note(found)
         for index, folded in enumerate(found):
             if index:
                 reach("node.inside-a-set")
@@ -365,7 +323,7 @@ class Session:
             reach("node.hooked")
             with self._beating:
                 self.core.apply(folded, self._clock.boottime_ns())
-            self._note_outcome(getattr(folded.event, "request", None))
+            self.requests.note_outcome(getattr(folded.event, "request", None))
         if found:
             if keys := self.core.state.drain():
                 self._run_hook(partial(self._service.adopt, self.core, keys), f"behind position {self.core.folded}")
@@ -381,24 +339,6 @@ class Session:
                 f"A hook failed {where}: {error!r}.",
                 hint="The node is fenced. Repair the hook and start the process again.",
             ) from error
-
-    def _note_outcome(self, ref: RequestRef | None) -> None:
-        """Keep the outcome of an own request: the log's rows keep only the last few, however many were under way."""
-        request = RequestId(ref.requester, ref.sequence) if ref else None
-        value = self._unanswered.pop(request, None) if request else None
-        if ref is None or request is None or value is None:
-            return
-        reach("node.outcome-read")
-        self._close(request)
-        row = outcome_of(self.core.state, request)
-        if row is not None:
-            self._outcomes[request] = row if ref.digest == digest_of(value) else _of_another(row)
-        if len(self._outcomes) > OWN_OUTCOMES_KEPT:
-            del self._outcomes[next(iter(self._outcomes))]
-
-    def _close(self, request: RequestId) -> None:
-        with self._asking:
-            self._ids.close(request)
 
     def _advance(self) -> None:
         """Join when the end is reached; join again after a removal in silence; end for any other reason."""
@@ -422,6 +362,7 @@ class Session:
 
     def _ask_to_join(self) -> None:
         reach("node.joining")
+        past = self._noting.to_join_with()
         incarnation = Incarnation(self._chance())
         self._announced = incarnation
         self._service.announce(NodeDied(self.core.node, incarnation))
@@ -431,16 +372,10 @@ class Session:
         replaces = row.incarnation if row and row.is_member and self._joiner.folder else None
         joiner = msgspec.structs.replace(self._joiner, incarnation=incarnation, replaces=replaces)
         assert self.core.log_id is not None
-        self.send(JoinRequested(self._join, self.core.log_id, self.core.node, "", joiner))
+        self.requests.send(JoinRequested(self._join, self.core.log_id, self.core.node, "", joiner, past))
         reach("node.join-sent")
 
     def _refusal(self) -> OutcomeRow | None:
         """What the join was answered, if that was a refusal."""
-        outcome = self.outcome(self._join) if self._join else None
+        outcome = self.requests.outcome(self._join) if self._join else None
         return outcome if outcome and outcome.status is Status.REFUSED else None
-
-
-def _of_another(row: OutcomeRow) -> OutcomeRow:
-    """Somebody else has used the id of our request: the outcome is that of theirs, ours was never decided."""
-    message = f"The id {row.requester}/{row.sequence} was used for another request; this one was not decided."
-    return msgspec.structs.replace(row, status=Status.REFUSED, code="REQUEST_ID_REUSED", rule="K7", message=message)

@@ -6,13 +6,14 @@
 
 An operation runs under a token: the position of the decision that made its node the acting primary. What travels to
 other nodes carries it, and they refuse a lower one (DS8, DS9). `acting` is left in order only if its token was good
-until then; an operation that raises `Moved` at its end must not be acknowledged.
+until then; an operation that raises `Moved` or `NotActive` at its end must not be acknowledged.
 """
 
 import contextlib
 from collections.abc import Callable, Iterator
 
 from topolog.events import ownership
+from topolog.events.baseline import ClusterStateRow, cluster_state
 from topolog.events.errors import Moved, NotFound, NotPrimary, PartitionLost, Unreachable
 from topolog.events.failpoints import reach
 from topolog.events.group_definition import LossPolicy
@@ -25,7 +26,7 @@ from topolog.streams.clock import Clock
 from topolog.streams.node import views
 from topolog.streams.node.copies import Disk, PartitionId
 from topolog.streams.node.guards import LeaseGuard
-from topolog.streams.node.hooks import ExchangeHook, Hooks, JoinedHook, MapHook
+from topolog.streams.node.hooks import ExchangeHook, Hooks, JoinedHook, MapHook, StateHook
 from topolog.streams.node.session import Session
 from topolog.streams.node.views import Move, PartitionView, Route
 from topolog.streams.rules.affinity import partition_of
@@ -71,6 +72,14 @@ class Sharing:
         """Call `hook()` before this node sends the single map that an exchange asks for."""
         self._hooks.on_exchange.append(hook)
 
+    def on_cluster_state(self, hook: StateHook) -> None:
+        """Call `hook(row)` when the cluster's state has changed, in the order of the log.
+
+        `row.allowed` is what may be served: what no longer may has been refused since before the call, what may again
+        is when all hooks have returned.
+        """
+        self._hooks.on_cluster_state.append(hook)
+
     def holds(self, whole: Callable[[], Disk]) -> None:
         """`whole()` gives the whole copies that are here, with update counters, by group's number and partition.
 
@@ -115,19 +124,25 @@ class Sharing:
                 raise self._nobody(found)
             return Route(group, partition, found.primary, self._endpoint(found.primary), found.token)
 
+    def cluster_state(self) -> ClusterStateRow:
+        """Whether the cluster serves, as of `position`; where no operator has ever said anything it is ACTIVE."""
+        with self._session.folding:
+            return cluster_state(self._state)
+
     # Acting.
 
     def acting(
         self, group: str, partition: int, *, writing: bool = True
     ) -> contextlib.AbstractContextManager[Position]:
-        """Act for a partition: yields the token. Raises NotPrimary, saying who acts; Fenced; PartitionLost, where the
-        group's policy forbids to write while another partition is lost; Moved or Fenced at the end, and then what was
-        done must not be acknowledged."""
+        """Act for a partition: yields the token. Raises NotPrimary, saying who acts; Fenced; NotActive, where the state
+        of the cluster forbids it; PartitionLost, where the group's policy forbids to write while another partition is
+        lost; Moved, Fenced or NotActive at the end, and then what was done must not be acknowledged."""
         return self._act(group, partition, writing)
 
     @contextlib.contextmanager
     def _act(self, group: str, partition: int, writing: bool) -> Iterator[Position]:
         self.lease.require()
+        begun = self._hooks.serving.begin(writing=writing)
         if writing:
             self._check_policy(group)
         place: PartitionId = (group, partition)
@@ -143,6 +158,7 @@ class Sharing:
                 self._look_at_drains()
         if not is_good:
             raise Moved(f"Partition {group}/{partition} was handed over while this ran.", hint="Ask who acts now.")
+        self._hooks.serving.end(begun, writing=writing)
         self.lease.require()
 
     # Reports.

@@ -17,21 +17,25 @@ and fences the object, for the process goes on and must not act.
 
 import math
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
+from topolog.events.asking import encode_request, refusal_of
+from topolog.events.cluster_state import ClusterState
 from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput, Unreachable
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.log import Entry, Headers, InMemoryLog, LogReader, LogWriter, OnDelivery, Partition
 from topolog.events.membership import NodeDied, NodeRow, Standing
+from topolog.events.requests import ClusterStateRequested, RequestId, Status, outcome_of
 from topolog.events.topics import Topic
 from topolog.streams.clock import Clock, ManualClock
 from topolog.streams.coordinator.driver import Driver, LeaseTerms
 from topolog.streams.node.aio import AsyncNode
 from topolog.streams.node.client import Node
+from topolog.streams.node.member import Member
 
 T = TypeVar("T")
 
@@ -41,14 +45,18 @@ _PATIENCE_S = 30.0
 
 
 class Link:
-    """The connection of one process to the log: reader and writer in one, which can be cut, healed and ended."""
+    """The connection of one process to the log: reader and writer in one, which can be cut, healed and ended.
 
-    def __init__(self, log: InMemoryLog, clock: Clock) -> None:
+    `has_failed` says whether its process has ended for good by itself.
+    """
+
+    def __init__(self, log: InMemoryLog, clock: Clock, has_failed: Callable[[], bool] = lambda: False) -> None:
         self.turns = 0
         self.beaten_ns = -1
         self.is_cut = False
         self._log = log
         self._clock = clock
+        self._has_failed = has_failed
         self._reader = log.reader()
         self._writer = log.writer(prompt=False)
         self._end: str | None = None
@@ -56,6 +64,14 @@ class Link:
     @property
     def is_live(self) -> bool:
         return not self.is_cut and self._end is None
+
+    @property
+    def has_ended(self) -> bool:
+        return self._end is not None or self._has_failed()
+
+    @property
+    def takes_turns(self) -> bool:
+        return not self.is_cut and not self.has_ended
 
     def end(self, reason: str) -> None:
         """Nothing is read or sent any more; who asks is told so, for good."""
@@ -123,6 +139,7 @@ class LocalCluster:
         self.log = InMemoryLog(self.clock.wall_ms)
         self._links: dict[str, Link] = {}
         self._coordinators = 0
+        self._asked = 0
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -137,11 +154,13 @@ class LocalCluster:
 
     def node(self, name: str, **options: Any) -> Node:
         """A node of this cluster, to be entered; `options` are those of Node."""
-        return Node(self.name, name, clock=self.clock, connect=lambda: self._connect(name), **options)
+        node = Node(self.name, name, clock=self.clock, connect=lambda: self._connect(name, node), **options)
+        return node
 
     def async_node(self, name: str, **options: Any) -> AsyncNode:
         """The same for asyncio. Await `asyncio.to_thread(cluster.advance, …)`: it waits for threads."""
-        return AsyncNode(self.name, name, clock=self.clock, connect=lambda: self._connect(name), **options)
+        node = AsyncNode(self.name, name, clock=self.clock, connect=lambda: self._connect(name, node), **options)
+        return node
 
     def start_coordinator(self) -> None:
         """Another life of the coordinator; it leads at once if the one before has stopped."""
@@ -160,14 +179,33 @@ class LocalCluster:
             self._thread.join()
         self._links.pop("coordinator", None)
 
+    # What an operator does.
+
+    def change_state(self, target: ClusterState) -> None:
+        """As `topolog cluster activate` and its like; returns when it is decided and everybody has applied it that can.
+        Raises Refused."""
+        self._asked += 1
+        request, log_id = RequestId("operator", self._asked), self._told()[0].header.log_id
+        assert log_id is not None, "a coordinator founds the log before anything else"
+        asked = ClusterStateRequested(request, log_id, "operator", "", target)
+        self.log.put(Topic.REQUESTS, request.requester, encode_request(asked))
+        self.settle()
+        outcome = outcome_of(self._told()[0].state, request)
+        if outcome is not None and outcome.status is Status.REFUSED:
+            raise refusal_of(outcome)
+
     # Faults.
 
     @contextmanager
     def cut_off(self, *names: str) -> Iterator[None]:
         """These nodes reach no broker inside; what they send waits, as in Kafka's producer, and lands afterwards."""
         links = [self._link(name) for name in names]
+        before = [(link, link.turns) for link in links]
         for link in links:
             link.is_cut = True
+        self._until(
+            lambda: all(link.turns > turns or link.has_ended for link, turns in before)
+        )  # a read may be running
         try:
             yield
         finally:
@@ -215,10 +253,10 @@ class LocalCluster:
             raise BadInput(f"{kind!r} is no class of events.", hint="Such as NodeJoined of topolog.events.membership.")
         return [each.event for each in self._told()[1] if isinstance(each.event, kind)]
 
-    def _connect(self, name: str) -> tuple[LogReader, LogWriter]:
+    def _connect(self, name: str, node: Member) -> tuple[LogReader, LogWriter]:
         if name in self._links and self._links[name].is_live:
             self._links[name].end(f"Another node {name!r} was made.")
-        link = self._links[name] = Link(self.log, self.clock)
+        link = self._links[name] = Link(self.log, self.clock, lambda: node.failure is not None)
         return link, link
 
     def _link(self, name: str) -> Link:
@@ -233,10 +271,10 @@ class LocalCluster:
 
     def _is_quiet(self) -> bool:
         """Whether everybody has looked twice since the log last grew, and whoever must beat has."""
-        live = {name: link for name, link in self._links.items() if link.is_live}
+        live = {name: link for name, link in self._links.items() if link.takes_turns}
         before = {name: link.turns for name, link in live.items()}
         size = self.log.size
-        self._until(lambda: all(link.turns >= before[name] + 2 or not link.is_live for name, link in live.items()))
+        self._until(lambda: all(link.turns >= before[name] + 2 or not link.takes_turns for name, link in live.items()))
         return self.log.size == size and all(self._has_beaten(name) for name in self._members() if name in live)
 
     def _has_beaten(self, name: str) -> bool:

@@ -296,7 +296,7 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
     """The full maps of all groups that change, and what is lost."""
     resets = {trigger.subject: trigger.at for trigger in triggers if trigger.type is TriggerType.LOSS_RESET}
     joined = {trigger.subject for trigger in triggers if trigger.type is TriggerType.JOIN}
-    ready = _ready(state)
+    ready = may_hold(state)
     names = ownership.names(state)
     known = (*names, *sorted({str(row.node) for row in ready}.difference(names)))
     number_of = {node: number for number, node in enumerate(known)}
@@ -304,21 +304,21 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
     here = _here(state, number_of, answers, joined)
     decided: list[Decision] = []
     for group in _groups(state):
-        rows, candidates = list(_rows(state, group)), _candidates(state, group, ready)
+        rows, chosen_from = list(_rows(state, group)), candidates(state, group, ready)
         ask = Ask(begins_empty=group.loss_policy is LossPolicy.IGNORE, reset_at=resets.get(group.name))
-        wanted = _wanted(group, rows, candidates, numbers, ask, choose)
+        wanted = _wanted(group, rows, chosen_from, numbers, ask, choose)
         changes = outcomes(rows, wanted, here, ask, outcome)
         decided += _full_maps(group, changes, known[len(names) :])
         decided += _losses(group, changes, known)
     return decided
 
 
-def _ready(state: State) -> list[NodeRow]:
+def may_hold(state: State) -> list[NodeRow]:
     """The servers that may get copies."""
     return [row for row in servers(state) if row.standing is Standing.MEMBER and not is_drained(state, row.node)]
 
 
-def _candidates(state: State, group: GroupRow, ready: Sequence[NodeRow]) -> list[Candidate]:
+def candidates(state: State, group: GroupRow, ready: Sequence[NodeRow]) -> list[Candidate]:
     """Whom the affinity chooses from: the members of the baseline for a persistent group, also those that are away, so
     that nothing moves when one leaves; all servers for another one, and where there is no baseline."""
     current = placed_by(state, group)
@@ -331,16 +331,16 @@ def _candidates(state: State, group: GroupRow, ready: Sequence[NodeRow]) -> list
 def _wanted(
     group: GroupRow,
     rows: Sequence[OwnershipRow],
-    candidates: Sequence[Candidate],
+    chosen_from: Sequence[Candidate],
     numbers: Mapping[NodeId, NodeNumber],
     ask: Ask,
     choose: Choose,
 ) -> Wanted:
     """The affinity's choice by numbers, those left out that are away. Where a partition is to begin, and all of its
     are, it begins with others."""
-    chosen = _chosen(group, candidates, numbers, choose)
-    here = [each for each in candidates if each.node in numbers]
-    if len(here) == len(candidates):
+    chosen = _chosen(group, chosen_from, numbers, choose)
+    here = [each for each in chosen_from if each.node in numbers]
+    if len(here) == len(chosen_from):
         return chosen
     found = ownership.compacted(chosen)
     unplaced = last_owners.to_begin(rows, found, also_lost=ask.begins_empty or ask.reset_at is not None)
@@ -348,9 +348,9 @@ def _wanted(
 
 
 def _chosen(
-    group: GroupRow, candidates: Sequence[Candidate], numbers: Mapping[NodeId, NodeNumber], choose: Choose
+    group: GroupRow, chosen_from: Sequence[Candidate], numbers: Mapping[NodeId, NodeNumber], choose: Choose
 ) -> Wanted:
-    return ownership.numbered(choose(group, candidates), [numbers.get(each.node, NOBODY) for each in candidates])
+    return ownership.numbered(choose(group, chosen_from), [numbers.get(each.node, NOBODY) for each in chosen_from])
 
 
 def _here(state: State, number_of: Mapping[str, NodeNumber], answers: Answers, joined: Collection[str]) -> Servers:

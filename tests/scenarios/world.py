@@ -29,6 +29,7 @@ from topolog.streams.coordinator.driver import Driver, LeaseTerms
 from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.node.copies import Disk, PartitionId
 from topolog.streams.node.core import NodeCore
+from topolog.streams.node.past_disk import MemoryDisk
 from topolog.streams.node.service import Service
 from topolog.streams.node.session import Session
 
@@ -121,7 +122,14 @@ class Hooked(Service):
 
 
 class Member(Process):
-    def __init__(self, world: "World", joiner: q.Joiner, hook: Hook, disk: Disk | None = None) -> None:
+    def __init__(
+        self,
+        world: "World",
+        joiner: q.Joiner,
+        hook: Hook,
+        disk: Disk | None = None,
+        past: MemoryDisk | None = None,
+    ) -> None:
         super().__init__(world, joiner.node)
         self._clock = world.clock
         self.chance = random.Random(f"{joiner.node}/{world.lives}")
@@ -129,7 +137,13 @@ class Member(Process):
         self.service.disk = disk or {}
         self.wire = Wire(self.writer)
         self.session = Session(
-            self.reader, self.wire, world.clock, joiner, self.service, chance=lambda: self.chance.getrandbits(63)
+            self.reader,
+            self.wire,
+            world.clock,
+            joiner,
+            self.service,
+            chance=lambda: self.chance.getrandbits(63),
+            disk=past,
         )
 
     def step(self) -> None:
@@ -187,6 +201,8 @@ class World:
         self.coordinators: dict[str, Coordinator] = {}
         self.nodes: dict[str, Member] = {}
         self.lives = 0
+        self.pasts: dict[str, MemoryDisk] = {}
+        """What lies in each data folder, by its id."""
         self._disks: dict[str, Disk] = {}
         self._asked = 0
         self._fold = Fold()
@@ -224,7 +240,8 @@ class World:
         self.lives += 1
         joiner = q.Joiner(name, 0, kind, "", {}, capabilities, folder, types=types)
         kept = self._disks.get(name, {}) if disk else {}
-        member = self.nodes[process or name] = Member(self, joiner, hook, kept)
+        past = self.pasts.setdefault(folder, MemoryDisk()) if folder and kind is q.NodeKind.SERVER else None
+        member = self.nodes[process or name] = Member(self, joiner, hook, kept, past)
         self.settle()
         return member
 
@@ -287,8 +304,8 @@ class World:
     def propose(self, process: str, definition: md.ObjectType, based_on: int = 0) -> q.RequestId:
         """The node sends a proposal; nobody has read it yet."""
         node, session = self.nodes[process].name, self.nodes[process].session
-        request = session.next_id()
-        session.send(
+        request = session.requests.next_id()
+        session.requests.send(
             q.UpdateRequested(request, self.log_id, node, "", definition, based_on, node, session.core.incarnation)
         )
         return request
@@ -310,8 +327,8 @@ class World:
         if who not in self.nodes:
             return self.ask(q.GroupCreationRequested(self.operator_id(), self.log_id, "ada", "", group))
         session = self.nodes[who].session
-        request = q.GroupCreationRequested(session.next_id(), self.log_id, self.nodes[who].name, "", group)
-        session.send(request)
+        request = q.GroupCreationRequested(session.requests.next_id(), self.log_id, self.nodes[who].name, "", group)
+        session.requests.send(request)
         return request.id
 
     def alter_group(self, name: str, changes: Mapping[str, Any]) -> q.RequestId:

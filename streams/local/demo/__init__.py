@@ -5,6 +5,7 @@ uses nothing of topolog but the public node client, its views of partitions and 
 
     replication/       how copies stay equal and no acknowledged write is lost: the argument, and the rules without I/O
     shards.py          these rules at work: what the node tells them, who waits for them, what they report
+    disk.py            the rows on disk, so that they outlive the process
     courier.py         messages between nodes
     store.py           what clients ask: rows by type and key
     agreement.py       how it agrees on the type of its rows before it stores the first of a kind

@@ -17,6 +17,8 @@ import msgspec
 
 from topolog.events.errors import BadInput, Fenced, NotPrimary, Refused, Retriable, TopologError
 from topolog.streams.local.demo.agreement import Agreement, Say, Shape
+from topolog.streams.local.demo.disk import NAME as JOURNAL
+from topolog.streams.local.demo.disk import Journal
 from topolog.streams.local.demo.others import Others
 from topolog.streams.local.demo.rows import Share, Table, read_tables
 from topolog.streams.local.demo.serving import Listener
@@ -60,9 +62,10 @@ def run_demo_node(  # noqa: PLR0913 (what one process is told, all of it explain
     """Be node `name` (n1, n2 …) until told to stop, and release the lease; returns 0. One beyond those that load only
     holds and serves.
 
-    `folder` is the node's own, on a local disk: with it a node that comes back after a crash need not wait for its
-    former lease. Raises LeftCluster when the node has been removed, Unreachable if it cannot join, BadInput for rows
-    that cannot be read, MissingExtra. `host` is this machine as the other nodes reach it, `loading` what to load.
+    `folder` is the node's own, on a local disk: with it a node that comes back after a crash has its rows, and need not
+    wait for its former lease. Raises LeftCluster when the node has been removed, Unreachable if it cannot join,
+    BadInput for rows that cannot be read, MissingExtra. `host` is this machine as the other nodes reach it, `loading`
+    what to load.
     """
     share = share_of(name, loading.nodes)
     tables = read_tables(loading.data or tpch_rows(say), share) if share else []
@@ -78,7 +81,10 @@ def run_demo_node(  # noqa: PLR0913 (what one process is told, all of it explain
             sentinel=sentinel,
         )
         node.on_left(lambda reason: say(f"{name} is out of the cluster: {reason.value}"))
-        shards = Shards(node)
+        journal = Journal(folder / JOURNAL) if folder else None
+        if journal:
+            stack.callback(journal.close)
+        shards = Shards(node, journal=journal)
         store = Store(shards, Agreement(node, say))
         with stopping.interrupting():
             stack.enter_context(node)

@@ -15,11 +15,12 @@ from concurrent.futures import TimeoutError as OutOfTime
 from contextlib import ExitStack, contextmanager
 from typing import Self
 
-from topolog.events.errors import Moved, NotFound, OutcomeUnknown, Refused, TopologError, Unreachable
+from topolog.events.errors import Fenced, Moved, NotFound, OutcomeUnknown, Refused, TopologError, Unreachable
 from topolog.events.groups import Affinity, GroupDefinition
 from topolog.events.ids import NodeId, Position
 from topolog.events.single_maps import UpdateCounter
 from topolog.streams.local.demo.courier import Courier, batch_of
+from topolog.streams.local.demo.disk import DiskReplica, Journal
 from topolog.streams.local.demo.replication.messages import (
     Answered,
     AnyMessage,
@@ -37,12 +38,11 @@ from topolog.streams.node.client import Node
 from topolog.streams.node.copies import Disk
 from topolog.streams.node.views import PartitionView
 from topolog.streams.rules.affinity import partition_of
-from topolog.streams.rules.groups import NEVER_CHANGES
 
 ATTRIBUTES = {"service": "store"}
 """What a node of the store says of itself: no other server of the cluster is given copies, which it could not load."""
 
-GROUP = GroupDefinition("rows", partitions=64, backups=1, affinity=Affinity(node_filter=ATTRIBUTES))
+GROUP = GroupDefinition("rows", partitions=64, backups=1, affinity=Affinity(node_filter=ATTRIBUTES), persistent=True)
 
 OPERATION_S = 5.0
 """How long a client waits for an operation before it hears that it is not done."""
@@ -51,13 +51,16 @@ RESEND_S = 0.25
 
 
 class Shards:
-    """The copies of one node. Make it before its node is entered, and enter it behind its node."""
+    """The copies of one node, in memory only without a journal.
 
-    def __init__(self, node: Node, group: GroupDefinition = GROUP) -> None:
+    Make it before its node is entered, and enter it behind its node.
+    """
+
+    def __init__(self, node: Node, group: GroupDefinition = GROUP, journal: Journal | None = None) -> None:
         self.group = group
         self.node = NodeId(node.name)
         self._node = node
-        self._replica = Replica(self.node)
+        self._replica = DiskReplica(self.node, group.name, journal) if journal else Replica(self.node)
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._running: dict[int, Future[Answered]] = {}
@@ -157,6 +160,8 @@ class Shards:
 
     def _whole(self) -> Disk:
         with self._lock:
+            self._replica.come_back()
+            self._replica.write_down()
             whole = self._replica.whole()
         return {
             group: {partition: UpdateCounter(0, newest) for partition, newest in held.items()}
@@ -166,11 +171,12 @@ class Shards:
     # The rest of the work.
 
     def _declare(self) -> None:
-        """An operator may have altered the group: who may hold how many copies is no business of ours."""
+        """An operator may have altered the group: who may hold how many copies is no business of ours. One of before
+        the store had disks is as good, but that it may be begun anew."""
         try:
             self._node.create_group(self.group)
         except Refused as refused:
-            if refused.code != "GROUP_EXISTS" or not refused.facts.keys().isdisjoint(NEVER_CHANGES):
+            if refused.code != "GROUP_EXISTS" or "partitions" in refused.facts:
                 raise
 
     @contextmanager
@@ -208,7 +214,9 @@ class Shards:
 
     def _perform(self, outputs: Iterable[Output]) -> None:
         """Under the lock: hand on what the replica wants, to whom it concerns."""
-        for output in outputs:
+        wanted = list(outputs)
+        self._replica.write_down()
+        for output in wanted:
             match output:
                 case Send(to=to, message=message):
                     self._courier.post(to, message)
@@ -247,17 +255,18 @@ class Shards:
                 return  # the node has ended: `node.failure` says why
 
     def _begin_anew_if_all_is_lost(self) -> None:
-        """Rows are in memory: if no partition has an owner, no process that held one lives, and none can come back.
+        """If rows are in memory and no partition has an owner, no process that held one lives, and none can come back.
 
         Where a part is lost, somebody should know of it: that is an operator's to give up.
         """
         self._hears_of_loss = False
-        if self.group.persistent:
-            return  # whoever comes back with its disk ends the loss
         try:
-            if len(self._node.lost(self.group.name)) == self.group.partitions:
-                self._node.reset_group(self.group.name, timeout_s=1.0, reason="every process that held rows is gone")
-        except OutcomeUnknown:
+            group = self._node.groups().get(self.group.name)
+            if group is None or group.persistent:
+                return  # whoever comes back with its disk ends the loss
+            if len(self._node.lost(group.name)) == group.partitions:
+                self._node.reset_group(group.name, timeout_s=1.0, reason="every process that held rows is gone")
+        except (Fenced, OutcomeUnknown):
             self._hears_of_loss = True
         except TopologError:
             return  # as in `_report`

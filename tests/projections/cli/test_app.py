@@ -14,7 +14,7 @@ import typer
 from tests.projections.cli.conftest import ANSWERS, Asked, Cli, FakeApi
 
 from topolog.events.errors import BadInput
-from topolog.projections import partition_resources, resources
+from topolog.projections import baseline_resources, partition_resources, resources
 from topolog.projections.cli import moments
 from topolog.projections.cli.app import build
 
@@ -47,6 +47,18 @@ def test_no_command_is_a_coroutine() -> None:
         "start-exchange",
         "raise-level",
         "help",
+        "cluster",
+        "activate",
+        "read-only",
+        "deactivate",
+        "baseline",
+        "set",
+        "add",
+        "remove",
+        "drain",
+        "auto-adjust",
+        "hold",
+        "warm",
     ]
     assert not [c.name for c in found if inspect.iscoroutinefunction(inspect.unwrap(c.callback))]
 
@@ -72,6 +84,8 @@ def test_every_command_takes_the_shared_options_and_explains_them(command: str, 
         ("partitions", partition_resources.Partition),
         ("maps", partition_resources.NodeMap),
         ("exchanges", partition_resources.Exchange),
+        ("baselines", baseline_resources.Baseline),
+        ("views", baseline_resources.View),
         ("decisions", resources.Decision),
         ("requests", resources.Request),
         ("types/Customer/history", resources.Change),
@@ -89,6 +103,7 @@ def test_the_answers_of_the_tests_are_those_of_the_api(kind: str, item: Any) -> 
     }.items():
         msgspec.convert(ANSWERS[f"/v1/clusters/demo/{path}"]["item"], whole)
     msgspec.convert(ANSWERS["/v1/clusters/demo/types/Customer/explain"]["item"], resources.Explanation)
+    msgspec.convert(ANSWERS["imagined"]["item"], baseline_resources.DryRun)
 
 
 def test_the_only_cluster_is_taken_and_of_several_one_must_be_named(cli: Cli, api: FakeApi) -> None:

@@ -193,7 +193,7 @@ def test_a_mistyped_command_gets_a_proposal(cli: Cli) -> None:
 
 
 ALL = "cluster (cl), nodes (no), leases (le), types (ty), groups (gr), partitions (pa), exchanges (ex), requests (re)."
-WITH_A_PAST = ALL.replace("leases (le), ", "")
+WITH_A_PAST = ALL.replace("leases (le), ", "").replace("requests", "baselines (bl), views (vi), requests")
 
 
 @pytest.mark.parametrize(

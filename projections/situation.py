@@ -1,0 +1,157 @@
+"""The cluster as a whole: in one sentence, the worst first, and in figures."""
+
+from collections.abc import Mapping, Sequence
+
+from topolog.events.baseline import ClusterStateRow
+from topolog.events.cluster_state import ClusterState
+from topolog.events.drains import DrainRow
+from topolog.events.groups import GroupRow
+from topolog.events.ids import NodeId
+from topolog.events.levels import NEWEST_LEVEL, level_of
+from topolog.events.membership import WaitingJoinRow
+from topolog.events.metadata import ProposalRow, TypeRow
+from topolog.events.snapshots import SnapshotRow
+from topolog.events.terms import ClusterRow
+from topolog.projections import baselines, exchanges, patience, queries
+from topolog.projections.baseline_resources import BaselineNow, Cold
+from topolog.projections.moments import iso
+from topolog.projections.resources import Cluster, Node, Snapshot
+from topolog.projections.store import Reading
+
+
+def cluster(reading: Reading, age_ms: int) -> Cluster:
+    """The cluster as a whole; `age_ms` is that of the answer, for a lease goes on ageing while nothing is read."""
+    row = queries.cluster_row(reading)
+    head = reading.surely_decision(reading.position)
+    all_nodes = queries.nodes(reading, age_ms)
+    members = [each for each in all_nodes if each.standing != "LEFT"]
+    types = list(reading.rows(TypeRow))
+    pending = [each for _, each in types if _is_pending(each)]
+    groups_there = sum(1 for _ in reading.rows(GroupRow))
+    opened = exchanges.open_row(reading)
+    open_exchange = str(opened.version) if opened else None
+    state, standing = baselines.state_row(reading), baselines.now(reading)
+    cold, drains = baselines.cold(reading), baselines.drains(reading)
+    about_state = state_parts(state, standing, cold, drains)
+    return Cluster(
+        name=row.name,
+        log_id=row.log_id,
+        sentence=_sentence(about_state, row, members, len(types), pending, _about_groups(groups_there, open_exchange)),
+        term=row.term,
+        coordinator=row.coordinator,
+        led_since=row.led_since,
+        topology_version=str(row.topology_version),
+        fence_ms=row.fence_ms,
+        margin_ms=row.margin_ms,
+        heartbeat_ms=row.heartbeat_ms,
+        proceed_ms=row.proceed_ms,
+        members=len(members),
+        servers=sum(each.kind == "SERVER" for each in members),
+        nodes=len(all_nodes),
+        types=len(types),
+        pending_types=len(pending),
+        pending_proposals=sum(1 for _ in reading.rows(ProposalRow)),
+        groups=groups_there,
+        open_exchange=open_exchange,
+        waiting_joins=sum(1 for _ in reading.rows(WaitingJoinRow)),
+        state_hash=head.state_hash.hex(),
+        chain=head.chain.hex(),
+        ignored_records=reading.meta.ignored,
+        feature_level=row.feature_level,
+        feature_level_possible=min((level_of(each.capabilities) for each in members), default=NEWEST_LEVEL),
+        snapshot=_snapshot(reading, age_ms),
+        state=state.state.value,
+        state_since=state.since,
+        target=state.target.value if state.target else None,
+        changing_since=state.started_at,
+        awaited=() if state.started_at is None else patience.for_verdict(reading, state.started_at).asked,
+        held=state.held,
+        cold=cold,
+        baseline=standing,
+        auto_adjust=baselines.auto_adjust(reading),
+        draining=tuple(sorted(node for node, each in drains.items() if each.finished_at is None)),
+    )
+
+
+def state_parts(
+    state: ClusterStateRow, standing: BaselineNow | None, cold: Cold | None, drains: Mapping[NodeId, DrainRow]
+) -> list[str]:
+    """What is to be said of the state and the baseline, the worst first; nothing of a cluster that serves in peace."""
+    parts = []
+    if cold is not None:
+        parts.append(
+            f"COLD since position {cold.since}: {len(cold.online)} of {len(cold.online) + len(cold.awaited)} members "
+            f"of the baseline are online, {cold.quorum} are needed, awaited: {listed(cold.awaited)}"
+        )
+    if state.target is state.state:
+        parts.append(f"its baseline is being activated since position {state.started_at}")
+    elif state.target is not None:
+        parts.append(f"on its way from {state.state.value} to {state.target.value} since position {state.started_at}")
+    elif state.state is not ClusterState.ACTIVE:
+        held = ", held by an operator" if state.held else ""
+        parts.append(f"{state.state.value} since position {state.since}{held}: {_SERVES[state.state]}")
+    if state.held and (state.target is not None or state.state is ClusterState.ACTIVE):
+        parts.append("held by an operator")
+    if draining := [node for node, each in drains.items() if each.finished_at is None]:
+        parts.append(f"{listed(draining)} {'hands' if len(draining) == 1 else 'hand'} over all copies")
+    if standing is not None and standing.away and cold is None:
+        parts.append(f"away: {listed(standing.away)} of baseline {standing.number}")
+    if standing is not None and standing.outsiders:
+        parts.append(f"not in the baseline: {listed(standing.outsiders)}")
+    return parts
+
+
+_SERVES: Mapping[ClusterState, str] = {
+    ClusterState.INACTIVE: "nothing is read or written",
+    ClusterState.ACTIVE_READ_ONLY: "nothing is written",
+}
+
+
+def _snapshot(reading: Reading, age_ms: int) -> Snapshot | None:
+    row = reading.row(SnapshotRow, "")
+    if row is None:
+        return None
+    said_ms = reading.surely_decision(row.said_at).logged_at_ms
+    since_ms = reading.surely_decision(reading.position).logged_at_ms - said_ms + age_ms
+    return Snapshot(row.position, row.said_at, iso(said_ms), since_ms, row.rows, row.content_bytes)
+
+
+def _is_pending(row: TypeRow) -> bool:
+    return row.removing or row.accepted_version < row.pending_version
+
+
+def _sentence(
+    about_state: Sequence[str],
+    row: ClusterRow,
+    members: list[Node],
+    types: int,
+    pending: list[TypeRow],
+    groups: str,
+) -> str:
+    leases = [each.lease for each in members if each.lease]
+    bad = [lease.node for lease in leases if lease.state in ("NONE", "OVERDUE")]
+    if not leases or leases[0].state is None:
+        about_leases = ""
+    elif bad:
+        about_leases = f", no valid lease: {listed(bad)}"
+    else:
+        about_leases = ", all leases valid"
+    waiting = f"pending: {listed([each.name for each in pending])}" if pending else "none pending"
+    about_types = f"{_count(types, 'type')}, {waiting}" if types else "no types"
+    leader = f"coordinator {row.coordinator} leads term {row.term}" if row.coordinator else "no coordinator leads"
+    whole = "; ".join((*about_state, f"{_count(len(members), 'member')}{about_leases}"))
+    return f"{whole[0].upper()}{whole[1:]}; {about_types}{groups}; {leader}."
+
+
+def _about_groups(groups: int, open_exchange: str | None) -> str:
+    exchange = f", exchange {open_exchange} is open" if open_exchange else ""
+    return f"; {_count(groups, 'group')}{exchange}" if groups else ""
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+
+
+def listed(names: Sequence[str], at_most: int = 5) -> str:
+    more = f" and {len(names) - at_most} more" if len(names) > at_most else ""
+    return ", ".join(names[:at_most]) + more

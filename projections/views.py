@@ -1,0 +1,111 @@
+"""What can be asked of views: each change of who is there or of what is shared out, newest first.
+
+The state keeps the place of every view for ever, and the members of the last few; the history of rows has them all.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from topolog.events.errors import NotFound
+from topolog.events.ids import Position, TopologyVersion
+from topolog.events.terms import ClusterRow
+from topolog.events.views import Point, PointsRow, ViewRow, points_of
+from topolog.projections import exchanges
+from topolog.projections.baseline_resources import View
+from topolog.projections.layout import Decided
+from topolog.projections.moments import iso
+from topolog.projections.store import Reading
+
+NEWEST = "newest"
+
+
+def views(reading: Reading, before: int | None = None) -> Iterator[View]:
+    """All views from positions below `before`, the newest first."""
+    points, crowds = points_ever(reading), Crowds(reading)
+    for index in range(len(points) - 1, -1, -1):
+        if before is None or points[index].position < before:
+            yield _view(reading, points, index, crowds)
+
+
+def view(reading: Reading, version: str) -> View:
+    """The view of this version; `newest` is the one in force. Raises NotFound if there is none, BadInput for no
+    version."""
+    points = points_ever(reading)
+    if not points:
+        raise NotFound(
+            "There is no view yet.", hint="They are kept from feature level 4 on: `topolog get cluster -o json` has it."
+        )
+    if version == NEWEST:
+        return _view(reading, points, len(points) - 1, Crowds(reading))
+    sought = exchanges.parsed(version)
+    index = bisect_right(points, sought, key=lambda point: version_at(reading, point.position)) - 1
+    if index < 0 or version_at(reading, points[index].position) != sought:
+        raise NotFound(f"There is no view {version} at position {reading.position}.", hint="`topolog get views`.")
+    return _view(reading, points, index, Crowds(reading))
+
+
+def points_ever(reading: Reading) -> list[Point]:
+    """The places of all views, oldest first."""
+    rows = {int(key): row for key, row in reading.rows(PointsRow)}
+    return [point for number in sorted(rows) for point in points_of(rows[number])]
+
+
+def version_at(reading: Reading, position: Position) -> TopologyVersion:
+    """The version that the decision at this position has made, which made a view."""
+    event = reading.surely_decision(position).event
+    for field in ("topology_version", "version"):
+        found = getattr(event, field, None)
+        if isinstance(found, TopologyVersion):
+            return found
+    row = reading.as_of(position).row(ClusterRow, "")
+    assert row is not None, "a log begins with its cluster"
+    return row.topology_version
+
+
+class Crowds:
+    """Which servers were members at a position; of long ago it is read from the history of rows."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._rows = _rows(reading)
+
+    def at(self, position: Position) -> tuple[str, ...]:
+        """Nobody before the first view that is known."""
+        found = self._newest_before(position)
+        if found is None:
+            self._rows = _rows(self._reading.as_of(position))
+            found = self._newest_before(position)
+        return found.members if found else ()
+
+    def _newest_before(self, position: Position) -> ViewRow | None:
+        index = bisect_right(self._rows, position, key=lambda row: row.at.position)
+        return self._rows[index - 1] if index else None
+
+
+def _rows(reading: Reading) -> list[ViewRow]:
+    return sorted((row for _, row in reading.rows(ViewRow)), key=lambda row: row.at)
+
+
+def _view(reading: Reading, points: Sequence[Point], index: int, crowds: Crowds) -> View:
+    point = points[index]
+    decided = reading.surely_decision(point.position)
+    members = crowds.at(point.position)
+    before = crowds.at(points[index - 1].position) if index else members
+    return View(
+        version=str(version_at(reading, point.position)),
+        position=point.position,
+        time=iso(decided.logged_at_ms),
+        chain=point.chain.hex(),
+        members=members,
+        joined=tuple(node for node in members if node not in before),
+        left=tuple(node for node in before if node not in members),
+        event=decided.event_name,
+        subject=decided.subject,
+        actor=_asked_by(decided),
+        reason=decided.reason,
+    )
+
+
+def _asked_by(decided: Decided) -> str:
+    """Who asked for it, nobody where it followed by itself."""
+    return decided.actor if getattr(decided.event, "request", None) is not None else ""
