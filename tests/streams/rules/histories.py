@@ -52,12 +52,15 @@ class History(Counted):
     def write(self, *nodes: str, what: str = "") -> None:
         """Each under a renewal of its own, noted before the write, as `events/views.py` says."""
         for node in nodes:
-            row = self.node(node)
-            self.log(m.LeasesRenewed(m.pack_renewals([(row.slot, 1)])))
-            self._note(node, lease_of(self.state, row).sequence)
+            self.renew_of(node)
+            self._note(node, lease_of(self.state, self.node(node)).sequence)
             past = self.nodes[node].past
             assert past is not None
             self.nodes[node].writes.append((what, past.points[-1]))
+
+    def renew_of(self, node: str) -> None:
+        """It never gets to read of it."""
+        self.log(m.LeasesRenewed(m.pack_renewals([(self.node(node).slot, 1)])))
 
     def goes_live_beside(self) -> "History":
         """A copy of this log, from which on both go on; nobody lives in it yet."""
