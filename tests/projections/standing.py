@@ -14,6 +14,7 @@ from topolog.events.baseline import StateChangeFinished, cluster_state
 from topolog.events.metadata import Evidence
 from topolog.events.terms import changed_view
 from topolog.events.topics import Topic
+from topolog.events.views import Kinship
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 
@@ -38,7 +39,7 @@ class Stage:
 
     def join(self, *nodes: str) -> None:
         for node in nodes:
-            self.chronicle.join(node)
+            self.chronicle.join(node, folder=f"disk of {node}", kinship=Kinship.NEW)
         self.step()
 
     def leave(self, *nodes: str) -> None:
