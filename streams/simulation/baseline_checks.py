@@ -132,6 +132,8 @@ class BaselineChecks:
         short decides again what was asked behind the cut: whose process lives elsewhere never acts here.
         """
         disk = self._disk_of(joined.joiner.incarnation, self._world.name)
+        if disk is not None and joined.kinship in (Kinship.NEW, Kinship.WIPED):
+            disk.written.clear()  # what may be on it is nobody's: no log lists it, or none believes it
         for history, position in disk.written.items() if disk else ():
             if history in self._world.common and position > self._world.common[history]:
                 told = f"{joined.joiner.node} joins {self._world.name} as {joined.kinship}"
