@@ -84,17 +84,12 @@ class BaselineChecks:
         for group, each in _partitions(state):
             where = f"{group.name}/{each.partition}"
             if group.persistent and current and not each.is_lost:
-                strangers = {names[copy.node] for copy in each.copies} - set(current.nodes)
-                if strangers and self._may_hold(state, group):
+                wanted = {names[copy.node] for copy in each.copies if copy.wanted}
+                drained = {node for node in wanted if is_drained(state, node)}
+                if strangers := (wanted - set(current.nodes)) | drained:
                     raise Broken(Rule.PLACED, f"{where} is held by {sorted(strangers)}")
             if each.is_lost:
                 self._check_lost(state, group, each, where)
-
-    def _may_hold(self, state: State, group: GroupRow) -> list[str]:
-        current = b.placed_by(state, group)
-        return [
-            node for node in b.online(state) if not is_drained(state, node) and (not current or node in current.nodes)
-        ]
 
     def _check_lost(self, state: State, group: GroupRow, each: Ownership, where: str) -> None:
         names = o.names(state)
