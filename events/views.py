@@ -14,6 +14,11 @@ and before the first heartbeat. So whoever has written behind the difference has
 not; or an echo of its own that this log has never given, for the log knows how far it has renewed each node's last
 life. And a disk which has not reserved what the log has renewed is an older one, put in the place of that which was.
 
+A copy may have come with the heartbeats that stood beside the log. Were these renewed in both histories, both would
+know the echo's number, and a node that had written under the one would pass for one that has under the other. So a term
+renews only those who have applied its start (`streams/rules/membership.py`): whoever leads on the copy begins a term,
+and who lives in the original never reads of it.
+
 Views alone do not do (DESIGN §4.4 had it so): a copy is made of the log, the original goes on under the view of before,
 a node writes there and joins the copy with no point behind the difference. `tests/streams/rules/test_past.py` has that
 schedule; the echo is there for it.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, takewhile
 
 from topolog.events.groups import GroupRow, LossPolicy
-from topolog.events.membership import WaitingJoinRow
+from topolog.events.membership import NodeRow, WaitingJoinRow
 from topolog.events.metadata import (
     Evidence,
     FloorRow,
@@ -19,7 +19,7 @@ from topolog.events.metadata import (
     TypeRow,
 )
 from topolog.events.requests import OutcomeRow, RequestId, RequestRefused, Status
-from topolog.projections import groups, health, partitions, patience, queries, situation
+from topolog.projections import groups, health, partitions, patience, queries
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.resources import Cause, Explanation, Node
@@ -30,18 +30,6 @@ _FACTS_MAX = 100
 
 _CAUSES_MAX = 20
 """Decisions in a chain: what stands now follows from the last few; `history` and `get decisions` have them all."""
-
-
-def explain_cluster(reading: Reading, age_ms: int) -> Explanation:
-    """Who leads and since when, and how the last terms followed each other."""
-    cluster = situation.cluster(reading, age_ms)
-    facts = {
-        "term": f"{cluster.term}, led by {cluster.coordinator or 'nobody'} since position {cluster.led_since}",
-        "lease": f"a node stops {cluster.fence_ms} ms after its last confirmed heartbeat; others go on without it "
-        f"after {cluster.proceed_ms} ms",
-        "topology version": cluster.topology_version,
-    }
-    return Explanation(cluster.sentence, facts, _causes(reading, "cluster"))
 
 
 def explain_type(reading: Reading, name: str) -> Explanation:
@@ -79,12 +67,17 @@ def explain_node(reading: Reading, age_ms: int, name: str) -> Explanation:
             f"incarnation {waiting.former} is over."
         )
         return Explanation(sentence, {"request": str(waiting.request), **wait.facts}, causes, wait.asked)
+    refusal = _refused_join(reading, name)
+    if refusal is not None and reading.row(NodeRow, name) is None:
+        sentence = f"Node {name} has never been a member. {_refusal_sentence(name, refusal)}"
+        return Explanation(sentence, _refusal_facts(refusal), causes)
     node = queries.node(reading, age_ms, name)
     facts = {
         "incarnation": str(node.incarnation),
         "joined at": f"position {node.joined_at}, number {node.order} by age",
         "kind": node.kind,
         "endpoint": node.endpoint,
+        **_standing_facts(node),
     }
     if node.lease and node.lease.state:
         facts["lease"] = f"{node.lease.state}, heartbeat {node.lease.sequence} confirmed {node.lease.age_ms} ms ago"
@@ -93,6 +86,9 @@ def explain_node(reading: Reading, age_ms: int, name: str) -> Explanation:
         about = health.lease_health_of(reading, age_ms, name)
         facts["lease health"] = f"{about.state}: {about.sentence}"
         sentence += f" Warning: {about.sentence}" if about.state in health.ALARMING else ""
+    if refusal is not None:
+        sentence += f" {_refusal_sentence(name, refusal)}"
+        facts |= _refusal_facts(refusal)
     wait = patience.for_node(reading, name)
     return Explanation(sentence, {**facts, **wait.facts}, causes, wait.asked)
 
@@ -105,7 +101,7 @@ def explain_request(reading: Reading, name: RequestId) -> Explanation:
     decided = reading.surely_decision(row.position)
     facts = {"subject": row.subject, "decided": f"at position {row.position} ({iso(decided.logged_at_ms)})"}
     if row.status is Status.REFUSED:
-        facts |= {"code": row.code, "rule": row.rule, **row.facts, **_both_sides(decided.event)}
+        facts |= {**_refusal_facts(row), **_both_sides(decided.event)}
     wait = patience.for_request(reading, row)
     facts |= wait.facts
     return Explanation(_request_sentence(name, row), facts, chain(_behind(reading, row)), wait.asked)
@@ -233,6 +229,72 @@ def _node_sentence(node: Node) -> str:
                 "OVERDUE": "its lease is overdue, so it must have stopped serving",
             }.get(state or "", "it holds no lease" if node.kind == "CLIENT" else "renewals of the past are not kept")
             return f"Node {node.node} is a member since position {node.joined_at}, and {about}."
+
+
+def _standing_facts(node: Node) -> dict[str, str]:
+    """How it stands to the baseline, and what its disk said when it joined."""
+    said = {"role": _ROLES.get(node.role or ""), "its disk": _KINSHIPS.get(node.kinship or "")}
+    return {what: text for what, text in said.items() if text}
+
+
+_ROLES: Mapping[str, str] = {
+    "MEMBER": "member of the baseline",
+    "AWAY": "member of the baseline, and away: its copies wait for it",
+    "OUTSIDER": "online and not in the baseline, so it holds no copies of persistent groups",
+    "DRAINING": "hands over all it holds; then it counts no more",
+    "DRAINED": "has handed over all it held",
+}
+_KINSHIPS: Mapping[str, str] = {
+    "NEW": "was new when it joined",
+    "WIPED": "was empty when it joined, though the node had been a member: its copies were nobody's",
+    "RESTORED": "was older than its last life when it joined: its copies were nobody's",
+    "EQUAL": "had all up to the newest view when it joined",
+    "BEHIND": "had been away when it joined, and had written in no other history",
+}
+
+
+def _refused_join(reading: Reading, name: str) -> OutcomeRow | None:
+    """The last refusal about the node, if it came after its last joining."""
+    about = [row for _, row in reading.rows(OutcomeRow) if row.subject == f"node {name}"]
+    newest = max(about, key=lambda row: row.position, default=None)
+    node = reading.row(NodeRow, name)
+    if newest is None or newest.status is not Status.REFUSED or (node and node.joined_at > newest.position):
+        return None
+    return newest
+
+
+def _refusal_sentence(name: str, row: OutcomeRow) -> str:
+    what = "It was refused" if row.code in _HISTORIES else f"A request about {name} was refused"
+    return f"{what} at position {row.position} ({row.code}): {row.message}"
+
+
+def _refusal_facts(row: OutcomeRow) -> dict[str, str]:
+    """The evidence of a refusal in words; of a node's history also what shows more of it."""
+    facts = {"code": row.code, "rule": row.rule}
+    facts |= {_FACTS.get(what, what): said for what, said in row.facts.items()}
+    if row.code in _HISTORIES:
+        node = row.subject.removeprefix("node ")
+        facts["shows more"] = f"`topolog explain join {node} --past FILE`, `topolog baseline graph --past FILE`"
+    return facts
+
+
+_HISTORIES = ("AHEAD", "FORKED", "FOREIGN")
+_FACTS: Mapping[str, str] = {
+    "common_position": "last common position",
+    "common_view": "the view there",
+    "common_members": "its members",
+    "theirs_position": "the node's first position behind it",
+    "theirs_chain": "the chain there, on its side",
+    "theirs_views": "views it has written in since",
+    "ours_position": "the log's first position behind it",
+    "ours_chain": "the chain there, on the log's side",
+    "ours_view": "the log's view there",
+    "ours_members": "the members there",
+    "ours_members_since": "members here since",
+    "end": "the log ends at",
+    "log_id": "the log of its folder",
+    "expected": "this log",
+}
 
 
 def _request_sentence(name: RequestId, row: OutcomeRow) -> str:

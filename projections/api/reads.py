@@ -8,7 +8,18 @@ from starlette.responses import Response
 
 from topolog.events.errors import BadInput
 from topolog.events.requests import RequestId
-from topolog.projections import explain, groups, health, history, letters, queries, resources, situation, told_changes
+from topolog.projections import (
+    explain,
+    explain_cluster,
+    groups,
+    health,
+    history,
+    letters,
+    queries,
+    resources,
+    situation,
+    told_changes,
+)
 from topolog.projections.api import contract, parameters
 from topolog.projections.api.answers import API_VERSION, Answers, Asked, json_response
 from topolog.projections.api.problems import InvalidParameter
@@ -58,9 +69,9 @@ async def get_cluster_history(request: Request, here: Here, given: parameters.Hi
 
 
 @router.get("/cluster/explain", tags=["cluster"], responses=contract.one(resources.Explanation))
-async def explain_cluster(request: Request, here: Here, given: parameters.Read) -> Response:
-    """Who leads and since when."""
-    return await here.one(request, given, "Explanation", explain.explain_cluster)
+async def explain_the_cluster(request: Request, here: Here, given: parameters.Read) -> Response:
+    """Who leads and since when; what the state and the baseline wait for, and what ends that."""
+    return await here.one(request, given, "Explanation", explain_cluster.explain_cluster)
 
 
 @router.get("/nodes", tags=["nodes"], responses=contract.many(resources.Node))

@@ -11,18 +11,21 @@ import msgspec
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from topolog.events.errors import TopologError
-from topolog.projections import exchanges, queries, situation
+from topolog.projections import baselines, exchanges, joins, queries, situation
+from topolog.projections.baseline_resources import Baseline
 from topolog.projections.durations import ago
 from topolog.projections.groups import groups
 from topolog.projections.health import lease_health
 from topolog.projections.partition_resources import Exchange
 from topolog.projections.resources import AsOf, Cluster, Decision, Group, Lease, LeaseHealth, Node, Type
 from topolog.projections.store import Reading
+from topolog.projections.web.branch_picture import LANE_HEIGHT, Drawn, drawn
 from topolog.projections.web.heat import Gallery, HeatMaps
 
 _REFRESH_S = 3
 _DECISIONS = 12
 _EXCHANGES = 5
+_BASELINES = 6
 _LEFT_NODES_MAX = 5
 _STRIP_WIDTH = 120
 _WORDS = {
@@ -52,6 +55,18 @@ _WORDS = {
     "PartitionStatesChanged": "copies changed",
     "HandOverPrepared": "prepared",
     "AffinitySwitched": "primaries handed over",
+    "StateChangeStarted": "is changing",
+    "StateChangeFinished": "has changed",
+    "BaselineChanged": "changed",
+    "HoldChanged": "held or let go",
+    "AutoAdjustConfigured": "auto-adjust set",
+    "AutoAdjustSuppressed": "adjustment held back",
+    "ClusterCold": "is cold: waits for a quorum",
+    "ClusterWarmed": "goes on after a cold time",
+    "DrainStarted": "hands over all copies",
+    "DrainCancelled": "may hold copies again",
+    "DrainFinished": "has handed over all copies",
+    "FeatureLevelRaised": "raised",
     "RequestRefused": "request refused",
     "RequestUnchanged": "nothing to change",
     "RequestersForgotten": "idle requesters forgotten",
@@ -71,6 +86,8 @@ class Overview(msgspec.Struct, frozen=True):
     health: Mapping[str, LeaseHealth]
     heat: HeatMaps | None
     exchanges: list[Exchange]
+    baseline: Baseline | None
+    graph: tuple[Drawn, ...]
 
     @property
     def alarms(self) -> list[str]:
@@ -82,12 +99,26 @@ class Overview(msgspec.Struct, frozen=True):
     def tone(self) -> str:
         """ok, busy or bad: the colour of the sentence. The sentence itself says the same in words."""
         states = {node.lease.state for node in self.nodes if node.lease}
-        is_bad = self.as_of.stopped or not self.cluster.coordinator or states & {"OVERDUE", "NONE"}
+        is_bad = (
+            self.as_of.stopped
+            or self.cluster.cold
+            or self.cluster.state == "INACTIVE"
+            or not self.cluster.coordinator
+            or states & {"OVERDUE", "NONE"}
+        )
         conditions = self.heat.conditions if self.heat else {}
         if is_bad or self.as_of.age_ms > self.cluster.fence_ms or conditions.keys() & {"LOST", "PAUSED"}:
             return "bad"
         is_open = any(each.state == "OPEN" for each in self.exchanges)
-        is_busy = self.cluster.pending_types or self.cluster.waiting_joins or is_open or conditions.keys() - {"OWNING"}
+        baseline, state = self.cluster.baseline, self.cluster.state
+        is_changing = self.cluster.target or self.cluster.draining or (baseline and baseline.away) or state != "ACTIVE"
+        is_busy = (
+            is_changing
+            or self.cluster.pending_types
+            or self.cluster.waiting_joins
+            or is_open
+            or conditions.keys() - {"OWNING"}
+        )
         return "busy" if is_busy else "ok"
 
     @property
@@ -109,6 +140,8 @@ def overview(reading: Reading, as_of: AsOf, gallery: Gallery) -> Overview:
         types=queries.types(reading),
         groups=shared_out,
         heat=gallery.of(reading) if shared_out else None,
+        baseline=baselines.baseline(reading, baselines.CURRENT) if baselines.current_row(reading) else None,
+        graph=drawn(list(islice(baselines.baselines(reading), _BASELINES)), list(joins.branches(reading))),
         exchanges=list(islice(exchanges.exchanges(reading, as_of.age_ms, {}), _EXCHANGES)),
         health={each.node: each for each in lease_health(reading, as_of.age_ms)} if reading.is_current else {},
         decisions=list(islice(queries.decisions(reading, {}), _DECISIONS)),
@@ -143,6 +176,6 @@ _TEMPLATES = Environment(
     loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
 )
 _TEMPLATES.filters.update(words=words, ago=ago)
-_TEMPLATES.globals.update(strip_width=strip_width)
+_TEMPLATES.globals.update(strip_width=strip_width, lane_height=LANE_HEIGHT)
 STYLE = _text("style.css")
 SCRIPT = _text("refresh.js")

@@ -17,13 +17,13 @@ from topolog.events.membership import Applied, LeaveReason
 from topolog.events.metadata import MetadataRemoveProposed, MetadataUpdateProposed
 from topolog.events.single_maps import NodeMap
 from topolog.events.state import State
-from topolog.events.terms import cluster
+from topolog.events.terms import TermStarted, cluster
 from topolog.events.views import Echo, Point
 from topolog.streams.node.copies import Disk, NodeCopies, PartitionId
 from topolog.streams.node.lease import Lease
 
-ACKNOWLEDGED = (MetadataUpdateProposed, MetadataRemoveProposed, StateChangeStarted)
-"""Decisions that ask every node for an early heartbeat."""
+ACKNOWLEDGED = (MetadataUpdateProposed, MetadataRemoveProposed, StateChangeStarted, TermStarted)
+"""Decisions that ask every node for an early heartbeat: a verdict waits for it, or the first renewal of a term."""
 
 
 class Phase(Enum):

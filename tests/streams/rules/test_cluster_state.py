@@ -378,6 +378,19 @@ def test_what_still_has_an_owner_goes_on_being_served() -> None:
     assert {found.acting(partition) for partition in range(16)} == {"n1", None}
 
 
+def test_a_power_cut_gives_up_nothing_while_the_state_is_being_changed() -> None:
+    """The change may wait for somebody who is silent; exchanges go on meanwhile, and must not end (found by seed)."""
+    found = Counted(*THREE)
+    found.create(backups=0)
+    found.rest()
+    found.silent = {"n1"}
+    found.ask(activation(READ_ONLY))
+    found.leave("n2", "n3")
+    assert kinds(found.settle()) == ["ClusterCold"]
+    assert found.state_row.target is READ_ONLY
+    assert not any(each.is_lost for _, each in found.all())
+
+
 def test_with_a_quorum_it_goes_on_by_itself() -> None:
     """More than half are back: what the third alone owned is lost until it comes, and says so (DS2)."""
     found = cold(backups=0)
