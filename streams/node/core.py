@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence, Set
 from enum import Enum
 
 from topolog.events import membership as m
+from topolog.events.baseline import StateChangeStarted
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Slot
 from topolog.events.log import Entry
@@ -16,13 +17,13 @@ from topolog.events.membership import Applied, LeaveReason
 from topolog.events.metadata import MetadataRemoveProposed, MetadataUpdateProposed
 from topolog.events.single_maps import NodeMap
 from topolog.events.state import State
-from topolog.events.terms import cluster
+from topolog.events.terms import TermStarted, cluster
 from topolog.events.views import Echo, Point
 from topolog.streams.node.copies import Disk, NodeCopies, PartitionId
 from topolog.streams.node.lease import Lease
 
-ACKNOWLEDGED = (MetadataUpdateProposed, MetadataRemoveProposed)
-"""Decisions that ask every node for an early heartbeat."""
+ACKNOWLEDGED = (MetadataUpdateProposed, MetadataRemoveProposed, StateChangeStarted, TermStarted)
+"""Decisions that ask every node for an early heartbeat: a verdict waits for it, or the first renewal of a term."""
 
 
 class Phase(Enum):

@@ -66,8 +66,12 @@ class Link:
         return not self.is_cut and self._end is None
 
     @property
+    def has_ended(self) -> bool:
+        return self._end is not None or self._has_failed()
+
+    @property
     def takes_turns(self) -> bool:
-        return self.is_live and not self._has_failed()
+        return not self.is_cut and not self.has_ended
 
     def end(self, reason: str) -> None:
         """Nothing is read or sent any more; who asks is told so, for good."""
@@ -196,8 +200,12 @@ class LocalCluster:
     def cut_off(self, *names: str) -> Iterator[None]:
         """These nodes reach no broker inside; what they send waits, as in Kafka's producer, and lands afterwards."""
         links = [self._link(name) for name in names]
+        before = [(link, link.turns) for link in links]
         for link in links:
             link.is_cut = True
+        self._until(
+            lambda: all(link.turns > turns or link.has_ended for link, turns in before)
+        )  # a read may be running
         try:
             yield
         finally:

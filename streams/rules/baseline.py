@@ -182,10 +182,12 @@ def _asked_for(state: State, request: BaselineChangeRequested, before: Sequence[
 def _members_at(state: State, request: BaselineChangeRequested) -> Sequence[NodeId]:
     row = view_of(state, request.version) if request.version else None
     if row is None:
-        message = f"The servers of view {request.version} are not known: it is still to come, or long ago."
-        raise Refused("VIEW_UNKNOWN", "A6", message, hint="See `topolog get views`.")
+        view = str(request.version or "none")
+        message = f"The servers of view {view} are not known: it is still to come, or long ago."
+        raise Refused("VIEW_UNKNOWN", "A6", message, {"view": view}, hint="See `topolog get views`.")
     if not row.members:
-        raise Refused("BASELINE_EMPTY", "A6", f"View {request.version} has no servers, and a baseline has members.")
+        message = f"View {request.version} has no servers, and a baseline has members."
+        raise Refused("BASELINE_EMPTY", "A6", message, {"view": str(request.version)}, hint="See `topolog get views`.")
     return row.members
 
 
@@ -216,7 +218,7 @@ def _check_known(state: State, after: Iterable[NodeId], before: Collection[NodeI
 
 def _check_dropped(state: State, before: Sequence[NodeId], after: Sequence[NodeId], *, accepts_loss: bool) -> None:
     dropped = [node for node in before if node not in after]
-    if here := [node for node in dropped if node in online(state)]:
+    if here := [node for node in dropped if (row := state.get(NodeRow, node)) and row.holds_lease]:
         message = f"Members that are online are not dropped: {_listed(here)}."
         hint = f"`topolog baseline drain {here[0]}` moves its copies away and takes it out; or stop it first."
         raise Refused("MEMBER_ONLINE", "A6", message, {"online": _listed(here)}, hint=hint)
@@ -254,7 +256,7 @@ def _member(state: State, node: NodeId, stored: Mapping[NodeId, BaselineMember])
 
 
 def _summed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} partitions of {group}" for group, count in sorted(counts.items()))
+    return ", ".join(f"{count} partition{'s' * (count > 1)} of {group}" for group, count in sorted(counts.items()))
 
 
 def _listed(names: Iterable[str]) -> str:

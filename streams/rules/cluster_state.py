@@ -65,12 +65,15 @@ def settle(state: State, reports: Reports, waited_through: Position) -> list[Dec
     row, current = cluster_state(state), baseline(state)
     if row.started_at is not None:
         found = verdict(state, row.started_at, reports, waited=waited_through >= row.started_at)
-        return [StateChangeFinished(row.started_at, found.evidence, changed_view(state))] if found.proceed else []
+        if found.proceed:
+            return [StateChangeFinished(row.started_at, found.evidence, changed_view(state))]
     if current is None:
         return []
     if row.cold_at is not None:
         return [_warmed(state, Cause.QUORUM, None)] if current.has_quorum(online(state)) else []
-    if row.state is ClusterState.INACTIVE:
+    if row.allowed is ClusterState.INACTIVE:
+        if row.target is not None:
+            return []
         is_complete = not row.held and set(current.nodes) <= set(online(state))
         return _started(state, ClusterState.ACTIVE, Cause.COMPLETE, None) if is_complete else []
     return _cooled(state, current) if queued(state) or open_exchange(state) else []

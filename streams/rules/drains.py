@@ -22,14 +22,16 @@ def decide(state: State, request: DrainRequested, ref: RequestRef) -> list[Decis
     node, here = NodeId(request.node), online(state)
     if node not in here:
         message = f"{node!r} is no server that is online, so it can hand nothing over."
-        raise Refused("NOT_ONLINE", "N10", message, hint=f"`topolog baseline remove {node}` drops one that is away.")
+        hint = f"`topolog baseline remove {node}` drops one that is away."
+        raise Refused("NOT_ONLINE", "N10", message, {"node": node}, hint=hint)
     if is_drained(state, node) is not request.cancelled:
         return [RequestUnchanged(ref, subject_of(request), None)]
     if request.cancelled:
         return [DrainCancelled(ref, node, changed_view(state))]
     if not [each for each in _may_hold(state) if each != node]:
         message = f"Nobody else could take what {node!r} holds."
-        raise Refused("NOBODY_ELSE", "N10", message, hint="`topolog baseline add` takes in another server first.")
+        hint = "`topolog baseline add` takes in another server first."
+        raise Refused("NOBODY_ELSE", "N10", message, {"node": node}, hint=hint)
     return [DrainStarted(ref, node, changed_view(state))]
 
 

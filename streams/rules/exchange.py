@@ -44,7 +44,7 @@ from topolog.events.groups import GroupRow, LossPolicy, group_row
 from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.levels import PARTITIONS_LEVEL
 from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow, Standing, members
-from topolog.events.ownership import NOBODY, NodeNumber, Wanted
+from topolog.events.ownership import NOBODY, NodeNumber, OwnershipRow, Wanted
 from topolog.events.requests import (
     ExchangeRequested,
     LossResetRequested,
@@ -304,9 +304,10 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
     here = _here(state, number_of, answers, joined)
     decided: list[Decision] = []
     for group in _groups(state):
-        wanted = _wanted(group, candidates(state, group, ready), numbers, choose)
+        rows, chosen_from = list(_rows(state, group)), candidates(state, group, ready)
         ask = Ask(begins_empty=group.loss_policy is LossPolicy.IGNORE, reset_at=resets.get(group.name))
-        changes = outcomes(list(_rows(state, group)), wanted, here, ask, outcome)
+        wanted = _wanted(group, rows, chosen_from, numbers, ask, choose)
+        changes = outcomes(rows, wanted, here, ask, outcome)
         decided += _full_maps(group, changes, known[len(names) :])
         decided += _losses(group, changes, known)
     return decided
@@ -328,11 +329,28 @@ def candidates(state: State, group: GroupRow, ready: Sequence[NodeRow]) -> list[
 
 
 def _wanted(
-    group: GroupRow, candidates: Sequence[Candidate], numbers: Mapping[NodeId, NodeNumber], choose: Choose
+    group: GroupRow,
+    rows: Sequence[OwnershipRow],
+    chosen_from: Sequence[Candidate],
+    numbers: Mapping[NodeId, NodeNumber],
+    ask: Ask,
+    choose: Choose,
 ) -> Wanted:
-    """The affinity's choice by numbers, those left out that are away."""
-    chosen = ownership.numbered(choose(group, candidates), [numbers.get(each.node, NOBODY) for each in candidates])
-    return ownership.compacted(chosen) if any(each.node not in numbers for each in candidates) else chosen
+    """The affinity's choice by numbers, those left out that are away. Where a partition is to begin, and all of its
+    are, it begins with others."""
+    chosen = _chosen(group, chosen_from, numbers, choose)
+    here = [each for each in chosen_from if each.node in numbers]
+    if len(here) == len(chosen_from):
+        return chosen
+    found = ownership.compacted(chosen)
+    unplaced = last_owners.to_begin(rows, found, also_lost=ask.begins_empty or ask.reset_at is not None)
+    return last_owners.filled(found, unplaced, _chosen(group, here, numbers, choose)) if len(unplaced) else found
+
+
+def _chosen(
+    group: GroupRow, chosen_from: Sequence[Candidate], numbers: Mapping[NodeId, NodeNumber], choose: Choose
+) -> Wanted:
+    return ownership.numbered(choose(group, chosen_from), [numbers.get(each.node, NOBODY) for each in chosen_from])
 
 
 def _here(state: State, number_of: Mapping[str, NodeNumber], answers: Answers, joined: Collection[str]) -> Servers:

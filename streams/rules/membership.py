@@ -93,6 +93,10 @@ def decide(
 def renew(state: State, hearing: Hearing, waited_through: Position) -> LeasesRenewed:
     """The echo of every member whose sequence grew, except those that lag: whoever has not applied what was read back
     proceed_ms ago, `waited_through`, must stop.
+
+    Nor of one that has not applied the start of this term. What it sent before may stand in a copy of the heartbeats
+    beside a copy of the log, and has been renewed by another leader in another place: then both histories would have
+    renewed the same heartbeat, and the node's past could not say on which it has relied (`events/views.py`).
     """
     growths = [(lease.slot, heard.sequence - lease.sequence) for lease, heard in _grown(state, hearing, waited_through)]
     return LeasesRenewed(pack_renewals(sorted(growths)))
@@ -172,11 +176,12 @@ def _lease_key(lease: LeaseRow) -> str:
 
 def _grown(state: State, hearing: Hearing, waited_through: Position) -> list[tuple[LeaseRow, Heard]]:
     grown = []
+    needed = max(waited_through, cluster(state).led_since)
     for node in members(state):
         heard, lease = hearing.get(node.node), lease_of(state, node)
         if heard is None or node.standing is not Standing.MEMBER or heard.incarnation != node.incarnation:
             continue
-        if heard.sequence > lease.sequence and not heard.release and heard.applied >= waited_through:
+        if heard.sequence > lease.sequence and not heard.release and heard.applied >= needed:
             grown.append((lease, heard))
     return grown
 

@@ -5,11 +5,13 @@ of itself is taken on trust but what it serves by: its lease, and how far it has
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
 import msgspec
 
+from topolog.events import baseline as b
+from topolog.events import drains as d
 from topolog.events import exchange as x
 from topolog.events import groups as g
 from topolog.events import membership as m
@@ -24,7 +26,9 @@ from topolog.events.terms import cluster
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
 from topolog.streams.node.core import Phase
+from topolog.streams.simulation.baseline_checks import BaselineChecks
 from topolog.streams.simulation.ledger import Ledger, Standing
+from topolog.streams.simulation.network import Landed
 from topolog.streams.simulation.processes import TERMS, NodeProcess, Process
 from topolog.streams.simulation.rules import Broken, Rule
 from topolog.streams.simulation.sharding_checks import PartitionChecks
@@ -42,6 +46,22 @@ _WAITED_NS = {
     q.NodeKind.CLIENT: TERMS.fence_ms * NS_PER_MS * 1_000_000 // _FASTEST,
 }
 """The shortest true time for which a coordinator can have waited for a lease, on the fastest clock."""
+
+
+_MINOR = (
+    g.GroupCreated,
+    g.GroupAltered,
+    g.GroupDropped,
+    x.AffinitySwitched,
+    x.ExchangeQueued,
+    b.StateChangeStarted,
+    b.StateChangeFinished,
+    b.BaselineChanged,
+    b.ClusterWarmed,
+    d.DrainStarted,
+    d.DrainCancelled,
+)
+"""Decisions that make the next minor view."""
 
 
 class _Type(msgspec.Struct):
@@ -68,6 +88,7 @@ class Checks:
     def __init__(self, world: World) -> None:
         self.ledger = Ledger()
         self.asked: dict[q.RequestId, bytes] = {}
+        self.requests: dict[q.RequestId, q.AnyRequest] = {}
         self.answered: dict[q.RequestId, Standing] = {}
         self.left: list[m.NodeLeft] = []
         self.restored: set[Process] = set()
@@ -85,6 +106,29 @@ class Checks:
         self._beats: set[tuple[Incarnation, int]] = set()
         self._certificates: dict[Incarnation, tuple[NodeId, int, int]] = {}
         self._partitions = PartitionChecks(self.ledger, world)
+        self._baselines = BaselineChecks(self.ledger, world, self._partitions.acknowledged)
+        self._read_at_ns: int | None = None
+
+    def begin_with(self, landed: Iterable[Landed], other: "Checks | None") -> None:
+        """The history begins with these records of another one; with all of it if `other` is given, what judges that.
+
+        They are judged again, each at its own time: what they lead to is known then.
+        """
+        for each in landed:
+            self._read_at_ns = each.at_ns
+            self._look_at_entry(each.entry, each.author)
+        self._read_at_ns = None
+        if other is not None:
+            self._partitions.begin_with(other._partitions)
+
+    def forget_inputs(self) -> None:
+        """None of the requests and heartbeats came along with the log: who has no answer gets none."""
+        self.asked = {request: digest for request, digest in self.asked.items() if request in self.answered}
+        self._certificates.clear()
+
+    @property
+    def _now_ns(self) -> int:
+        return self._world.timeline.now_ns if self._read_at_ns is None else self._read_at_ns
 
     def look(self) -> None:
         """Check all that the last step can have changed."""
@@ -99,7 +143,7 @@ class Checks:
     def _look_at_entry(self, entry: Entry, author: str) -> None:
         match entry.topic:
             case Topic.DECISIONS:
-                self._look_at_set(self.ledger.read(entry, author, self._world.timeline.now_ns))
+                self._look_at_set(self.ledger.read(entry, author, self._now_ns))
             case Topic.REQUESTS:
                 self._note_request(entry)
             case Topic.HEARTBEATS:
@@ -112,6 +156,7 @@ class Checks:
         for standing in whole:
             self._judge(standing)
         self._partitions.judge_set(whole)
+        self._baselines.judge_set(whole, self.requests)
         self._check_the_dead(whole)
         if whole and cluster(self.ledger.state).topology_version != self._view:
             raise Broken(Rule.VIEWS, f"another view than {self._view} is in force")
@@ -137,11 +182,15 @@ class Checks:
         for kind in (md.ProposalRow, md.RemovalRow, m.WaitingJoinRow):
             if count := state.count(kind):
                 return f"{count} rows of {kind.KIND} wait"
-        if shared := self._partitions.unrest():
-            return shared
+        if unsettled := self._baselines.unrest() or self._partitions.unrest():
+            return unsettled
         recent = self.ledger.position_before(world.timeline.now_ns - FENCE_NS)
         behind = [process.describe() for process in world.processes if process.mark()[0] < recent]
         return f"behind: {', '.join(behind)}" if behind else ""
+
+    def check_rest(self) -> None:
+        """What must hold once nothing is to come any more."""
+        self._baselines.check_rest()
 
     def _check_the_dead(self, whole: Sequence[Standing]) -> None:
         """Once the log says that a certificate was read, nothing waits for its incarnation any more."""
@@ -156,8 +205,10 @@ class Checks:
 
     def _note_request(self, entry: Entry) -> None:
         request = CODEC.decode(entry.value)
-        assert isinstance(request, q.Request)
-        self.asked.setdefault(request.id, hashlib.blake2b(entry.value, digest_size=8).digest())
+        assert isinstance(request, q.AnyRequest)
+        if request.id not in self.asked:
+            self.asked[request.id] = hashlib.blake2b(entry.value, digest_size=8).digest()
+            self.requests[request.id] = request
 
     def _note_heartbeat(self, entry: Entry) -> None:
         match CODEC.decode(entry.value):
@@ -187,6 +238,7 @@ class Checks:
                 self._check_anchor(process, held)
             self._check_read(process, held)
             self._partitions.look_at(process)
+            self._baselines.look_at(process)
 
     def _check_read(self, node: NodeProcess, held: _Held) -> None:
         if node.read_held and held.lapses != held.lapses_when_read_began:
@@ -261,12 +313,12 @@ class Checks:
                 self._check_metadata(event, standing)
 
     def _check_view(self, event: object) -> None:
-        is_named_so = isinstance(event, x.AffinitySwitched | x.ExchangeQueued)
-        stated = getattr(event, "version" if is_named_so else "topology_version", None)
+        is_minor = isinstance(event, _MINOR)
+        stated = getattr(event, "topology_version", getattr(event, "version", None) if is_minor else None)
         if stated is None:
             return
         match event:
-            case g.GroupCreated() | g.GroupAltered() | g.GroupDropped() | x.AffinitySwitched() | x.ExchangeQueued():
+            case _ if is_minor:
                 self._view = TopologyVersion(self._view.major, self._view.minor + 1)
             case m.NodeJoined() if event.joiner.kind is q.NodeKind.SERVER:
                 self._view = TopologyVersion(self._view.major + 1, 0)
@@ -334,7 +386,7 @@ class Checks:
             raise Broken(Rule.NO_FALSE_REMOVAL, running[0].describe())
         row = self.ledger.state.get(m.NodeRow, node)
         assert row is not None
-        waited_ns = self._world.timeline.now_ns - self.ledger.renewed_ns[node, incarnation]
+        waited_ns = self._now_ns - self.ledger.renewed_ns[node, incarnation]
         if waited_ns < _WAITED_NS[row.kind]:
             raise Broken(Rule.LEFT_IN_TIME, f"{node}, {waited_ns / 1e6:.1f} ms after its last renewal")
 
@@ -362,7 +414,7 @@ class Checks:
     ) -> None:
         """What is accepted must be applied by now, or its silent holders were waited for since it stood in the log."""
         self._accepted_through = max(self._accepted_through, proposed.place.position)
-        waited_ns = self._world.timeline.now_ns - proposed.at_ns
+        waited_ns = self._now_ns - proposed.at_ns
         if accepted.evidence.presumed_fenced and waited_ns < _WAITED_NS[q.NodeKind.SERVER]:
             raise Broken(Rule.PRESUMED_IN_TIME, f"{_brief(accepted)}, after {waited_ns / 1e6:.1f} ms")
 

@@ -17,6 +17,7 @@ from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
 from topolog.streams.node.core import Phase
 from topolog.streams.simulation.network import Fate
+from topolog.streams.simulation.operations import log_id_of, operate
 from topolog.streams.simulation.processes import TERMS, CoordinatorProcess, NodeProcess, Process
 from topolog.streams.simulation.world import World
 
@@ -24,12 +25,20 @@ _DURATION_MS = (20.0, 3.0 * TERMS.fence_ms)
 _FIELDS = (8, 100)
 """From how many fields a proposal takes its own: of few, so that proposals meet; of many, so that types still grow."""
 
+_PERSISTENT = 0.7
+_BARE = 0.3
+"""How often a disk is put back without what says where the node has written."""
+
+_COORDINATORS = "cd"
+_BLACKOUT_MS = (500, 2_000, 5_000)
+_COORDINATORS_TOO = 0.3
+
 _KEPT_SHARE = 0.6
 """Share of the sorts of faults that one seed uses."""
 
 
 class Faults(msgspec.Struct, frozen=True):
-    """How many acts of each sort a run has at most."""
+    """How many acts of each sort a run has at most. The last ones, from `operations` on, are of histories and disks."""
 
     crashes: int = 4
     pauses: int = 4
@@ -47,6 +56,33 @@ class Faults(msgspec.Struct, frozen=True):
     proposals: int = 25
     groups: int = 8
     mutes: int = 2
+    operations: int = 0
+    power_cuts: int = 0
+    wipes: int = 0
+    backups: int = 0
+    restores: int = 0
+    copies: int = 0
+    moves: int = 0
+
+    @classmethod
+    def of_seed(cls, seed: int) -> "Faults":
+        """What `topolog simulate` draws a seed from: every second has a baseline, every fourth two logs."""
+        if seed % 2 == 0:
+            return cls()
+        return cls.of_histories() if seed % 4 == 3 else cls.of_disks()
+
+    @classmethod
+    def of_disks(cls) -> "Faults":
+        """One log; its operators use all they have, and disks are lost and found."""
+        return msgspec.structs.replace(
+            cls(), proposals=6, suspends=1, losses=2, operations=16, power_cuts=2, wipes=1, backups=2, restores=1
+        )
+
+    @classmethod
+    def of_histories(cls) -> "Faults":
+        """A copy of the log goes live beside it, and nodes are moved between both."""
+        fewer = dict.fromkeys(("crashes", "pauses", "cuts", "losses", "slow_reads", "usurpers", "proposals"), 2)
+        return msgspec.structs.replace(cls.of_disks(), **fewer, operations=10, power_cuts=1, copies=3, moves=10)
 
     @classmethod
     def calm(cls) -> "Faults":
@@ -75,6 +111,13 @@ class Kind(Enum):
     PROPOSE = "proposals"
     SHARE = "groups"
     MUTE = "mutes"
+    OPERATE = "operations"
+    POWER = "power_cuts"
+    WIPE = "wipes"
+    BACK_UP = "backups"
+    RESTORE = "restores"
+    COPY = "copies"
+    MOVE = "moves"
 
 
 _ALL = frozenset(Topic)
@@ -82,7 +125,9 @@ _NONE: frozenset[Topic] = frozenset()
 _CUTS = ((_ALL, True), (_ALL, False), (_NONE, True), (frozenset({Topic.HEARTBEATS}), False))
 """What a process that is cut off can no longer read, and whether it can no longer send."""
 
-_WORK = (Kind.REPEAT, Kind.PROPOSE, Kind.SHARE)
+_WORK = (Kind.REPEAT, Kind.PROPOSE, Kind.SHARE, Kind.OPERATE, Kind.COPY, Kind.MOVE)
+OF_DISKS = (Kind.OPERATE, Kind.POWER, Kind.WIPE, Kind.BACK_UP, Kind.RESTORE, Kind.COPY, Kind.MOVE)
+"""Where one of these is among the acts, each node has a folder."""
 
 
 class Act(msgspec.Struct, frozen=True):
@@ -119,20 +164,17 @@ def perform(world: World, act: Act) -> None:
                 _strike(world, process, act, draw)
         case Kind.USURP | Kind.RETIRE:
             _depose(world, act, draw)
-        case Kind.LEAVE:
+        case Kind.LEAVE | Kind.MUTE:
             node = world.on(draw.choice(world.node_names))
             if isinstance(node, NodeProcess):
-                world.note_deed(f"LEAVE {node.describe()}")
-                node.leave()
-        case Kind.MUTE:
-            node = world.on(draw.choice(world.node_names))
-            if isinstance(node, NodeProcess):
-                node.disturbed = True
-                world.note_deed(f"MUTE {node.describe()}, {2 * act.duration_ms:.0f} ms")
-                world.mute(node, 2 * act.duration_ms)
+                _silence(world, node, act)
         case Kind.TWIN:
             _double(world, act, draw)
-        case Kind.REMOVE_NODE | Kind.REMOVE_TYPE | Kind.REPEAT | Kind.PROPOSE | Kind.SHARE:
+        case Kind.POWER:
+            _cut_power(world, draw)
+        case Kind.WIPE | Kind.BACK_UP | Kind.RESTORE:
+            _change_disk(world, act, draw)
+        case _:
             _ask(world, act, draw)
 
 
@@ -154,9 +196,20 @@ def _strike(world: World, process: Process, act: Act, draw: random.Random) -> No
             world.slow_down(process, act.duration_ms, draw.randint(50, 1_500), draw.randint(1, 8))
 
 
+def _silence(world: World, node: NodeProcess, act: Act) -> None:
+    """For ever, by leaving in order, or its single maps for a while."""
+    if act.kind is Kind.LEAVE:
+        world.note_deed(f"LEAVE {node.describe()}")
+        node.leave()
+    else:
+        node.disturbed = True
+        world.note_deed(f"MUTE {node.describe()}, {2 * act.duration_ms:.0f} ms")
+        world.mute(node, 2 * act.duration_ms)
+
+
 def _depose(world: World, act: Act, draw: random.Random) -> None:
     """Two leaders at once, or none for a moment."""
-    coordinator = world.on(draw.choice([each for each in world.machines if each.startswith("c")]))
+    coordinator = world.on(draw.choice([each for each in world.machines if each[0] in _COORDINATORS]))
     if not isinstance(coordinator, CoordinatorProcess):
         return
     world.note_deed(f"{act.kind.name} {coordinator.describe()}")
@@ -179,8 +232,38 @@ def _double(world: World, act: Act, draw: random.Random) -> None:
         each.disturbed |= each.name == node.name
 
 
+def _cut_power(world: World, draw: random.Random) -> None:
+    """All nodes are gone at one moment, or all but a few, and come back in any order; so do coordinators, or not."""
+    spared = draw.sample(world.nodes, k=draw.choice((0, 0, 0, 1, len(world.nodes) // 2)) if len(world.nodes) > 1 else 0)
+    struck: list[Process] = [node for node in world.nodes if node not in spared]
+    if draw.random() < _COORDINATORS_TOO:
+        struck += world.coordinators
+    world.note_deed(f"POWER cut of {', '.join(each.name for each in struck)}")
+    for process in struck:
+        process.disturbed = True
+        world.kill(process, draw.choice(_BLACKOUT_MS) * draw.random(), unseen=True)
+
+
+def _change_disk(world: World, act: Act, draw: random.Random) -> None:
+    """The node is stopped for it: what a backup holds is all that was there when its process ended."""
+    name = draw.choice(world.node_names)
+    if world.on(name) is None and world.site.runs(name):
+        return
+    world.note_deed(f"{act.kind.name} {name}")
+    world.stop(name, act.duration_ms)
+    match act.kind:
+        case Kind.WIPE:
+            world.wipe(name)
+        case Kind.BACK_UP:
+            world.back_up(name)
+        case _:
+            world.restore(name, bare=draw.random() < _BARE)
+
+
 def _ask(world: World, act: Act, draw: random.Random) -> None:
     match act.kind:
+        case Kind.OPERATE:
+            operate(world, draw)
         case Kind.REMOVE_NODE | Kind.REMOVE_TYPE:
             _remove(world, act, draw)
         case Kind.REPEAT:
@@ -194,7 +277,7 @@ def _ask(world: World, act: Act, draw: random.Random) -> None:
 
 
 def _remove(world: World, act: Act, draw: random.Random) -> None:
-    log_id = _log_id(world)
+    log_id = log_id_of(world)
     if log_id is None:
         return
     request_id = world.operator.next_id()
@@ -219,7 +302,7 @@ def _repeat(world: World, draw: random.Random) -> None:
 
 def _propose(world: World, draw: random.Random) -> None:
     """A few fields for one of three types: mostly agreeing, sometimes contradicting, sometimes of a stale process."""
-    log_id = _log_id(world)
+    log_id = log_id_of(world)
     if log_id is None:
         return
     names = draw.sample(range(draw.choice(_FIELDS)), k=draw.randint(1, 3))
@@ -247,13 +330,15 @@ def _send_as(node: NodeProcess, definition: ObjectType, based_on: int, *, stale:
 
 def _share(world: World, draw: random.Random) -> None:
     """One of two groups is declared, by a service or an operator, altered or dropped; some of it cannot be."""
-    log_id = _log_id(world)
+    log_id = log_id_of(world)
     if log_id is None:
         return
     kind = draw.choice(("declare", "declare", "declare", "alter", "drop", "reset", "exchange"))
     name = f"G{draw.randrange(2)}"
     filters = Affinity(backup_filter=draw.choice(("", "rack")))
     group = GroupDefinition(name, draw.choice((16, 16, 16, 64, 0)), draw.randint(0, 2), filters)
+    if world.is_durable:
+        group = msgspec.structs.replace(group, persistent=draw.random() < _PERSISTENT)
     members = [node for node in world.nodes if node.session.core.phase is Phase.MEMBER and not world.is_paused(node)]
     if kind == "declare" and members and draw.random() < 0.5:
         node = draw.choice(members)
@@ -273,11 +358,6 @@ def _share(world: World, draw: random.Random) -> None:
             world.operator.send(q.ExchangeRequested(*head))
         case _:
             world.operator.send(q.GroupDropRequested(*head, name))
-
-
-def _log_id(world: World) -> bytes | None:
-    """The log's identity, if any node knows it by now."""
-    return next((node.session.core.log_id for node in world.nodes if node.session.core.log_id), None)
 
 
 def describe(acts: Sequence[Act]) -> str:

@@ -7,7 +7,7 @@ a send may fail for good, or seem to, or land twice, or land long after its writ
 
 import random
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from functools import partial
 
@@ -48,17 +48,43 @@ class Send(msgspec.Struct, frozen=True):
     fate: Fate
 
 
+class Landed(msgspec.Struct, frozen=True):
+    """A record that stands in the log, who wrote it, and when it came there."""
+
+    entry: Entry
+    author: str
+    at_ns: int
+
+
 class Broker:
-    """The log, and who appended what to it since it was last looked at."""
+    """The log, and what came to it since it was last looked at; `history` is all that ever came, in that order."""
 
     def __init__(self, timeline: Timeline) -> None:
-        self.log = InMemoryLog(timeline.wall_ms)
+        self.log = InMemoryLog(self._now_ms)
         self.landed: list[tuple[Entry, str]] = []
+        self.history: list[Landed] = []
+        self._timeline = timeline
+        self._copied_ms: int | None = None
 
     def put(self, send: Send) -> Offset:
         entry = self.log.put(send.topic, send.key, send.value, send.headers)
         self.landed.append((entry, send.author))
+        self.history.append(Landed(entry, send.author, self._timeline.now_ns))
         return entry.offset
+
+    def copy(self, topics: Collection[Topic], decisions: int) -> "Broker":
+        """Another log with these topics as they are, of `decisions` so many records; others are empty there."""
+        copied = Broker(self._timeline)
+        for landed in self.history:
+            entry = landed.entry
+            if entry.topic in topics and (entry.topic is not Topic.DECISIONS or entry.offset < decisions):
+                copied._copied_ms = entry.appended_at_ms
+                copied.log.put(entry.topic, entry.key or "", entry.value, entry.headers)
+        copied._copied_ms = None
+        return copied
+
+    def _now_ms(self) -> int:
+        return self._timeline.wall_ms() if self._copied_ms is None else self._copied_ms
 
 
 class Link:
@@ -105,7 +131,10 @@ class _Cursor:
 
 
 class Reader:
-    """Reads with a lag, in batches, partitions in any order. Cut off, it reads nothing and trusts what it saw last."""
+    """Reads with a lag, in batches, partitions in any order. Cut off, it reads nothing and trusts what it saw last.
+
+    Where a topic ends before the place that is asked for, it is read from its beginning, as Kafka's is.
+    """
 
     def __init__(self, timeline: Timeline, chance: random.Random, broker: Broker, link: Link) -> None:
         self._timeline = timeline
@@ -115,7 +144,11 @@ class Reader:
         self._cursors: list[_Cursor] = []
 
     def assign(self, starts: Mapping[Partition, Offset | None]) -> None:
-        self._cursors = [_Cursor(each[0], self._log.entries(*each), offset or 0) for each, offset in starts.items()]
+        self._cursors = [
+            _Cursor(partition[0], entries, 0 if offset is None or offset > len(entries) else offset)
+            for partition, offset in starts.items()
+            for entries in [self._log.entries(*partition)]
+        ]
 
     def poll(self, timeout_s: float) -> list[Entry]:
         link, cursors = self._link, self._cursors

@@ -27,8 +27,9 @@ from topolog.streams.node.core import Phase
 from topolog.streams.node.guards import LeaseGuard
 from topolog.streams.node.session import Session
 from topolog.streams.rules.exchange import Patience
+from topolog.streams.simulation.disks import SimulatedDisk
 from topolog.streams.simulation.network import Broker, Link, Reader, Writer
-from topolog.streams.simulation.sharding import SimulatedDisk, SimulatedShard, Supplies
+from topolog.streams.simulation.sharding import SimulatedShard, Supplies
 from topolog.streams.simulation.timeline import DriftingClock, Timeline
 
 CLUSTER = "simulated"
@@ -136,14 +137,20 @@ class NodeProcess(Process):
     last turn one `read_began`, or `read_held` and counts.
 
     `handed` is when, on the node's own clock, each heartbeat was handed over: seen from outside, not from its lease.
-    Single maps are lost while it `is_mute`. `disk` is what it finds, and leaves, of copies.
+    Single maps are lost while it `is_mute`. `disk` is what it finds, and leaves, of copies. `incarnations`: all that
+    it has asked to join as. `refused`: why it must not join, if it has ended for that.
     """
 
-    def __init__(self, life: Life, joiner: Joiner, disk: SimulatedDisk, supplies: Supplies) -> None:
+    def __init__(
+        self, life: Life, joiner: Joiner, disk: SimulatedDisk, supplies: Supplies, history: str = "log"
+    ) -> None:
         super().__init__(life)
         self.joiner = joiner
+        self.history = history
+        self.refused = ""
         self.handed: dict[tuple[Incarnation, int], int] = {}
         self.released: set[Incarnation] = set()
+        self.incarnations: set[Incarnation] = set()
         self.misled = ""
         self.read_began = self.read_held = False
         self._leaving = False
@@ -160,6 +167,7 @@ class NodeProcess(Process):
             joiner,
             self.shard,
             chance=lambda: self.chance.getrandbits(63),
+            disk=disk.past if joiner.folder and self.is_server else None,
         )
         self._guard = LeaseGuard(self.clock, self.session)
         self._reading = ExitStack()
@@ -181,13 +189,21 @@ class NodeProcess(Process):
     def holds_lease(self) -> bool:
         return self.session.core.lease.is_valid(self.clock.boottime_ns())
 
+    @property
+    def may_store(self) -> bool:
+        """Whether it stores what another node writes. A node without a past need not mind its lease."""
+        return self.holds_lease or not self.joiner.folder
+
     def turn(self) -> bool:
         try:
             self.session.step(0.0)
             self.session.beat_if_due()
             self._read()
             self._operate()
-        except (LeftCluster, Refused):
+        except LeftCluster:
+            return False
+        except Refused as refusal:
+            self.refused = refusal.code
             return False
         return not (self._leaving and self.session.core.phase is Phase.GONE)
 
@@ -236,6 +252,7 @@ class NodeProcess(Process):
         return f"{self.name} {core.phase.value} {lease} a lease at position {core.applied.position}"
 
     def _note_words(self, died: NodeDied) -> None:
+        self.incarnations.add(died.incarnation)
         self._last_words = died
 
     def _note_heartbeat(self, heartbeat: Heartbeat) -> None:

@@ -1,14 +1,16 @@
 """One seeded run: the world lives through its plan, every step of it is checked, and then it must come to rest."""
 
 import hashlib
+import itertools
+from collections.abc import Sequence
 
 import msgspec
 
 from topolog.events.errors import TopologError
 from topolog.events.terms import cluster
 from topolog.events.topics import PARTITIONS
-from topolog.streams.simulation.checks import Checks
-from topolog.streams.simulation.faults import Act, Faults, describe, perform, plan
+from topolog.streams.simulation.faults import Act, Faults, describe, plan
+from topolog.streams.simulation.histories import Histories
 from topolog.streams.simulation.network import LATE_MS
 from topolog.streams.simulation.processes import TERMS
 from topolog.streams.simulation.rules import Broken, Rule
@@ -82,64 +84,65 @@ def replay(case: Case) -> Report:
 class _Run:
     def __init__(self, case: Case) -> None:
         self._case = case
-        self._world = World(case.seed)
-        self._checks = Checks(self._world)
+        self._histories = Histories(case.seed, case.acts)
+        self._timeline = self._histories.worlds[0].timeline
         self._steps = 0
 
     def through(self) -> Report:
         try:
             for act in self._case.acts:
                 self._live_until(act.at_ms)
-                perform(self._world, act)
+                self._histories.perform(act)
             self._live_until(self._case.span_ms)
-            healed_ms = self._world.timeline.now_ms
+            healed_ms = self._timeline.now_ms
             self._come_to_rest()
         except Broken as broken:
             raise self._violation(broken.rule, broken.detail) from None
         except (TopologError, AssertionError, LookupError, ValueError, TypeError, AttributeError) as error:
             raise self._violation(Rule.RUNS_ON, repr(error)) from error
-        return self._report(self._world.timeline.now_ms - healed_ms)
+        return self._report(self._timeline.now_ms - healed_ms)
 
     def _live_until(self, at_ms: int) -> None:
-        while self._world.timeline.next_ns <= at_ms * NS_PER_MS:
+        while self._timeline.next_ns <= at_ms * NS_PER_MS:
             self._advance()
 
     def _advance(self) -> None:
         self._steps += 1
-        self._world.step()
-        self._checks.look()
+        self._histories.step()
 
     def _come_to_rest(self) -> None:
-        self._world.note("the faults are over")
-        self._world.heal()
-        deadline_ns = self._world.timeline.now_ns + REST_MS_MAX * NS_PER_MS
-        while unrest := self._checks.unrest():
-            if self._world.timeline.now_ns > deadline_ns:
+        self._histories.worlds[0].note("the faults are over")
+        self._histories.heal()
+        deadline_ns = self._timeline.now_ns + REST_MS_MAX * NS_PER_MS
+        while unrest := self._histories.unrest():
+            if self._timeline.now_ns > deadline_ns:
                 raise Broken(Rule.CONVERGES, unrest)
             for _ in range(_STEPS_BETWEEN_LOOKS):
                 self._advance()
+        self._histories.check_rest()
 
     def _violation(self, rule: Rule, detail: str) -> Violation:
-        return Violation(self._case, self._world.timeline.now_ms, rule, detail, self._world.history())
+        return Violation(self._case, self._timeline.now_ms, rule, detail, self._histories.worlds[0].history())
 
     def _report(self, rest_ms: int) -> Report:
-        ledger = self._checks.ledger
+        first, *_ = checks = self._histories.checks
+        ledger = first.ledger
         return Report(
             case=self._case,
             steps=self._steps,
             rest_ms=rest_ms,
-            positions=ledger.position + 1,
+            positions=sum(each.ledger.position + 1 for each in checks),
             terms=cluster(ledger.state).term,
-            requests=len(self._checks.answered),
-            nodes_left=len(self._checks.left),
-            restored=len(self._checks.restored),
-            digest=_digest(self._world),
+            requests=sum(len(each.answered) for each in checks),
+            nodes_left=sum(len(each.left) for each in checks),
+            restored=sum(len(each.restored) for each in checks),
+            digest=_digest(self._histories.worlds),
         )
 
 
-def _digest(world: World) -> str:
+def _digest(worlds: Sequence[World]) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    for topic, count in PARTITIONS.items():
+    for world, (topic, count) in itertools.product(worlds, PARTITIONS.items()):
         for number in range(count):
             for entry in world.broker.log.entries(topic, number):
                 digest.update(f"{topic.short_name} {number} {entry.appended_at_ms} ".encode())

@@ -1,16 +1,19 @@
 """A simulated service that holds copies and acts for partitions, behind the real guards.
 
 A copy here is nothing but its name: to load or to clear it takes some turns, and what is whole survives on the node's
-disk, if it has one. Operations last some turns. `began` and `held` are what a turn has begun, and what its guard has
-let pass at the end: whoever looks from outside knows the true order of these, which no node does.
+disk, if it has one. Operations last some turns. `began` and `held` are what a turn has begun, and what its guards have
+let pass at the end, `written` what of that was no read: whoever looks from outside knows the true order of these, which
+no node does. `stored`: whether it has loaded something in this turn.
 """
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from topolog.events import ownership as o
+from topolog.events.errors import NotActive
 from topolog.events.fold import Folded
 from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import Incarnation, Position
@@ -21,10 +24,14 @@ from topolog.events.state import Key
 from topolog.streams.node.copies import Disk, Held, PartitionId
 from topolog.streams.node.core import NodeCore
 from topolog.streams.node.hooks import Hooks
+from topolog.streams.simulation.disks import Key as OnDisk
+from topolog.streams.simulation.disks import SimulatedDisk
 
 _OPERATION_TURNS = (0, 25)
 _OPERATIONS_MAX = 12
 _TRIES = 10
+_READS_EVERY = 4
+"""An operation that lasts so many turns, or a multiple, reads; the others write."""
 _FINISHES = 0.15
 """How often, in a turn, a copy that is to be loaded or cleared is done."""
 
@@ -36,17 +43,12 @@ Supplies = Callable[[Incarnation, Position], bool]
 """Whether this process can be loaded from, having applied what stands at the position."""
 
 
-class SimulatedDisk:
-    """Counters of the whole copies on it, by the group's number and the partition; it outlives the process."""
-
-    def __init__(self) -> None:
-        self.whole: dict[tuple[int, int], int] = {}
-
-
 class _Operation(msgspec.Struct):
     place: PartitionId
     token: Position
     turns: int
+    begun: int
+    writes: bool
 
 
 class SimulatedShard(Hooks):
@@ -63,6 +65,8 @@ class SimulatedShard(Hooks):
         super().__init__(announce)
         self.began: list[Acted] = []
         self.held: list[Acted] = []
+        self.written: list[Acted] = []
+        self.stored = False
         self._chance = chance
         self._disk = disk
         self._supplies = supplies
@@ -89,10 +93,11 @@ class SimulatedShard(Hooks):
         """End operations, begin some, finish what is to be loaded and cleared; whether a hand-over has drained."""
         self.began.clear()
         self.held.clear()
+        self.written.clear()
         has_ended = self._end_some(now_ns, holds_lease=holds_lease)
         if holds_lease:
-            self._begin_some(core)
-        self._finish_some(core)
+            self._begin_some(core, now_ns)
+        self._finish_some(core, holds_lease=holds_lease)
         return has_ended and core.look_at_drains()
 
     def _end_some(self, now_ns: int, *, holds_lease: bool) -> bool:
@@ -101,26 +106,42 @@ class SimulatedShard(Hooks):
         for each in self._running:
             each.turns -= 1
         for each in over:
-            if self.acting.end(each.place, each.token, now_ns) and holds_lease:
-                self.held.append((each.place, each.token))
+            is_good = self.acting.end(each.place, each.token, now_ns)
+            with suppress(NotActive):
+                self.serving.end(each.begun, writing=each.writes)
+                if is_good and holds_lease:
+                    self.held.append((each.place, each.token))
+                    self.written += [(each.place, each.token)] * each.writes
         return bool(over)
 
-    def _begin_some(self, core: NodeCore) -> None:
+    def _begin_some(self, core: NodeCore, now_ns: int) -> None:
         groups = [row for _, row in core.state.rows(GroupRow)]
         for _ in range(_TRIES if groups and len(self._running) < _OPERATIONS_MAX else 0):
             group = self._chance.choice(groups)
             place = (group.name, self._chance.randrange(group.partitions))
             token = self.acting.begin(place)
             if token is not None:
-                self.began.append((place, token))
-                self._running.append(_Operation(place, token, self._chance.randint(*_OPERATION_TURNS)))
+                self._begin(place, token, self._chance.randint(*_OPERATION_TURNS), now_ns)
 
-    def _finish_some(self, core: NodeCore) -> None:
+    def _begin(self, place: PartitionId, token: Position, turns: int, now_ns: int) -> None:
+        writes = turns % _READS_EVERY != 0
+        try:
+            begun = self.serving.begin(writing=writes)
+        except NotActive:
+            self.acting.end(place, token, now_ns)
+            return
+        self.began.append((place, token))
+        self._running.append(_Operation(place, token, turns, begun, writes))
+
+    def _finish_some(self, core: NodeCore, *, holds_lease: bool) -> None:
+        """What it loads it stores under a lease: only then its past says in which history it has written."""
+        self.stored = False
         if self._chance.random() > _FINISHES:
             return
         for held in list(core.copies.held(core.state)):
             place = (held.group, held.partition)
-            if held.state is PartitionState.MOVING and self._is_supplied(core, held):
+            if held.state is PartitionState.MOVING and holds_lease and self._is_supplied(core, held):
+                self.stored = True
                 if core.copies.finish(core.state, *place, held.since, held.token):
                     self._disk.whole[_on_disk(core, held)] = 1
             elif held.state is PartitionState.RENTING:
@@ -136,7 +157,7 @@ class SimulatedShard(Hooks):
         return primary is not None and self._supplies(primary.incarnation, held.since)
 
 
-def _on_disk(core: NodeCore, held: Held) -> tuple[int, int]:
+def _on_disk(core: NodeCore, held: Held) -> OnDisk:
     group = group_row(core.state, held.group)
     assert group is not None, "a copy belongs to a group"
     return group.number, held.partition

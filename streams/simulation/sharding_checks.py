@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 
+from topolog.events import baseline as b
 from topolog.events import exchange as x
 from topolog.events import groups as g
 from topolog.events import membership as m
 from topolog.events import ownership as o
 from topolog.events.codec import CODEC
+from topolog.events.drains import is_drained
 from topolog.events.ids import Incarnation, NodeId, Position, TopologyVersion
 from topolog.events.log import Entry
 from topolog.events.ownership import Ownership, OwnershipRow
@@ -37,7 +39,7 @@ class PartitionChecks:
 
     def __init__(self, ledger: Ledger, world: World) -> None:
         self._ledger = ledger
-        self._acknowledged = Acknowledged(world, ledger)
+        self.acknowledged = Acknowledged(world, ledger)
         self._rows: dict[str, OwnershipRow] = {}
         self._begun: dict[tuple[int, int], Position] = {}
         self._answered: set[tuple[NodeId, Incarnation, Position]] = set()
@@ -45,6 +47,11 @@ class PartitionChecks:
         self._started_at = Position(0)
         self._is_open = False
         self._completed = TopologyVersion(0, 0)
+
+    def begin_with(self, other: "PartitionChecks") -> None:
+        """The history begins with all of another one: what was done there was done in this one."""
+        self.acknowledged.begin_with(other.acknowledged)
+        self._begun = dict(other._begun)
 
     def note_map(self, entry: Entry) -> None:
         """A single map that has landed."""
@@ -81,12 +88,12 @@ class PartitionChecks:
                 self._check_row(state, before[key], row, is_exchange=is_exchange)
         changed = [(row, o.differing(before.get(key), row)) for key, row in self._rows.items()]
         found = [(row.group, each) for row, partitions in changed for each in o.ownerships(row, partitions)]
-        self._acknowledged.judge_set(state, whole, found)
+        self.acknowledged.judge_set(state, whole, found)
 
     def look_at(self, node: NodeProcess) -> None:
         """What a node has done in its turn: whoever begins under a token ends all operations under lower ones."""
         shard, who = node.shard, node.describe()
-        self._acknowledged.look_at(node)
+        self.acknowledged.look_at(node)
         state = node.session.core.state
         for place, token in shard.held:
             if g.group_row(state, place[0]) is None:
@@ -103,11 +110,13 @@ class PartitionChecks:
     @property
     def writes(self) -> int:
         """How many writes were acknowledged."""
-        return self._acknowledged.writes
+        return self.acknowledged.writes
 
     def unrest(self) -> str:
         """Why the partitions are not at rest yet; nothing if they are."""
         state = self._ledger.state
+        if not b.cluster_state(state).shares_out:
+            return ""
         row = x.open_exchange(state)
         if row is not None:
             return f"the exchange of {row.version} waits for {', '.join(each.node for each in row.awaited)}"
@@ -116,9 +125,18 @@ class PartitionChecks:
         for group, each in _all(state):
             held, owning = {copy.node for copy in each.copies}, set(each.owners)
             is_right = owning == held == set(each.wanted) and each.wanted[:1] == (each.acting,)
-            if held and not each.is_lost and not is_right:
+            if held and not each.is_lost and not is_right and not self._is_stranded(group, each):
                 return f"partition {group}/{each.partition} is not where it should be"
         return ""
+
+    def _is_stranded(self, name: str, each: Ownership) -> bool:
+        """Whether those are away, or drained, that are to hold it: the affinity names the absent too."""
+        state = self._ledger.state
+        group = g.group_row(state, name)
+        assert group is not None, "a partition belongs to a group"
+        current, here = b.placed_by(state, group), b.online(state)
+        may_hold = here if current is None else current.nodes
+        return not each.wanted and any(node not in here or is_drained(state, node) for node in may_hold)
 
     def _check_completed(self, completed: x.ExchangeCompleted) -> None:
         if completed.version <= self._completed:

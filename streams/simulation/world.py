@@ -15,11 +15,13 @@ from topolog.events.codec import CODEC
 from topolog.events.ids import Incarnation, Position
 from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
+from topolog.events.views import Kinship
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.snapshots import Cadence
+from topolog.streams.node.past_disk import MemoryDisk
+from topolog.streams.simulation.disks import SimulatedDisk
 from topolog.streams.simulation.network import LATE_MS, Broker, Fate, Link, Send, Writer
 from topolog.streams.simulation.processes import CoordinatorProcess, Life, NodeProcess, Process, ProjectorProcess
-from topolog.streams.simulation.sharding import SimulatedDisk
 from topolog.streams.simulation.timeline import NS_PER_MS, DriftingClock, Timeline, between
 
 _TURN_MS = (5.0, 60.0)
@@ -30,46 +32,120 @@ _SENTINEL_LIVES = 0.7
 _DISKS = 0.6
 """How often a node's copies outlive its process."""
 
+_EMPTIES = 0.3
+"""How often a node that is refused for its past is given an empty disk."""
+
 _REVIVAL_MS = (50.0, 800.0)
+_REFUSED_AS_KIN = tuple(kinship.value for kinship in (Kinship.FORKED, Kinship.AHEAD, Kinship.FOREIGN))
 _NOTES_KEPT = 40
 _DULL_KEPT = 2
 
 
-class World:
-    """The cluster at one moment of true time."""
+class Chronicle:
+    """What has happened, for whoever reads a violation."""
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-        chance = random.Random(f"{seed} world")
+    def __init__(self, timeline: Timeline) -> None:
+        self.notes: deque[str] = deque(maxlen=_NOTES_KEPT)
+        self.deeds: list[str] = []
+        self._timeline = timeline
+        self._dull = 0
+
+    def note(self, text: str, *, dull: bool = False) -> None:
+        """One line of history; of a run of `dull` ones the first and last are kept."""
+        self._dull = self._dull + 1 if dull else 0
+        if self._dull > _DULL_KEPT:
+            self.notes.pop()
+        self.notes.append(f"{self._timeline.now_ns / 1e9:8.4f} s  {text}")
+
+    def told(self) -> str:
+        """All deeds, and the last of what else has happened."""
+        before = [deed for deed in self.deeds if deed not in self.notes]
+        return "\n".join([*before, *(["     ..."] if before else []), *self.notes])
+
+
+class Site:
+    """What is there whichever log is read: true time, the nodes' definitions, disks and backups of these.
+
+    `lives`: every process of a node that there has been. `homes`: the world that a node is to be started in, if that is
+    no longer the one that its last process was in.
+    """
+
+    def __init__(self) -> None:
         self.timeline = Timeline()
+        self.chronicle = Chronicle(self.timeline)
+        self.joiners: dict[str, q.Joiner] = {}
+        self.disks: dict[str, SimulatedDisk] = {}
+        self.backups: dict[str, SimulatedDisk] = {}
+        self.lives: list[NodeProcess] = []
+        self.homes: dict[str, World] = {}
+        self.worlds: list[World] = []
+
+    def life_of(self, incarnation: Incarnation) -> NodeProcess | None:
+        """The process, alive or not, that is or was this incarnation."""
+        return next((each for each in self.lives if incarnation in each.incarnations), None)
+
+    def runs(self, name: str) -> bool:
+        return any(node.name == name for world in self.worlds for node in world.nodes)
+
+    def other_than(self, world: "World") -> "World | None":
+        return next((each for each in self.worlds if each is not world), None)
+
+
+class World:
+    """The cluster of one log at one moment of true time. `name` is that of its history; `common`: up to which position
+    another one, by its name, is the same."""
+
+    def __init__(self, seed: int, *, is_durable: bool = False) -> None:
+        self._begin(f"{seed}", Site(), "log")
+        self.is_durable = is_durable
         self.broker = Broker(self.timeline)
+        self.cadence = _draw_cadence(random.Random(f"{seed} snapshots"))
+        self.operator = Operator("op", self.timeline, random.Random(f"{seed} op"), self.broker)
+        chance = random.Random(f"{seed} world")
+        for number in range(chance.randint(2, 3)):
+            self.start_coordinator(f"c{number + 1}")
+        for number in range(chance.randint(3, 6)):
+            self._install(f"n{number}", _draw_joiner(chance, number), has_disk=chance.random() < _DISKS)
+            self.start_node(f"n{number}")
+        self.start_projector("p1")
+        self.machines: list[str] = [each.machine for each in self.processes]
+
+    def copy(self, broker: Broker) -> "World":
+        """A copy of the log goes live beside it: coordinators of its own, and nodes that are moved there."""
+        copied = World.__new__(World)
+        copied._begin(f"{self._seed} copy", self.site, "copy")
+        copied.is_durable, copied.cadence, copied.broker = self.is_durable, self.cadence, broker
+        copied.operator = Operator("op2", self.timeline, random.Random(f"{copied._seed} op"), broker)
+        for machine in ("d1", "d2"):
+            copied.start_coordinator(machine)
+        copied.start_projector("p2")
+        copied.machines = [*(each.machine for each in copied.processes), *self.site.joiners]
+        return copied
+
+    def _begin(self, seed: str, site: Site, name: str) -> None:
+        self._seed = seed
+        self.site = site
+        self.name = name
+        self.common: dict[str, Position] = {}
+        self.timeline = site.timeline
         self.processes: list[Process] = []
         self.coordinators: list[CoordinatorProcess] = []
         self.nodes: list[NodeProcess] = []
         self.turned: Process | None = None
-        self.notes: deque[str] = deque(maxlen=_NOTES_KEPT)
-        self.deeds: list[str] = []
-        self._dull = 0
-        self.machines: list[str] = []
         self._lives: Counter[str] = Counter()
-        self._node_lives: list[NodeProcess] = []
-        self._joiners: dict[str, q.Joiner] = {}
-        self._disks: dict[str, SimulatedDisk] = {}
-        self.cadence = _draw_cadence(random.Random(f"{seed} snapshots"))
-        self.operator = Operator(self.timeline, random.Random(f"{seed} op"), self.broker)
-        for number in range(chance.randint(2, 3)):
-            self.start_coordinator(f"c{number + 1}")
-        for number in range(chance.randint(3, 6)):
-            self._joiners[f"n{number}"] = _draw_joiner(chance, number)
-            if chance.random() < _DISKS:
-                self._disks[f"n{number}"] = SimulatedDisk()
-            self.start_node(f"n{number}")
-        self.start_projector()
-        self.machines = [each.machine for each in self.processes]
+        site.worlds.append(self)
+
+    def _install(self, name: str, joiner: q.Joiner, *, has_disk: bool) -> None:
+        """A node with a folder has a disk; where disks matter, each node has a folder."""
+        if self.is_durable and not joiner.folder:
+            joiner = msgspec.structs.replace(joiner, folder=f"disk of {name}")
+        self.site.joiners[name] = joiner
+        if has_disk or joiner.folder:
+            self.site.disks[name] = SimulatedDisk()
 
     @property
     def node_names(self) -> list[str]:
-        return list(self._joiners)
+        return list(self.site.joiners)
 
     def on(self, machine: str) -> Process | None:
         """The process that runs on this machine now: of two that claim to be one node, the older."""
@@ -77,15 +153,11 @@ class World:
 
     def has_released(self, incarnation: Incarnation) -> bool:
         """Whether a process, alive or not, has handed over the release of this incarnation."""
-        return any(incarnation in each.released for each in self._node_lives)
+        return any(incarnation in each.released for each in self.site.lives)
 
     def is_alive(self, incarnation: Incarnation) -> bool:
         """Whether a process could act as this incarnation."""
         return any(each.session.core.incarnation == incarnation for each in self.nodes)
-
-    def life_of(self, incarnation: Incarnation) -> NodeProcess | None:
-        """The process, alive or not, that is or was this incarnation last."""
-        return next((each for each in self._node_lives if each.session.core.incarnation == incarnation), None)
 
     def can_supply(self, incarnation: Incarnation, position: Position) -> bool:
         """Whether a process that runs is this incarnation, and has applied what stands there."""
@@ -94,57 +166,87 @@ class World:
 
     def step(self) -> None:
         """The next thing that happens."""
-        self.turned = None
-        self.broker.landed.clear()
+        self.forget_step()
         self.timeline.advance()
 
+    def forget_step(self) -> None:
+        """What the last step has done has been looked at."""
+        self.turned = None
+        self.broker.landed.clear()
+
     def note(self, text: str, *, dull: bool = False) -> None:
-        """One line of history, for whoever reads a violation; of a run of `dull` ones the first and last are kept."""
-        self._dull = self._dull + 1 if dull else 0
-        if self._dull > _DULL_KEPT:
-            self.notes.pop()
-        self.notes.append(f"{self.timeline.now_ns / 1e9:8.4f} s  {text}")
+        """One line of history, for whoever reads a violation."""
+        self.site.chronicle.note(text if self.name == "log" else f"[{self.name}] {text}", dull=dull)
 
     def note_deed(self, text: str) -> None:
         """A line of history that is kept however much follows it: what befell whom."""
         self.note(text)
-        self.deeds.append(self.notes[-1])
+        self.site.chronicle.deeds.append(self.site.chronicle.notes[-1])
 
     def history(self) -> str:
         """All deeds, and the last of what else has happened."""
-        before = [deed for deed in self.deeds if deed not in self.notes]
-        return "\n".join([*before, *(["     ..."] if before else []), *self.notes])
+        return self.site.chronicle.told()
 
     def start_coordinator(self, machine: str, clock: DriftingClock | None = None) -> None:
         self._start(CoordinatorProcess(self._new_life(machine, clock), self.cadence))
 
     def start_node(self, name: str, clock: DriftingClock | None = None, *, elsewhere: bool = False) -> None:
         """A process of the node comes up; `elsewhere` has another disk, so that its lock proves nothing."""
-        joiner = self._joiners[name]
+        joiner = self.site.joiners[name]
         if elsewhere and joiner.folder:
             joiner = msgspec.structs.replace(joiner, folder=f"another {joiner.folder}")
-        kept = None if elsewhere else self._disks.get(name)
-        process = NodeProcess(self._new_life(name, clock), joiner, kept or SimulatedDisk(), self.can_supply)
-        self._node_lives.append(process)
+        kept = None if elsewhere else self.site.disks.get(name)
+        process = NodeProcess(self._new_life(name, clock), joiner, kept or SimulatedDisk(), self.can_supply, self.name)
+        self.site.lives.append(process)
         self._start(process)
 
-    def start_projector(self) -> None:
-        self._start(ProjectorProcess(self._new_life("p1")))
+    def start_projector(self, machine: str) -> None:
+        self._start(ProjectorProcess(self._new_life(machine)))
 
-    def kill(self, process: Process, revive_after_ms: float, *, late: bool = False) -> None:
+    def kill(self, process: Process, revive_after_ms: float, *, late: bool = False, unseen: bool = False) -> None:
         """The process is gone, its machine is up; of what it had sent a part still lands, if `late` much later.
 
-        Often its sentinel says so, before or after the last of that.
+        Often its sentinel says so, before or after the last of that, unless the power is cut: then it is `unseen`.
         """
         if late:
             process.link.sends_cut = True
             self.timeline.after(between(process.chance, 0, LATE_MS), process.writer.release)
         process.clock.wake()
         process.writer.die()
-        if process.chance.random() < _SENTINEL_LIVES:
+        if not unseen and process.chance.random() < _SENTINEL_LIVES:
             delay_ms = process.chance.random() ** 3 * _CERTIFICATE_MS_MAX  # mostly soon, now and then late
             self.timeline.after(delay_ms, partial(self.certify, process))
         self._end(process, revive_after_ms)
+
+    def stop(self, name: str, revive_after_ms: float) -> None:
+        """The node's process, if one runs, is gone."""
+        process = self.on(name)
+        if process is not None:
+            process.disturbed = True
+            self.kill(process, revive_after_ms)
+
+    def move_out(self, name: str, after_ms: float, *, in_order: bool) -> None:
+        """The node's process ends here; it is started again where its home is by then."""
+        node = self.on(name)
+        if in_order and isinstance(node, NodeProcess):
+            node.leave()
+        else:
+            self.stop(name, after_ms)
+
+    def wipe(self, name: str) -> None:
+        """The node has a new, empty disk; nothing of it runs."""
+        self.site.disks[name] = SimulatedDisk()
+
+    def back_up(self, name: str) -> None:
+        """The node's disk, as it is at this moment, is put aside."""
+        self.site.backups[name] = self.site.disks[name].copy()
+
+    def restore(self, name: str, *, bare: bool) -> None:
+        """The disk that was put aside takes the place of the node's, which does not run; `bare`: without its past."""
+        if name in self.site.backups:
+            disk = self.site.disks[name] = self.site.backups.pop(name)
+            if bare:
+                disk.past = MemoryDisk()
 
     def certify(self, process: Process) -> None:
         """The death certificate of the process lands."""
@@ -211,7 +313,7 @@ class World:
         self._lives[machine] += 1
         number = self._lives[machine]
         chance = random.Random(f"{self._seed} {machine} {number}")
-        name = machine if number == 1 or machine in self._joiners else f"{machine}.{number}"
+        name = machine if number == 1 or machine in self.site.joiners else f"{machine}.{number}"
         return Life(machine, name, chance, self.timeline, self.broker, clock or DriftingClock(self.timeline, chance))
 
     def _start(self, process: Process) -> None:
@@ -231,6 +333,8 @@ class World:
         if not self.is_paused(process):
             self.turned = process
             if not process.turn():
+                if isinstance(process, NodeProcess) and process.refused in _REFUSED_AS_KIN:
+                    self._turn_away(process)
                 self._end(process, between(process.chance, *_REVIVAL_MS))
                 return
         self.timeline.after(between(process.chance, *_TURN_MS), partial(self._turn, process))
@@ -247,10 +351,20 @@ class World:
         match process:
             case CoordinatorProcess():
                 self.start_coordinator(process.machine, process.clock)
-            case NodeProcess() if all(node.name != process.name for node in self.nodes):
-                self.start_node(process.name, process.clock)
+            case NodeProcess() if not self.site.runs(process.name):
+                self.site.homes.get(process.name, self).start_node(process.name, process.clock)
             case ProjectorProcess():
-                self.start_projector()
+                self.start_projector(process.machine)
+
+    def _turn_away(self, node: NodeProcess) -> None:
+        """Its past is another one: whoever runs it starts it where it comes from, or with an empty disk."""
+        other = self.site.other_than(self)
+        if node.disk is not self.site.disks.get(node.name):
+            return
+        if other is None or node.chance.random() < _EMPTIES:
+            self.wipe(node.name)
+        else:
+            self.site.homes[node.name] = other
 
     def _mend(self, process: Process, loses: bool) -> None:
         process.link.unreadable = frozenset()
@@ -280,13 +394,14 @@ def _draw_joiner(chance: random.Random, number: int) -> q.Joiner:
 class Operator:
     """Asks for things from outside the cluster."""
 
-    def __init__(self, timeline: Timeline, chance: random.Random, broker: Broker) -> None:
-        self.writer = Writer("op", timeline, chance, broker, Link())
+    def __init__(self, name: str, timeline: Timeline, chance: random.Random, broker: Broker) -> None:
+        self.name = name
+        self.writer = Writer(name, timeline, chance, broker, Link())
         self._sequence = 0
 
     def next_id(self) -> q.RequestId:
         self._sequence += 1
-        return q.RequestId("op", self._sequence)
+        return q.RequestId(self.name, self._sequence)
 
     def send(self, request: q.Request) -> None:
         assert isinstance(request, q.AnyRequest)

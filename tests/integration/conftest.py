@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import queue
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
+from topolog.events import failpoints
 from topolog.events.codec import CODEC
 from topolog.events.fold import Fold, Folded, Header, Ignored
 from topolog.events.ids import Position
@@ -32,7 +34,7 @@ PATIENCE_S = 30.0
 MEMBER = "tests.integration.member"
 
 
-def eventually(look: Callable[[], T | None], what: str, patience_s: float = PATIENCE_S) -> T:
+def eventually(look: Callable[[], T | None], what: str, patience_s: float = PATIENCE_S, every_s: float = 0.02) -> T:
     """What `look` finds, as soon as it finds something; fails with `what` after `patience_s`.
 
     Nothing found is what is false: None, False, an empty list.
@@ -43,7 +45,7 @@ def eventually(look: Callable[[], T | None], what: str, patience_s: float = PATI
         if found := look():
             return found
         assert time.monotonic() < deadline, f"waited {patience_s:g} s for {what}"
-        pause.wait(0.02)
+        pause.wait(every_s)
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -197,6 +199,11 @@ class Site:
         process = self.started([sys.executable, "-m", MEMBER, self.cluster, name, self.bootstrap, str(sentinel)])
         process.hear("member")
         return process
+
+    def keeper(self, name: str, folder: Path, failpoint: str = "") -> Process:
+        """A node that keeps its rows in a folder of its own below `folder`, in a process of its own."""
+        command = [sys.executable, "-m", "tests.integration.keeper", self.cluster, name, self.bootstrap, str(folder)]
+        return self.started(command, {**os.environ, failpoints.VARIABLE: failpoint})
 
     def node(self, name: str) -> Node:
         """A node in this process, not yet entered."""

@@ -21,6 +21,7 @@ from typing import Any
 from tests.integration.member import say
 from tests.streams.node.shard import Shard
 
+from topolog.events import failpoints
 from topolog.events.errors import TopologError
 from topolog.events.group_definition import GroupDefinition, LossPolicy
 from topolog.events.partitions import PartitionState
@@ -36,7 +37,7 @@ ROWS = GroupDefinition("rows", partitions=16, backups=1, persistent=True)
 SAFE = GroupDefinition("safe", partitions=8, backups=1)
 SCRATCH = GroupDefinition("scratch", partitions=8, backups=1, loss_policy=LossPolicy.IGNORE)
 PATIENCE_S = 30.0
-PAUSE_S = 0.005
+PAUSE_S = 0.02
 
 
 class KeptShards(Shards):
@@ -102,6 +103,7 @@ def obey(shards: KeptShards, writer: Writer, order: Mapping[str, Any]) -> None:
 
 
 def main(cluster: str, name: str, bootstrap: str, folder: str) -> None:
+    failpoints.arm(os.environ)
     own = Path(folder) / name
     own.mkdir(exist_ok=True)
     with ExitStack() as stack:

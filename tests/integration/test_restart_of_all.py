@@ -1,7 +1,6 @@
 """Every member of a cluster dies at once and is started again on its disk (DS1, DS2, O1-O5), on a real broker."""
 
 import signal
-import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -18,12 +17,6 @@ from topolog.streams.rules.affinity import partition_of
 
 NAMES = ("n1", "n2", "n3")
 STORED_MIN = 60
-
-
-def keeper(site: Site, name: str, folder: Path) -> Process:
-    return site.started(
-        [sys.executable, "-m", "tests.integration.keeper", site.cluster, name, site.bootstrap, str(folder)]
-    )
 
 
 def stored(folder: Path) -> dict[str, str]:
@@ -62,7 +55,7 @@ def test_what_was_acknowledged_outlives_all_members(site: Site, tmp_path: Path, 
     in memory only is LOST until an operator gives it up, or begins again empty where its policy says so (IGNORE)."""
     coordinator = site.coordinator("c1")
     with Node(site.cluster, "w", kafka=site.kafka, kind=NodeKind.CLIENT, join_timeout_s=PATIENCE_S) as witness:
-        members = {name: keeper(site, name, tmp_path) for name in NAMES}
+        members = {name: site.keeper(name, tmp_path) for name in NAMES}
         for process in members.values():
             process.hear("member")
         for group in (ROWS, SAFE, SCRATCH):
@@ -78,7 +71,7 @@ def test_what_was_acknowledged_outlives_all_members(site: Site, tmp_path: Path, 
         if dies != "members":
             site.coordinator("c2")
 
-        members = {name: keeper(site, name, tmp_path) for name in NAMES}
+        members = {name: site.keeper(name, tmp_path) for name in NAMES}
         for process in members.values():
             process.hear("member")
             process.tell(do="quiet")

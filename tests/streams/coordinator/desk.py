@@ -86,7 +86,7 @@ class Desk:
     def beat(
         self,
         sequence: int,
-        at: Position = NOWHERE,
+        at: Position | None = None,
         *,
         node: str = "n1",
         life: int = 1,
@@ -94,9 +94,12 @@ class Desk:
         fenced: bool = False,
         release: bool = False,
     ) -> m.Heartbeat:
-        """A heartbeat of a node that has applied everything up to `at`, or nothing, unless `applied` says it."""
-        header = self.core.confirmed
-        report = applied or m.Applied(LOG_ID, at, header.chain if at == header.position else b"")
+        """A heartbeat of a node that has applied everything up to `at`, or up to the start of the term, unless
+        `applied` says it."""
+        header, began = self.core.confirmed, terms.cluster(self.core.state).led_since
+        chains = {**self.core.reports.known_chains(), header.position: header.chain}
+        at = began if at is None else at
+        report = applied or m.Applied(LOG_ID, at, chains.get(at, b""))
         capabilities = (m.FENCING,)
         return m.Heartbeat(
             NodeId(node), Incarnation(life), sequence, report, NOWHERE, None, capabilities, fenced, release

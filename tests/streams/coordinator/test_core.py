@@ -441,10 +441,10 @@ def test_k9_a_report_counts_if_its_hash_is_the_logs() -> None:
 def test_k9_a_report_with_another_hash_does_not_count() -> None:
     """K9: the member has folded another history; what it applied says nothing here."""
     desk = member()
-    at = desk.core.confirmed.position
+    at, before = desk.core.confirmed.position, applied_by_n1(desk)
     desk.hear(desk.beat(2, applied=m.Applied(LOG_ID, at, bytes(16))))
     desk.hear(desk.beat(3, applied=m.Applied(bytes(16), at, desk.core.confirmed.chain)))
-    assert applied_by_n1(desk) == NOWHERE
+    assert applied_by_n1(desk) == before < at
     assert desk.core.reports.diverged == 2
 
 
@@ -457,9 +457,9 @@ def test_k9_a_report_ahead_of_the_read_back_counts_only_later() -> None:
     reader = Fold()
     for entry in desk.log.entries(Topic.DECISIONS):
         reader.read(entry.stamp, entry.value)
-    ahead = m.Applied(LOG_ID, reader.header.position, reader.header.chain)
+    ahead, before = m.Applied(LOG_ID, reader.header.position, reader.header.chain), applied_by_n1(desk)
     desk.hear(desk.beat(2, applied=ahead))
-    assert applied_by_n1(desk) == NOWHERE
+    assert applied_by_n1(desk) == before < ahead.position
     desk.follow()
     desk.core.settle()
     assert applied_by_n1(desk) == ahead.position
@@ -497,6 +497,21 @@ def test_a_new_member_is_echoed_at_once_and_then_with_the_beat() -> None:
     assert desk.decided() == []
     desk.core.renew()
     assert desk.decided() == [m.LeasesRenewed(m.pack_renewals([(Slot(0), 1)]))]
+
+
+def test_a_member_is_renewed_when_it_has_applied_the_start_of_the_term() -> None:
+    """A heartbeat from before may have been renewed by another leader, of another copy of the log (events/views.py)."""
+    desk = Desk.leading()
+    desk.join("n1")
+    desk.land()
+    desk.hear(desk.beat(1, NOWHERE, fenced=True))
+    began = terms.cluster(desk.core.state).led_since
+    desk.hear(desk.beat(2, applied=m.Applied(LOG_ID, began, bytes(16)), fenced=True))
+    desk.core.renew()
+    assert desk.decided() == [m.LeasesRenewed(b"")]
+    desk.land()
+    desk.hear(desk.beat(3, began, fenced=True))
+    assert desk.decided() == [m.LeasesRenewed(m.pack_renewals([(Slot(0), 3)]))]
 
 
 # Deadlines.

@@ -70,7 +70,7 @@ def node_removal(name: str) -> q.NodeRemovalRequested:
 
 
 def heard(
-    sequence: int, incarnation: int = 1, *, applied: int = NOWHERE, fenced: bool = False, release: bool = False
+    sequence: int, incarnation: int = 1, *, applied: int = 0, fenced: bool = False, release: bool = False
 ) -> Heard:
     return Heard(Incarnation(incarnation), sequence, Position(applied), fenced, release, LATER_MS)
 

@@ -1,7 +1,7 @@
 """A cluster with a baseline, without a log: operators ask, deadlines pass, everybody applies at once."""
 
 import copy
-from collections.abc import Collection
+from collections.abc import Sequence
 
 import pytest
 from tests.streams.rules.cluster import LOG_ID, new_id
@@ -15,7 +15,7 @@ from topolog.events.drains import DrainRow
 from topolog.events.errors import Refused
 from topolog.events.ids import NOWHERE, TopologyVersion
 from topolog.events.levels import NEWEST_LEVEL
-from topolog.events.membership import LeaseStopped, LeaveReason
+from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow
 from topolog.events.terms import cluster
 from topolog.streams.rules import baseline, cluster_state, drains, exchange
 from topolog.streams.rules.verdict import Reports
@@ -120,6 +120,16 @@ class Counted(Shared):
         assert found is not None
         return found
 
+    def baseline_or_none(self) -> b.BaselineRow | None:
+        return b.baseline(self.state)
+
+    def former(self) -> list[tuple[str, b.FormerBaselineRow]]:
+        return list(self.state.rows(b.FormerBaselineRow))
+
+    def node_is_member(self, node: str) -> bool:
+        row = self.state.get(NodeRow, node)
+        return row is not None and row.is_member
+
     @property
     def auto_adjust(self) -> b.AutoAdjustRow:
         return b.auto_adjust(self.state)
@@ -129,7 +139,7 @@ class Counted(Shared):
         return cluster(self.state).topology_version
 
     @property
-    def waits(self) -> Collection[str]:
+    def waits(self) -> Sequence[str]:
         """The deadlines of the baseline that are due now."""
         return [each.key for each in baseline.deadlines(self.auto_adjust)]
 

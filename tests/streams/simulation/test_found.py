@@ -2,14 +2,18 @@
 
 import random
 
+import pytest
+
+from topolog.events.errors import Refused
 from topolog.events.log import InMemoryLog, InMemoryWriter
 from topolog.events.membership import NodeRow
 from topolog.events.requests import Joiner, NodeKind
-from topolog.events.topics import Topic
+from topolog.events.topics import PARTITIONS, Topic
 from topolog.streams.clock import ManualClock
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.driver import Driver, LeaseTerms
 from topolog.streams.node.core import Phase
+from topolog.streams.node.past_disk import MemoryDisk
 from topolog.streams.node.session import Session
 from topolog.streams.simulation.checks import Checks
 from topolog.streams.simulation.world import World
@@ -18,12 +22,12 @@ LOCKED = Joiner("n1", 0, NodeKind.SERVER, "", {}, ("fencing",), folder="disk of 
 
 
 class Cluster:
-    """One coordinator and whatever nodes a schedule starts, stepped by hand."""
+    """One coordinator and whatever nodes a schedule starts, stepped by hand; `log`: one that is there already."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: InMemoryLog | None = None, seed: int = 1) -> None:
         self.clock = ManualClock()
-        self.chance = random.Random(1)
-        self.log = InMemoryLog(self.clock.wall_ms)
+        self.chance = random.Random(seed)
+        self.log = log or InMemoryLog(self.clock.wall_ms)
         self.driver = Driver(
             self.log.reader(),
             self.log.writer(),
@@ -35,9 +39,18 @@ class Cluster:
         )
         self.run()
 
-    def node(self, writer: InMemoryWriter | None = None) -> Session:
-        writer = writer or self.log.writer()
-        return Session(self.log.reader(), writer, self.clock, LOCKED, chance=lambda: self.chance.getrandbits(63))
+    def node(self, writer: InMemoryWriter | None = None, disk: MemoryDisk | None = None) -> Session:
+        writer, chance = writer or self.log.writer(), lambda: self.chance.getrandbits(63)
+        return Session(self.log.reader(), writer, self.clock, LOCKED, chance=chance, disk=disk)
+
+    def copy(self) -> "Cluster":
+        """All topics, record by record; another coordinator leads there."""
+        copied = InMemoryLog(self.clock.wall_ms)
+        for topic, count in PARTITIONS.items():
+            for number in range(count):
+                for entry in self.log.entries(topic, number):
+                    copied.put(topic, entry.key or "", entry.value, entry.headers)
+        return Cluster(copied, seed=2)
 
     def run(self, *nodes: Session, turns: int = 10) -> None:
         for _ in range(turns):
@@ -84,6 +97,25 @@ def test_a_leader_that_cannot_read_heartbeats_removes_nobody() -> None:
     live(world, checks, 5_000)
     assert checks.left == []
     assert checks.unrest() == ""
+
+
+def test_a_heartbeat_that_was_copied_with_the_log_is_not_renewed_in_both_histories() -> None:
+    """The original renews it, and the node writes under that; the copy, too, has the heartbeat, and must not."""
+    cluster, disk = Cluster(), MemoryDisk()
+    node = cluster.node(disk=disk)
+    cluster.run(node)
+    node.beat()
+    copy = cluster.copy()
+    copy.run(turns=50)
+    cluster.clock.advance(300)
+    cluster.driver.step(0)
+    node.step(0)
+    assert disk.past is not None
+    assert disk.past.echo.sequence == node.core.sent
+    moved = copy.node(disk=disk)
+    with pytest.raises(Refused) as refused:
+        copy.run(moved, turns=100)
+    assert refused.value.code == "FORKED"
 
 
 def live(world: World, checks: Checks, ms: int) -> None:

@@ -1,0 +1,103 @@
+"""What operators ask of the baseline and of the cluster's state, drawn at random: some of it cannot be."""
+
+import random
+from collections.abc import Callable
+
+from topolog.events import requests as q
+from topolog.events.cluster_state import ClusterState
+from topolog.events.group_definition import GroupDefinition
+from topolog.events.ids import TopologyVersion
+from topolog.streams.simulation.world import World
+
+Head = tuple[q.RequestId, bytes, str, str]
+
+_ACTIVE, _READ_ONLY, _INACTIVE = ClusterState.ACTIVE, ClusterState.ACTIVE_READ_ONLY, ClusterState.INACTIVE
+_SOFT_MS, _HARD_MS = (200, 600, 1_500), (600, 2_500)
+
+
+def operate(world: World, draw: random.Random) -> None:
+    """One request; nothing before anybody knows the log."""
+    if log_id_of(world) is not None:
+        asked = draw.choice(_CHOICE)(_head(world), world, draw)
+        world.note_deed(f"OPERATE {_told(asked)}")
+        world.operator.send(asked)
+
+
+def begin_work(world: World, chance: random.Random) -> None:
+    """What most clusters begin with: they are activated, and share something out."""
+    if log_id_of(world) is not None:
+        world.note_deed("BEGIN with a baseline and group P0")
+        world.operator.send(q.ClusterStateRequested(*_head(world), _ACTIVE))
+        group = GroupDefinition("P0", 16, chance.randint(0, 2), persistent=True)
+        world.operator.send(q.GroupCreationRequested(*_head(world), group))
+
+
+def let_go(world: World) -> None:
+    """The cluster is to serve again, with whoever is there."""
+    if log_id_of(world) is not None:
+        world.operator.send(q.ClusterStateRequested(*_head(world), _ACTIVE))
+        world.operator.send(q.HoldRequested(*_head(world), False))
+        world.operator.send(q.WarmRequested(*_head(world)))
+
+
+def log_id_of(world: World) -> bytes | None:
+    """The log's identity, if any process knows it by now."""
+    known = (node.session.core.log_id for node in world.nodes)
+    led = (each.driver.core.confirmed.log_id for each in world.coordinators if world.is_durable)
+    return next((log_id for log_id in (*known, *led) if log_id), None)
+
+
+def _head(world: World) -> Head:
+    log_id = log_id_of(world)
+    assert log_id is not None, "it has been asked for"
+    return world.operator.next_id(), log_id, "op", "drill"
+
+
+def _state(head: Head, _: World, draw: random.Random) -> q.AnyRequest:
+    return q.ClusterStateRequested(*head, draw.choice((_ACTIVE, _ACTIVE, _ACTIVE, _READ_ONLY, _INACTIVE)))
+
+
+def _baseline(head: Head, world: World, draw: random.Random) -> q.AnyRequest:
+    verb = draw.choice((q.BaselineVerb.SET, q.BaselineVerb.ADD, q.BaselineVerb.REMOVE, q.BaselineVerb.VERSION))
+    accepts_loss = draw.random() < 0.2
+    if verb is q.BaselineVerb.VERSION:
+        version = TopologyVersion(draw.randint(1, 12), 0)
+        return q.BaselineChangeRequested(*head, verb, (), version=version, accepts_loss=accepts_loss)
+    names = world.node_names
+    count = draw.randint(1, len(names)) if verb is q.BaselineVerb.SET else 1
+    return q.BaselineChangeRequested(*head, verb, tuple(draw.sample(names, k=count)), accepts_loss=accepts_loss)
+
+
+def _adjust(head: Head, _: World, draw: random.Random) -> q.AnyRequest:
+    enabled = draw.choice((True, True, False, None))
+    return q.AutoAdjustRequested(*head, enabled, draw.choice(_SOFT_MS), draw.choice(_HARD_MS))
+
+
+def _hold(head: Head, _: World, draw: random.Random) -> q.AnyRequest:
+    return q.HoldRequested(*head, draw.random() < 0.4)
+
+
+def _warm(head: Head, _: World, __: random.Random) -> q.AnyRequest:
+    return q.WarmRequested(*head)
+
+
+def _drain(head: Head, world: World, draw: random.Random) -> q.AnyRequest:
+    return q.DrainRequested(*head, draw.choice(world.node_names), draw.random() < 0.3)
+
+
+_CHOICE: tuple[Callable[[Head, World, random.Random], q.AnyRequest], ...] = (
+    _state,
+    _state,
+    _state,
+    _baseline,
+    _baseline,
+    _adjust,
+    _hold,
+    _warm,
+    _drain,
+)
+
+
+def _told(asked: q.AnyRequest) -> str:
+    fields = [str(getattr(asked, name)) for name in asked.__struct_fields__[4:]]
+    return f"{type(asked).__name__} {' '.join(fields)}".strip()

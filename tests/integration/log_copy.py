@@ -1,0 +1,55 @@
+"""A copy of a cluster's log under another name on the same broker, as a backup or a mirror that goes live beside it.
+
+Keys, values, headers and partitions are the same to the byte, and so are offsets, for nothing of a test's log is old
+enough to have been dropped. The name of a cluster is a name of topics; what the log is, it says itself.
+"""
+
+from collections.abc import Iterator
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from topolog.events.kafka_admin import KafkaAdmin
+from topolog.events.topics import PARTITIONS, PLANS, Topic, topic_name
+
+PATIENCE_S = 30.0
+COPIED = (Topic.DECISIONS, Topic.REQUESTS, Topic.HEARTBEATS, Topic.MAPS)
+
+
+def copy_log(bootstrap: str, cluster: str, name: str, *, decisions: int | None = None) -> None:
+    """Make cluster `name` of what the log of `cluster` holds; only the first so many decisions, if that is said."""
+    KafkaAdmin({"bootstrap.servers": bootstrap}).create_topics(name, PLANS)
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": "true", "acks": "all"})
+    for topic in COPIED:
+        for partition in range(PARTITIONS[topic]):
+            for message in _records(bootstrap, topic_name(cluster, topic), partition):
+                if topic is Topic.DECISIONS and message.offset() == decisions:
+                    break
+                producer.produce(
+                    topic_name(name, topic), message.value(), message.key(), partition, headers=message.headers()
+                )
+    assert producer.flush(PATIENCE_S) == 0, "the broker does not take the copy"
+
+
+def _records(bootstrap: str, topic: str, partition: int) -> Iterator[Message]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"{topic}.copy",
+            "enable.auto.commit": "false",
+            "enable.partition.eof": "true",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        while True:
+            message = consumer.poll(PATIENCE_S)
+            assert message is not None, f"the end of {topic} is never reached"
+            if (error := message.error()) is None:
+                yield message
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return
+            else:
+                raise AssertionError(error.str())
+    finally:
+        consumer.close()
