@@ -24,7 +24,7 @@ from topolog.events.ids import Incarnation, NodeId, Place, Position, Term, Topol
 from topolog.events.levels import BASELINE_LEVEL
 from topolog.events.log import InMemoryWriter
 from topolog.events.object_types import ObjectType
-from topolog.events.past_file import decode, encode
+from topolog.events.past_file import FILE_NAME, decode, encode
 from topolog.events.stamp import chain_after
 from topolog.events.state import State
 from topolog.events.topics import PARTITIONS, Topic
@@ -33,7 +33,7 @@ from topolog.streams.coordinator import driver
 from topolog.streams.node.core import Phase
 from topolog.streams.node.lease import Lease
 from topolog.streams.node.past import POINTS_MAX, RESERVED_AT_ONCE, noted, thinned
-from topolog.streams.node.past_disk import FILE_NAME, MemoryDisk, PastFile
+from topolog.streams.node.past_disk import MemoryDisk, PastFile
 from topolog.streams.node.session import Session
 from topolog.streams.node.testing import LocalCluster
 from topolog.streams.rules.past import judge
