@@ -98,6 +98,11 @@ class Kinship(Enum):
         """Whether the node may still have what the log lists of its former lives."""
         return self in (Kinship.EQUAL, Kinship.BEHIND)
 
+    @property
+    def has_lost_it(self) -> bool:
+        """Whether it has not, whatever its service says."""
+        return self in (Kinship.WIPED, Kinship.RESTORED)
+
 
 class DiskRow(Row, frozen=True):
     """What the log knows of a node's disk: the last life that had a renewal, which was the last one; the newest life.
@@ -105,6 +110,9 @@ class DiskRow(Row, frozen=True):
     A life reserves the numbers of its heartbeats on its disk before it sends them, so a renewal proves that they are
     reserved there. A life without one may have ended before it could. One that is `bare` began before there were pasts:
     its disk may well say nothing.
+
+    `lost`: a life has joined without what the log lists of its former ones, and no exchange has heard one since. Its
+    disk says of itself what a disk says that is whole, and whoever comes back with it brings as little.
     """
 
     KIND: ClassVar[str] = "disk"
@@ -113,6 +121,7 @@ class DiskRow(Row, frozen=True):
     sequence: int
     newest: Incarnation
     bare: bool = False
+    lost: bool = False
 
 
 class ViewRow(Row, frozen=True):
@@ -175,13 +184,21 @@ def note_end_of_life(
 def after_life(before: DiskRow | None, incarnation: Incarnation, last_sequence: int, *, bare: bool = False) -> DiskRow:
     """What is known of a node's disk when this life of it is over."""
     if last_sequence or before is None:
-        return DiskRow(incarnation if last_sequence else None, last_sequence, incarnation, bare)
+        lost = before is not None and before.lost
+        return DiskRow(incarnation if last_sequence else None, last_sequence, incarnation, bare, lost)
     return msgspec.structs.replace(before, newest=incarnation)
+
+
+def note_lost(state: State, node: NodeId, *, lost: bool) -> None:
+    """A life has joined without what it had, or an exchange has heard that."""
+    known = state.get(DiskRow, node)
+    if known is not None and known.lost is not lost:
+        state.put(node, msgspec.structs.replace(known, lost=lost))
 
 
 def newest_point(state: State) -> Point | None:
     count = state.count(PointsRow)
-    return _unpack(_row(state, count - 1).points)[-1] if count else None
+    return _unpack(_row(state, count - 1).points[-_POINT_BYTES:])[0] if count else None
 
 
 def point_after(state: State, position: Position) -> Point | None:

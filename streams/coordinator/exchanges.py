@@ -21,7 +21,6 @@ from topolog.events.partitions import PartitionState, decode_codes, states_of
 from topolog.events.single_maps import NodeMap, SinglePartitionMap, unpack_counters
 from topolog.events.state import Key, State
 from topolog.events.terms import cluster
-from topolog.events.views import Kinship
 from topolog.streams.rules import copies, exchange, hand_over
 from topolog.streams.rules.affinity import Candidate, Indexes, Placement, ideal, ideal_after
 from topolog.streams.rules.exchange import Told
@@ -196,7 +195,7 @@ class MapAnswer:
 def _has_lost_all(state: State, node: NodeId) -> bool:
     """Whether its disk is not that of its last life, whatever its service says (`events/views.py`)."""
     row = state.get(NodeRow, node)
-    return row is not None and row.kinship in (Kinship.WIPED, Kinship.RESTORED)
+    return row is not None and row.kinship is not None and row.kinship.has_lost_it
 
 
 def _reports(told: NodeMap, groups: Mapping[str, KnownGroup]) -> Iterator[copies.Report]:

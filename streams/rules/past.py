@@ -52,7 +52,7 @@ def judge(
     if theirs is not None:
         kinship = Kinship.AHEAD if theirs.position > end else Kinship.FORKED
         return Judged(kinship, common, theirs, point_after(state, common.position if common else Position(-1)))
-    if known is not None and not _is_of_last_life(past, known):
+    if known is not None and (known.lost or not _is_of_last_life(past, known)):
         return Judged(Kinship.RESTORED, common)
     return Judged(Kinship.EQUAL if common == newest_point(state) else Kinship.BEHIND, common)
 

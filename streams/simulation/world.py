@@ -18,6 +18,7 @@ from topolog.events.topics import Topic
 from topolog.events.views import Kinship
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.snapshots import Cadence
+from topolog.streams.node.past_disk import MemoryDisk
 from topolog.streams.simulation.disks import SimulatedDisk
 from topolog.streams.simulation.network import LATE_MS, Broker, Fate, Link, Send, Writer
 from topolog.streams.simulation.processes import CoordinatorProcess, Life, NodeProcess, Process, ProjectorProcess
@@ -240,10 +241,12 @@ class World:
         """The node's disk, as it is at this moment, is put aside."""
         self.site.backups[name] = self.site.disks[name].copy()
 
-    def restore(self, name: str) -> None:
-        """The disk that was put aside takes the place of the node's; nothing of it runs."""
+    def restore(self, name: str, *, bare: bool) -> None:
+        """The disk that was put aside takes the place of the node's, which does not run; `bare`: without its past."""
         if name in self.site.backups:
-            self.site.disks[name] = self.site.backups.pop(name)
+            disk = self.site.disks[name] = self.site.backups.pop(name)
+            if bare:
+                disk.past = MemoryDisk()
 
     def certify(self, process: Process) -> None:
         """The death certificate of the process lands."""
