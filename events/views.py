@@ -38,9 +38,9 @@ POINTS_PER_ROW = 64
 VIEWS_KEPT = 256
 """Changes of the members that the state remembers with their names; a projection's history has them all."""
 
+CHAIN_BYTES = 16
 _POSITION_BYTES = 8
-_CHAIN_BYTES = 16
-_POINT_BYTES = _POSITION_BYTES + _CHAIN_BYTES
+_POINT_BYTES = _POSITION_BYTES + CHAIN_BYTES
 
 
 class Point(msgspec.Struct, frozen=True, order=True):

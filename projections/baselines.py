@@ -160,8 +160,8 @@ def _shown(reading: Reading, row: BaselineRow | FormerBaselineRow, replaced_at: 
         dropped=tuple(node for node in earlier if node not in nodes),
         attributes={member.node: member.attributes for member in event.members},
         cause=row.cause.value,
-        actor=decided.actor if event.request is not None else "",
-        reason=decided.reason if event.request is not None else "",
+        actor=decided.asked_by,
+        reason=decided.asked_for,
         version=str(event.version),
         set_at=row.set_at,
         set_time=iso(decided.logged_at_ms),
@@ -175,13 +175,12 @@ def _branching(reading: Reading, point: BranchingPoint) -> Branching:
     decided = reading.surely_decision(point.at.position)
     event = decided.event
     why = "SET" if isinstance(event, BaselineChanged) else "WARMED" if isinstance(event, ClusterWarmed) else "ACTIVATED"
-    is_asked = getattr(event, "request", None) is not None
     return Branching(
         position=point.at.position,
         time=iso(decided.logged_at_ms),
         chain=point.at.chain.hex(),
         why=why,
         online=point.online,
-        actor=decided.actor if is_asked else "",
-        reason=decided.reason if is_asked else "",
+        actor=decided.asked_by,
+        reason=decided.asked_for,
     )

@@ -27,6 +27,7 @@ from topolog.events.requests import (
     outcome_key,
     subject_of,
 )
+from topolog.events.stamp import NO_CHAIN
 from topolog.events.state import State
 from topolog.projections import queries, subjects
 from topolog.projections.baseline_resources import BaselinePreview, DryRun, GroupPreview, Planned
@@ -37,7 +38,6 @@ from topolog.streams.rules.affinity import NOBODY, Candidate, Placement, ideal
 from topolog.streams.rules.requests import Circumstances
 
 _NO_DIGEST = bytes(8)
-_NO_CHAIN = bytes(16)
 
 
 class Contradiction(Exception):
@@ -97,7 +97,7 @@ def _decided(state: State, request: AnyRequest, wall_ms: int, end: Position) -> 
 def _fold(state: State, request: AnyRequest, decided: Sequence[Decision], reading: Reading) -> None:
     state.drop(OutcomeRow, outcome_key(request.id.requester, request.id.sequence))
     for at, event in enumerate(decided, start=1):
-        place = Place(Position(reading.position + at), _NO_CHAIN, reading.meta.header.term)
+        place = Place(Position(reading.position + at), NO_CHAIN, reading.meta.header.term)
         evolve(state, event, place)
 
 

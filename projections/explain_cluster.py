@@ -68,8 +68,8 @@ def _since(reading: Reading, position: Position) -> str:
 
 def _by(decided: Decided, position: Position) -> str:
     """Who asked, and why."""
-    asked = f" by {decided.actor}" if getattr(decided.event, "request", None) is not None else ""
-    reason = f": {decided.reason}" if asked and decided.reason else ""
+    asked = f" by {decided.asked_by}" if decided.asked_by else ""
+    reason = f": {decided.asked_for}" if decided.asked_for else ""
     return f", begun at position {position}, {iso(decided.logged_at_ms)}{asked}{reason}"
 
 

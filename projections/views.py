@@ -12,7 +12,6 @@ from topolog.events.terms import ClusterRow
 from topolog.events.views import Point, PointsRow, ViewRow, points_of
 from topolog.projections import exchanges
 from topolog.projections.baseline_resources import View
-from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.store import Reading
 
@@ -101,11 +100,6 @@ def _view(reading: Reading, points: Sequence[Point], index: int, crowds: Crowds)
         left=tuple(node for node in before if node not in members),
         event=decided.event_name,
         subject=decided.subject,
-        actor=_asked_by(decided),
-        reason=decided.reason,
+        actor=decided.asked_by,
+        reason=decided.asked_for,
     )
-
-
-def _asked_by(decided: Decided) -> str:
-    """Who asked for it, nobody where it followed by itself."""
-    return decided.actor if getattr(decided.event, "request", None) is not None else ""

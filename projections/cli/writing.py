@@ -106,19 +106,18 @@ def follow(api: Api, request: Json, patience: Patience, timeout_s: float, shape:
     print_answer(screen, shape, answer, View(columns.OUTCOME, _label))
     if shape.output.is_for_people and answer.item.get("token"):
         screen.note(f"A read with --at-least {answer.item['token']} holds this.")
-    _note_stopping(screen, answer.item, patience)
+    _note_stopping(screen, request, answer.item, patience)
     _check(answer.item, patience)
 
 
-def _note_stopping(screen: Screen, outcome: Json, patience: Patience) -> None:
+def _note_stopping(screen: Screen, request: Json, outcome: Json, patience: Patience) -> None:
     """Say of a node that is to be removed that it is not out yet, unless that was waited for."""
-    kind, _, name = str(outcome.get("subject") or "").partition(" ")
-    is_stopping = (
-        kind == NODES.singular and outcome.get("status") in ("GRANTED", "UNCHANGED") and not outcome.get("accepted")
-    )
-    if is_stopping and patience.wait is not Wait.ACCEPTED:
+    is_removal = request["kind"] == "remove" and request["resource"] == NODES.singular
+    is_stopping = outcome.get("status") in ("GRANTED", "UNCHANGED") and not outcome.get("accepted")
+    if is_removal and is_stopping and patience.wait is not Wait.ACCEPTED:
         screen.note(
-            f"{name} is asked to stop; it is out when its lease is over at the latest (--wait accepted waits for that)"
+            f"{request['name']} is asked to stop; it is out when its lease is over at the latest (--wait accepted "
+            "waits for that)"
         )
 
 

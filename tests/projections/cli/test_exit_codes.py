@@ -276,6 +276,7 @@ def test_a_node_whose_removal_is_granted_is_said_to_be_still_there(cli: Cli, api
     waited = cli(*remove, "--wait", "accepted")
     assert waited.code == 7
     assert "is asked to stop" not in waited.err
+    assert "is asked to stop" not in cli("baseline", "drain", "n4").err
     api.decide("granted")
     assert "is asked to stop" not in cli("remove", "type", "Customer", "--yes").err
 

@@ -24,7 +24,7 @@ from topolog.events.ids import Incarnation, NodeId, Place, Position, Term, Topol
 from topolog.events.levels import BASELINE_LEVEL, FeatureLevelRaised
 from topolog.events.log import InMemoryWriter
 from topolog.events.object_types import ObjectType
-from topolog.events.past_file import decode, encode
+from topolog.events.past_file import FILE_NAME, decode, encode
 from topolog.events.stamp import chain_after
 from topolog.events.state import State
 from topolog.events.topics import PARTITIONS, Topic
@@ -34,7 +34,7 @@ from topolog.streams.node.core import Phase
 from topolog.streams.node.lease import Lease
 from topolog.streams.node.noting import Noting
 from topolog.streams.node.past import POINTS_MAX, RESERVED_AT_ONCE, noted, thinned, with_reserve
-from topolog.streams.node.past_disk import FILE_NAME, MemoryDisk, PastFile
+from topolog.streams.node.past_disk import MemoryDisk, PastFile
 from topolog.streams.node.session import Session
 from topolog.streams.node.testing import LocalCluster
 from topolog.streams.rules.past import judge
