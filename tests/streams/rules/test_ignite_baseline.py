@@ -47,7 +47,8 @@ def outcome(of: History, node: str) -> str:
     except Refused as refused:
         return refused.code
     kinship = of.kinship(node)
-    assert kinship in (Kinship.NEW, Kinship.WIPED, Kinship.RESTORED, Kinship.EQUAL, Kinship.BEHIND)
+    assert kinship is not None
+    assert kinship not in (Kinship.AHEAD, Kinship.FORKED, Kinship.FOREIGN)
     return kinship.value
 
 
