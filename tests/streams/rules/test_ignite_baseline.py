@@ -49,7 +49,7 @@ def outcome(of: History, node: str) -> str:
     kinship = of.kinship(node)
     assert kinship is not None
     assert kinship not in (Kinship.AHEAD, Kinship.FORKED, Kinship.FOREIGN)
-    return kinship.value
+    return str(kinship.value)
 
 
 # The decision table.
