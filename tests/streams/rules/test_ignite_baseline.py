@@ -47,8 +47,9 @@ def outcome(of: History, node: str) -> str:
     except Refused as refused:
         return refused.code
     kinship = of.kinship(node)
-    assert kinship in (Kinship.NEW, Kinship.WIPED, Kinship.RESTORED, Kinship.EQUAL, Kinship.BEHIND)
-    return kinship.value
+    assert kinship is not None
+    assert kinship not in (Kinship.AHEAD, Kinship.FORKED, Kinship.FOREIGN)
+    return str(kinship.value)
 
 
 # The decision table.
