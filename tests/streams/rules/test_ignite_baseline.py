@@ -47,7 +47,7 @@ def outcome(of: History, node: str) -> str:
     except Refused as refused:
         return refused.code
     kinship = of.kinship(node)
-    assert kinship is not None
+    assert kinship in (Kinship.NEW, Kinship.WIPED, Kinship.RESTORED, Kinship.EQUAL, Kinship.BEHIND)
     return kinship.value
 
 
