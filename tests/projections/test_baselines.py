@@ -75,7 +75,13 @@ def test_a_deactivated_cluster_says_what_ends_that(active: Stage) -> None:
     cluster = active.get("/cluster")
     assert cluster["sentence"].startswith("INACTIVE since position")
     assert "held by an operator: nothing is read or written" in cluster["sentence"]
-    assert "topolog cluster activate" in active.get("/cluster/explain")["facts"]["ends when"]
+    facts = active.get("/cluster/explain")["facts"]
+    assert "topolog cluster activate" in facts["ends when"]
+    assert facts["state"].endswith("by api: a repair; applied by n1")
+    done, begun = active.get("/cluster/history")[:2]
+    assert (done["changes"]["state"], begun["changes"]["target"]) == (["ACTIVE", "INACTIVE"], [None, "INACTIVE"])
+    assert (begun["event"], begun["reason"]) == ("StateChangeStarted", "a repair")
+    assert "topology_version.minor" in begun["changes"]
 
 
 def test_read_only_is_said_first(active: Stage) -> None:
