@@ -10,7 +10,6 @@ from topolog.events import last_owners, ownership
 from topolog.events.baseline import baseline, online, placed_by
 from topolog.events.codec import Decision
 from topolog.events.drains import DrainStarted
-from topolog.events.errors import Refused
 from topolog.events.fold import evolve
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Place, Position
@@ -72,18 +71,6 @@ def dry_run(reading: Reading, request: AnyRequest, wall_ms: int) -> DryRun:
 def _planned(event: Decision) -> Planned:
     content = {field: value for field, value in queries.plain(event).items() if field != "request"}
     return Planned(type(event).__name__, subjects.subject_of(event), content)
-
-
-def hint_of(reading: Reading, row: OutcomeRow, request: AnyRequest) -> str:
-    """What was to be done about a refusal: the log keeps its facts, and the rules know the rest."""
-    before = reading.as_of(row.position - 1)
-    try:
-        _decided(before.state(), request, 0, before.position)
-    except Refused as refusal:
-        return refusal.hint if refusal.code == row.code else ""
-    except Contradiction:
-        pass
-    return ""
 
 
 def _decided(state: State, request: AnyRequest, wall_ms: int, end: Position) -> list[Decision]:
