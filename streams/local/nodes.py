@@ -123,7 +123,10 @@ class Nodes:
         wanted = [role for role in off if role.name in names or not names]
         if len(wanted) < len(names) or not wanted:
             running = [name for name in names or tuple(self._roles) if self._process(name)]
-            raise BadInput(f"Node {running[0]} runs (pid {self._children[running[0]].pid}).", hint="Only who is off.")
+            raise BadInput(
+                f"Node {running[0]} runs (pid {self._children[running[0]].pid}).",
+                hint="Name nodes that are off; without a name all of these start.",
+            )
         order = names or tuple(self._roles)
         return self._start(sorted(wanted, key=lambda role: order.index(role.name)))
 

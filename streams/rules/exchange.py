@@ -67,9 +67,8 @@ Choose = Callable[[GroupRow, Sequence[Candidate]], Indexes]
 _NAMES_MAX, _NAMES_WITH_CHANGES_MAX = 1_000, 100
 """Names of nodes that fit one record, by themselves and beside changes, were each as long as a name can be."""
 
-
 _TRIGGERS_MAX = 250
-"""Of one record, beside the servers that it asks."""
+"""Triggers that fit one record beside the servers that it asks."""
 
 
 class Patience(msgspec.Struct, frozen=True):
