@@ -130,9 +130,9 @@ def _told(decided: Iterable[Decided]) -> Iterator[tuple[str, str]]:
         event = each.event
         match event:
             case MetadataUpdateAccepted():
-                yield f"version {event.version}", f"accepted at position {each.position}: {_words(event.evidence)}"
+                yield f"version {event.version}", f"accepted at position {each.position}: {in_words(event.evidence)}"
             case MetadataRemoveAccepted():
-                fact = f"at position {each.position}, floor {event.floor}: {_words(event.evidence)}"
+                fact = f"at position {each.position}, floor {event.floor}: {in_words(event.evidence)}"
                 yield f"removed at {each.position}", fact
             case MetadataUpdateRejected() | RequestRefused():
                 yield f"refused at {each.position}", f"{event.code} ({event.rule}): {event.message}"
@@ -172,7 +172,7 @@ _LOSS: Mapping[LossPolicy, str] = {
 }
 
 
-def _words(evidence: Evidence) -> str:
+def in_words(evidence: Evidence) -> str:
     said = {
         "applied by": evidence.applied,
         "left before": evidence.left,

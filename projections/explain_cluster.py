@@ -8,7 +8,7 @@ from topolog.events.cluster_state import ClusterState
 from topolog.events.ids import Position
 from topolog.projections import patience, situation
 from topolog.projections.durations import ago
-from topolog.projections.explain import chain
+from topolog.projections.explain import chain, in_words
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.resources import Cluster, Explanation
@@ -63,7 +63,7 @@ def _since(reading: Reading, position: Position) -> str:
     if not isinstance(event, StateChangeFinished):
         return " since the log began"
     started = reading.surely_decision(event.started)
-    return f" since position {position}{_by(started, event.started)}"
+    return f" since position {position}{_by(started, event.started)}; {in_words(event.evidence)}"
 
 
 def _by(decided: Decided, position: Position) -> str:

@@ -64,7 +64,7 @@ async def get_cluster(request: Request, here: Here, given: parameters.Read) -> R
 
 @router.get("/cluster/history", tags=["cluster"], responses=contract.many(resources.Change, "History"))
 async def get_cluster_history(request: Request, here: Here, given: parameters.History) -> Response:
-    """Every change of leadership and topology version, newest first."""
+    """Every change of leadership, topology version and state, newest first."""
     return await here.page(request, given, "History", lambda r, _: history.of_cluster(r), position_key)
 
 

@@ -34,7 +34,7 @@ def _lines(above: set[int], row: Row, below: set[int]) -> Iterable[tuple[int, st
     for lane in row.through:
         yield lane, f"M{_x(lane)} 0V{LANE_HEIGHT}"
     for lane in row.ends:
-        yield lane, f"M{_x(lane)} 0C{_x(lane)} {_MIDDLE} {_x(0)} 0 {_x(0)} {_MIDDLE}"
+        yield lane, f"M{_x(lane)} 0Q{_x(lane)} {_MIDDLE} {_x(0)} {_MIDDLE}"
     if row.lane in above:
         yield row.lane, f"M{_x(row.lane)} 0V{_MIDDLE}"
     if row.lane in below:

@@ -75,7 +75,13 @@ def test_a_deactivated_cluster_says_what_ends_that(active: Stage) -> None:
     cluster = active.get("/cluster")
     assert cluster["sentence"].startswith("INACTIVE since position")
     assert "held by an operator: nothing is read or written" in cluster["sentence"]
-    assert "topolog cluster activate" in active.get("/cluster/explain")["facts"]["ends when"]
+    facts = active.get("/cluster/explain")["facts"]
+    assert "topolog cluster activate" in facts["ends when"]
+    assert facts["state"].endswith("by api: a repair; applied by n1")
+    done, begun = active.get("/cluster/history")[:2]
+    assert (done["changes"]["state"], begun["changes"]["target"]) == (["ACTIVE", "INACTIVE"], [None, "INACTIVE"])
+    assert (begun["event"], begun["reason"]) == ("StateChangeStarted", "a repair")
+    assert "topology_version.minor" in begun["changes"]
 
 
 def test_read_only_is_said_first(active: Stage) -> None:
@@ -168,7 +174,7 @@ def test_how_each_node_stands_to_the_baseline(active: Stage) -> None:
     outcome = active.granted({"kind": "drain", "node": "n2"})
     assert not outcome["accepted"]
     assert (active.get("/nodes/n2")["role"], active.get("/cluster")["draining"]) == ("DRAINING", ["n2"])
-    assert "N2 hands over all copies" in active.get("/cluster")["sentence"]
+    assert "Draining: n2; " in active.get("/cluster")["sentence"]
     active.chronicle.decide(DrainFinished(NodeId("n2")))
     active.step()
     assert active.get("/nodes/n2")["role"] == "DRAINED"
@@ -446,3 +452,39 @@ def test_the_page_shows_the_baseline_where_there_is_one(stage: Stage) -> None:
     assert "baseline 0: n1, n2, n3 (+n1 +n2 +n3), 3 of 3 online" in page
     assert "Auto-adjust is off" in page
     assert "StateChange" not in page
+
+
+# What partitions say of it.
+
+
+def test_partitions_of_persistent_groups_are_placed_over_the_baseline(
+    chronicle: Chronicle, projector: Projector
+) -> None:
+    """§4.4: nothing moves when a member leaves; `explain partition` and `--if dies` say so, as the exchange decides."""
+    cluster = shared_out(chronicle, "n1", "n2", "n3", persistent=True)
+    with staged(chronicle, projector) as stage:
+        stage.granted(ACTIVATE)
+        stage.finish()
+        stage.follow(cluster)
+        forecast = stage.get("/nodes/n3/forecast", event="dies")
+        assert forecast["facts"]["persistent groups"].startswith("it stays in baseline 0: nothing is loaded")
+        (group,) = forecast["groups"]
+        assert group["loads"] == {}
+        cluster.leave("n3")
+        cluster.rest()
+        stage.step()
+        items = stage.get("/partitions")
+        assert all("MOVING" not in {copy["state"] for copy in item["copies"]} for item in items)
+        torn = next(item["name"] for item in items if len(item["copies"]) == 1)
+        facts = stage.get(f"/partitions/{torn}/explain")["facts"]
+        assert "n3 (away)" in facts["because"]
+        assert "the 3 members of the baseline that may hold copies are in order" in facts["because"]
+        assert facts["away"] == "n3 of the baseline: others get no copy for that, until the baseline changes"
+        assert "affinity would want now" not in facts
+        stage.granted(change("REMOVE", "n3"))
+        stage.follow(cluster)
+        cluster.rest()
+        stage.step()
+        item = stage.get("/exchanges/newest/explain")
+        assert "BASELINE_CHANGED" in item["sentence"]
+        assert "BaselineChanged" in {cause["event"] for cause in item["causes"]}

@@ -48,7 +48,8 @@ def outcome(of: History, node: str) -> str:
         return refused.code
     kinship = of.kinship(node)
     assert kinship is not None
-    return kinship.value
+    assert kinship not in (Kinship.AHEAD, Kinship.FORKED, Kinship.FOREIGN)
+    return str(kinship.value)
 
 
 # The decision table.

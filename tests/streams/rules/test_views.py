@@ -93,6 +93,20 @@ def test_the_next_life_is_held_to_what_it_has_noted() -> None:
     assert found.kinship("a") is Kinship.WIPED
 
 
+def test_a_life_that_never_had_a_renewal_takes_nothing_from_what_is_known_of_the_one_before() -> None:
+    """It may have ended before it could note anything, so what its disk says is that of its last life but one."""
+    for is_wiped in (True, False):
+        found = History("a", "b")
+        found.write("a")
+        found.leave("a")
+        found.join("a")
+        found.leave("a")
+        if is_wiped:
+            found.wipe("a")
+        found.join("a")
+        assert found.kinship("a") is (Kinship.WIPED if is_wiped else Kinship.BEHIND)
+
+
 # What is kept.
 
 
