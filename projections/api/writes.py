@@ -267,11 +267,12 @@ def _contradiction(refusal: MetadataUpdateRejected) -> Response:
 
 
 def _refusal(name: RequestId, row: OutcomeRow, sides: tuple[Any, Any] | None, hint: str) -> Response:
+    """As the rules have said it: in the log the hint stands behind the message."""
     both: Mapping[str, Any] = {} if sides is None else {"current": sides[0].to_dict(), "proposed": sides[1].to_dict()}
     return problem(
         HTTPStatus.CONFLICT,
         row.code,
-        row.message,
+        row.message.removesuffix(hint).rstrip(),
         hint=hint,
         id=str(name),
         subject=row.subject,
