@@ -341,7 +341,7 @@ def test_nobody_is_stopped_for_its_silence_while_the_cluster_is_inactive() -> No
 def test_joins_and_leaves_that_pile_up_for_days_still_fit_a_record() -> None:
     """DESIGN 1: a node that starts and dies every five seconds beside an INACTIVE cluster."""
     found = deactivated(*THREE)
-    name = "n" * 200
+    name = "\U0001f600" * 200
     for _ in range(600):
         found.join(name)
         found.leave(name)
