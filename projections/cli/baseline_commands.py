@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from topolog.events.errors import BadInput
-from topolog.projections import branches
+from topolog.projections import baseline_graph
 from topolog.projections.baseline_resources import Baseline, Branch, Join
 from topolog.projections.cli import columns, moments
 from topolog.projections.cli.client import Answer, Api
@@ -192,7 +192,7 @@ def graph(
     content, params = None if past is None else read_past(past), params_of(moment)
     with Api(target.api, target.cluster) as api:
         answer = api.get_rows(BASELINES.path(), params, at_most(extent))
-        beside = api.get(("branches",), {**params, "limit": branches.LANES_MAX}).items
+        beside = api.get(("branches",), {**params, "limit": baseline_graph.LANES_MAX}).items
         judged = None if content is None else api.judge(str(content["node"]), content, params).item
     page = functools.partial(_drawn, beside=beside, judged=judged)
     view = View(columns.BY_RESOURCE[BASELINES], BASELINES.label, page)
@@ -204,11 +204,11 @@ def _drawn(answer: Answer, _: bool, *, beside: Sequence[Json], judged: Json | No
     lines = []
     if judged is not None:
         join = msgspec.convert(judged, Join)
-        own = branches.of_join(join)
+        own = baseline_graph.of_join(join)
         found = [*([own] if own else []), *(each for each in found if each.node != join.node)]
         lines = [f"{join.kinship}: {join.sentence}", ""]
-    rows = branches.rows([msgspec.convert(each, Baseline) for each in answer.items], found)
-    drawn = list(branches.as_text(rows)) or ["There is no baseline yet: every server counts."]
+    rows = baseline_graph.rows([msgspec.convert(each, Baseline) for each in answer.items], found)
+    drawn = list(baseline_graph.as_text(rows)) or ["There is no baseline yet: every server counts."]
     return Text(clean("\n".join([*lines, *drawn])))
 
 
