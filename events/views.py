@@ -94,14 +94,13 @@ class Kinship(Enum):
     FOREIGN = "FOREIGN"
 
     @property
-    def has_what_it_had(self) -> bool:
-        """Whether the node may still have what the log lists of its former lives."""
-        return self in (Kinship.EQUAL, Kinship.BEHIND)
-
-    @property
     def has_lost_it(self) -> bool:
-        """Whether it has not, whatever its service says."""
+        """Whether the node has not what the log lists of its former lives, whatever its service says."""
         return self in (Kinship.WIPED, Kinship.RESTORED)
+
+
+REFUSED_KINSHIPS = tuple(kinship.value for kinship in (Kinship.AHEAD, Kinship.FORKED, Kinship.FOREIGN))
+"""With these nobody joins; the refusal has one as its code."""
 
 
 class DiskRow(Row, frozen=True):

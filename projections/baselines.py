@@ -15,6 +15,7 @@ from topolog.events.baseline import (
     FormerBaselineRow,
     cluster_state,
     online,
+    quorum_of,
 )
 from topolog.events.drains import DrainRow
 from topolog.events.errors import BadInput, NotFound
@@ -91,16 +92,15 @@ def now(reading: Reading) -> BaselineNow | None:
 
 def cold(reading: Reading) -> Cold | None:
     """Since when the cluster is cold, and who ends that."""
-    row, current = state_row(reading), current_row(reading)
-    if row.cold_at is None or current is None:
+    row, standing = state_row(reading), now(reading)
+    if row.cold_at is None or standing is None:
         return None
-    here = servers_online(reading)
     return Cold(
         since=row.cold_at,
         time=position_time(reading, row.cold_at),
-        online=tuple(node for node in current.nodes if node in here),
-        awaited=tuple(node for node in current.nodes if node not in here),
-        quorum=current.quorum,
+        online=standing.online,
+        awaited=standing.away,
+        quorum=quorum_of(standing.members),
     )
 
 
@@ -155,7 +155,7 @@ def _shown(reading: Reading, row: BaselineRow | FormerBaselineRow, replaced_at: 
         members=nodes,
         online=tuple(node for node in nodes if node in here) if replaced_at is None else None,
         away=tuple(node for node in nodes if node not in here) if replaced_at is None else None,
-        quorum=len(nodes) // 2 + 1,
+        quorum=quorum_of(nodes),
         added=tuple(node for node in nodes if node not in earlier),
         dropped=tuple(node for node in earlier if node not in nodes),
         attributes={member.node: member.attributes for member in event.members},

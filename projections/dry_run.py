@@ -32,7 +32,7 @@ from topolog.projections import queries, subjects
 from topolog.projections.baseline_resources import BaselinePreview, DryRun, GroupPreview, Planned
 from topolog.projections.store import Reading
 from topolog.streams.rules import baseline as rules_of_baseline
-from topolog.streams.rules import exchange, requests
+from topolog.streams.rules import placement, requests
 from topolog.streams.rules.affinity import NOBODY, Candidate, Placement, ideal
 from topolog.streams.rules.requests import Circumstances
 
@@ -92,10 +92,10 @@ class _Wanted:
     """Whom the affinity wants for each partition of each group, of the servers that are here."""
 
     def __init__(self, state: State) -> None:
-        ready = exchange.may_hold(state)
+        ready = placement.may_hold(state)
         self._here = frozenset(row.node for row in ready)
         self._groups = {
-            row.name: (Placement.of(row.definition), tuple(exchange.candidates(state, row, ready)))
+            row.name: (Placement.of(row.definition), tuple(placement.candidates(state, row, ready)))
             for _, row in state.rows(GroupRow)
         }
         self._chosen: dict[str, list[list[str]]] = {}

@@ -25,7 +25,7 @@ from topolog.projections.partition_resources import Partition
 from topolog.projections.partitions import Names, partition
 from topolog.projections.resources import Awaited, Explanation
 from topolog.projections.store import Reading
-from topolog.streams.rules import exchange
+from topolog.streams.rules import placement
 from topolog.streams.rules.affinity import NOBODY, Candidate, Placement, ideal
 
 _STEPS_MAX = 50
@@ -111,8 +111,8 @@ def _why_here(reading: Reading, group: GroupRow, here: Partition) -> Iterator[tu
 def _candidates(reading: Reading, group: GroupRow) -> tuple[list[Candidate], frozenset[str]]:
     """Whom the affinity chooses from, and which of them are here and may get copies."""
     state = reading.state(NodeRow, BaselineRow, DrainRow)
-    ready = exchange.may_hold(state)
-    return exchange.candidates(state, group, ready), frozenset(row.node for row in ready)
+    ready = placement.may_hold(state)
+    return placement.candidates(state, group, ready), frozenset(row.node for row in ready)
 
 
 def _kind_of(reading: Reading, group: GroupRow, count: int) -> str:

@@ -26,7 +26,7 @@ from topolog.projections.partition_resources import Forecast, GroupForecast
 from topolog.projections.partitions import Names, ranges, rows_of
 from topolog.projections.queries import not_found
 from topolog.projections.store import Reading
-from topolog.streams.rules import exchange
+from topolog.streams.rules import placement
 from topolog.streams.rules.affinity import NOBODY, Candidate, Indexes, Placement, ideal
 from topolog.streams.rules.outcome import Ask, Present, outcome
 
@@ -89,7 +89,7 @@ class _Future:
             if (number := self.who.number_of(row.node)) is not None
         }
         self._state = reading.state(NodeRow, BaselineRow, DrainRow)
-        self._ready = [row for row in exchange.may_hold(self._state) if row.node != leaver.node]
+        self._ready = [row for row in placement.may_hold(self._state) if row.node != leaver.node]
         self._new = {row.node: -1 - at for at, row in enumerate(self._ready)}
         self._candidates: dict[str, list[Candidate]] = {}
         self._ideals: dict[tuple[Placement, bool], Indexes] = {}
@@ -97,7 +97,7 @@ class _Future:
     def candidates(self, group: GroupRow) -> list[Candidate]:
         """Whom the affinity would choose from: of a baseline also its members that are away, who would get nothing."""
         if group.name not in self._candidates:
-            self._candidates[group.name] = exchange.candidates(self._state, group, self._ready)
+            self._candidates[group.name] = placement.candidates(self._state, group, self._ready)
         return self._candidates[group.name]
 
     def wanted(self, group: GroupRow, partition: int) -> list[NodeNumber]:

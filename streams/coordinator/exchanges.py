@@ -21,7 +21,7 @@ from topolog.events.partitions import PartitionState, decode_codes, states_of
 from topolog.events.single_maps import NodeMap, SinglePartitionMap, unpack_counters
 from topolog.events.state import Key, State
 from topolog.events.terms import cluster
-from topolog.streams.rules import copies, exchange, hand_over
+from topolog.streams.rules import copies, exchange, hand_over, placement
 from topolog.streams.rules.affinity import Candidate, Indexes, Placement, ideal, ideal_after
 from topolog.streams.rules.exchange import Told
 from topolog.streams.rules.hand_over import Drained
@@ -220,7 +220,7 @@ def known_of(state: State, position: Position, chains: Mapping[Position, bytes])
     return Known(
         log_id=bytes.fromhex(cluster(state).log_id),
         position=position,
-        members={row.node: row.incarnation for row in exchange.servers(state)},
+        members={row.node: row.incarnation for row in placement.servers(state)},
         groups={name: KnownGroup(row.partitions, row.created_at) for name, row in state.rows(GroupRow)},
         exchange=newest.started_at if newest else NOWHERE,
         chains=chains,

@@ -13,7 +13,7 @@ from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import Incarnation, Position
 from topolog.events.ownership import Ownership, OwnershipRow
 from topolog.events.state import State
-from topolog.events.views import Kinship
+from topolog.events.views import REFUSED_KINSHIPS, Kinship
 from topolog.streams.node.core import Phase
 from topolog.streams.simulation.acknowledged import Acknowledged
 from topolog.streams.simulation.disks import Key, SimulatedDisk
@@ -24,7 +24,6 @@ from topolog.streams.simulation.timeline import DRIFT_PPM_MAX, NS_PER_MS
 from topolog.streams.simulation.world import World
 
 _FASTEST = 1_000_000 + DRIFT_PPM_MAX
-_OF_ANOTHER_PAST = (Kinship.FORKED.value, Kinship.AHEAD.value, Kinship.FOREIGN.value)
 
 Requests = Mapping[q.RequestId, q.AnyRequest]
 
@@ -109,7 +108,7 @@ class BaselineChecks:
                 self._check_disk(joined)
             case m.NodeLeft():
                 self._note_servers(standing)
-            case q.RequestRefused(code=code) as refused if code in _OF_ANOTHER_PAST:
+            case q.RequestRefused(code=code) as refused if code in REFUSED_KINSHIPS:
                 self._check_refusal(refused, requests)
             case x.PartitionsLost() as lost:
                 self._check_loss(lost)

@@ -15,7 +15,7 @@ from topolog.events.codec import CODEC
 from topolog.events.ids import Incarnation, Position
 from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
-from topolog.events.views import Kinship
+from topolog.events.views import REFUSED_KINSHIPS
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.node.past_disk import MemoryDisk
@@ -36,7 +36,6 @@ _EMPTIES = 0.3
 """How often a node that is refused for its past is given an empty disk."""
 
 _REVIVAL_MS = (50.0, 800.0)
-_REFUSED_AS_KIN = tuple(kinship.value for kinship in (Kinship.FORKED, Kinship.AHEAD, Kinship.FOREIGN))
 _NOTES_KEPT = 40
 _DULL_KEPT = 2
 
@@ -333,7 +332,7 @@ class World:
         if not self.is_paused(process):
             self.turned = process
             if not process.turn():
-                if isinstance(process, NodeProcess) and process.refused in _REFUSED_AS_KIN:
+                if isinstance(process, NodeProcess) and process.refused in REFUSED_KINSHIPS:
                     self._turn_away(process)
                 self._end(process, between(process.chance, *_REVIVAL_MS))
                 return

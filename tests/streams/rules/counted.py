@@ -17,7 +17,7 @@ from topolog.events.ids import NOWHERE, TopologyVersion
 from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow
 from topolog.events.terms import cluster
-from topolog.streams.rules import baseline, cluster_state, drains, exchange
+from topolog.streams.rules import baseline, cluster_state, drains, placement
 from topolog.streams.rules.verdict import Reports
 
 FOR_PEOPLE = (LOG_ID, "ada", "")
@@ -182,5 +182,5 @@ class Counted(Shared):
         )
 
     def _reports(self) -> Reports:
-        rows = exchange.servers(self.state)
+        rows = placement.servers(self.state)
         return {row.node: (row.incarnation, self.position) for row in rows if row.node not in self.silent}

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Sequence
 
-from topolog.projections import branches
+from topolog.projections import baseline_graph
 from topolog.projections.baseline_resources import Baseline, Branch, Branching, Place
 from topolog.projections.web.branch_picture import drawn
 
@@ -61,7 +61,7 @@ AHEAD = branch("n9", "AHEAD", 100, 500, in_all=5)
 
 
 def text(*beside: Branch) -> str:
-    return "\n".join(branches.as_text(branches.rows(BASELINES, beside)))
+    return "\n".join(baseline_graph.as_text(baseline_graph.rows(BASELINES, beside)))
 
 
 def test_one_line_for_each_branching_point() -> None:
@@ -103,7 +103,7 @@ def test_without_a_common_place_a_branch_goes_on_to_the_bottom() -> None:
 
 def test_more_branches_than_lanes_are_not_drawn() -> None:
     many = [branch(f"n{number}", "FORKED", 250, 300 + number) for number in range(9)]
-    assert len(branches.rows(BASELINES, many)) == 5 + branches.LANES_MAX
+    assert len(baseline_graph.rows(BASELINES, many)) == 5 + baseline_graph.LANES_MAX
 
 
 def test_strips_of_the_picture_join() -> None:
@@ -117,6 +117,6 @@ def test_strips_of_the_picture_join() -> None:
 
 
 def test_nothing_is_drawn_of_nothing() -> None:
-    assert branches.rows([], []) == []
-    assert list(branches.as_text([])) == []
+    assert baseline_graph.rows([], []) == []
+    assert list(baseline_graph.as_text([])) == []
     assert drawn([], []) == ()
