@@ -173,7 +173,7 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (an_operation_outlives_the_state_that_allowed_it, STATES, 1, Rule.SERVES),
     (a_node_serves_what_it_likes, STATES, 1, Rule.SERVES),
     (the_cold_is_not_waited_out, DISKS, 13, Rule.COLD),
-    (outsiders_are_given_copies, DISKS, 0, Rule.PLACED),
+    (outsiders_are_given_copies, DISKS, 5, Rule.PLACED),
     (a_drained_server_is_dropped_with_its_copies, STATES, 1, Rule.BASELINE),
     (a_baseline_follows_whatever_is_held, STATES, 18, Rule.BASELINE),
 )

@@ -2,7 +2,7 @@
 
 from topolog.streams.simulation import Faults, Violation, simulate
 
-SEEDS = 12
+SEEDS = 8
 SPAN_MS = 10_000
 
 
