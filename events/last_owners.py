@@ -1,11 +1,11 @@
-"""Which partitions hang on few nodes: who owns them alone, who owns them not; where nobody is left (DS2, N16)."""
+"""Which partitions hang on few nodes: who owns them alone, and where nobody of them is left (DS2, N16)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from topolog.events.ownership import NOBODY, ROWS_AT_ONCE, WANTED, Columns, NodeNumber, OwnershipRow, Wanted
+from topolog.events.ownership import NOBODY, ROWS_AT_ONCE, WANTED, Columns, NodeNumber, OwnershipRow
 from topolog.events.partitions import PartitionState
 
 
@@ -37,25 +37,8 @@ def holds_any(rows: Iterable[OwnershipRow], node: NodeNumber) -> bool:
     return bool((np.frombuffer(b"".join([row.holders for row in rows]), "<u2") == node).any())
 
 
-def to_begin(rows: Sequence[OwnershipRow], wanted: Wanted, *, also_lost: bool) -> NDArray[np.intp]:
-    """The partitions of a group, all of whose rows these are, that nobody has owned and nobody is wanted for, so that
-    they cannot begin; with those that are lost, where these are given up."""
-    columns = Columns.over(rows)
-    is_unserved = (columns.acting == NOBODY) & (wanted[:, 0] == NOBODY)
-    is_lost = columns.lost.astype(np.bool_)
-    is_new = ~is_lost & ~_owns(columns).any(axis=1)
-    return np.flatnonzero(is_unserved & (is_new | is_lost if also_lost else is_new))
-
-
-def filled(wanted: Wanted, partitions: NDArray[np.intp], others: Wanted) -> Wanted:
-    """An assignment that is that of others for these partitions."""
-    found = np.full((len(wanted), max(wanted.shape[1], others.shape[1])), NOBODY, wanted.dtype)
-    found[:, : wanted.shape[1]] = wanted
-    found[partitions, : others.shape[1]] = others[partitions]
-    return found
-
-
-def _owns(columns: Columns) -> NDArray[np.bool_]:
+def owns(columns: Columns) -> NDArray[np.bool_]:
+    """Which of the copies own."""
     found: NDArray[np.bool_] = (columns.states & ~np.uint8(WANTED)) == PartitionState.OWNING.code
     return found
 
@@ -63,12 +46,12 @@ def _owns(columns: Columns) -> NDArray[np.bool_]:
 def _owned_by(columns: Columns, nodes: Sequence[NodeNumber]) -> NDArray[np.bool_]:
     is_meant = np.zeros(NOBODY + 1, np.bool_)
     is_meant[list(nodes)] = True
-    found: NDArray[np.bool_] = (_owns(columns) & is_meant[columns.holders]).any(axis=1)
+    found: NDArray[np.bool_] = (owns(columns) & is_meant[columns.holders]).any(axis=1)
     return found
 
 
 def _is_torn(columns: Columns, nodes: Sequence[NodeNumber]) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = _owns(columns).any(axis=1) & ~_owned_by(columns, nodes) & (columns.lost == 0)
+    found: NDArray[np.bool_] = owns(columns).any(axis=1) & ~_owned_by(columns, nodes) & (columns.lost == 0)
     return found
 
 

@@ -29,13 +29,14 @@ from typing import ClassVar
 
 import msgspec
 
+from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Place, Position, Slot, TopologyVersion
 from topolog.events.levels import BASELINE_LEVEL
 from topolog.events.requests import Joiner, NodeKind, RequestRef, grant
 from topolog.events.state import Row, State
 from topolog.events.terms import cluster
 from topolog.events.varints import put_varint, varints
-from topolog.events.views import Kinship, Past, note_end_of_life
+from topolog.events.views import Kinship, Past, note_end_of_life, note_lost
 
 FENCING = "fencing"
 """Capability of a node that stops by itself when its lease is over; without it a verdict never presumes."""
@@ -55,10 +56,6 @@ class LeaveReason(Enum):
     STUCK = "STUCK"
 
 
-LOST_ALL = (Kinship.WIPED, Kinship.RESTORED)
-"""Whose disk has not what the log lists of its former lives, whatever its service says."""
-
-
 class Standing(Enum):
     MEMBER = "MEMBER"
     STOPPING = "STOPPING"
@@ -69,8 +66,6 @@ class NodeRow(Row, frozen=True):
     """A node the cluster has known. `joined_at` orders nodes; the rest is that of its last incarnation.
 
     `kinship`: how its past agreed with the log when it joined, None for a node without a disk of its own.
-    `has_lost_all`: it, or a life before it, has joined with a disk that is not that of the last life, and no exchange
-    has heard it since, so that the log still lists copies which that disk had.
     """
 
     KIND: ClassVar[str] = "node"
@@ -89,7 +84,6 @@ class NodeRow(Row, frozen=True):
     left_at: Position | None = None
     left_reason: LeaveReason | None = None
     kinship: Kinship | None = None
-    has_lost_all: bool = False
 
     @property
     def is_member(self) -> bool:
@@ -256,7 +250,6 @@ def evolve(state: State, event: MembershipEvent, place: Place) -> None:
 
 def _join(state: State, event: NodeJoined, place: Place) -> None:
     joiner = event.joiner
-    former = state.get(NodeRow, joiner.node)
     node = NodeRow(
         node=NodeId(joiner.node),
         incarnation=Incarnation(joiner.incarnation),
@@ -269,11 +262,12 @@ def _join(state: State, event: NodeJoined, place: Place) -> None:
         folder=joiner.folder,
         joined_at=place.position,
         kinship=event.kinship,
-        has_lost_all=event.kinship in LOST_ALL or (former is not None and former.has_lost_all),
     )
     state.put(node.node, node)
     state.put(str(node.slot), LeaseRow(node.node, node.incarnation, node.slot, 0, place.position))
     state.drop(WaitingJoinRow, node.node)
+    if event.kinship is not None and event.kinship.has_lost_it and state.count(GroupRow):
+        note_lost(state, node.node, lost=True)
     next_slot = Slot(event.slot + 1)
     state.put("", msgspec.structs.replace(cluster(state), next_slot=next_slot, topology_version=event.topology_version))
     grant(state, event.request, place, f"node {node.node}")

@@ -74,6 +74,12 @@ def demo(*args: str) -> int:
         ("pause n5", Question(Act.PAUSE, ("n5",))),
         ("pause n5 --for 30s", Question(Act.PAUSE, ("n5",), 30_000)),
         ("resume n5", Question(Act.RESUME, ("n5",))),
+        ("power-cut", Question(Act.POWER_CUT)),
+        ("power-on", Question(Act.POWER_ON)),
+        ("power-on n3 n1", Question(Act.POWER_ON, ("n3", "n1"))),
+        ("backup n3", Question(Act.BACK_UP, ("n3",))),
+        ("restore n3", Question(Act.RESTORE, ("n3",))),
+        ("wipe n2 n4", Question(Act.WIPE, ("n2", "n4"))),
     ],
 )
 def test_a_command_is_one_question(
@@ -93,7 +99,7 @@ def test_a_refusal_is_an_error_of_whoever_asked(behind: Behind, capsys: pytest.C
     assert "There are n1, n2." in said
 
 
-@pytest.mark.parametrize("command", ["add-node", "kill n1", "pause n1", "resume n1"])
+@pytest.mark.parametrize("command", ["add-node", "kill n1", "pause n1", "resume n1", "power-cut", "wipe n1"])
 def test_without_a_running_demo_it_says_how_to_start_one(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert demo(*command.split()) == ExitCode.UNREACHABLE
     assert "topolog up --demo" in capsys.readouterr().err

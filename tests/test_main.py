@@ -54,6 +54,14 @@ def test_help_needs_no_settings(command: str) -> None:
     assert program(*command.split(), TOPOLOG_FOO="1").returncode == 0
 
 
+def test_a_question_loads_nothing_that_only_a_role_needs() -> None:
+    """What the commands of an operator import is waited for each time that one is typed."""
+    heavy = ("numpy", "confluent_kafka", "fastavro", "starlette", "pyarrow", "faust")
+    script = f"import sys, topolog.__main__; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_a_command_that_needs_settings_says_what_is_wrong_with_them(tmp_path: Path) -> None:
     """Also one that only wants to know where the API is; flags for all it needs make it independent of them."""
     stray = program("get", "nodes", TOPOLOG_FOO="1")

@@ -32,9 +32,6 @@ from topolog.demo import app as demo_app
 from topolog.demo import settings_of_demo
 from topolog.events.errors import BadInput, MissingExtra
 from topolog.events.failpoints import arm
-from topolog.events.fold import require_assertions
-from topolog.events.kafka import KafkaReader, KafkaWriter
-from topolog.events.kafka_admin import KafkaAdmin, topic_config
 from topolog.events.log import LogReader, LogWriter
 from topolog.events.topics import ACLS, NEEDED, PLANS, Topic, topic_name, topic_prefix
 from topolog.projections.cli import app as cli
@@ -161,6 +158,8 @@ def _local_broker(settings: Settings, nodes: int | None = None) -> Any:
 
 
 def _wait_for_broker(bootstrap: str) -> None:
+    from topolog.events.kafka_admin import KafkaAdmin
+
     KafkaAdmin({"bootstrap.servers": bootstrap}).wait_until_usable()
 
 
@@ -176,6 +175,8 @@ def cluster_init(
     pairs: Set = None,
 ) -> None:
     """Make the topics of a cluster; its first coordinator begins the log."""
+    from topolog.events.kafka_admin import KafkaAdmin
+
     settings = _settings(config, pairs)
     name = settings.cluster.name
     if plan:
@@ -197,6 +198,8 @@ def cluster_init(
 
 
 def _topic_table(name: str, replicas: int) -> Table:
+    from topolog.events.kafka_admin import topic_config
+
     table = Table("TOPIC", "PARTITIONS", "REPLICAS", "CONFIG", box=None)
     for plan in PLANS:
         config = " ".join(f"{key}={value}" for key, value in topic_config(plan, replicas).items())
@@ -220,6 +223,8 @@ def _access_table(name: str) -> Table:
 
 @run_app.callback()
 def _before_a_role() -> None:
+    from topolog.events.fold import require_assertions
+
     require_assertions()
     arm(os.environ)
 
@@ -231,6 +236,8 @@ def run_coordinator(
     pairs: Set = None,
 ) -> None:
     """Decide for a cluster, or stand by until its coordinator is silent."""
+    from topolog.events.kafka import KafkaReader, KafkaWriter
+    from topolog.events.kafka_admin import KafkaAdmin
     from topolog.events.registry import FramingReader, FramingWriter, Registry
     from topolog.streams.clock import CAN_FENCE, SystemClock
     from topolog.streams.coordinator.certificate import run_beside_sentinel
@@ -287,6 +294,8 @@ def _snapshots_every(settings: Settings, topics: frozenset[str]) -> int:
 @needs_extra("server")
 def run_projector(config: Config = None, pairs: Set = None) -> None:
     """Project a cluster's log into a store, and answer the query API and the page from it."""
+    from topolog.events.kafka import KafkaReader, KafkaWriter
+    from topolog.events.kafka_admin import KafkaAdmin
     from topolog.projections.api.server import serve
 
     _log_to_stderr()

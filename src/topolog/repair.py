@@ -4,22 +4,21 @@ import contextlib
 import getpass
 import secrets
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
 from topolog.command_line import Config, Set, say
 from topolog.command_line import settings as settings_of
-from topolog.events.codec import describe_prefix
 from topolog.events.errors import BadInput
-from topolog.events.kafka import KafkaReader, KafkaWriter
-from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.stamp import NO_CHAIN
 from topolog.events.topics import PLANS, Topic
 from topolog.projections.cli.terminal import Screen, clean
 from topolog.streams.clock import SystemClock
-from topolog.streams.coordinator.voiding import Finding, Voider
+
+if TYPE_CHECKING:
+    from topolog.streams.coordinator.voiding import Finding
 
 
 def void(
@@ -32,6 +31,10 @@ def void(
     pairs: Set = None,
 ) -> None:
     """Void a record of the log that no reader can fold, so that all go on behind it (docs/runbooks/voiding.md)."""
+    from topolog.events.kafka import KafkaReader, KafkaWriter
+    from topolog.events.kafka_admin import KafkaAdmin
+    from topolog.streams.coordinator.voiding import Voider
+
     if not dry_run and not reason.strip():
         raise BadInput("A record is voided for ever, and nobody would know why.", hint="Say it with --reason.")
     settings = settings_of(config, pairs)
@@ -64,8 +67,10 @@ def _chain(text: str) -> bytes:
     return chain
 
 
-def _finding_table(finding: Finding) -> Table:
+def _finding_table(finding: "Finding") -> Table:
     """What the record says of itself by its stamp, all that can be known of it."""
+    from topolog.events.codec import describe_prefix
+
     stamp = finding.stamp
     recorded = datetime.fromtimestamp(stamp.recorded_at_ms / 1000, UTC).isoformat(timespec="milliseconds")
     shown = {

@@ -285,7 +285,8 @@ def _member(state: State, node: NodeId, stored: Mapping[NodeId, BaselineMember])
 
 def _summed(counts: Mapping[str, int]) -> str:
     named = sorted(counts.items())[:_NAMES_MAX]
-    return ", ".join(f"{count} partitions of {group}" for group, count in named) + _and_more(len(counts))
+    said = ", ".join(f"{count} partition{'s' * (count > 1)} of {group}" for group, count in named)
+    return said + _and_more(len(counts))
 
 
 def _listed(names: Iterable[str]) -> str:

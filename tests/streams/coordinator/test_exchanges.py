@@ -143,7 +143,7 @@ def past_of_n2(found: Shared, incarnation: int, reserved: int) -> Past:
 
 @pytest.mark.parametrize("kinship", [Kinship.RESTORED, Kinship.WIPED])
 def test_a_disk_that_was_put_back_is_not_believed_after_its_next_restart_either(kinship: Kinship) -> None:
-    """DS2: the life in between has noted its joining there, so the next one is BEHIND, with the very same data."""
+    """DS2: the life in between has noted its joining there, and has loaded nothing: the next one has the same data."""
     found = Counted("n1", "n2")
     found.create(backups=0)
     found.rest()
@@ -161,14 +161,16 @@ def test_a_disk_that_was_put_back_is_not_believed_after_its_next_restart_either(
     noted = past_of_n2(found, 2, reserved=64)
     found.leave("n2")
     found.join("n2", past=noted)
-    assert found.node("n2").kinship is Kinship.BEHIND
+    assert found.node("n2").kinship is Kinship.RESTORED
     desk = Desk(found)
     desk.run()
     desk.answer("n1", 1, owned["n1"])
     desk.answer("n2", 3, owned["n2"])
     desk.run()
     assert [found.one(partition).is_lost for partition in owned["n2"]] == [True] * len(owned["n2"])
-    assert not found.node("n2").has_lost_all, "it has been heard, and what it has from here on is its own"
+    found.leave("n2")
+    found.join("n2", past=past_of_n2(found, 3, reserved=64))
+    assert found.node("n2").kinship is Kinship.EQUAL, "it has been heard, and what it has had from there on is its own"
 
 
 def test_an_exchange_that_has_heard_a_former_life_has_not_heard_the_next_one() -> None:
@@ -192,7 +194,7 @@ def test_an_exchange_that_has_heard_a_former_life_has_not_heard_the_next_one() -
     decided = desk.settle()
     assert isinstance(decided[-1], ExchangeCompleted)
     found.log(*decided)
-    assert found.node("n2").has_lost_all
+    assert found.node("n2").kinship is Kinship.RESTORED
     desk.run()
     desk.answer("n1", 1, ())
     desk.answer("n2", 3, owned)
