@@ -496,7 +496,9 @@ def test_an_answer_of_another_node_than_was_called_is_not_taken(monkeypatch: pyt
             return courier.pack(answers.pop())
 
     with LocalCluster() as cluster:
-        lane = courier.Lane(cluster.node("n1"), NodeId("n2"), lambda _, messages: bool(messages and not taken.extend(messages)))
+        lane = courier.Lane(
+            cluster.node("n1"), NodeId("n2"), lambda _, messages: bool(messages and not taken.extend(messages))
+        )
         monkeypatch.setattr(lane, "_connected", Line)
         for sender, to in (("n3", "n1"), ("n2", "n4"), ("n2", "n1")):
             answers.append(courier.Parcel(NodeId(sender), NodeId(to), [probe]))
