@@ -16,10 +16,10 @@ COPIED = (Topic.DECISIONS, Topic.REQUESTS, Topic.HEARTBEATS, Topic.MAPS)
 
 
 def copy_log(bootstrap: str, cluster: str, name: str, *, decisions: int | None = None) -> None:
-    """Make cluster `name` of what the log of `cluster` holds; only the first so many decisions, if that is said."""
+    """Make cluster `name` of what the log of `cluster` holds; of the first so many decisions alone, if that is said."""
     KafkaAdmin({"bootstrap.servers": bootstrap}).create_topics(name, PLANS)
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": "true", "acks": "all"})
-    for topic in COPIED:
+    for topic in COPIED if decisions is None else (Topic.DECISIONS,):
         for partition in range(PARTITIONS[topic]):
             for message in _records(bootstrap, topic_name(cluster, topic), partition):
                 if topic is Topic.DECISIONS and message.offset() == decisions:
