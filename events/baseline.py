@@ -194,8 +194,7 @@ class BaselineRow(Row, frozen=True):
 
     @property
     def quorum(self) -> int:
-        """More than half."""
-        return len(self.members) // 2 + 1
+        return quorum_of(self.members)
 
     def has_quorum(self, here: Collection[NodeId]) -> bool:
         """Whether enough of the members are among these."""
@@ -231,6 +230,11 @@ class AutoAdjustRow(Row, frozen=True):
 
 FORMER_KEPT = 256
 """Former baselines that the state remembers; a projection's history has them all."""
+
+
+def quorum_of(members: Collection[object]) -> int:
+    """More than half."""
+    return len(members) // 2 + 1
 
 
 def cluster_state(state: State) -> ClusterStateRow:

@@ -34,6 +34,7 @@ from topolog.events.partitions import pack_states, unpack_states
 from topolog.events.requests import NodeKind, RequestRef, grant
 from topolog.events.state import Row, State
 from topolog.events.terms import cluster, enter_view
+from topolog.events.views import note_lost
 
 __all__ = ["pack_states", "unpack_states"]
 """A map's encoding is found here too: single maps answer exchanges."""
@@ -416,6 +417,11 @@ def _complete(state: State, event: ExchangeCompleted, place: Place) -> None:
         row, completed_at=place.position, waited=event.waited, awaited=(), unheard=event.unheard
     )
     state.put(str(row.version), done)
+    for each in row.awaited:
+        node = state.get(NodeRow, each.node)
+        is_here = node is not None and node.is_member and node.incarnation == each.incarnation
+        if is_here and each.node not in event.unheard:
+            note_lost(state, each.node, lost=False)
 
 
 def _mark_overdue(state: State, event: ExchangeOverdue, place: Place) -> None:

@@ -29,13 +29,14 @@ from typing import ClassVar
 
 import msgspec
 
+from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Place, Position, Slot, TopologyVersion
 from topolog.events.levels import BASELINE_LEVEL
 from topolog.events.requests import Joiner, NodeKind, RequestRef, grant
 from topolog.events.state import Row, State
 from topolog.events.terms import cluster
 from topolog.events.varints import put_varint, varints
-from topolog.events.views import Kinship, Past, note_end_of_life
+from topolog.events.views import Kinship, Past, note_end_of_life, note_lost
 
 FENCING = "fencing"
 """Capability of a node that stops by itself when its lease is over; without it a verdict never presumes."""
@@ -265,6 +266,8 @@ def _join(state: State, event: NodeJoined, place: Place) -> None:
     state.put(node.node, node)
     state.put(str(node.slot), LeaseRow(node.node, node.incarnation, node.slot, 0, place.position))
     state.drop(WaitingJoinRow, node.node)
+    if event.kinship is not None and event.kinship.has_lost_it and state.count(GroupRow):
+        note_lost(state, node.node, lost=True)
     next_slot = Slot(event.slot + 1)
     state.put("", msgspec.structs.replace(cluster(state), next_slot=next_slot, topology_version=event.topology_version))
     grant(state, event.request, place, f"node {node.node}")

@@ -271,12 +271,6 @@ def numbered(indexes: NDArray[np.int16], numbers: Sequence[NodeNumber]) -> Wante
     return found
 
 
-def compacted(wanted: Wanted) -> Wanted:
-    """An assignment whose empty places stand behind the others."""
-    (found,) = compact(wanted)
-    return found
-
-
 def in_question(columns: Columns, wanted: Wanted) -> NDArray[np.intp]:
     """The lines that an outcome may change: nobody acts, or others hold the partition than are wanted.
 

@@ -1,4 +1,4 @@
-"""How a node's past stands in its `topolog-past.json`: JSON for people, with a checksum. Pure.
+"""How a node's past stands in the file of its data folder: JSON for people, with a checksum. Pure.
 
 The node writes it, and whoever wants to know what would become of its joining reads it.
 """
@@ -9,21 +9,22 @@ import itertools
 import msgspec
 
 from topolog.events.ids import Incarnation, NodeId, Position
-from topolog.events.views import Echo, Past, Point
+from topolog.events.views import CHAIN_BYTES, Echo, Past, Point
+
+FILE_NAME = "topolog-past.json"
 
 _FORMAT = 1
-_CHAIN_BYTES = 16
 
 
-class _Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _PointText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     position: int
     chain: str
 
 
-class _Renewal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _EchoText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     incarnation: int
     sequence: int
-    at: _Place
+    at: _PointText
 
 
 class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,22 +33,22 @@ class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: int
     log_id: str
     node: str
-    echo: _Renewal
+    echo: _EchoText
     reserved: int
-    points: tuple[_Place, ...]
+    points: tuple[_PointText, ...]
     checksum: str = ""
 
 
 def encode(past: Past) -> bytes:
-    """JSON for people."""
+    """The content of the file."""
     echo = past.echo
     content = _Content(
         format=_FORMAT,
         log_id=past.log_id.hex(),
         node=past.node,
-        echo=_Renewal(echo.incarnation, echo.sequence, _place(echo.at)),
+        echo=_EchoText(echo.incarnation, echo.sequence, _text(echo.at)),
         reserved=past.reserved,
-        points=tuple(_place(point) for point in past.points),
+        points=tuple(_text(point) for point in past.points),
     )
     whole = msgspec.structs.replace(content, checksum=_checksum(content))
     return msgspec.json.format(msgspec.json.encode(whole), indent=1) + b"\n"
@@ -60,7 +61,7 @@ def decode(data: bytes) -> Past:
         raise ValueError(f"its format is {content.format}, this build reads {_FORMAT}")
     if content.checksum != _checksum(content):
         raise ValueError("its checksum is wrong")
-    points = tuple(_point(place) for place in content.points)
+    points = tuple(_point(text) for text in content.points)
     if not points or any(one.position >= next_.position for one, next_ in itertools.pairwise(points)):
         raise ValueError("its points do not ascend")
     echo = Echo(Incarnation(content.echo.incarnation), content.echo.sequence, _point(content.echo.at))
@@ -73,12 +74,12 @@ def _checksum(content: _Content) -> str:
     return hashlib.blake2b(msgspec.json.encode(bare), digest_size=8).hexdigest()
 
 
-def _place(point: Point) -> _Place:
-    return _Place(point.position, point.chain.hex())
+def _text(point: Point) -> _PointText:
+    return _PointText(point.position, point.chain.hex())
 
 
-def _point(place: _Place) -> Point:
-    chain = bytes.fromhex(place.chain)
-    if len(chain) != _CHAIN_BYTES:
-        raise ValueError(f"a chain hash has {_CHAIN_BYTES} bytes")
-    return Point(Position(place.position), chain)
+def _point(text: _PointText) -> Point:
+    chain = bytes.fromhex(text.chain)
+    if len(chain) != CHAIN_BYTES:
+        raise ValueError(f"a chain hash has {CHAIN_BYTES} bytes")
+    return Point(Position(text.position), chain)

@@ -38,9 +38,9 @@ POINTS_PER_ROW = 64
 VIEWS_KEPT = 256
 """Changes of the members that the state remembers with their names; a projection's history has them all."""
 
+CHAIN_BYTES = 16
 _POSITION_BYTES = 8
-_CHAIN_BYTES = 16
-_POINT_BYTES = _POSITION_BYTES + _CHAIN_BYTES
+_POINT_BYTES = _POSITION_BYTES + CHAIN_BYTES
 
 
 class Point(msgspec.Struct, frozen=True, order=True):
@@ -94,9 +94,13 @@ class Kinship(Enum):
     FOREIGN = "FOREIGN"
 
     @property
-    def has_what_it_had(self) -> bool:
-        """Whether the node may still have what the log lists of its former lives."""
-        return self in (Kinship.EQUAL, Kinship.BEHIND)
+    def has_lost_it(self) -> bool:
+        """Whether the node has not what the log lists of its former lives, whatever its service says."""
+        return self in (Kinship.WIPED, Kinship.RESTORED)
+
+
+REFUSED_KINSHIPS = tuple(kinship.value for kinship in (Kinship.AHEAD, Kinship.FORKED, Kinship.FOREIGN))
+"""With these nobody joins; the refusal has one as its code."""
 
 
 class DiskRow(Row, frozen=True):
@@ -105,6 +109,9 @@ class DiskRow(Row, frozen=True):
     A life reserves the numbers of its heartbeats on its disk before it sends them, so a renewal proves that they are
     reserved there. A life without one may have ended before it could. One that is `bare` began before there were pasts:
     its disk may well say nothing.
+
+    `lost`: a life has joined without what the log lists of its former ones, and no exchange has heard one since. Its
+    disk says of itself what a disk says that is whole, and whoever comes back with it brings as little.
     """
 
     KIND: ClassVar[str] = "disk"
@@ -113,6 +120,7 @@ class DiskRow(Row, frozen=True):
     sequence: int
     newest: Incarnation
     bare: bool = False
+    lost: bool = False
 
 
 class ViewRow(Row, frozen=True):
@@ -175,13 +183,21 @@ def note_end_of_life(
 def after_life(before: DiskRow | None, incarnation: Incarnation, last_sequence: int, *, bare: bool = False) -> DiskRow:
     """What is known of a node's disk when this life of it is over."""
     if last_sequence or before is None:
-        return DiskRow(incarnation if last_sequence else None, last_sequence, incarnation, bare)
+        lost = before is not None and before.lost
+        return DiskRow(incarnation if last_sequence else None, last_sequence, incarnation, bare, lost)
     return msgspec.structs.replace(before, newest=incarnation)
+
+
+def note_lost(state: State, node: NodeId, *, lost: bool) -> None:
+    """A life has joined without what it had, or an exchange has heard that."""
+    known = state.get(DiskRow, node)
+    if known is not None and known.lost is not lost:
+        state.put(node, msgspec.structs.replace(known, lost=lost))
 
 
 def newest_point(state: State) -> Point | None:
     count = state.count(PointsRow)
-    return _unpack(_row(state, count - 1).points)[-1] if count else None
+    return _unpack(_row(state, count - 1).points[-_POINT_BYTES:])[0] if count else None
 
 
 def point_after(state: State, position: Position) -> Point | None:

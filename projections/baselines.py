@@ -15,6 +15,7 @@ from topolog.events.baseline import (
     FormerBaselineRow,
     cluster_state,
     online,
+    quorum_of,
 )
 from topolog.events.drains import DrainRow
 from topolog.events.errors import BadInput, NotFound
@@ -91,16 +92,15 @@ def now(reading: Reading) -> BaselineNow | None:
 
 def cold(reading: Reading) -> Cold | None:
     """Since when the cluster is cold, and who ends that."""
-    row, current = state_row(reading), current_row(reading)
-    if row.cold_at is None or current is None:
+    row, standing = state_row(reading), now(reading)
+    if row.cold_at is None or standing is None:
         return None
-    here = servers_online(reading)
     return Cold(
         since=row.cold_at,
         time=position_time(reading, row.cold_at),
-        online=tuple(node for node in current.nodes if node in here),
-        awaited=tuple(node for node in current.nodes if node not in here),
-        quorum=current.quorum,
+        online=standing.online,
+        awaited=standing.away,
+        quorum=quorum_of(standing.members),
     )
 
 
@@ -155,13 +155,13 @@ def _shown(reading: Reading, row: BaselineRow | FormerBaselineRow, replaced_at: 
         members=nodes,
         online=tuple(node for node in nodes if node in here) if replaced_at is None else None,
         away=tuple(node for node in nodes if node not in here) if replaced_at is None else None,
-        quorum=len(nodes) // 2 + 1,
+        quorum=quorum_of(nodes),
         added=tuple(node for node in nodes if node not in earlier),
         dropped=tuple(node for node in earlier if node not in nodes),
         attributes={member.node: member.attributes for member in event.members},
         cause=row.cause.value,
-        actor=decided.actor if event.request is not None else "",
-        reason=decided.reason if event.request is not None else "",
+        actor=decided.asked_by,
+        reason=decided.asked_for,
         version=str(event.version),
         set_at=row.set_at,
         set_time=iso(decided.logged_at_ms),
@@ -175,13 +175,12 @@ def _branching(reading: Reading, point: BranchingPoint) -> Branching:
     decided = reading.surely_decision(point.at.position)
     event = decided.event
     why = "SET" if isinstance(event, BaselineChanged) else "WARMED" if isinstance(event, ClusterWarmed) else "ACTIVATED"
-    is_asked = getattr(event, "request", None) is not None
     return Branching(
         position=point.at.position,
         time=iso(decided.logged_at_ms),
         chain=point.at.chain.hex(),
         why=why,
         online=point.online,
-        actor=decided.actor if is_asked else "",
-        reason=decided.reason if is_asked else "",
+        actor=decided.asked_by,
+        reason=decided.asked_for,
     )

@@ -10,7 +10,6 @@ from topolog.events import last_owners, ownership
 from topolog.events.baseline import baseline, online, placed_by
 from topolog.events.codec import Decision
 from topolog.events.drains import DrainStarted
-from topolog.events.errors import Refused
 from topolog.events.fold import evolve
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Place, Position
@@ -27,17 +26,17 @@ from topolog.events.requests import (
     outcome_key,
     subject_of,
 )
+from topolog.events.stamp import NO_CHAIN
 from topolog.events.state import State
 from topolog.projections import queries, subjects
 from topolog.projections.baseline_resources import BaselinePreview, DryRun, GroupPreview, Planned
 from topolog.projections.store import Reading
 from topolog.streams.rules import baseline as rules_of_baseline
-from topolog.streams.rules import exchange, requests
+from topolog.streams.rules import placement, requests
 from topolog.streams.rules.affinity import NOBODY, Candidate, Placement, ideal
 from topolog.streams.rules.requests import Circumstances
 
 _NO_DIGEST = bytes(8)
-_NO_CHAIN = bytes(16)
 
 
 class Contradiction(Exception):
@@ -74,18 +73,6 @@ def _planned(event: Decision) -> Planned:
     return Planned(type(event).__name__, subjects.subject_of(event), content)
 
 
-def hint_of(reading: Reading, row: OutcomeRow, request: AnyRequest) -> str:
-    """What was to be done about a refusal: the log keeps its facts, and the rules know the rest."""
-    before = reading.as_of(row.position - 1)
-    try:
-        _decided(before.state(), request, 0, before.position)
-    except Refused as refusal:
-        return refusal.hint if refusal.code == row.code else ""
-    except Contradiction:
-        pass
-    return ""
-
-
 def _decided(state: State, request: AnyRequest, wall_ms: int, end: Position) -> list[Decision]:
     ref = RequestRef(request.id.requester, request.id.sequence, _NO_DIGEST)
     decided = requests.decide(state, request, ref, Circumstances(wall_ms, end))
@@ -97,7 +84,7 @@ def _decided(state: State, request: AnyRequest, wall_ms: int, end: Position) -> 
 def _fold(state: State, request: AnyRequest, decided: Sequence[Decision], reading: Reading) -> None:
     state.drop(OutcomeRow, outcome_key(request.id.requester, request.id.sequence))
     for at, event in enumerate(decided, start=1):
-        place = Place(Position(reading.position + at), _NO_CHAIN, reading.meta.header.term)
+        place = Place(Position(reading.position + at), NO_CHAIN, reading.meta.header.term)
         evolve(state, event, place)
 
 
@@ -105,10 +92,10 @@ class _Wanted:
     """Whom the affinity wants for each partition of each group, of the servers that are here."""
 
     def __init__(self, state: State) -> None:
-        ready = exchange.may_hold(state)
+        ready = placement.may_hold(state)
         self._here = frozenset(row.node for row in ready)
         self._groups = {
-            row.name: (Placement.of(row.definition), tuple(exchange.candidates(state, row, ready)))
+            row.name: (Placement.of(row.definition), tuple(placement.candidates(state, row, ready)))
             for _, row in state.rows(GroupRow)
         }
         self._chosen: dict[str, list[list[str]]] = {}

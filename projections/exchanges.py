@@ -142,7 +142,9 @@ def parsed(text: str) -> TopologyVersion:
     """The version in `4.1`; raises BadInput for anything else."""
     found = _VERSION.fullmatch(text)
     if not found:
-        raise BadInput(f"{text!r} is no version of the topology.", hint="One looks like 4.0; exchanges are named so.")
+        raise BadInput(
+            f"{text!r} is no version of the topology.", hint="One looks like 4.0; views and exchanges are named so."
+        )
     return TopologyVersion(int(found[1]), int(found[2]))
 
 

@@ -19,6 +19,7 @@ from topolog.events.metadata import (
     TypeRow,
 )
 from topolog.events.requests import OutcomeRow, RequestId, RequestRefused, Status
+from topolog.events.views import REFUSED_KINSHIPS
 from topolog.projections import groups, health, partitions, patience, queries
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
@@ -129,9 +130,9 @@ def _told(decided: Iterable[Decided]) -> Iterator[tuple[str, str]]:
         event = each.event
         match event:
             case MetadataUpdateAccepted():
-                yield f"version {event.version}", f"accepted at position {each.position}: {_words(event.evidence)}"
+                yield f"version {event.version}", f"accepted at position {each.position}: {in_words(event.evidence)}"
             case MetadataRemoveAccepted():
-                fact = f"at position {each.position}, floor {event.floor}: {_words(event.evidence)}"
+                fact = f"at position {each.position}, floor {event.floor}: {in_words(event.evidence)}"
                 yield f"removed at {each.position}", fact
             case MetadataUpdateRejected() | RequestRefused():
                 yield f"refused at {each.position}", f"{event.code} ({event.rule}): {event.message}"
@@ -171,7 +172,7 @@ _LOSS: Mapping[LossPolicy, str] = {
 }
 
 
-def _words(evidence: Evidence) -> str:
+def in_words(evidence: Evidence) -> str:
     said = {
         "applied by": evidence.applied,
         "left before": evidence.left,
@@ -264,7 +265,7 @@ def _refused_join(reading: Reading, name: str) -> OutcomeRow | None:
 
 
 def _refusal_sentence(name: str, row: OutcomeRow) -> str:
-    what = "It was refused" if row.code in _HISTORIES else f"A request about {name} was refused"
+    what = "It was refused" if row.code in REFUSED_KINSHIPS else f"A request about {name} was refused"
     return f"{what} at position {row.position} ({row.code}): {row.message}"
 
 
@@ -272,13 +273,12 @@ def _refusal_facts(row: OutcomeRow) -> dict[str, str]:
     """The evidence of a refusal in words; of a node's history also what shows more of it."""
     facts = {"code": row.code, "rule": row.rule}
     facts |= {_FACTS.get(what, what): said for what, said in row.facts.items()}
-    if row.code in _HISTORIES:
+    if row.code in REFUSED_KINSHIPS:
         node = row.subject.removeprefix("node ")
         facts["shows more"] = f"`topolog explain join {node} --past FILE`, `topolog baseline graph --past FILE`"
     return facts
 
 
-_HISTORIES = ("AHEAD", "FORKED", "FOREIGN")
 _FACTS: Mapping[str, str] = {
     "common_position": "last common position",
     "common_view": "the view there",

@@ -8,7 +8,7 @@ from topolog.events.cluster_state import ClusterState
 from topolog.events.ids import Position
 from topolog.projections import patience, situation
 from topolog.projections.durations import ago
-from topolog.projections.explain import chain
+from topolog.projections.explain import chain, in_words
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.resources import Cluster, Explanation
@@ -63,13 +63,13 @@ def _since(reading: Reading, position: Position) -> str:
     if not isinstance(event, StateChangeFinished):
         return " since the log began"
     started = reading.surely_decision(event.started)
-    return f" since position {position}{_by(started, event.started)}"
+    return f" since position {position}{_by(started, event.started)}; {in_words(event.evidence)}"
 
 
 def _by(decided: Decided, position: Position) -> str:
     """Who asked, and why."""
-    asked = f" by {decided.actor}" if getattr(decided.event, "request", None) is not None else ""
-    reason = f": {decided.reason}" if asked and decided.reason else ""
+    asked = f" by {decided.asked_by}" if decided.asked_by else ""
+    reason = f": {decided.asked_for}" if decided.asked_for else ""
     return f", begun at position {position}, {iso(decided.logged_at_ms)}{asked}{reason}"
 
 

@@ -5,9 +5,11 @@ not answered only from the moment on at which the log names them (ExchangeOverdu
 log knows is told, its lease; and when it is over, how the wait for them has ended.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 
+from topolog.events.baseline import BaselineChanged
+from topolog.events.drains import DrainCancelled, DrainStarted
 from topolog.events.errors import NotFound
 from topolog.events.exchange import OTHERS, ExchangeQueued, ExchangeRow, QueueRow, Trigger
 from topolog.events.ids import Position
@@ -27,7 +29,8 @@ _TRIGGERS_MAX = 5
 _LOOKED_AT = 10
 """Decisions about what triggered an exchange that are looked through for the one that did."""
 
-_TRIGGERING = tuple(each.__name__ for each in (*OTHERS, ExchangeQueued))
+_TRIGGERING = tuple(each.__name__ for each in (*OTHERS, ExchangeQueued, BaselineChanged, DrainStarted, DrainCancelled))
+_SUBJECTS: Mapping[str, str] = {"BASELINE_CHANGED": "baseline"}
 _WORST_FIRST = ("NONE", "OVERDUE", None, "VALID")
 
 
@@ -189,7 +192,7 @@ def _decisions(reading: Reading, found: ExchangeDetail) -> Iterator[Decided]:
 
 def _that_triggered(reading: Reading, found: ExchangeDetail, before: Position) -> Iterator[Decided]:
     for type_, subject in dict.fromkeys((each.type, each.subject) for each in found.triggers[:_TRIGGERS_MAX]):
-        is_node = type_ in ("JOIN", "LEAVE")
-        about = f"{'node' if is_node else 'group'} {subject}" if subject else "exchange"
+        is_node = type_ in ("JOIN", "LEAVE", "DRAIN")
+        about = f"{'node' if is_node else 'group'} {subject}" if subject else _SUBJECTS.get(type_, "exchange")
         decisions = reading.decisions(before if is_node else found.started_at, about)
         yield from islice((each for each in islice(decisions, _LOOKED_AT) if each.event_name in _TRIGGERING), 1)

@@ -1,7 +1,8 @@
 """Why a partition is where it is: whom the affinity wants and why, since which decision who acts, what it waits for.
 
-The order of hashes is computed anew by the very function the coordinator uses, over the servers that are members at
-the position that is read: where it differs from what the log wants, an exchange that began since has yet to say so.
+The order of hashes is computed anew by the very function the coordinator uses, over those that may hold copies at the
+position that is read: all servers, or of a persistent group the members of the baseline, of whom those that are away
+get nothing. Where it differs from what the log wants, an exchange that began since has yet to say so.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,10 +10,12 @@ from itertools import islice
 
 import msgspec
 
+from topolog.events.baseline import BaselineRow
+from topolog.events.drains import DrainRow
 from topolog.events.exchange import AffinitySwitched, FullPartitionMap, HandOverRow
 from topolog.events.group_definition import Affinity
 from topolog.events.groups import GroupRow
-from topolog.events.membership import NodeLeft, NodeRow, Standing
+from topolog.events.membership import NodeLeft, NodeRow
 from topolog.projections import exchanges, explain_exchange, partition_history, patience
 from topolog.projections.explain import chain
 from topolog.projections.layout import Decided
@@ -22,6 +25,7 @@ from topolog.projections.partition_resources import Partition
 from topolog.projections.partitions import Names, partition
 from topolog.projections.resources import Awaited, Explanation
 from topolog.projections.store import Reading
+from topolog.streams.rules import placement
 from topolog.streams.rules.affinity import NOBODY, Candidate, Placement, ideal
 
 _STEPS_MAX = 50
@@ -81,16 +85,16 @@ def _sentence(here: Partition, hand_over: HandOverRow | None, unfit: str) -> str
 def _why_here(reading: Reading, group: GroupRow, here: Partition) -> Iterator[tuple[str, str]]:
     is_lost = here.state == "LOST"
     yield "affinity wants", ", ".join(here.wanted) or ("nobody while it is lost" if is_lost else "nobody yet")
-    members = _servers(reading)
-    placement = Placement.of(group.definition)
-    now = _choice(members, placement, here.partition)
-    fitting = [row for row in members if group.affinity.admits(row.attributes)]
+    candidates, present = _candidates(reading, group)
+    chosen = _choice(candidates, Placement.of(group.definition), here.partition)
+    now = [node for node in chosen if node in present]
+    fitting = [each for each in candidates if group.affinity.admits(each.attributes)]
     ranked = _choice(fitting, Placement(partitions=group.partitions, backups=max(0, len(fitting) - 1)), here.partition)
     if fitting:
-        shown = ranked[: len(now) + _RANKS_MORE]
+        shown = ranked[: len(chosen) + _RANKS_MORE]
         more = f" and {len(ranked) - len(shown)} more" if len(ranked) > len(shown) else ""
-        order = f"{', '.join(shown)}{more}"
-        servers = f"{len(fitting)} server{'' if len(fitting) == 1 else 's'} that may hold copies"
+        order = ", ".join(node if node in present else f"{node} (away)" for node in shown) + more
+        servers = f"{len(fitting)} {_kind_of(reading, group, len(fitting))} that may hold copies"
         rule = _rule(group.affinity, group.backups + 1, "would be" if is_lost else "")
         yield "because", f"by their hashes with partition {here.partition} the {servers} are in order {order}; {rule}"
     if is_lost:
@@ -98,17 +102,28 @@ def _why_here(reading: Reading, group: GroupRow, here: Partition) -> Iterator[tu
         return
     if tuple(now) != here.wanted:
         yield "affinity would want now", f"{', '.join(now) or 'nobody'}: an exchange has yet to decide that"
-    if len(here.wanted) <= group.backups:
+    if away := [node for node in chosen if node not in present]:
+        yield "away", f"{_and(away)} of the baseline: others get no copy for that, until the baseline changes"
+    elif len(here.wanted) <= group.backups:
         yield "copies", f"{len(here.wanted)} of {group.backups + 1} that the group asks for: there are too few servers"
 
 
-def _servers(reading: Reading) -> list[NodeRow]:
-    return [row for _, row in reading.rows(NodeRow) if row.holds_lease and row.standing is Standing.MEMBER]
+def _candidates(reading: Reading, group: GroupRow) -> tuple[list[Candidate], frozenset[str]]:
+    """Whom the affinity chooses from, and which of them are here and may get copies."""
+    state = reading.state(NodeRow, BaselineRow, DrainRow)
+    ready = placement.may_hold(state)
+    return placement.candidates(state, group, ready), frozenset(row.node for row in ready)
+
+
+def _kind_of(reading: Reading, group: GroupRow, count: int) -> str:
+    if group.persistent and reading.row(BaselineRow, "") is not None:
+        return f"member{'' if count == 1 else 's'} of the baseline"
+    return f"server{'' if count == 1 else 's'}"
 
 
 def _unfit(reading: Reading, group: GroupRow) -> str:
     """Why no server may hold copies of the group's partitions, by the attribute that is missing; "" if one may."""
-    servers = _servers(reading)
+    servers, _ = _candidates(reading, group)
     if any(group.affinity.admits(row.attributes) for row in servers):
         return ""
     if not servers:
@@ -134,13 +149,13 @@ def _rule(affinity: Affinity, copies: int, verb: str) -> str:
     return f"the first {copies} {are} wanted"
 
 
-def _choice(servers: Sequence[NodeRow], placement: Placement, number: int) -> list[str]:
+def _choice(candidates: Sequence[Candidate], placement: Placement, number: int) -> list[str]:
     """Whom the affinity wants of these for one partition: with fewer partitions it is the beginning of the whole."""
-    if not servers:
+    if not candidates:
         return []
     upto = msgspec.structs.replace(placement, partitions=number + 1)
-    indexes = ideal([Candidate(row.node, row.attributes) for row in servers], upto)[number].tolist()
-    return [servers[index].node for index in indexes if index != NOBODY]
+    indexes = ideal(candidates, upto)[number].tolist()
+    return [candidates[index].node for index in indexes if index != NOBODY]
 
 
 def _why_now(reading: Reading, here: Partition, steps: Sequence[Step]) -> Iterator[tuple[str, str]]:

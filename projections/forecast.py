@@ -1,7 +1,8 @@
 """What would happen to partitions if a node died or was removed: by the coordinator's own rules, and never logged.
 
 The rows as they are, the node's copies taken out of them as its leaving would (DS1), then the outcome that an exchange
-would give each partition concerned (`streams/rules/outcome.py`), over the affinity of the servers that would be left.
+would give each partition concerned (`streams/rules/outcome.py`), over the affinity of the servers that would be left,
+or of a persistent group over the members of the baseline, which the leaver stays: nothing moves until that changes.
 Those are the partitions of which the node holds a copy: who was not chosen for one changes nothing by its leaving (W4).
 """
 
@@ -10,10 +11,12 @@ from enum import Enum
 
 import msgspec
 
+from topolog.events.baseline import BaselineRow
+from topolog.events.drains import DrainRow
 from topolog.events.errors import NotFound
 from topolog.events.groups import GroupRow, LossPolicy
 from topolog.events.ids import Place, Position
-from topolog.events.membership import FENCING, NodeRow, Standing
+from topolog.events.membership import FENCING, NodeRow
 from topolog.events.ownership import Change, NodeNumber, Ownership, OwnershipRow, ownerships, without
 from topolog.events.partitions import PartitionState
 from topolog.events.requests import NodeKind
@@ -23,6 +26,7 @@ from topolog.projections.partition_resources import Forecast, GroupForecast
 from topolog.projections.partitions import Names, ranges, rows_of
 from topolog.projections.queries import not_found
 from topolog.projections.store import Reading
+from topolog.streams.rules import placement
 from topolog.streams.rules.affinity import NOBODY, Candidate, Indexes, Placement, ideal
 from topolog.streams.rules.outcome import Ask, Present, outcome
 
@@ -60,6 +64,10 @@ def forecast(reading: Reading, name: str, what: What) -> Forecast:
     rows = sorted((row for _, row in reading.rows(GroupRow)), key=lambda row: row.name)
     found = tuple(each for row in rows if (each := _of_group(future, row)) is not None)
     facts = {"until it is out": _until(reading, node, what), **dict(_warnings(future, rows))}
+    if (number := future.stays_in(name)) is not None and any(row.persistent for row in rows):
+        facts["persistent groups"] = (
+            f"it stays in baseline {number}: nothing is loaded in its place until the baseline changes"
+        )
     return Forecast(name, what.value, _sentence(name, what, found), facts, found)
 
 
@@ -80,24 +88,40 @@ class _Future:
             for row in self.servers
             if (number := self.who.number_of(row.node)) is not None
         }
-        self._candidates = [row for row in self.servers if row.standing is Standing.MEMBER]
-        self._new = {row.node: -1 - at for at, row in enumerate(self._candidates)}
-        self._ideals: dict[Placement, Indexes] = {}
+        self._state = reading.state(NodeRow, BaselineRow, DrainRow)
+        self._ready = [row for row in placement.may_hold(self._state) if row.node != leaver.node]
+        self._new = {row.node: -1 - at for at, row in enumerate(self._ready)}
+        self._candidates: dict[str, list[Candidate]] = {}
+        self._ideals: dict[tuple[Placement, bool], Indexes] = {}
+
+    def candidates(self, group: GroupRow) -> list[Candidate]:
+        """Whom the affinity would choose from: of a baseline also its members that are away, who would get nothing."""
+        if group.name not in self._candidates:
+            self._candidates[group.name] = placement.candidates(self._state, group, self._ready)
+        return self._candidates[group.name]
 
     def wanted(self, group: GroupRow, partition: int) -> list[NodeNumber]:
         """Numbers of the nodes that the affinity would want; of those that have none yet, negative ones."""
-        placement = Placement.of(group.definition)
-        if placement not in self._ideals:
-            self._ideals[placement] = ideal(
-                [Candidate(row.node, row.attributes) for row in self._candidates], placement
-            )
-        indexes = self._ideals[placement][partition].tolist() if self._candidates else []
-        nodes = [self._candidates[index].node for index in indexes if index != NOBODY]
+        candidates, key = self.candidates(group), (Placement.of(group.definition), group.persistent)
+        if candidates and key not in self._ideals:
+            self._ideals[key] = ideal(candidates, key[0])
+        indexes = self._ideals[key][partition].tolist() if candidates else []
+        chosen = (candidates[index].node for index in indexes if index != NOBODY)
+        nodes = [node for node in chosen if node in self._new]
         numbers = ((self.who.number_of(node), self._new[node]) for node in nodes)
         return [new if number is None else number for number, new in numbers]
 
+    def fitting(self, group: GroupRow) -> int:
+        """How many would be there that may hold copies of the group."""
+        return sum(each.node in self._new and group.affinity.admits(each.attributes) for each in self.candidates(group))
+
+    def stays_in(self, node: str) -> int | None:
+        """The number of the baseline in which the leaver would go on counting."""
+        row = self._state.get(BaselineRow, "")
+        return row.number if row is not None and node in row.nodes else None
+
     def name_of(self, number: NodeNumber) -> str:
-        return self.who[number] if number >= 0 else self._candidates[-1 - number].node
+        return self.who[number] if number >= 0 else self._ready[-1 - number].node
 
     def fates(self, group: GroupRow) -> Iterator[Fate]:
         """What becomes of each partition of which the leaver holds a copy."""
@@ -191,9 +215,7 @@ def _until(reading: Reading, node: NodeRow, what: What) -> str:
 
 def _warnings(future: _Future, rows: Sequence[GroupRow]) -> Iterator[tuple[str, str]]:
     """Groups that would ask for more copies than there are servers to hold them."""
-    few: Mapping[str, int] = {
-        row.name: sum(row.affinity.admits(server.attributes) for server in future.servers) for row in rows
-    }
+    few: Mapping[str, int] = {row.name: future.fitting(row) for row in rows}
     for row in rows:
         if few[row.name] <= row.backups:
             servers = f"{few[row.name]} server{'' if few[row.name] == 1 else 's'}"

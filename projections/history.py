@@ -1,9 +1,13 @@
 """The history of one thing: every set of decisions that changed it, with what it was before and after."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from heapq import merge
+from itertools import groupby
 from typing import Any
 
-from topolog.events.baseline import BaselineRow
+import msgspec
+
+from topolog.events.baseline import BaselineRow, ClusterStateRow
 from topolog.events.errors import NotFound
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Position
@@ -46,7 +50,23 @@ def of_request(reading: Reading, name: RequestId) -> Iterator[Change]:
 
 
 def of_cluster(reading: Reading) -> Iterator[Change]:
-    return _history(reading, ClusterRow, "", "cluster")
+    """Every change of the terms, the view and the state of the cluster, newest first."""
+    found = [_history(reading, ClusterRow, "", "cluster")]
+    if any(True for _ in reading.versions(ClusterStateRow, "")):
+        found.append(_history(reading, ClusterStateRow, "", "cluster state"))
+    for _, together in groupby(merge(*found, key=_at, reverse=True), key=_at):
+        yield _joined(list(together))
+
+
+def _at(change: Change) -> int:
+    return change.position
+
+
+def _joined(together: Sequence[Change]) -> Change:
+    """What one set has changed in several rows, as one change."""
+    events = dict.fromkeys(event for each in together for event in each.event.split(" + "))
+    changes = {field: sides for each in together for field, sides in each.changes.items()}
+    return msgspec.structs.replace(together[0], event=" + ".join(events), changes=changes)
 
 
 def of_baseline(reading: Reading, name: str) -> Iterator[Change]:

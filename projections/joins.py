@@ -62,8 +62,10 @@ def join(reading: Reading, name: str, past: Past | None) -> Join:
 def _disk(reading: Reading, state: State, node: NodeId) -> DiskRow | None:
     """What the log knows of the node's disk once the life is over that it has now, if any."""
     row, known = state.get(NodeRow, node), state.get(DiskRow, node)
-    lease = queries.lease_row(reading, row) if row is not None and row.holds_lease else None
-    return after_life(known, lease.incarnation, lease.sequence) if lease else known
+    if row is None or not (row.holds_lease and row.folder):
+        return known
+    lease = queries.lease_row(reading, row)
+    return after_life(known, lease.incarnation, lease.sequence, bare=row.kinship is None) if lease else known
 
 
 def _refusal(
@@ -117,6 +119,8 @@ def _facts(state: State, node: NodeId, past: Past | None, known: DiskRow | None,
     row = state.get(NodeRow, node)
     if row is not None and row.holds_lease:
         facts["it is a member now"] = "judged as if that life had just ended"
+    if row is not None and not row.folder:
+        facts["it has joined"] = "without a data folder: of such a life nothing is judged, it joins with nothing"
     if known is None:
         facts["the log knows of its disk"] = "nothing: no life of it has ended"
     elif known.renewed is None:

@@ -97,6 +97,16 @@ class Decided(msgspec.Struct, frozen=True, array_like=True):
         return event
 
     @property
+    def asked_by(self) -> str:
+        """Who asked for it, nobody where it followed by itself."""
+        return self.actor if getattr(self.event, "request", None) is not None else ""
+
+    @property
+    def asked_for(self) -> str:
+        """What for, in the words of who asked."""
+        return self.reason if self.asked_by else ""
+
+    @property
     def is_renewal(self) -> bool:
         return self.event_name == LeasesRenewed.__name__
 

@@ -80,9 +80,10 @@ class ExchangeAnswer(msgspec.Struct, frozen=True):
 class Exchange(msgspec.Struct, frozen=True):
     """An exchange, named by the first view it is about; `result` is the last one, after what it has taken in.
 
-    `types`: JOIN, LEAVE, GROUP_CREATED, GROUP_ALTERED, LOSS_RESET, REQUESTED, or SWITCH for a hand-over of primaries,
-    which asks nobody. `awaited`: servers that are asked while it is OPEN (the log shows who is asked, not who has
-    answered by now); `waited`: who has answered, the slowest last. `duration_ms` of an open one is that until now.
+    `types`: JOIN, LEAVE, GROUP_CREATED, GROUP_ALTERED, LOSS_RESET, REQUESTED, BASELINE_CHANGED, DRAIN, or SWITCH for a
+    hand-over of primaries, which asks nobody. `awaited`: servers that are asked while it is OPEN (the log shows who is
+    asked, not who has answered by now); `waited`: who has answered, the slowest last. `duration_ms` of an open one is
+    that until now.
     `overdue_at`: where the log said that it had waited for too long, `overdue`: for whom, all others had answered by
     then; `unheard`: servers it was completed without.
     """

@@ -202,7 +202,7 @@ class Node(msgspec.Struct, frozen=True):
 
     `health` is the state of its LeaseHealth, None for one that is out and as of the past. `role`: how a server stands
     to the baseline: MEMBER, AWAY (a member that is not online), OUTSIDER (online and no member), DRAINING, DRAINED;
-    None where there is no baseline. `kinship`: how its disk agreed with the log when it joined last, as EQUAL.
+    None of any other. `kinship`: how its disk agreed with the log when it joined last, as EQUAL.
     """
 
     node: str

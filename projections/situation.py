@@ -93,7 +93,7 @@ def state_parts(
     if state.held and (state.target is not None or state.state is ClusterState.ACTIVE):
         parts.append("held by an operator")
     if draining := [node for node, each in drains.items() if each.finished_at is None]:
-        parts.append(f"{listed(draining)} {'hands' if len(draining) == 1 else 'hand'} over all copies")
+        parts.append(f"draining: {listed(draining)}")
     if standing is not None and standing.away and cold is None:
         parts.append(f"away: {listed(standing.away)} of baseline {standing.number}")
     if standing is not None and standing.outsiders:

@@ -12,7 +12,6 @@ from topolog.events.terms import ClusterRow
 from topolog.events.views import Point, PointsRow, ViewRow, points_of
 from topolog.projections import exchanges
 from topolog.projections.baseline_resources import View
-from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.store import Reading
 
@@ -21,10 +20,10 @@ NEWEST = "newest"
 
 def views(reading: Reading, before: int | None = None) -> Iterator[View]:
     """All views from positions below `before`, the newest first."""
-    points, crowds = points_ever(reading), Crowds(reading)
+    points, members_at = points_ever(reading), MembersAt(reading)
     for index in range(len(points) - 1, -1, -1):
         if before is None or points[index].position < before:
-            yield _view(reading, points, index, crowds)
+            yield _view(reading, points, index, members_at)
 
 
 def view(reading: Reading, version: str) -> View:
@@ -36,12 +35,12 @@ def view(reading: Reading, version: str) -> View:
             "There is no view yet.", hint="They are kept from feature level 4 on: `topolog get cluster -o json` has it."
         )
     if version == NEWEST:
-        return _view(reading, points, len(points) - 1, Crowds(reading))
+        return _view(reading, points, len(points) - 1, MembersAt(reading))
     sought = exchanges.parsed(version)
     index = bisect_right(points, sought, key=lambda point: version_at(reading, point.position)) - 1
     if index < 0 or version_at(reading, points[index].position) != sought:
         raise NotFound(f"There is no view {version} at position {reading.position}.", hint="`topolog get views`.")
-    return _view(reading, points, index, Crowds(reading))
+    return _view(reading, points, index, MembersAt(reading))
 
 
 def points_ever(reading: Reading) -> list[Point]:
@@ -62,14 +61,14 @@ def version_at(reading: Reading, position: Position) -> TopologyVersion:
     return row.topology_version
 
 
-class Crowds:
+class MembersAt:
     """Which servers were members at a position; of long ago it is read from the history of rows."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._rows = _rows(reading)
 
-    def at(self, position: Position) -> tuple[str, ...]:
+    def __call__(self, position: Position) -> tuple[str, ...]:
         """Nobody before the first view that is known."""
         found = self._newest_before(position)
         if found is None:
@@ -86,11 +85,11 @@ def _rows(reading: Reading) -> list[ViewRow]:
     return sorted((row for _, row in reading.rows(ViewRow)), key=lambda row: row.at)
 
 
-def _view(reading: Reading, points: Sequence[Point], index: int, crowds: Crowds) -> View:
+def _view(reading: Reading, points: Sequence[Point], index: int, members_at: MembersAt) -> View:
     point = points[index]
     decided = reading.surely_decision(point.position)
-    members = crowds.at(point.position)
-    before = crowds.at(points[index - 1].position) if index else members
+    members = members_at(point.position)
+    before = members_at(points[index - 1].position) if index else members
     return View(
         version=str(version_at(reading, point.position)),
         position=point.position,
@@ -101,11 +100,6 @@ def _view(reading: Reading, points: Sequence[Point], index: int, crowds: Crowds)
         left=tuple(node for node in before if node not in members),
         event=decided.event_name,
         subject=decided.subject,
-        actor=_asked_by(decided),
-        reason=decided.reason,
+        actor=decided.asked_by,
+        reason=decided.asked_for,
     )
-
-
-def _asked_by(decided: Decided) -> str:
-    """Who asked for it, nobody where it followed by itself."""
-    return decided.actor if getattr(decided.event, "request", None) is not None else ""

@@ -59,6 +59,7 @@ OWNERS = {
         "projections/packed.py",
         "streams/rules/affinity.py",
         "streams/rules/outcomes.py",
+        "streams/rules/placement.py",
     ),
     "platformdirs": (SETTINGS, "streams/local/jars.py"),
     "prometheus_client": ("projections/api/",),
@@ -120,6 +121,7 @@ PURE_IMPORTS_OF = {
     "schemas/__init__.py": {"fastavro", "importlib", "json"},
     "streams/rules/affinity.py": {"numpy"},
     "streams/rules/outcomes.py": {"numpy"},
+    "streams/rules/placement.py": {"numpy"},
 }
 
 Sources = Mapping[str, str]

@@ -17,7 +17,7 @@ from typer.exceptions import TyperException
 
 from topolog.__main__ import _app
 from topolog.events.errors import BadInput
-from topolog.projections.cli.resources import EXPLAINED, RESOURCES, find_item
+from topolog.projections.cli.resources import JOINS, RESOURCES, find_item
 from topolog.settings import load
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -56,7 +56,7 @@ def _check(words: list[str]) -> None:
     given = at.make_context(at.name, words).params
     if "resource" in given:
         name = given["name"] or ""
-        find_item(given["resource"], None if name.isupper() else name or None, among={*RESOURCES, *EXPLAINED})
+        find_item(given["resource"], None if name.isupper() else name or None, (*RESOURCES, JOINS))
     load(dict(pair.split("=", 1) for pair in given.get("pairs") or ()), environ={})
 
 

@@ -21,7 +21,12 @@ renewals), each under its position, or what was asked for. Lines that start with
     advance 500ms                 time passes, everybody works
     kill / pause / resume NAME    kill -9, SIGSTOP, SIGCONT; without time passing
     leave n1 / retire c1          an orderly stop
-    nodes, types, groups, leases, coordinators, partitions orders       what stands where now
+    activate / deactivate / read-only / hold / let go / warm            the operator asks for it
+    baseline set n1 n2 / add n3 / remove n2 [accepting loss] / version 3.0
+    follow soft:1000 hard:5000 / unfollow       the baseline follows the servers by itself; no longer
+    drain n2 / undrain n2         the operator wants n2 to hold nothing; takes that back
+    part n1                       n1, which is down, has meanwhile written in a copy of the log that went live beside it
+    nodes, types, groups, leases, coordinators, partitions orders, state      what stands where now
     read n1 Customer              what n1 answers its callers
 
 After each command everybody who has read the same log must hold the same state.
@@ -32,7 +37,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from tests.scenarios.baselines import baseline_lines, change_of, content_of_baseline
 from tests.scenarios.partitions import content_of_exchange, partition_lines
 from tests.scenarios.world import Member, World
 
@@ -42,9 +49,11 @@ from topolog.events import metadata as md
 from topolog.events import ownership as o
 from topolog.events import requests as q
 from topolog.events import terms
+from topolog.events.cluster_state import ClusterState
 from topolog.events.errors import TopologError
 from topolog.events.fold import Event
 from topolog.events.partitions import PartitionState
+from topolog.events.views import Point
 
 FOLDER = Path(__file__).parent / "scenarios"
 SCENARIOS = sorted(FOLDER.rglob("*.txt"))
@@ -59,7 +68,9 @@ class Scenario:
         self.world = World()
         self._told = 0
         self._commands: dict[str, Callable[..., list[str]]] = {
-            name.removeprefix("do_"): getattr(self, name) for name in dir(self) if name.startswith("do_")
+            name.removeprefix("do_").replace("_", "-"): getattr(self, name)
+            for name in dir(self)
+            if name.startswith("do_")
         }
 
     def run(self, command: str) -> list[str]:
@@ -145,6 +156,53 @@ class Scenario:
         self.world.settle()
         return []
 
+    def do_activate(self) -> list[str]:
+        return self._ask(q.ClusterStateRequested, ClusterState.ACTIVE)
+
+    def do_deactivate(self) -> list[str]:
+        return self._ask(q.ClusterStateRequested, ClusterState.INACTIVE)
+
+    def do_read_only(self) -> list[str]:
+        return self._ask(q.ClusterStateRequested, ClusterState.ACTIVE_READ_ONLY)
+
+    def do_hold(self) -> list[str]:
+        return self._ask(q.HoldRequested, True)
+
+    def do_let(self, _: str) -> list[str]:
+        return self._ask(q.HoldRequested, False)
+
+    def do_warm(self) -> list[str]:
+        return self._ask(q.WarmRequested)
+
+    def do_baseline(self, *words: str) -> list[str]:
+        return self._ask(q.BaselineChangeRequested, **change_of(words))
+
+    def do_follow(self, *words: str) -> list[str]:
+        said = {f"{name}_ms": int(value) for name, value in (word.split(":") for word in words)}
+        return self._ask(q.AutoAdjustRequested, enabled=True, **said)
+
+    def do_unfollow(self) -> list[str]:
+        return self._ask(q.AutoAdjustRequested, enabled=False)
+
+    def do_drain(self, node: str) -> list[str]:
+        return self._ask(q.DrainRequested, node, False)
+
+    def do_undrain(self, node: str) -> list[str]:
+        return self._ask(q.DrainRequested, node, True)
+
+    def do_part(self, name: str) -> list[str]:
+        disk = self.world.pasts[f"folder of {name}"]
+        past = disk.load()
+        assert past is not None
+        behind = self.world.decisions()[-1].place.position
+        disk.store(msgspec.structs.replace(past, points=(*past.points, Point(behind, bytes(16)))))
+        return []
+
+    def _ask(self, request: type[q.Request], *values: object, **rest: object) -> list[str]:
+        self.world.ask(request(self.world.operator_id(), self.world.log_id, "ada", "", *values, **rest))  # type: ignore[arg-type]
+        self.world.settle()
+        return []
+
     def do_load(self, name: str) -> list[str]:
         self.world.nodes[name].finish(PartitionState.MOVING)
         self.world.settle()
@@ -224,6 +282,9 @@ class Scenario:
     def do_groups(self) -> list[str]:
         view = terms.cluster(self.world.state).topology_version
         return [f"view {view}", *(group_line(row) for _, row in self.world.state.rows(g.GroupRow))]
+
+    def do_state(self) -> list[str]:
+        return list(baseline_lines(self.world.state))
 
     def do_partitions(self, group: str) -> list[str]:
         return partition_lines(self.world.state, group)
@@ -327,7 +388,7 @@ def content(event: Event, names: tuple[str, ...]) -> str:
         case q.RequestersForgotten():
             return " ".join(event.requesters)
         case _:
-            sharing = content_of_groups(event) or content_of_exchange(event, names)
+            sharing = content_of_groups(event) or content_of_exchange(event, names) or content_of_baseline(event)
             return sharing or content_of_types(event) or content_of_members(event)
 
 
@@ -364,7 +425,8 @@ def content_of_groups(event: Event) -> str:
 def content_of_members(event: Event) -> str:
     match event:
         case m.NodeJoined():
-            return f"{event.joiner.node}, {event.joiner.kind.value.lower()}, view {event.topology_version}"
+            kinship = f", {event.kinship.value}" if event.kinship else ""
+            return f"{event.joiner.node}, {event.joiner.kind.value.lower()}, view {event.topology_version}{kinship}"
         case m.JoinWaiting():
             return f"{event.joiner.node}, for the lease of its former life"
         case m.LeaseStopped():

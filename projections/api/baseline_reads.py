@@ -93,5 +93,5 @@ def _past(body: bytes) -> Past:
     try:
         return past_file.decode(body)
     except ValueError as error:
-        hint = "Send the file topolog-past.json of the node's data folder as it is."
+        hint = f"Send the file {past_file.FILE_NAME} of the node's data folder as it is."
         raise InvalidParameter("body", f"this is no past of a node: {error}", hint=hint) from error

@@ -92,7 +92,18 @@ class MapFilters(PageParameters):
 class ExchangeFilters(PageParameters):
     state: Annotated[Literal["OPEN", "COMPLETED"] | None, Field(description="Only these.")] = None
     type: Annotated[
-        Literal["JOIN", "LEAVE", "GROUP_CREATED", "GROUP_ALTERED", "LOSS_RESET", "REQUESTED", "SWITCH"] | None,
+        Literal[
+            "JOIN",
+            "LEAVE",
+            "GROUP_CREATED",
+            "GROUP_ALTERED",
+            "LOSS_RESET",
+            "REQUESTED",
+            "BASELINE_CHANGED",
+            "DRAIN",
+            "SWITCH",
+        ]
+        | None,
         Field(description="Only those that are about such an event too."),
     ] = None
 

@@ -10,7 +10,6 @@ from topolog.events.errors import BadInput
 from topolog.events.requests import RequestId
 from topolog.projections import (
     explain,
-    explain_cluster,
     groups,
     health,
     history,
@@ -20,6 +19,7 @@ from topolog.projections import (
     situation,
     told_changes,
 )
+from topolog.projections import explain_cluster as cluster_explained
 from topolog.projections.api import contract, parameters
 from topolog.projections.api.answers import API_VERSION, Answers, Asked, json_response
 from topolog.projections.api.problems import InvalidParameter
@@ -64,14 +64,14 @@ async def get_cluster(request: Request, here: Here, given: parameters.Read) -> R
 
 @router.get("/cluster/history", tags=["cluster"], responses=contract.many(resources.Change, "History"))
 async def get_cluster_history(request: Request, here: Here, given: parameters.History) -> Response:
-    """Every change of leadership and topology version, newest first."""
+    """Every change of leadership, topology version and state, newest first."""
     return await here.page(request, given, "History", lambda r, _: history.of_cluster(r), position_key)
 
 
 @router.get("/cluster/explain", tags=["cluster"], responses=contract.one(resources.Explanation))
-async def explain_the_cluster(request: Request, here: Here, given: parameters.Read) -> Response:
+async def explain_cluster(request: Request, here: Here, given: parameters.Read) -> Response:
     """Who leads and since when; what the state and the baseline wait for, and what ends that."""
-    return await here.one(request, given, "Explanation", explain_cluster.explain_cluster)
+    return await here.one(request, given, "Explanation", cluster_explained.explain_cluster)
 
 
 @router.get("/nodes", tags=["nodes"], responses=contract.many(resources.Node))

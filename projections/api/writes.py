@@ -171,7 +171,7 @@ class Desk:
 
         def answer(reading: Reading, row: OutcomeRow | None) -> Response:
             if row is not None and row.status is Status.REFUSED:
-                return _refusal(name, row, queries.conflict(reading, row), dry_run.hint_of(reading, row, asked))
+                return _refusal(name, row, queries.conflict(reading, row))
             stands = self._answers.as_of(reading)
             if row is None:
                 outcome, status = Outcome(str(name), subject, "UNKNOWN"), HTTPStatus.ACCEPTED
@@ -266,13 +266,12 @@ def _contradiction(refusal: MetadataUpdateRejected) -> Response:
     )
 
 
-def _refusal(name: RequestId, row: OutcomeRow, sides: tuple[Any, Any] | None, hint: str) -> Response:
+def _refusal(name: RequestId, row: OutcomeRow, sides: tuple[Any, Any] | None) -> Response:
     both: Mapping[str, Any] = {} if sides is None else {"current": sides[0].to_dict(), "proposed": sides[1].to_dict()}
     return problem(
         HTTPStatus.CONFLICT,
         row.code,
         row.message,
-        hint=hint,
         id=str(name),
         subject=row.subject,
         position=row.position,

@@ -15,7 +15,7 @@ from rich.table import Table
 from typer.exceptions import TyperException
 
 from topolog.events.errors import Refused, TopologError
-from topolog.projections.cli import standing
+from topolog.projections.cli import baseline_commands
 from topolog.projections.cli.exit_codes import MEANINGS, ExitCode, exit_code
 from topolog.projections.cli.options import Target, spread
 from topolog.projections.cli.reading import describe, explain, get, history
@@ -41,8 +41,8 @@ def build(url: Callable[[], str] = lambda: Target.api, cluster: Callable[[], str
     app.command(name="start-exchange")(spread(start_exchange, api=url, cluster=cluster))
     app.command(name="raise-level")(spread(raise_level, api=url, cluster=cluster))
     app.command(name="help")(_help)
-    app.add_typer(standing.cluster_commands(api=url, cluster=cluster), name="cluster")
-    app.add_typer(standing.baseline_commands(api=url, cluster=cluster), name="baseline")
+    app.add_typer(baseline_commands.cluster_commands(api=url, cluster=cluster), name="cluster")
+    app.add_typer(baseline_commands.baseline_commands(api=url, cluster=cluster), name="baseline")
     return app
 
 

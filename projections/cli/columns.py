@@ -152,6 +152,7 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         _field("SNAPSHOT AGE MS", "snapshot.age_ms", wide=True),
         _field("SNAPSHOT BYTES", "snapshot.content_bytes", wide=True),
         _field("OPEN EXCHANGE", "open_exchange", wide=True),
+        Column("CHANGE WAITS FOR", lambda item: [each.get("node") for each in _listed(item, "awaited")], wide=True),
         _field("HELD", "held", wide=True),
         _field("COLD SINCE", "cold.since", wide=True),
         _field("AWAITED", "cold.awaited", wide=True, folds=True),

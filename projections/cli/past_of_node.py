@@ -14,7 +14,7 @@ def read_past(file: str) -> Json:
     """The content of a `topolog-past.json`, or of that in a data folder; raises BadInput for anything else."""
     path = Path(file)
     if path.is_dir():
-        path = path / "topolog-past.json"
+        path = path / past_file.FILE_NAME
     try:
         with path.open("rb") as opened:
             data = opened.read(_BYTES_MAX + 1)
@@ -29,7 +29,7 @@ def read_past(file: str) -> Json:
     except ValueError as error:
         raise BadInput(
             f"{path} is no past of a node: {error}.",
-            hint="Take the file topolog-past.json of its data folder as it is.",
+            hint=f"Take the file {past_file.FILE_NAME} of its data folder as it is.",
         ) from error
     content: Json = json.loads(data)
     return content

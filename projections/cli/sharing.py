@@ -1,33 +1,17 @@
 """The commands that create, alter, drop and reset what is shared out over members: groups."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from topolog.events.errors import BadInput
-from topolog.projections.cli import moments
-from topolog.projections.cli.client import Api
 from topolog.projections.cli.definition_file import read_group
 from topolog.projections.cli.options import CreateArgument, NameArgument, Patience, Shape, Sharing, Target
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import CREATABLE, check_request_id, find_item, find_named
-from topolog.projections.cli.writing import confirm, follow
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """What is asked before something that cannot be taken back: in the words of the question, and of its denial."""
-
-    verb: str
-    where: str
-    done: str
-    effect: str
-
-
-_DROP = Doubt("Drop", "from", "dropped", "Every copy of its partitions goes with it.")
-_RESET = Doubt("Reset", "of", "reset", "What no present copy holds of its lost partitions is gone for good.")
+from topolog.projections.cli.resources import CREATABLE, find_item, find_named
+from topolog.projections.cli.writing import Doubt, ask
 
 
 def create(
@@ -51,7 +35,7 @@ def create(
     else:
         _, name = find_item(resource, name, among=CREATABLE)
         whole = read_group(file, {**({"name": name} if name else {}), **said})
-    _ask({"kind": "create-group", **whole}, patience, target, shape)
+    ask({"kind": "create-group", **whole}, patience, target, shape)
 
 
 def alter(
@@ -68,7 +52,7 @@ def alter(
     said = _said(sharing)
     if not said:
         raise BadInput(f"Nothing is to be altered of group {name}.", hint="Say what, as --backups 2.")
-    _ask({"kind": "alter-group", "name": name, **said}, patience, target, shape)
+    ask({"kind": "alter-group", "name": name, **said}, patience, target, shape)
 
 
 def drop(
@@ -82,7 +66,9 @@ def drop(
 ) -> None:
     """Drop a group, and with it every copy of its partitions."""
     _, name = find_named(resource, name, among=CREATABLE)
-    _ask({"kind": "drop-group", "name": name}, patience, target, shape, None if yes else _DROP)
+    effect = "Every copy of its partitions goes with it."
+    doubt = Doubt("dropped", lambda cluster: f"Drop group {name} from cluster {cluster}? {effect}")
+    ask({"kind": "drop-group", "name": name}, patience, target, shape, None if yes else doubt)
 
 
 def reset(
@@ -96,22 +82,14 @@ def reset(
 ) -> None:
     """Give up what is lost of a group: its lost partitions go on with what is left of them, empty if need be."""
     _, name = find_named(resource, name, among=CREATABLE)
-    _ask({"kind": "reset-group", "name": name}, patience, target, shape, None if yes else _RESET)
+    effect = "What no present copy holds of its lost partitions is gone for good."
+    doubt = Doubt("reset", lambda cluster: f"Reset group {name} of cluster {cluster}? {effect}")
+    ask({"kind": "reset-group", "name": name}, patience, target, shape, None if yes else doubt)
 
 
 def start_exchange(*, patience: Patience, target: Target, shape: Shape) -> None:
     """Ask all servers for their maps although nothing has changed."""
-    _ask({"kind": "exchange"}, patience, target, shape)
-
-
-def _ask(request: Json, patience: Patience, target: Target, shape: Shape, doubt: Doubt | None = None) -> None:
-    check_request_id(patience.request_id)
-    timeout_s = moments.seconds(patience.timeout, "--timeout")
-    with Api(target.api, target.cluster) as api:
-        if doubt is not None and not patience.dry_run:
-            question = f"{doubt.verb} group {request['name']} {doubt.where} cluster {api.cluster}? {doubt.effect}"
-            confirm(doubt.done, question)
-        follow(api, {**request, "reason": patience.reason}, patience, timeout_s, shape)
+    ask({"kind": "exchange"}, patience, target, shape)
 
 
 def _said(sharing: Sharing) -> Json:

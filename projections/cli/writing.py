@@ -1,6 +1,8 @@
 """The commands that ask for a change. The API appends the request, the coordinator decides."""
 
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -32,10 +34,7 @@ def propose(
     """Propose a definition of a type: its fields are added to what stands, a contradiction is refused (exit code 5)."""
     check_request_id(patience.request_id)
     definition = read_definition(file).to_dict()
-    request = {"kind": "propose", "definition": definition, "based_on": based_on, "reason": patience.reason}
-    timeout_s = moments.seconds(patience.timeout, "--timeout")
-    with Api(target.api, target.cluster) as api:
-        follow(api, request, patience, timeout_s, shape)
+    ask({"kind": "propose", "definition": definition, "based_on": based_on}, patience, target, shape)
 
 
 def remove(
@@ -48,19 +47,15 @@ def remove(
     shape: Shape,
 ) -> None:
     """Remove a type from the cluster, or a node from its members."""
-    check_request_id(patience.request_id)
     kind, name = find_named(resource, name, among=REMOVABLE)
-    timeout_s = moments.seconds(patience.timeout, "--timeout")
     effect = (
         "Every member forgets it, and what was built on its versions never comes back."
         if kind is TYPES
         else "Its lease is not renewed, and it is out when the lease is over."
     )
-    with Api(target.api, target.cluster) as api:
-        if not (yes or patience.dry_run):
-            confirm("removed", f"Remove {kind.singular} {name} from cluster {api.cluster}? {effect}")
-        request = {"kind": "remove", "resource": kind.singular, "name": name, "reason": patience.reason}
-        follow(api, request, patience, timeout_s, shape)
+    doubt = Doubt("removed", lambda cluster: f"Remove {kind.singular} {name} from cluster {cluster}? {effect}")
+    request = {"kind": "remove", "resource": kind.singular, "name": name}
+    ask(request, patience, target, shape, None if yes else doubt)
 
 
 def raise_level(
@@ -71,22 +66,38 @@ def raise_level(
     shape: Shape,
 ) -> None:
     """Let newer schemas be written, once every member is of a version that reads them; a level never falls again."""
+    ask({"kind": "raise-level", "level": level}, patience, target, shape)
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """What is asked before something that stops service or cannot be taken back: `question` of the cluster's name, and
+    what was not `done` after a no."""
+
+    done: str
+    question: Callable[[str], str]
+
+
+def ask(request: Json, patience: Patience, target: Target, shape: Shape, doubt: Doubt | None = None) -> None:
+    """Make the request, once the doubt about it is over, and show its outcome; a dry run changes nothing."""
     check_request_id(patience.request_id)
     timeout_s = moments.seconds(patience.timeout, "--timeout")
     with Api(target.api, target.cluster) as api:
-        follow(api, {"kind": "raise-level", "level": level, "reason": patience.reason}, patience, timeout_s, shape)
+        if doubt is not None and not patience.dry_run:
+            _confirm(doubt, api.cluster)
+        _follow(api, {**request, "reason": patience.reason}, patience, timeout_s, shape)
 
 
-def confirm(what_happens: str, question: str) -> None:
+def _confirm(doubt: Doubt, cluster: str) -> None:
     """Ask on a terminal; BadInput where nobody can be asked, exit 1 for a no."""
     if not sys.stdin.isatty():
-        raise BadInput(f"Nothing was {what_happens}: nobody is here to be asked.", hint="--yes asks no question.")
-    if not typer.confirm(question, err=True):
-        Screen().note(f"Nothing was {what_happens}.", style="")
+        raise BadInput(f"Nothing was {doubt.done}: nobody is here to be asked.", hint="--yes asks no question.")
+    if not typer.confirm(doubt.question(cluster), err=True):
+        Screen().note(f"Nothing was {doubt.done}.", style="")
         raise typer.Exit(1)
 
 
-def follow(api: Api, request: Json, patience: Patience, timeout_s: float, shape: Shape) -> None:
+def _follow(api: Api, request: Json, patience: Patience, timeout_s: float, shape: Shape) -> None:
     """Make the request and show its outcome; raises what the outcome means if it is not the one that was wanted."""
     screen = Screen(no_color=shape.no_color)
     params: dict[str, Param] = {"wait": patience.wait.value, "timeout": patience.timeout}
@@ -106,19 +117,18 @@ def follow(api: Api, request: Json, patience: Patience, timeout_s: float, shape:
     print_answer(screen, shape, answer, View(columns.OUTCOME, _label))
     if shape.output.is_for_people and answer.item.get("token"):
         screen.note(f"A read with --at-least {answer.item['token']} holds this.")
-    _note_stopping(screen, answer.item, patience)
+    _note_stopping(screen, request, answer.item, patience)
     _check(answer.item, patience)
 
 
-def _note_stopping(screen: Screen, outcome: Json, patience: Patience) -> None:
+def _note_stopping(screen: Screen, request: Json, outcome: Json, patience: Patience) -> None:
     """Say of a node that is to be removed that it is not out yet, unless that was waited for."""
-    kind, _, name = str(outcome.get("subject") or "").partition(" ")
-    is_stopping = (
-        kind == NODES.singular and outcome.get("status") in ("GRANTED", "UNCHANGED") and not outcome.get("accepted")
-    )
-    if is_stopping and patience.wait is not Wait.ACCEPTED:
+    is_removal = request["kind"] == "remove" and request["resource"] == NODES.singular
+    is_stopping = outcome.get("status") in ("GRANTED", "UNCHANGED") and not outcome.get("accepted")
+    if is_removal and is_stopping and patience.wait is not Wait.ACCEPTED:
         screen.note(
-            f"{name} is asked to stop; it is out when its lease is over at the latest (--wait accepted waits for that)"
+            f"{request['name']} is asked to stop; it is out when its lease is over at the latest (--wait accepted "
+            "waits for that)"
         )
 
 

@@ -130,7 +130,7 @@ def overview(reading: Reading, as_of: AsOf, gallery: Gallery) -> Overview:
     """The overview at the reading's position; `gallery` is of this store."""
     everybody = queries.nodes(reading, as_of.age_ms)
     present = [node for node in everybody if node.standing != "LEFT"]
-    shared_out = groups(reading)
+    shared_out, newest = groups(reading), list(islice(baselines.baselines(reading), _BASELINES))
     left = sorted((node for node in everybody if node.standing == "LEFT"), key=lambda node: -(node.left_at or 0))
     return Overview(
         as_of=as_of,
@@ -140,8 +140,8 @@ def overview(reading: Reading, as_of: AsOf, gallery: Gallery) -> Overview:
         types=queries.types(reading),
         groups=shared_out,
         heat=gallery.of(reading) if shared_out else None,
-        baseline=baselines.baseline(reading, baselines.CURRENT) if baselines.current_row(reading) else None,
-        graph=drawn(list(islice(baselines.baselines(reading), _BASELINES)), list(joins.branches(reading))),
+        baseline=newest[0] if newest else None,
+        graph=drawn(newest, list(joins.branches(reading))) if newest else (),
         exchanges=list(islice(exchanges.exchanges(reading, as_of.age_ms, {}), _EXCHANGES)),
         health={each.node: each for each in lease_health(reading, as_of.age_ms)} if reading.is_current else {},
         decisions=list(islice(queries.decisions(reading, {}), _DECISIONS)),

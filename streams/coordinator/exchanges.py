@@ -21,8 +21,7 @@ from topolog.events.partitions import PartitionState, decode_codes, states_of
 from topolog.events.single_maps import NodeMap, SinglePartitionMap, unpack_counters
 from topolog.events.state import Key, State
 from topolog.events.terms import cluster
-from topolog.events.views import Kinship
-from topolog.streams.rules import copies, exchange, hand_over
+from topolog.streams.rules import copies, exchange, hand_over, placement
 from topolog.streams.rules.affinity import Candidate, Indexes, Placement, ideal, ideal_after
 from topolog.streams.rules.exchange import Told
 from topolog.streams.rules.hand_over import Drained
@@ -196,7 +195,7 @@ class MapAnswer:
 def _has_lost_all(state: State, node: NodeId) -> bool:
     """Whether its disk is not that of its last life, whatever its service says (`events/views.py`)."""
     row = state.get(NodeRow, node)
-    return row is not None and row.kinship in (Kinship.WIPED, Kinship.RESTORED)
+    return row is not None and row.kinship is not None and row.kinship.has_lost_it
 
 
 def _reports(told: NodeMap, groups: Mapping[str, KnownGroup]) -> Iterator[copies.Report]:
@@ -221,7 +220,7 @@ def known_of(state: State, position: Position, chains: Mapping[Position, bytes])
     return Known(
         log_id=bytes.fromhex(cluster(state).log_id),
         position=position,
-        members={row.node: row.incarnation for row in exchange.servers(state)},
+        members={row.node: row.incarnation for row in placement.servers(state)},
         groups={name: KnownGroup(row.partitions, row.created_at) for name, row in state.rows(GroupRow)},
         exchange=newest.started_at if newest else NOWHERE,
         chains=chains,

@@ -69,7 +69,7 @@ class Nodes:
             case Act.ADD:
                 return self._add(names or (self._next(),))
             case Act.KILL:
-                return self._kill_each([self._running(name) for name in names])
+                return self._kill_named([self._running(name) for name in names])
             case Act.PAUSE:
                 self._check_all(names, paused=False)
                 return tuple(self._pause(name, question.for_ms) for name in names)
@@ -99,7 +99,7 @@ class Nodes:
         self._children.start(roles)
         return tuple(f"{role.title} starts (pid {self._children[role.name].pid})" for role in roles)
 
-    def _kill_each(self, children: list[Child]) -> tuple[str, ...]:
+    def _kill_named(self, children: list[Child]) -> tuple[str, ...]:
         pids = [child.pid for child in children]
         self._kill(children)
         return tuple(
@@ -123,7 +123,10 @@ class Nodes:
         wanted = [role for role in off if role.name in names or not names]
         if len(wanted) < len(names) or not wanted:
             running = [name for name in names or tuple(self._roles) if self._process(name)]
-            raise BadInput(f"Node {running[0]} runs (pid {self._children[running[0]].pid}).", hint="Only who is off.")
+            raise BadInput(
+                f"Node {running[0]} runs (pid {self._children[running[0]].pid}).",
+                hint="Name nodes that are off; without a name all of these start.",
+            )
         order = names or tuple(self._roles)
         return self._start(sorted(wanted, key=lambda role: order.index(role.name)))
 

@@ -5,11 +5,8 @@ import msgspec
 from topolog.events.ids import NodeId
 from topolog.events.views import Echo, Past, Point
 
-RESERVED_AT_ONCE = 64
-"""Numbers of heartbeats. A disk put back that is older by less than these may pass for the newest."""
-
-_SPARE = RESERVED_AT_ONCE // 2
-"""With fewer left, whatever is noted next reserves more: so the thread that beats hardly ever waits for the disk."""
+RESERVED_AT_ONCE = 16
+"""Numbers of heartbeats, at least. A disk put back that is older by less than these may pass for the newest."""
 
 POINTS_MAX = 300
 _NEWEST_KEPT = 200
@@ -20,16 +17,21 @@ def noted(past: Past | None, log_id: bytes, node: NodeId, newest: Point, echo: E
 
     `past`: what was noted so far, also of former lives; `sent`: the number of its last heartbeat.
     """
-    before, reserved = (past.points, past.reserved) if past else ((), 0)
+    before = past.points if past else ()
     points = before if before and before[-1] == newest else thinned((*before, newest))
-    is_same_life = past is not None and past.echo.incarnation == echo.incarnation
-    if not is_same_life or reserved - sent < _SPARE:
-        reserved = sent + RESERVED_AT_ONCE
-    return Past(log_id, node, points, echo, reserved)
+    if past is not None and (points, echo) == (before, past.echo):
+        return past
+    return Past(log_id, node, points, echo, _reserve(echo, sent))
 
 
 def with_reserve(past: Past, sent: int) -> Past:
-    return msgspec.structs.replace(past, reserved=sent + RESERVED_AT_ONCE)
+    """As it is, and its life may send more heartbeats."""
+    return msgspec.structs.replace(past, reserved=_reserve(past.echo, sent))
+
+
+def _reserve(echo: Echo, sent: int) -> int:
+    """Enough until the next renewal is noted, however many acknowledgements are sent in between: ever more of them."""
+    return sent + max(RESERVED_AT_ONCE, 2 * (sent - echo.sequence))
 
 
 def thinned(points: tuple[Point, ...]) -> tuple[Point, ...]:

@@ -5,10 +5,8 @@ from pathlib import Path
 from typing import Protocol
 
 from topolog.events.errors import BadInput, DiskFailed
-from topolog.events.past_file import decode, encode
+from topolog.events.past_file import FILE_NAME, decode, encode
 from topolog.events.views import Past
-
-FILE_NAME = "topolog-past.json"
 
 
 class PastDisk(Protocol):

@@ -60,8 +60,12 @@ def _allows(state: ClusterState, *, writing: bool) -> bool:
 
 
 def _not_active(state: ClusterState, ended: str) -> NotActive:
-    takes = {
-        ClusterState.ACTIVE_READ_ONLY: "is ACTIVE_READ_ONLY: it takes no writes.",
-        ClusterState.ACTIVE: "was not ACTIVE for a while.",
-    }.get(state, f"is {state.value}, or on its way there: it serves nothing.")
+    if state is ClusterState.ACTIVE:
+        return NotActive(f"The cluster was not ACTIVE for a while.{ended}", state=state.value, hint="Begin it again.")
+    takes_reads = state is ClusterState.ACTIVE_READ_ONLY
+    takes = (
+        "is ACTIVE_READ_ONLY: it takes no writes."
+        if takes_reads
+        else f"is {state.value}, or on its way there: it serves nothing."
+    )
     return NotActive(f"The cluster {takes}{ended}", state=state.value, hint="`topolog cluster activate` ends that.")

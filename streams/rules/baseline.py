@@ -256,7 +256,7 @@ def _member(state: State, node: NodeId, stored: Mapping[NodeId, BaselineMember])
 
 
 def _summed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} partitions of {group}" for group, count in sorted(counts.items()))
+    return ", ".join(f"{count} partition{'s' * (count > 1)} of {group}" for group, count in sorted(counts.items()))
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from topolog.events.state import State
 from topolog.events.terms import changed_view
 from topolog.streams.rules import baseline as rules_of_baseline
 from topolog.streams.rules import levels
+from topolog.streams.rules.placement import may_hold
 
 
 def decide(state: State, request: DrainRequested, ref: RequestRef) -> list[Decision]:
@@ -28,7 +29,7 @@ def decide(state: State, request: DrainRequested, ref: RequestRef) -> list[Decis
         return [RequestUnchanged(ref, subject_of(request), None)]
     if request.cancelled:
         return [DrainCancelled(ref, node, changed_view(state))]
-    if not [each for each in _may_hold(state) if each != node]:
+    if not [each for each in _takers(state) if each != node]:
         message = f"Nobody else could take what {node!r} holds."
         hint = "`topolog baseline add` takes in another server first."
         raise Refused("NOBODY_ELSE", "N10", message, {"node": node}, hint=hint)
@@ -56,11 +57,10 @@ def _is_at_rest(state: State) -> bool:
     return row.target is None and row.shares_out and not queued(state) and not open_exchange(state)
 
 
-def _may_hold(state: State) -> list[NodeId]:
+def _takers(state: State) -> list[NodeId]:
+    """Who is here and may hold copies of every group."""
     current = baseline(state)
-    return [
-        node for node in online(state) if not is_drained(state, node) and (current is None or node in current.nodes)
-    ]
+    return [row.node for row in may_hold(state) if current is None or row.node in current.nodes]
 
 
 def _holds(state: State, node: NodeId) -> bool:

@@ -9,17 +9,16 @@ log; after `evict_ms` it is stopped as STUCK. If that would take the last copy o
 without it instead, and what needs its map stays paused until it is heard.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Protocol
 
 import msgspec
 
 from topolog.events import last_owners, ownership
-from topolog.events.baseline import cluster_state, placed_by
+from topolog.events.baseline import cluster_state
 from topolog.events.changes import Changes
 from topolog.events.codec import Decision
-from topolog.events.drains import is_drained
 from topolog.events.errors import Refused
 from topolog.events.exchange import (
     MERGED,
@@ -43,33 +42,28 @@ from topolog.events.exchange import (
 from topolog.events.groups import GroupRow, LossPolicy, group_row
 from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.levels import PARTITIONS_LEVEL
-from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow, Standing, members
-from topolog.events.ownership import NOBODY, NodeNumber, OwnershipRow, Wanted
+from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow, Standing
+from topolog.events.ownership import NodeNumber
 from topolog.events.requests import (
     ExchangeRequested,
     LossResetRequested,
-    NodeKind,
     RequestRef,
     RequestUnchanged,
     subject_of,
 )
 from topolog.events.state import State
 from topolog.events.terms import changed_view
-from topolog.streams.rules import levels
-from topolog.streams.rules.affinity import Candidate, Indexes
+from topolog.streams.rules import levels, placement
 from topolog.streams.rules.deadlines import Deadline
 from topolog.streams.rules.outcome import Ask, outcome
 from topolog.streams.rules.outcomes import Holdings, Server, Servers, outcomes
-
-Choose = Callable[[GroupRow, Sequence[Candidate]], Indexes]
-"""The affinity of a group over candidates: indexes into these for each partition, its primary's first."""
+from topolog.streams.rules.placement import Choose
 
 _NAMES_MAX, _NAMES_WITH_CHANGES_MAX = 1_000, 100
 """Names of nodes that fit one record, by themselves and beside changes, were each as long as a name can be."""
 
-
 _TRIGGERS_MAX = 250
-"""Of one record, beside the servers that it asks."""
+"""Triggers that fit one record beside the servers that it asks."""
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -152,12 +146,6 @@ def stops_waiting(key: str) -> bool:
     return key.startswith("exchange/") and "/evict/" in key
 
 
-def servers(state: State) -> list[NodeRow]:
-    """Members that may hold copies, in the order in which they joined."""
-    found = [row for row in members(state) if row.kind is NodeKind.SERVER]
-    return sorted(found, key=lambda row: row.joined_at)
-
-
 # Beginning.
 
 
@@ -177,7 +165,7 @@ def _begin(state: State, waiting: tuple[Trigger, ...], told: Told, choose: Choos
         started = ExchangeStarted(triggers, (), told.maps, told.at_ms)
         completed = ExchangeCompleted(triggers[-1].version, (), ())
         return [started, *_decided(state, triggers, {}, choose), completed]
-    return [ExchangeStarted(triggers, tuple(_awaited(servers(state))), told.maps, told.at_ms)]
+    return [ExchangeStarted(triggers, tuple(_awaited(placement.servers(state))), told.maps, told.at_ms)]
 
 
 def _was_rebalanced(state: State) -> bool:
@@ -199,7 +187,7 @@ def _alike(waiting: Iterable[Trigger]) -> tuple[Trigger, ...]:
 
 def _joined(state: State, triggers: Iterable[Trigger]) -> Iterator[Awaited]:
     names = dict.fromkeys(trigger.subject for trigger in triggers if trigger.type is TriggerType.JOIN)
-    return _awaited(row for row in servers(state) if row.node in names)
+    return _awaited(row for row in placement.servers(state) if row.node in names)
 
 
 def _awaited(rows: Iterable[NodeRow]) -> Iterator[Awaited]:
@@ -296,7 +284,7 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
     """The full maps of all groups that change, and what is lost."""
     resets = {trigger.subject: trigger.at for trigger in triggers if trigger.type is TriggerType.LOSS_RESET}
     joined = {trigger.subject for trigger in triggers if trigger.type is TriggerType.JOIN}
-    ready = may_hold(state)
+    ready = placement.may_hold(state)
     names = ownership.names(state)
     known = (*names, *sorted({str(row.node) for row in ready}.difference(names)))
     number_of = {node: number for number, node in enumerate(known)}
@@ -304,53 +292,13 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
     here = _here(state, number_of, answers, joined)
     decided: list[Decision] = []
     for group in _groups(state):
-        rows, chosen_from = list(_rows(state, group)), candidates(state, group, ready)
+        rows, chosen_from = list(_rows(state, group)), placement.candidates(state, group, ready)
         ask = Ask(begins_empty=group.loss_policy is LossPolicy.IGNORE, reset_at=resets.get(group.name))
-        wanted = _wanted(group, rows, chosen_from, numbers, ask, choose)
+        wanted = placement.wanted(group, rows, chosen_from, numbers, ask, choose)
         changes = outcomes(rows, wanted, here, ask, outcome)
         decided += _full_maps(group, changes, known[len(names) :])
         decided += _losses(group, changes, known)
     return decided
-
-
-def may_hold(state: State) -> list[NodeRow]:
-    """The servers that may get copies."""
-    return [row for row in servers(state) if row.standing is Standing.MEMBER and not is_drained(state, row.node)]
-
-
-def candidates(state: State, group: GroupRow, ready: Sequence[NodeRow]) -> list[Candidate]:
-    """Whom the affinity chooses from: the members of the baseline for a persistent group, also those that are away, so
-    that nothing moves when one leaves; all servers for another one, and where there is no baseline."""
-    current = placed_by(state, group)
-    if current is None:
-        return [Candidate(row.node, row.attributes) for row in ready]
-    members = (member for member in current.members if not is_drained(state, member.node))
-    return [Candidate(member.node, member.attributes) for member in members]
-
-
-def _wanted(
-    group: GroupRow,
-    rows: Sequence[OwnershipRow],
-    chosen_from: Sequence[Candidate],
-    numbers: Mapping[NodeId, NodeNumber],
-    ask: Ask,
-    choose: Choose,
-) -> Wanted:
-    """The affinity's choice by numbers, those left out that are away. Where a partition is to begin, and all of its
-    are, it begins with others."""
-    chosen = _chosen(group, chosen_from, numbers, choose)
-    here = [each for each in chosen_from if each.node in numbers]
-    if len(here) == len(chosen_from):
-        return chosen
-    found = ownership.compacted(chosen)
-    unplaced = last_owners.to_begin(rows, found, also_lost=ask.begins_empty or ask.reset_at is not None)
-    return last_owners.filled(found, unplaced, _chosen(group, here, numbers, choose)) if len(unplaced) else found
-
-
-def _chosen(
-    group: GroupRow, chosen_from: Sequence[Candidate], numbers: Mapping[NodeId, NodeNumber], choose: Choose
-) -> Wanted:
-    return ownership.numbered(choose(group, chosen_from), [numbers.get(each.node, NOBODY) for each in chosen_from])
 
 
 def _here(state: State, number_of: Mapping[str, NodeNumber], answers: Answers, joined: Collection[str]) -> Servers:
@@ -358,7 +306,7 @@ def _here(state: State, number_of: Mapping[str, NodeNumber], answers: Answers, j
     found: dict[NodeNumber, Server] = {}
     opened = open_exchange(state)
     asked = {(each.node, each.incarnation) for each in opened.awaited} if opened else ()
-    for row in servers(state):
+    for row in placement.servers(state):
         answer = answers.get(row.node)
         told = answer if answer is not None and answer.incarnation == row.incarnation else None
         if row.node in number_of:

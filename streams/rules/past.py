@@ -12,6 +12,7 @@ import msgspec
 
 from topolog.events.errors import Refused
 from topolog.events.ids import NodeId, Position
+from topolog.events.past_file import FILE_NAME
 from topolog.events.state import State
 from topolog.events.views import (
     DiskRow,
@@ -51,7 +52,7 @@ def judge(
     if theirs is not None:
         kinship = Kinship.AHEAD if theirs.position > end else Kinship.FORKED
         return Judged(kinship, common, theirs, point_after(state, common.position if common else Position(-1)))
-    if known is not None and not _is_of_last_life(past, known):
+    if known is not None and (known.lost or not _is_of_last_life(past, known)):
         return Judged(Kinship.RESTORED, common)
     return Judged(Kinship.EQUAL if common == newest_point(state) else Kinship.BEHIND, common)
 
@@ -86,7 +87,7 @@ def _check_ascending(node: NodeId, past: Past) -> None:
     if not past.points or any(one.position >= other.position for one, other in pairwise(past.points)):
         message = f"The past that node {node!r} has sent names no places, or not in the order of the log."
         facts = {"points": ", ".join(str(point.position) for point in past.points)}
-        hint = "Its library or its `past.json` is at fault. With an empty folder it loads all anew."
+        hint = f"Its library or its {FILE_NAME} is at fault. Start it with an empty folder: it loads all anew."
         raise Refused("BAD_PAST", "DESIGN 4.4", message, facts, hint=hint)
 
 

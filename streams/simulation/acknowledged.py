@@ -2,10 +2,9 @@
 
 An operation that its guard has let pass counts as an acknowledged write if every copy that its node's map lists could
 have stored it at that moment: the copy's process is up, holds a lease, and has applied the position that is the token
-(DS3, DS9). All
-owners hold it then, for the primary of a new token makes them equal before it writes (DS4). A copy that loads becomes
-whole with the decision that it owns. A copy is on a disk: a process that comes back without it has none, and it has it
-again when it returns with it. An older disk that was put back has what it had.
+(DS3, DS9). All owners hold it then, for the primary of a new token makes them equal before it writes (DS4). A copy that
+loads becomes whole with the decision that it owns. A copy is on a disk: a process that comes back without it has none,
+and it has it again when it returns with it. An older disk that was put back has what it had.
 """
 
 from collections.abc import Iterable

@@ -13,7 +13,7 @@ from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import Incarnation, Position
 from topolog.events.ownership import Ownership, OwnershipRow
 from topolog.events.state import State
-from topolog.events.views import Kinship
+from topolog.events.views import REFUSED_KINSHIPS, Kinship
 from topolog.streams.node.core import Phase
 from topolog.streams.simulation.acknowledged import Acknowledged
 from topolog.streams.simulation.disks import Key, SimulatedDisk
@@ -24,7 +24,6 @@ from topolog.streams.simulation.timeline import DRIFT_PPM_MAX, NS_PER_MS
 from topolog.streams.simulation.world import World
 
 _FASTEST = 1_000_000 + DRIFT_PPM_MAX
-_OF_ANOTHER_PAST = (Kinship.FORKED.value, Kinship.AHEAD.value, Kinship.FOREIGN.value)
 
 Requests = Mapping[q.RequestId, q.AnyRequest]
 
@@ -84,17 +83,12 @@ class BaselineChecks:
         for group, each in _partitions(state):
             where = f"{group.name}/{each.partition}"
             if group.persistent and current and not each.is_lost:
-                strangers = {names[copy.node] for copy in each.copies} - set(current.nodes)
-                if strangers and self._may_hold(state, group):
+                wanted = {names[copy.node] for copy in each.copies if copy.wanted}
+                drained = {node for node in wanted if is_drained(state, node)}
+                if strangers := (wanted - set(current.nodes)) | drained:
                     raise Broken(Rule.PLACED, f"{where} is held by {sorted(strangers)}")
             if each.is_lost:
                 self._check_lost(state, group, each, where)
-
-    def _may_hold(self, state: State, group: GroupRow) -> list[str]:
-        current = b.placed_by(state, group)
-        return [
-            node for node in b.online(state) if not is_drained(state, node) and (not current or node in current.nodes)
-        ]
 
     def _check_lost(self, state: State, group: GroupRow, each: Ownership, where: str) -> None:
         names = o.names(state)
@@ -114,7 +108,7 @@ class BaselineChecks:
                 self._check_disk(joined)
             case m.NodeLeft():
                 self._note_servers(standing)
-            case q.RequestRefused(code=code) as refused if code in _OF_ANOTHER_PAST:
+            case q.RequestRefused(code=code) as refused if code in REFUSED_KINSHIPS:
                 self._check_refusal(refused, requests)
             case x.PartitionsLost() as lost:
                 self._check_loss(lost)
@@ -132,6 +126,8 @@ class BaselineChecks:
         short decides again what was asked behind the cut: whose process lives elsewhere never acts here.
         """
         disk = self._disk_of(joined.joiner.incarnation, self._world.name)
+        if disk is not None and joined.kinship in (Kinship.NEW, Kinship.WIPED):
+            disk.written.clear()  # what may be on it is nobody's: no log lists it, or none believes it
         for history, position in disk.written.items() if disk else ():
             if history in self._world.common and position > self._world.common[history]:
                 told = f"{joined.joiner.node} joins {self._world.name} as {joined.kinship}"

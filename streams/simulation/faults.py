@@ -26,6 +26,9 @@ _FIELDS = (8, 100)
 """From how many fields a proposal takes its own: of few, so that proposals meet; of many, so that types still grow."""
 
 _PERSISTENT = 0.7
+_BARE = 0.3
+"""How often a disk is put back without what says where the node has written."""
+
 _COORDINATORS = "cd"
 _BLACKOUT_MS = (500, 2_000, 5_000)
 _COORDINATORS_TOO = 0.3
@@ -254,7 +257,7 @@ def _change_disk(world: World, act: Act, draw: random.Random) -> None:
         case Kind.BACK_UP:
             world.back_up(name)
         case _:
-            world.restore(name)
+            world.restore(name, bare=draw.random() < _BARE)
 
 
 def _ask(world: World, act: Act, draw: random.Random) -> None:

@@ -32,7 +32,7 @@ class Rule(Enum):
     SERVES = "while nothing may be written nothing is acknowledged, while nothing is served nothing is read"
     COLD = "nothing of a persistent group is given up while fewer than a quorum of the baseline are here"
     BASELINE = "the baseline changes by a request, a drain or a due adjustment, and drops nobody's last copies unasked"
-    PLACED = "at rest copies of persistent groups are on members of the baseline that are not drained"
+    PLACED = "at rest who is to hold a persistent group is a member of the baseline and not drained"
     FOUND_AGAIN = "at rest nothing is lost of which a member has all, on the disk of its last life"
     RUNS_ON = "no process stops with an error that nobody asked for"
     CONVERGES = "once the faults are over the cluster comes to rest"

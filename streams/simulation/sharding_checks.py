@@ -130,13 +130,13 @@ class PartitionChecks:
         return ""
 
     def _is_stranded(self, name: str, each: Ownership) -> bool:
-        """Whether nobody is here who may hold it."""
+        """Whether those are away, or drained, that are to hold it: the affinity names the absent too."""
         state = self._ledger.state
         group = g.group_row(state, name)
         assert group is not None, "a partition belongs to a group"
-        current = b.placed_by(state, group)
-        may_hold = [node for node in b.online(state) if current is None or node in current.nodes]
-        return not each.wanted and all(is_drained(state, node) for node in may_hold)
+        current, here = b.placed_by(state, group), b.online(state)
+        may_hold = here if current is None else current.nodes
+        return not each.wanted and any(node not in here or is_drained(state, node) for node in may_hold)
 
     def _check_completed(self, completed: x.ExchangeCompleted) -> None:
         if completed.version <= self._completed:

@@ -15,9 +15,10 @@ from topolog.events.codec import CODEC
 from topolog.events.ids import Incarnation, Position
 from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
-from topolog.events.views import Kinship
+from topolog.events.views import REFUSED_KINSHIPS
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.snapshots import Cadence
+from topolog.streams.node.past_disk import MemoryDisk
 from topolog.streams.simulation.disks import SimulatedDisk
 from topolog.streams.simulation.network import LATE_MS, Broker, Fate, Link, Send, Writer
 from topolog.streams.simulation.processes import CoordinatorProcess, Life, NodeProcess, Process, ProjectorProcess
@@ -35,7 +36,6 @@ _EMPTIES = 0.3
 """How often a node that is refused for its past is given an empty disk."""
 
 _REVIVAL_MS = (50.0, 800.0)
-_REFUSED_AS_KIN = tuple(kinship.value for kinship in (Kinship.FORKED, Kinship.AHEAD, Kinship.FOREIGN))
 _NOTES_KEPT = 40
 _DULL_KEPT = 2
 
@@ -240,10 +240,12 @@ class World:
         """The node's disk, as it is at this moment, is put aside."""
         self.site.backups[name] = self.site.disks[name].copy()
 
-    def restore(self, name: str) -> None:
-        """The disk that was put aside takes the place of the node's; nothing of it runs."""
+    def restore(self, name: str, *, bare: bool) -> None:
+        """The disk that was put aside takes the place of the node's, which does not run; `bare`: without its past."""
         if name in self.site.backups:
-            self.site.disks[name] = self.site.backups.pop(name)
+            disk = self.site.disks[name] = self.site.backups.pop(name)
+            if bare:
+                disk.past = MemoryDisk()
 
     def certify(self, process: Process) -> None:
         """The death certificate of the process lands."""
@@ -330,7 +332,7 @@ class World:
         if not self.is_paused(process):
             self.turned = process
             if not process.turn():
-                if isinstance(process, NodeProcess) and process.refused in _REFUSED_AS_KIN:
+                if isinstance(process, NodeProcess) and process.refused in REFUSED_KINSHIPS:
                     self._turn_away(process)
                 self._end(process, between(process.chance, *_REVIVAL_MS))
                 return

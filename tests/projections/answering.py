@@ -67,6 +67,4 @@ class AnsweringWriter(InMemoryWriter):
                 state, request, ref, Circumstances(self._chronicle.now_ms, self._chronicle.fold.header.position)
             )
         except Refused as refusal:
-            return [
-                RequestRefused(ref, subject_of(request), refusal.code, refusal.rule, refusal.message, refusal.facts)
-            ]
+            return [RequestRefused(ref, subject_of(request), refusal.code, refusal.rule, str(refusal), refusal.facts)]

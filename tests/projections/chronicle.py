@@ -33,6 +33,7 @@ from topolog.events.requests import Joiner, NodeKind, RequestRef
 from topolog.events.stamp import HEADER_NAME, NO_CHAIN, Stamp, chain_after, encode_stamp
 from topolog.events.terms import LogStarted, TermStarted, cluster
 from topolog.events.topics import Topic
+from topolog.events.views import Kinship
 
 LOG_ID = bytes(range(16))
 FENCE_MS = 20_000
@@ -108,12 +109,21 @@ class Chronicle:
         self._asked += 1
         return RequestRef(requester, self._asked, bytes(8))
 
-    def join(self, node: str, *, kind: NodeKind = NodeKind.SERVER, renewed: bool = True) -> Position:
+    def join(
+        self,
+        node: str,
+        *,
+        kind: NodeKind = NodeKind.SERVER,
+        renewed: bool = True,
+        folder: str = "",
+        kinship: Kinship | None = None,
+    ) -> Position:
         row = cluster(self.fold.state)
         is_server = kind is NodeKind.SERVER
         version = row.topology_version
-        joiner = Joiner(node, 1, kind, f"{node}:7000", {"rack": "r1"}, (FENCING,))
-        joined = NodeJoined(self.ref(node), joiner, row.next_slot, TopologyVersion(version.major + is_server, 0))
+        joiner = Joiner(node, 1, kind, f"{node}:7000", {"rack": "r1"}, (FENCING,), folder)
+        view = TopologyVersion(version.major + is_server, 0)
+        joined = NodeJoined(self.ref(node), joiner, row.next_slot, view, kinship)
         position = self.decide(joined, cause=f"requests@1 {node}/1", actor=node)
         return self.renew(node) if renewed and is_server else position
 

@@ -31,11 +31,13 @@ class Sharing(Shared):
         self.position = self.chronicle.renew(*nodes)
 
 
-def shared_out(chronicle: Chronicle, *nodes: str, partitions: int = 16, backups: int = 1) -> Sharing:
+def shared_out(
+    chronicle: Chronicle, *nodes: str, partitions: int = 16, backups: int = 1, persistent: bool = False
+) -> Sharing:
     """A cluster at rest with the group orders."""
     cluster = Sharing(chronicle)
     cluster.join(*nodes)
     cluster.renew(*nodes)
-    cluster.create("orders", partitions, backups)
+    cluster.create("orders", partitions, backups, persistent=persistent)
     cluster.rest()
     return cluster

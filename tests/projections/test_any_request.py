@@ -36,7 +36,10 @@ definitions = st.fixed_dictionaries(
 requests = st.fixed_dictionaries(
     {
         "kind": st.sampled_from(
-            ("propose", "remove", "create-group", "alter-group", "drop-group", "reset-group", "exchange")
+            (
+                *("propose", "remove", "create-group", "alter-group", "drop-group", "reset-group", "exchange"),
+                *("cluster-state", "baseline", "auto-adjust", "hold", "warm", "drain"),
+            )
         )
         | texts
     },
@@ -52,6 +55,13 @@ requests = st.fixed_dictionaries(
         "backup_filter": texts | bodies,
         "loss_policy": st.sampled_from(("IGNORE", "READ_ONLY_SAFE")) | texts,
         "persistent": st.booleans() | bodies,
+        "state": st.sampled_from(("ACTIVE", "INACTIVE")) | texts,
+        "verb": st.sampled_from(("SET", "ADD", "REMOVE")) | texts,
+        "nodes": st.lists(texts, max_size=3) | bodies,
+        "version": st.sampled_from(("1.0", "3.0")) | texts,
+        "soft_ms": st.integers() | bodies,
+        "on": st.booleans() | bodies,
+        "node": st.sampled_from(("n1", "n3")) | texts | bodies,
     },
 )
 

@@ -58,7 +58,8 @@ def batch_of(queue: deque[AnyMessage]) -> list[AnyMessage]:
     return batch
 
 
-Take = Callable[[NodeId, Sequence[AnyMessage]], None]
+Take = Callable[[NodeId, Sequence[AnyMessage]], bool]
+"""Takes what another node has answered; False if it cannot now, and then what was sent is sent again."""
 
 
 class Courier:
@@ -160,9 +161,7 @@ class Lane:
             return False
         if parcel is None or (parcel.sender, parcel.to) != (self._to, self._own):
             return False
-        if parcel.messages:
-            self._take(self._to, parcel.messages)
-        return True
+        return not parcel.messages or self._take(self._to, parcel.messages)
 
     def _connected(self) -> HTTPConnection | None:
         """A connection to where the other is now: behind a restart that is elsewhere. None if it is no member."""

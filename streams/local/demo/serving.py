@@ -105,8 +105,11 @@ def exchange(shards: Shards, body: bytes) -> Answer:
         return _problem(HTTPStatus.BAD_REQUEST, f"This is no parcel of messages: {error}.")
     if parcel.to != shards.node:
         return _problem(HTTPStatus.MISDIRECTED_REQUEST, f"This is node {shards.node}, not {parcel.to}.")
-    back = courier.Parcel(shards.node, parcel.sender, shards.receive(parcel.sender, parcel.messages))
-    return Answer(HTTPStatus.OK, courier.pack(back))
+    try:
+        back = shards.receive(parcel.sender, parcel.messages)
+    except TopologError as error:
+        return _trouble(error, courier.PATH)
+    return Answer(HTTPStatus.OK, courier.pack(courier.Parcel(shards.node, parcel.sender, back)))
 
 
 class _Server(ThreadingHTTPServer):

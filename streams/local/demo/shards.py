@@ -128,7 +128,12 @@ class Shards:
     # Other nodes.
 
     def receive(self, sender: NodeId, messages: Iterable[AnyMessage]) -> list[AnyMessage]:
-        """Take what another node sends; gives what goes back to that one at once, as much as a parcel holds."""
+        """Take what another node sends; gives what goes back to that one at once, as much as a parcel holds.
+
+        Raises Fenced without a lease of its own: what a copy stores must be under a renewal that its disk names, or
+        nobody could tell in which history it was (`events/views.py`).
+        """
+        self._node.lease.require()
         with self._lock:
             outputs = [output for message in messages for output in self._replica.receive(sender, message)]
             back = deque(each.message for each in outputs if isinstance(each, Send) and each.to == sender)
@@ -137,10 +142,14 @@ class Shards:
             self._perform(Send(sender, message) for message in back)
         return first
 
-    def _receive_all(self, sender: NodeId, messages: Iterable[AnyMessage]) -> None:
+    def _receive_all(self, sender: NodeId, messages: Iterable[AnyMessage]) -> bool:
+        """As `receive`, of what others have answered; False without a lease."""
+        if not self._node.lease.is_valid:
+            return False
         with self._lock:
             for message in messages:
                 self._perform(self._replica.receive(sender, message))
+        return True
 
     # What the node tells, on its own thread, and asks.
 

@@ -6,7 +6,21 @@ from tests.projections.cli.conftest import Cli
 
 from topolog.projections.cli.exit_codes import ExitCode
 
-COMMANDS = ("get", "describe", "history", "explain", "propose", "remove", "create", "alter", "drop", "reset", "help")
+COMMANDS = (
+    "get",
+    "describe",
+    "history",
+    "explain",
+    "propose",
+    "remove",
+    "create",
+    "alter",
+    "drop",
+    "reset",
+    "help",
+    "cluster",
+    "baseline",
+)
 RESOURCES = (
     "cluster",
     "nodes",
@@ -21,6 +35,13 @@ RESOURCES = (
     "decisions",
     "requests",
     "exit-codes",
+    "baselines",
+    "views",
+    "join",
+    "set",
+    "drain",
+    "hold",
+    "graph",
     "n1",
     "Customer",
 )
@@ -39,6 +60,10 @@ OPTIONS = (
     "--node-filter",
     "--state",
     "--if",
+    "--past",
+    "--dry-run",
+    "--soft",
+    "--yes",
 )
 VALUES = (
     "json",

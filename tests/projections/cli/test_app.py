@@ -59,6 +59,7 @@ def test_no_command_is_a_coroutine() -> None:
         "auto-adjust",
         "hold",
         "warm",
+        "graph",
     ]
     assert not [c.name for c in found if inspect.iscoroutinefunction(inspect.unwrap(c.callback))]
 
@@ -104,6 +105,8 @@ def test_the_answers_of_the_tests_are_those_of_the_api(kind: str, item: Any) -> 
         msgspec.convert(ANSWERS[f"/v1/clusters/demo/{path}"]["item"], whole)
     msgspec.convert(ANSWERS["/v1/clusters/demo/types/Customer/explain"]["item"], resources.Explanation)
     msgspec.convert(ANSWERS["imagined"]["item"], baseline_resources.DryRun)
+    msgspec.convert(ANSWERS["/v1/clusters/demo/nodes/n3/join"]["item"], baseline_resources.Join)
+    msgspec.convert(ANSWERS["/v1/clusters/demo/branches"]["items"][0], baseline_resources.Branch)
 
 
 def test_the_only_cluster_is_taken_and_of_several_one_must_be_named(cli: Cli, api: FakeApi) -> None:

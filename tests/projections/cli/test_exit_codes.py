@@ -192,8 +192,11 @@ def test_a_mistyped_command_gets_a_proposal(cli: Cli) -> None:
     assert "Did you mean 'get'?" in cli("gte", "nodes").err
 
 
-ALL = "cluster (cl), nodes (no), leases (le), types (ty), groups (gr), partitions (pa), exchanges (ex), requests (re)."
-WITH_A_PAST = ALL.replace("leases (le), ", "").replace("requests", "baselines (bl), views (vi), requests")
+ALL = (
+    "cluster (cl), nodes (no), leases (le), types (ty), groups (gr), partitions (pa), exchanges (ex), joins (jo), "
+    "requests (re)."
+)
+WITH_A_PAST = ALL.replace("leases (le), ", "").replace("joins (jo), requests", "baselines (bl), views (vi), requests")
 
 
 @pytest.mark.parametrize(
@@ -273,6 +276,7 @@ def test_a_node_whose_removal_is_granted_is_said_to_be_still_there(cli: Cli, api
     waited = cli(*remove, "--wait", "accepted")
     assert waited.code == 7
     assert "is asked to stop" not in waited.err
+    assert "is asked to stop" not in cli("baseline", "drain", "n4").err
     api.decide("granted")
     assert "is asked to stop" not in cli("remove", "type", "Customer", "--yes").err
 

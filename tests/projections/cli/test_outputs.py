@@ -61,6 +61,8 @@ READS = {
     "explain-node": "explain node n1",
     "explain-type": "explain type Customer",
     "explain-group": "explain gr/orders",
+    "explain-join": "explain join n3",
+    "baseline-graph": "baseline graph",
     "explain-partition": "explain pa/orders/17",
     "explain-exchange": "explain exchange",
     "explain-node-if": "explain node n1 --if dies",

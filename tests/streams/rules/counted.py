@@ -15,9 +15,9 @@ from topolog.events.drains import DrainRow
 from topolog.events.errors import Refused
 from topolog.events.ids import NOWHERE, TopologyVersion
 from topolog.events.levels import NEWEST_LEVEL
-from topolog.events.membership import LeaseStopped, LeaveReason
+from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow
 from topolog.events.terms import cluster
-from topolog.streams.rules import baseline, cluster_state, drains, exchange
+from topolog.streams.rules import baseline, cluster_state, drains, placement
 from topolog.streams.rules.verdict import Reports
 
 FOR_PEOPLE = (LOG_ID, "ada", "")
@@ -120,6 +120,16 @@ class Counted(Shared):
         assert found is not None
         return found
 
+    def baseline_or_none(self) -> b.BaselineRow | None:
+        return b.baseline(self.state)
+
+    def former(self) -> list[tuple[str, b.FormerBaselineRow]]:
+        return list(self.state.rows(b.FormerBaselineRow))
+
+    def node_is_member(self, node: str) -> bool:
+        row = self.state.get(NodeRow, node)
+        return row is not None and row.is_member
+
     @property
     def auto_adjust(self) -> b.AutoAdjustRow:
         return b.auto_adjust(self.state)
@@ -172,5 +182,5 @@ class Counted(Shared):
         )
 
     def _reports(self) -> Reports:
-        rows = exchange.servers(self.state)
+        rows = placement.servers(self.state)
         return {row.node: (row.incarnation, self.position) for row in rows if row.node not in self.silent}

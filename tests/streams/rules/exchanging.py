@@ -17,7 +17,7 @@ from topolog.events.ownership import Ownership
 from topolog.events.partitions import PartitionState, When, is_legal
 from topolog.events.terms import cluster
 from topolog.events.views import Past
-from topolog.streams.rules import copies, exchange, hand_over
+from topolog.streams.rules import copies, exchange, hand_over, placement
 from topolog.streams.rules.affinity import Candidate, Indexes, Placement, ideal
 from topolog.streams.rules.exchange import Told
 
@@ -166,7 +166,7 @@ class Shared(Cluster):
     def rest(self) -> None:
         """Go on until nothing is left to do."""
         for _ in range(100):
-            nodes = [row.node for row in exchange.servers(self.state)]
+            nodes = [row.node for row in placement.servers(self.state)]
             if not (
                 self.exchange() or self.load(*nodes) or self.hand_over(*nodes) or self.rent() or self.clear(*nodes)
             ):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from tests.streams.rules.cluster import join_request, joiner
+from tests.streams.rules.cluster import LOG_ID, join_request, joiner
 from tests.streams.rules.counted import (
     Counted,
     activation,
@@ -23,8 +23,9 @@ from topolog.events import baseline as b
 from topolog.events import exchange as x
 from topolog.events import requests as q
 from topolog.events.cluster_state import ClusterState, lesser
-from topolog.events.ids import NodeId, Position
+from topolog.events.ids import Incarnation, NodeId, Position
 from topolog.events.levels import BASELINE_LEVEL
+from topolog.events.views import Echo, Kinship, Past, newest_point
 
 ACTIVE, READ_ONLY, INACTIVE = ClusterState.ACTIVE, ClusterState.ACTIVE_READ_ONLY, ClusterState.INACTIVE
 THREE: tuple[str, ...] = ("n1", "n2", "n3")
@@ -340,7 +341,7 @@ def test_nobody_is_stopped_for_its_silence_while_the_cluster_is_inactive() -> No
 def test_joins_and_leaves_that_pile_up_for_days_still_fit_a_record() -> None:
     """DESIGN 1: a node that starts and dies every five seconds beside an INACTIVE cluster."""
     found = deactivated(*THREE)
-    name = "n" * 200
+    name = "\U0001f600" * 200
     for _ in range(600):
         found.join(name)
         found.leave(name)
@@ -403,6 +404,34 @@ def test_with_a_quorum_it_goes_on_by_itself() -> None:
     lost = {partition for partition in range(16) if found.one(partition).is_lost}
     assert lost
     assert all(found.states(partition) == {"n3": "OWNING"} for partition in lost)
+
+
+def test_what_a_life_came_without_its_next_life_has_not_either() -> None:
+    """While the cluster is cold no exchange hears it; its disk is that of its last life then, and as old as before."""
+    found = Counted(*THREE)
+    found.create(backups=0)
+    found.rest()
+    found.renew(n1=1)
+    found.leave(*THREE)
+    found.settle()
+    assert found.state_row.cold_at is not None
+    found.join("n1")
+    assert found.node("n1").kinship is Kinship.WIPED
+    found.leave("n1")
+    found.join("n1", past=own_past(found, "n1", 2))
+    assert found.node("n1").kinship is Kinship.RESTORED
+    found.join("n2", "n3")
+    found.rest()
+    found.leave("n1")
+    found.join("n1", past=own_past(found, "n1", 3))
+    assert found.node("n1").kinship is Kinship.EQUAL
+
+
+def own_past(found: Counted, node: str, incarnation: int) -> Past:
+    """What a disk says to which this life was the last one."""
+    at = newest_point(found.state)
+    assert at is not None
+    return Past(LOG_ID, NodeId(node), (at,), Echo(Incarnation(incarnation), 0, at), 64)
 
 
 def test_an_outsider_is_no_part_of_a_quorum() -> None:

@@ -160,6 +160,17 @@ def test_nothing_is_dropped_while_the_state_changes_or_nothing_is_served() -> No
     assert "DrainFinished" in kinds(found.settle())
 
 
+def test_nothing_is_dropped_while_an_active_cluster_is_made_read_only() -> None:
+    """A3.3: it serves, and yet who counts does not change before everybody knows of the state."""
+    found = Counted(*THREE)
+    found.silent = {"n1"}
+    found.ask(activation(ClusterState.ACTIVE_READ_ONLY))
+    found.ask(drain("n3"))
+    assert found.settle() == []
+    found.silent = set()
+    assert kinds(found.settle()) == ["StateChangeFinished", "DrainFinished", "BaselineChanged"]
+
+
 def test_a_hold_does_not_keep_what_an_operator_has_asked_for() -> None:
     found = counted(*THREE)
     found.ask(hold())

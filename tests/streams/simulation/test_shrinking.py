@@ -22,7 +22,7 @@ def violation(monkeypatch: pytest.MonkeyPatch) -> Violation:
 
     monkeypatch.setattr(Agenda, "begin", begun)
     with pytest.raises(Violation) as caught:
-        simulate(0, SPAN_MS, Faults())
+        simulate(6, SPAN_MS, Faults())
     return caught.value
 
 
@@ -51,11 +51,11 @@ def test_the_story_tells_what_befell_whom_however_long_ago(violation: Violation)
 
 def test_an_end_of_time_or_ctrl_c_leaves_the_best_so_far(violation: Violation, monkeypatch: pytest.MonkeyPatch) -> None:
     """Time that is over before it began still has the failure itself."""
-    least = shortest(0, SPAN_MS, until_s=0.0)
+    least = shortest(6, SPAN_MS, until_s=0.0)
     assert least is not None
     assert len(least.case.acts) <= len(violation.case.acts)
     monkeypatch.setattr("topolog.streams.simulation.shrinking._kind", _interrupted)
-    found = shortest(0, SPAN_MS, until_s=float("inf"))
+    found = shortest(6, SPAN_MS, until_s=float("inf"))
     assert found is not None
     assert found.rule is violation.rule
 

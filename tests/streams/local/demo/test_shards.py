@@ -413,6 +413,8 @@ def test_a_fenced_node_neither_writes_nor_answers(shops: Shops) -> None:
         for method in ("GET", "PUT", "DELETE"):
             status, problem, headers = shop.ask(method, "/rows/Thing/7", b"{}")
             assert (status, "Retry-After" in headers) == (503, True), problem
+        parcel = courier.pack(courier.Parcel(NodeId("n2"), NodeId("n1"), []))
+        assert shop.ask("POST", courier.PATH, parcel)[0] == 503, "nor does it store for others"
     assert shops.get("7") == "seven"
 
 
@@ -494,7 +496,7 @@ def test_an_answer_of_another_node_than_was_called_is_not_taken(monkeypatch: pyt
             return courier.pack(answers.pop())
 
     with LocalCluster() as cluster:
-        lane = courier.Lane(cluster.node("n1"), NodeId("n2"), lambda _, messages: taken.extend(messages))
+        lane = courier.Lane(cluster.node("n1"), NodeId("n2"), lambda _, messages: taken.extend(messages) is None)
         monkeypatch.setattr(lane, "_connected", Line)
         for sender, to in (("n3", "n1"), ("n2", "n4"), ("n2", "n1")):
             answers.append(courier.Parcel(NodeId(sender), NodeId(to), [probe]))

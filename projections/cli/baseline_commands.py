@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -11,7 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from topolog.events.errors import BadInput
-from topolog.projections import branches
+from topolog.projections import baseline_graph
 from topolog.projections.baseline_resources import Baseline, Branch, Join
 from topolog.projections.cli import columns, moments
 from topolog.projections.cli.client import Answer, Api
@@ -20,9 +19,9 @@ from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.past_of_node import read_past
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.reading import at_most, params_of
-from topolog.projections.cli.resources import BASELINES, check_request_id
+from topolog.projections.cli.resources import BASELINES
 from topolog.projections.cli.terminal import Screen, clean
-from topolog.projections.cli.writing import confirm, follow
+from topolog.projections.cli.writing import Doubt, ask
 
 _WHO = "`topolog get nodes` lists them."
 
@@ -31,14 +30,6 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 AcceptLoss = Annotated[
     bool, typer.Option("--accept-loss", help="Also if nobody else has a whole copy of what a dropped node holds.")
 ]
-
-
-@dataclass(frozen=True)
-class _Doubt:
-    """What is asked before something that stops service or cannot be taken back."""
-
-    done: str
-    question: str
 
 
 def cluster_commands(**defaults: Callable[[], object]) -> typer.Typer:
@@ -68,18 +59,18 @@ def baseline_commands(**defaults: Callable[[], object]) -> typer.Typer:
 
 def activate(*, patience: Patience, target: Target, shape: Shape) -> None:
     """Read and write. The first time all servers that are online become the baseline."""
-    _ask({"kind": "cluster-state", "state": "ACTIVE"}, patience, target, shape)
+    ask({"kind": "cluster-state", "state": "ACTIVE"}, patience, target, shape)
 
 
 def read_only(*, patience: Patience, target: Target, shape: Shape) -> None:
     """Read, and write nothing."""
-    _ask({"kind": "cluster-state", "state": "ACTIVE_READ_ONLY"}, patience, target, shape)
+    ask({"kind": "cluster-state", "state": "ACTIVE_READ_ONLY"}, patience, target, shape)
 
 
 def deactivate(yes: Yes = False, *, patience: Patience, target: Target, shape: Shape) -> None:
     """Neither read nor write, until the cluster is activated by hand; a restart does not do that."""
-    doubt = _Doubt("deactivated", "Deactivate the cluster? Nothing is read or written until it is activated again.")
-    _ask({"kind": "cluster-state", "state": "INACTIVE"}, patience, target, shape, None if yes else doubt)
+    doubt = _doubt("deactivated", "Deactivate the cluster? Nothing is read or written until it is activated again.")
+    ask({"kind": "cluster-state", "state": "INACTIVE"}, patience, target, shape, None if yes else doubt)
 
 
 def set_members(
@@ -118,7 +109,7 @@ def remove(
 ) -> None:
     """Let these nodes, which are away, count no more; one that is online is drained instead."""
     names = _named(nodes)
-    doubt = _Doubt(
+    doubt = _doubt(
         "removed",
         f"Remove {', '.join(names)} from the baseline? Others get copies of what they hold, and theirs "
         "are cleared when they come back.",
@@ -135,7 +126,7 @@ def drain(
     shape: Shape,
 ) -> None:
     """Let a server hand over all it holds while it goes on serving; then it counts no more."""
-    _ask({"kind": "drain", "node": node, "cancel": cancel}, patience, target, shape)
+    ask({"kind": "drain", "node": node, "cancel": cancel}, patience, target, shape)
 
 
 def auto_adjust(
@@ -160,7 +151,7 @@ def auto_adjust(
             said[f"{name}_ms"] = round(moments.seconds(text, f"--{name}") * 1000)
     if not said:
         raise BadInput("Nothing is to be changed of auto-adjust.", hint="Say what, as --on --soft 5m --hard 30m.")
-    _ask({"kind": "auto-adjust", **said}, patience, target, shape)
+    ask({"kind": "auto-adjust", **said}, patience, target, shape)
 
 
 def hold(
@@ -173,17 +164,17 @@ def hold(
     """Keep the cluster as it is: while held, it neither activates nor adjusts its baseline by itself."""
     if on is None:
         raise BadInput("Shall the cluster be held, or let go?", hint="Say --on or --off.")
-    _ask({"kind": "hold", "on": on}, patience, target, shape)
+    ask({"kind": "hold", "on": on}, patience, target, shape)
 
 
 def warm(yes: Yes = False, *, patience: Patience, target: Target, shape: Shape) -> None:
     """Go on with the members that are here although the cluster is cold: what only the others have is lost."""
-    doubt = _Doubt(
+    doubt = _doubt(
         "warmed",
         "Go on without the members that are away? What nobody here has a whole copy of is lost. "
         "--dry-run says how much that is.",
     )
-    _ask({"kind": "warm"}, patience, target, shape, None if yes else doubt)
+    ask({"kind": "warm"}, patience, target, shape, None if yes else doubt)
 
 
 def graph(
@@ -201,7 +192,7 @@ def graph(
     content, params = None if past is None else read_past(past), params_of(moment)
     with Api(target.api, target.cluster) as api:
         answer = api.get_rows(BASELINES.path(), params, at_most(extent))
-        beside = api.get(("branches",), {**params, "limit": branches.LANES_MAX}).items
+        beside = api.get(("branches",), {**params, "limit": baseline_graph.LANES_MAX}).items
         judged = None if content is None else api.judge(str(content["node"]), content, params).item
     page = functools.partial(_drawn, beside=beside, judged=judged)
     view = View(columns.BY_RESOURCE[BASELINES], BASELINES.label, page)
@@ -213,11 +204,11 @@ def _drawn(answer: Answer, _: bool, *, beside: Sequence[Json], judged: Json | No
     lines = []
     if judged is not None:
         join = msgspec.convert(judged, Join)
-        own = branches.of_join(join)
+        own = baseline_graph.of_join(join)
         found = [*([own] if own else []), *(each for each in found if each.node != join.node)]
         lines = [f"{join.kinship}: {join.sentence}", ""]
-    rows = branches.rows([msgspec.convert(each, Baseline) for each in answer.items], found)
-    drawn = list(branches.as_text(rows)) or ["There is no baseline yet: every server counts."]
+    rows = baseline_graph.rows([msgspec.convert(each, Baseline) for each in answer.items], found)
+    drawn = list(baseline_graph.as_text(rows)) or ["There is no baseline yet: every server counts."]
     return Text(clean("\n".join([*lines, *drawn])))
 
 
@@ -234,18 +225,13 @@ def _change(
     patience: Patience,
     target: Target,
     shape: Shape,
-    doubt: _Doubt | None = None,
+    doubt: Doubt | None = None,
 ) -> None:
     if accept_loss:
         question = "Change the baseline though the last copies of partitions may go? They are lost then."
-        doubt, asked = _Doubt("changed", question), {**asked, "accept_loss": True}
-    _ask({"kind": "baseline", **asked}, patience, target, shape, None if yes else doubt)
+        doubt, asked = _doubt("changed", question), {**asked, "accept_loss": True}
+    ask({"kind": "baseline", **asked}, patience, target, shape, None if yes else doubt)
 
 
-def _ask(request: Json, patience: Patience, target: Target, shape: Shape, doubt: _Doubt | None = None) -> None:
-    check_request_id(patience.request_id)
-    timeout_s = moments.seconds(patience.timeout, "--timeout")
-    with Api(target.api, target.cluster) as api:
-        if doubt is not None and not patience.dry_run:
-            confirm(doubt.done, f"{doubt.question} (cluster {api.cluster})")
-        follow(api, {**request, "reason": patience.reason}, patience, timeout_s, shape)
+def _doubt(done: str, question: str) -> Doubt:
+    return Doubt(done, lambda cluster: f"{question} (cluster {cluster})")

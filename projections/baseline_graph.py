@@ -14,7 +14,7 @@ LANES_MAX = 4
 _SHORT = 12
 
 
-class Row(msgspec.Struct, frozen=True):
+class GraphRow(msgspec.Struct, frozen=True):
     """One place of the graph. `through`: lanes that pass by; `ends`: lanes of branches that part here, and go up."""
 
     position: int
@@ -34,7 +34,7 @@ def of_join(found: Join) -> Branch | None:
     return Branch(found.node, found.kinship, common, found.their_points, len(found.their_points), None, None, None)
 
 
-def rows(baselines: Iterable[Baseline], branches: Sequence[Branch]) -> list[Row]:
+def rows(baselines: Iterable[Baseline], branches: Sequence[Branch]) -> list[GraphRow]:
     """The graph from the top, newest first."""
     drawn = branches[:LANES_MAX]
     marks = [*_log_marks(baselines, drawn), *_branch_marks(drawn)]
@@ -90,7 +90,7 @@ def _first_of(branch: Branch) -> str:
     return f"{branch.node} has written here{more}, in another history ({branch.kinship})"
 
 
-def _laid_out(marks: Sequence[_Mark], branches: Sequence[Branch]) -> Iterator[Row]:
+def _laid_out(marks: Sequence[_Mark], branches: Sequence[Branch]) -> Iterator[GraphRow]:
     begun: set[int] = {0} if marks and marks[0].lane == 0 else set()
     for mark in marks:
         ends = tuple(
@@ -99,11 +99,11 @@ def _laid_out(marks: Sequence[_Mark], branches: Sequence[Branch]) -> Iterator[Ro
             if mark.lane == 0 and lane in begun and branch.common == mark.position
         )
         through = tuple(sorted(begun - {mark.lane} - set(ends)))
-        yield Row(mark.position, mark.chain[:_SHORT], mark.lane, mark.text, mark.is_current, through, ends)
+        yield GraphRow(mark.position, mark.chain[:_SHORT], mark.lane, mark.text, mark.is_current, through, ends)
         begun = (begun | {mark.lane}) - set(ends)
 
 
-def as_text(graph: Sequence[Row]) -> Iterator[str]:
+def as_text(graph: Sequence[GraphRow]) -> Iterator[str]:
     """The graph line by line."""
     lanes = max((row.lane for row in graph), default=0)
     wide = max((len(str(row.position)) for row in graph), default=0)
@@ -114,7 +114,7 @@ def as_text(graph: Sequence[Row]) -> Iterator[str]:
         yield f"{drawn}  {row.position:>{wide}}  {row.chain or '-':{_SHORT}}  {row.text}{current}"
 
 
-def _drawn(row: Row, mark: str, lanes: int) -> str:
+def _drawn(row: GraphRow, mark: str, lanes: int) -> str:
     last = max(row.ends, default=0)
     cells = []
     for lane in range(lanes + 1):
