@@ -3,7 +3,7 @@
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from http.client import HTTPConnection
 from pathlib import Path
@@ -495,8 +495,12 @@ def test_an_answer_of_another_node_than_was_called_is_not_taken(monkeypatch: pyt
         def read(self) -> bytes:
             return courier.pack(answers.pop())
 
+    def take(_: NodeId, messages: Iterable[AnyMessage]) -> bool:
+        taken.extend(messages)
+        return True
+
     with LocalCluster() as cluster:
-        lane = courier.Lane(cluster.node("n1"), NodeId("n2"), lambda _, messages: taken.extend(messages) is None)
+        lane = courier.Lane(cluster.node("n1"), NodeId("n2"), take)
         monkeypatch.setattr(lane, "_connected", Line)
         for sender, to in (("n3", "n1"), ("n2", "n4"), ("n2", "n1")):
             answers.append(courier.Parcel(NodeId(sender), NodeId(to), [probe]))
