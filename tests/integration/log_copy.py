@@ -6,7 +6,7 @@ enough to have been dropped. The name of a cluster is a name of topics; what the
 
 from collections.abc import Iterator
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.topics import PARTITIONS, PLANS, Topic, topic_name
@@ -16,10 +16,10 @@ COPIED = (Topic.DECISIONS, Topic.REQUESTS, Topic.HEARTBEATS, Topic.MAPS)
 
 
 def copy_log(bootstrap: str, cluster: str, name: str, *, decisions: int | None = None) -> None:
-    """Make cluster `name` of what the log of `cluster` holds; only the first so many decisions, if that is said."""
+    """Make cluster `name` of what the log of `cluster` holds; of the first so many decisions alone, if that is said."""
     KafkaAdmin({"bootstrap.servers": bootstrap}).create_topics(name, PLANS)
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": "true", "acks": "all"})
-    for topic in COPIED:
+    for topic in COPIED if decisions is None else (Topic.DECISIONS,):
         for partition in range(PARTITIONS[topic]):
             for message in _records(bootstrap, topic_name(cluster, topic), partition):
                 if topic is Topic.DECISIONS and message.offset() == decisions:
@@ -31,25 +31,18 @@ def copy_log(bootstrap: str, cluster: str, name: str, *, decisions: int | None =
 
 
 def _records(bootstrap: str, topic: str, partition: int) -> Iterator[Message]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": f"{topic}.copy",
-            "enable.auto.commit": "false",
-            "enable.partition.eof": "true",
-            "auto.offset.reset": "earliest",
-        }
-    )
+    """Those that are there now: a log that is written to may have no end that is ever reached."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": f"{topic}.copy", "enable.auto.commit": "false"}
+    consumer = Consumer(settings)
     try:
-        consumer.assign([TopicPartition(topic, partition, 0)])
-        while True:
+        place = TopicPartition(topic, partition, 0)
+        first, end = consumer.get_watermark_offsets(place, timeout=PATIENCE_S)
+        assert first == 0, "offsets would not be the same"
+        consumer.assign([place])
+        for _ in range(end):
             message = consumer.poll(PATIENCE_S)
-            assert message is not None, f"the end of {topic} is never reached"
-            if (error := message.error()) is None:
-                yield message
-            elif error.code() == KafkaError._PARTITION_EOF:
-                return
-            else:
-                raise AssertionError(error.str())
+            assert message is not None, f"{topic} cannot be read"
+            assert message.error() is None, str(message.error())
+            yield message
     finally:
         consumer.close()

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
+import msgspec
 import pytest
 
 from topolog.events.errors import BadInput, NotFound, TopologError
@@ -16,7 +17,7 @@ from topolog.streams.local.demo.agreement import Agreement
 from topolog.streams.local.demo.clients import run_clients
 from topolog.streams.local.demo.ledger import Ledger
 from topolog.streams.local.demo.serving import Listener
-from topolog.streams.local.demo.shards import ATTRIBUTES, Shards
+from topolog.streams.local.demo.shards import ATTRIBUTES, GROUP, Shards
 from topolog.streams.local.demo.store import Store
 from topolog.streams.node.testing import LocalCluster
 
@@ -31,6 +32,10 @@ def eventually(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline, "in vain"
         time.sleep(0.01)
+
+
+IN_MEMORY = msgspec.structs.replace(GROUP, persistent=False)
+"""What went with its last copy is gone for good, and the store begins anew by itself."""
 
 
 class Stores:
@@ -52,7 +57,7 @@ class Stores:
             stack = self._stacks[name] = ExitStack()
             listener = stack.enter_context(Listener())
             node = self.local.node(name, endpoint=listener.endpoint, attributes=ATTRIBUTES)
-            shards = self.by_name[name] = Shards(node)
+            shards = self.by_name[name] = Shards(node, IN_MEMORY)
             store = self.store[name] = Store(shards, Agreement(node, lambda _: None))
             stack.enter_context(node)
             listener.serve(store, shards)

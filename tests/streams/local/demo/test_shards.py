@@ -3,7 +3,7 @@
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from http.client import HTTPConnection
 from pathlib import Path
@@ -495,7 +495,7 @@ def test_an_answer_of_another_node_than_was_called_is_not_taken(monkeypatch: pyt
         def read(self) -> bytes:
             return courier.pack(answers.pop())
 
-    def take(_: NodeId, messages: Sequence[AnyMessage]) -> bool:
+    def take(_: NodeId, messages: Iterable[AnyMessage]) -> bool:
         taken.extend(messages)
         return True
 
