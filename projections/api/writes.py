@@ -271,7 +271,7 @@ def _refusal(name: RequestId, row: OutcomeRow, sides: tuple[Any, Any] | None, hi
     return problem(
         HTTPStatus.CONFLICT,
         row.code,
-        row.message,
+        row.message.removesuffix(f" {hint}"),
         hint=hint,
         id=str(name),
         subject=row.subject,
