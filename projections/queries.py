@@ -26,7 +26,7 @@ from topolog.events.membership import (
 )
 from topolog.events.metadata import MetadataRemoveProposed, MetadataUpdateRejected, ProposalRow, RemovalRow, TypeRow
 from topolog.events.object_types import ObjectType, type_id
-from topolog.events.requests import NodeKind, OutcomeRow, RequesterRow, RequestId, Status, outcome_key
+from topolog.events.requests import NodeKind, OutcomeRow, RequesterRow, RequestId, RequestUnchanged, Status, outcome_key
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
 from topolog.projections import exchanges
@@ -252,14 +252,15 @@ def has_taken_effect(reading: Reading, row: OutcomeRow) -> bool:
     kind, _, name = row.subject.partition(" ")
     if row.status is Status.REFUSED:
         return False
-    if isinstance(event, StateChangeStarted):
+    is_unchanged = isinstance(event, RequestUnchanged)
+    if isinstance(event, StateChangeStarted) or (is_unchanged and row.subject == "cluster state"):
         state = reading.row(ClusterStateRow, "")
-        return state is None or state.started_at != row.position
+        return state is None or state.started_at is None or state.started_at > row.position
     if isinstance(event, BaselineChanged | DrainCancelled):
         return _is_shared_out(reading, row.position)
-    if isinstance(event, DrainStarted):
+    if isinstance(event, DrainStarted) or (is_unchanged and kind == "node" and _is_served_by(reading, name)):
         drain = reading.row(DrainRow, name)
-        return drain is None or drain.finished_at is not None or drain.started_at != row.position
+        return drain is None or drain.finished_at is not None or drain.started_at > row.position
     if kind == "node":
         return isinstance(event, NodeJoined) or _is_out(reading, name, row.position)
     if isinstance(event, ExchangeQueued):
@@ -270,6 +271,12 @@ def has_taken_effect(reading: Reading, row: OutcomeRow) -> bool:
         return removal is None or removal.position != row.position
     known = reading.row(TypeRow, str(type_id(name))) if kind == "type" else None
     return known is None or known.accepted_version >= (row.version or 0)
+
+
+def _is_served_by(reading: Reading, node: str) -> bool:
+    """Whether it is a member: what was unchanged is then its drain, or its join, and not that it goes."""
+    row = reading.row(NodeRow, node)
+    return row is not None and row.standing is Standing.MEMBER
 
 
 def _is_shared_out(reading: Reading, asked_at: Position) -> bool:

@@ -91,6 +91,17 @@ def test_read_only_is_said_first(active: Stage) -> None:
     assert active.get("/cluster/explain")["facts"]["ends with"] == "`topolog cluster activate`"
 
 
+def test_asked_for_again_on_the_way_it_is_accepted_when_it_is_there(active: Stage) -> None:
+    """Who repeats what he asked for, after Ctrl-C say, is not told that it holds before it does."""
+    read_only = {"kind": "cluster-state", "state": "ACTIVE_READ_ONLY"}
+    active.granted(read_only)
+    again = active.post(read_only).json()["item"]
+    assert (again["status"], again["accepted"]) == ("UNCHANGED", False)
+    active.finish()
+    assert active.get(f"/requests/{again['id']}/explain")["waiting_for"] == []
+    assert active.post(read_only).json()["item"]["accepted"]
+
+
 def test_a_cold_cluster_names_whom_it_awaits(active: Stage) -> None:
     """§4.1 Leaving: since when, how many are needed, who is away, and both ways out."""
     active.leave("n2", "n3")
@@ -103,10 +114,12 @@ def test_a_cold_cluster_names_whom_it_awaits(active: Stage) -> None:
     facts = active.get("/cluster/explain")["facts"]
     assert "2 members of the baseline are online" in facts["ends when"]
     assert "topolog baseline warm" in facts["ends when"]
+    assert facts["members that are away"] == "n2, n3"  # nobody is told to remove them
     here = (NodeId("n1"),)
     active.chronicle.decide(ClusterWarmed(None, Cause.QUORUM, here, changed_view(active.chronicle.fold.state)))
     active.step()
     assert active.get("/cluster")["cold"] is None
+    assert "topolog baseline remove n2" in active.get("/cluster/explain")["facts"]["members that are away"]
     (baseline,) = active.get("/baselines")
     assert [(point["why"], point["online"]) for point in baseline["points"]][1:] == [("WARMED", ["n1"])]
 
@@ -175,8 +188,12 @@ def test_how_each_node_stands_to_the_baseline(active: Stage) -> None:
     assert not outcome["accepted"]
     assert (active.get("/nodes/n2")["role"], active.get("/cluster")["draining"]) == ("DRAINING", ["n2"])
     assert "Draining: n2; " in active.get("/cluster")["sentence"]
+    again = active.post({"kind": "drain", "node": "n2"}).json()["item"]
+    assert (again["status"], again["accepted"]) == ("UNCHANGED", False)
     active.chronicle.decide(DrainFinished(NodeId("n2")))
     active.step()
+    again = active.post({"kind": "drain", "node": "n2"}).json()["item"]
+    assert (again["status"], again["accepted"]) == ("UNCHANGED", True)
     assert active.get("/nodes/n2")["role"] == "DRAINED"
     assert active.get("/cluster")["draining"] == []
 
