@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
+import msgspec
 import pytest
 
 from topolog.events.errors import BadInput, NotFound, TopologError
@@ -16,10 +17,11 @@ from topolog.streams.local.demo.agreement import Agreement
 from topolog.streams.local.demo.clients import run_clients
 from topolog.streams.local.demo.ledger import Ledger
 from topolog.streams.local.demo.serving import Listener
-from topolog.streams.local.demo.shards import ATTRIBUTES, Shards
+from topolog.streams.local.demo.shards import ATTRIBUTES, GROUP, Shards
 from topolog.streams.local.demo.store import Store
 from topolog.streams.node.testing import LocalCluster
 
+IN_MEMORY = msgspec.structs.replace(GROUP, persistent=False)
 PATIENCE_S = 60.0
 LOST_FOR_S = 3.0
 UNDECIDED_S = 2.0
@@ -52,7 +54,7 @@ class Stores:
             stack = self._stacks[name] = ExitStack()
             listener = stack.enter_context(Listener())
             node = self.local.node(name, endpoint=listener.endpoint, attributes=ATTRIBUTES)
-            shards = self.by_name[name] = Shards(node)
+            shards = self.by_name[name] = Shards(node, IN_MEMORY)
             store = self.store[name] = Store(shards, Agreement(node, lambda _: None))
             stack.enter_context(node)
             listener.serve(store, shards)
