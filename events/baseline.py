@@ -361,7 +361,8 @@ def _finish(state: State, event: StateChangeFinished, place: Place) -> None:
 
 def _warm(state: State, event: ClusterWarmed, place: Place) -> None:
     enter_view(state, event.version)
-    goes_on = event.cause is Cause.REQUESTED
+    current = baseline(state)
+    goes_on = event.cause is Cause.REQUESTED and not (current is not None and current.has_quorum(event.online))
     state.put("", msgspec.structs.replace(cluster_state(state), cold_at=None, goes_on=goes_on))
     _branch(state, event.online, place)
     if event.request is not None:

@@ -1,33 +1,60 @@
 """Which partitions hang on few nodes: who owns them alone, and where nobody of them is left (DS2, N16)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from topolog.events.ownership import WANTED, Columns, NodeNumber, OwnershipRow
+from topolog.events.ownership import NOBODY, ROWS_AT_ONCE, WANTED, Columns, NodeNumber, OwnershipRow
 from topolog.events.partitions import PartitionState
 
 
 def owned_only_by(row: OwnershipRow, nodes: Sequence[NodeNumber], others: Sequence[NodeNumber]) -> list[int]:
     """The partitions of a row that one of the nodes owns and none of the others does."""
     columns = Columns(row)
-    is_owning = owns(columns)
-    by_nodes = (is_owning & np.isin(columns.holders, nodes)).any(axis=1)
-    by_others = (is_owning & np.isin(columns.holders, others)).any(axis=1)
-    return [row.first + at for at in np.flatnonzero(by_nodes & ~by_others).tolist()]
+    found = _owned_by(columns, nodes) & ~_owned_by(columns, others)
+    return [row.first + at for at in np.flatnonzero(found).tolist()]
+
+
+def count_owned_only_by(rows: Sequence[OwnershipRow], nodes: Sequence[NodeNumber], others: Sequence[NodeNumber]) -> int:
+    """How many partitions of these rows one of the nodes owns and none of the others does."""
+    return sum(int((_owned_by(columns, nodes) & ~_owned_by(columns, others)).sum()) for columns in _together(rows))
+
+
+def is_any_owned_by_none_of(rows: Sequence[OwnershipRow], nodes: Sequence[NodeNumber]) -> bool:
+    """Whether a partition of these rows has owners, none of them among these nodes, and is not lost yet."""
+    return any(_is_torn(columns, nodes).any() for columns in _together(rows))
 
 
 def owned_by_none_of(row: OwnershipRow, nodes: Sequence[NodeNumber]) -> list[int]:
     """The partitions of a row that have owners, none of them among these nodes, and are not lost yet."""
     columns = Columns(row)
-    is_owning = owns(columns)
-    is_here = (is_owning & np.isin(columns.holders, nodes)).any(axis=1)
-    is_lost = columns.lost.astype(np.bool_)
-    return [row.first + at for at in np.flatnonzero(is_owning.any(axis=1) & ~is_here & ~is_lost).tolist()]
+    return [row.first + at for at in np.flatnonzero(_is_torn(columns, nodes)).tolist()]
+
+
+def holds_any(rows: Iterable[OwnershipRow], node: NodeNumber) -> bool:
+    """Whether the node holds a copy of anything in these rows."""
+    return bool((np.frombuffer(b"".join([row.holders for row in rows]), "<u2") == node).any())
 
 
 def owns(columns: Columns) -> NDArray[np.bool_]:
     """Which of the copies own."""
     found: NDArray[np.bool_] = (columns.states & ~np.uint8(WANTED)) == PartitionState.OWNING.code
     return found
+
+
+def _owned_by(columns: Columns, nodes: Sequence[NodeNumber]) -> NDArray[np.bool_]:
+    is_meant = np.zeros(NOBODY + 1, np.bool_)
+    is_meant[list(nodes)] = True
+    found: NDArray[np.bool_] = (owns(columns) & is_meant[columns.holders]).any(axis=1)
+    return found
+
+
+def _is_torn(columns: Columns, nodes: Sequence[NodeNumber]) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = owns(columns).any(axis=1) & ~_owned_by(columns, nodes) & (columns.lost == 0)
+    return found
+
+
+def _together(rows: Sequence[OwnershipRow]) -> Iterator[Columns]:
+    """The columns of all these rows, many rows at once."""
+    return (Columns.over(rows[at : at + ROWS_AT_ONCE]) for at in range(0, len(rows), ROWS_AT_ONCE))

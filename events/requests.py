@@ -9,6 +9,7 @@ for a day is forgotten by a decision.
 
 from collections.abc import Mapping
 from enum import Enum
+from itertools import islice
 from typing import Any, ClassVar
 
 import msgspec
@@ -29,6 +30,9 @@ SUBJECT_CHARS_MAX = 200
 
 MESSAGE_CHARS_MAX = 2_000
 """What a request contains comes back in its refusal, quoted more than once, and that must fit a record too."""
+
+FACTS_MAX = 50
+"""So many facts of a refusal are kept: some name each group or member."""
 
 SEQUENCE_MAX = (1 << 63) - 1
 OUTCOMES_KEPT = 64
@@ -253,6 +257,17 @@ class RequestersForgotten(msgspec.Struct, frozen=True):
 
 
 RequestEvent = RequestRefused | RequestUnchanged | RequestersForgotten
+
+
+def shortened(text: str) -> str:
+    """A text out of a request, short enough to be repeated in a refusal."""
+    return text if len(text) <= MESSAGE_CHARS_MAX else text[:MESSAGE_CHARS_MAX] + "..."
+
+
+def told_of(facts: Mapping[str, str], message: str) -> tuple[dict[str, str], str]:
+    """A refusal's facts and message, as many and as long as fit a record."""
+    kept = {shortened(name): shortened(fact) for name, fact in islice(facts.items(), FACTS_MAX)}
+    return kept, shortened(message)
 
 
 class Status(Enum):

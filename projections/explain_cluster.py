@@ -95,8 +95,8 @@ def _of_baseline(cluster: Cluster) -> Iterator[tuple[str, str]]:
         return
     yield "baseline", f"{now.number}: {_listed(now.members)}"
     if now.away:
-        drop = f"`topolog baseline remove {now.away[0]}` gives its copies to others"
-        yield "members that are away", f"{_listed(now.away)}; {drop}"
+        drop = f"; `topolog baseline remove {now.away[0]}` gives its copies to others" if _may_remove(cluster) else ""
+        yield "members that are away", f"{_listed(now.away)}{drop}"
     if now.outsiders:
         yield "not in the baseline", f"{_listed(now.outsiders)}: `topolog baseline add {now.outsiders[0]}`"
     if cluster.draining:
@@ -112,6 +112,12 @@ def _of_baseline(cluster: Cluster) -> Iterator[tuple[str, str]]:
         yield "next adjustment", f"{' and '.join(does) or 'nothing'}, in {ago(adjust.due_in_ms)} at the latest"
     if adjust.suppressed:
         yield "is held back", adjust.suppressed
+
+
+def _may_remove(cluster: Cluster) -> bool:
+    """Whether to remove who is away may be the right thing to do: not while a power cut or a stop waits for them."""
+    is_settled = cluster.target is None and cluster.state != ClusterState.INACTIVE.value
+    return is_settled and cluster.cold is None and not cluster.auto_adjust.enabled
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -327,8 +327,8 @@ class Core:
             given = Circumstances(entry.appended_at_ms, self._ahead.position, self._certified)
             return requests.decide(self.state, request, ref, given)
         except Refused as refusal:
-            facts = {name: _cut(fact) for name, fact in refusal.facts.items()}
-            subject, message = _cut(q.subject_of(request)), _cut(str(refusal))
+            facts, message = q.told_of(refusal.facts, str(refusal))
+            subject = q.shortened(q.subject_of(request))
             return [q.RequestRefused(ref, subject, refusal.code, refusal.rule, message, facts)]
 
     @property
@@ -423,8 +423,3 @@ class Core:
         """The feature level to write this set at: a decision that raises it is itself of the new one."""
         raised = [event.level for event in decided if isinstance(event, FeatureLevelRaised)]
         return max(raised, default=cluster(self.state).feature_level)
-
-
-def _cut(text: str) -> str:
-    """A text out of a request, short enough to be repeated in a refusal."""
-    return text if len(text) <= q.MESSAGE_CHARS_MAX else text[: q.MESSAGE_CHARS_MAX] + "..."

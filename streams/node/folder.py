@@ -4,6 +4,7 @@ Only for local disks: a lock on a network file system may survive its holder or 
 """
 
 import fcntl
+import hashlib
 import os
 import secrets
 from pathlib import Path
@@ -20,7 +21,9 @@ class FolderInUse(BadInput):
 class FolderLock:
     """flock on `<folder>/topolog-node.lock`; the kernel lets go of it when the process dies, whatever killed it.
 
-    The file's content is the folder's random id, made with the folder: two folders of one node are not one.
+    The file's content is the folder's random id, made with the folder: two folders of one node are not one. A copy of a
+    folder has the same content, and its lock proves nothing about the original: so the id that is told says as well
+    which file it is, and since which start of which machine. After another start the former lease is waited for.
     """
 
     def __init__(self, folder: Path, node: str) -> None:
@@ -44,7 +47,9 @@ class FolderLock:
                 hint="Stop it, or give this process a folder of its own.",
             ) from error
         self._descriptor = descriptor
-        return self._id_in(descriptor)
+        file = os.fstat(descriptor)
+        told = f"{self._id_in(descriptor)} {file.st_dev} {file.st_ino} {_boot()}"
+        return hashlib.blake2b(told.encode(), digest_size=_ID_CHARS // 2).hexdigest()
 
     def let_go(self) -> None:
         """Free the folder at once, also of what a forked child still holds: flock counts the file that both opened."""
@@ -66,3 +71,11 @@ class FolderLock:
         os.pwrite(descriptor, made.encode(), 0)
         os.fsync(descriptor)
         return made
+
+
+def _boot() -> str:
+    """Which start of which machine this is; the kernel knows the processes of no other."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

@@ -42,6 +42,11 @@ from topolog.events.views import view_of
 from topolog.streams.rules import levels
 from topolog.streams.rules.deadlines import Deadline
 
+MEMBERS_BYTES_MAX = 600_000
+"""Of one baseline's members with their attributes: its record names who is online besides."""
+
+_NAMES_MAX = 10
+
 TIMEOUT_MS_MAX = 7 * 24 * 3_600_000
 """A week: whoever wants more wants it off."""
 
@@ -69,7 +74,7 @@ def settle(state: State, passed: Collection[str]) -> list[Decision]:
         return []
     if reason := why_not_adjusted(state, current, after):
         return [AutoAdjustSuppressed(reason)] if reason != row.suppressed else []
-    return [changed(state, None, after, Cause.ADJUSTED)]
+    return [_changed(state, None, after, Cause.ADJUSTED)]
 
 
 def deadlines(row: AutoAdjustRow) -> list[Deadline]:
@@ -83,7 +88,25 @@ def deadlines(row: AutoAdjustRow) -> list[Deadline]:
 
 
 def changed(state: State, ref: RequestRef | None, nodes: Collection[NodeId], cause: Cause) -> BaselineChanged:
-    """The next baseline, of these nodes."""
+    """The next baseline, of these nodes. Raises Refused if they do not fit one record."""
+    size = members_bytes(state, nodes)
+    if size > MEMBERS_BYTES_MAX:
+        message = f"The members with their attributes have {size} bytes, the limit is {MEMBERS_BYTES_MAX}."
+        hint = "Start them with fewer or shorter attributes, or name fewer."
+        raise Refused("TOO_LARGE", "DESIGN 1", message, {"bytes": str(size)}, hint=hint)
+    return _changed(state, ref, nodes, cause)
+
+
+def members_bytes(state: State, nodes: Collection[NodeId]) -> int:
+    """What a baseline of these nodes is about in a record: each of them is named twice."""
+    return sum(
+        2 * len(member.node.encode()) + sum(8 + len(name.encode()) + len(text.encode()) for name, text in attributes)
+        for member in _members(state, nodes)
+        for attributes in [member.attributes.items()]
+    )
+
+
+def _changed(state: State, ref: RequestRef | None, nodes: Collection[NodeId], cause: Cause) -> BaselineChanged:
     current, here = baseline(state), online(state)
     return BaselineChanged(
         ref,
@@ -109,6 +132,8 @@ def why_not_adjusted(state: State, current: BaselineRow, after: Sequence[NodeId]
     lost = {row.group for _, row in state.rows(OwnershipRow) if 1 in row.lost}
     if lost:
         return f"partitions of {_listed(lost)} are lost: start who has them, or `topolog reset group`"
+    if members_bytes(state, after) > MEMBERS_BYTES_MAX:
+        return f"the members with their attributes have more than {MEMBERS_BYTES_MAX} bytes: start them with fewer"
     last = last_copies(state, [node for node in current.nodes if node not in after], after)
     return f"nobody else has a whole copy of {_summed(last)}" if last else ""
 
@@ -118,11 +143,11 @@ def last_copies(state: State, dropped: Collection[NodeId], after: Collection[Nod
     numbers = {node: ownership.number_of(state, node) for node in (*dropped, *after)}
     gone = [number for node in dropped if (number := numbers[node]) is not None]
     kept = [number for node in after if (number := numbers[node]) is not None]
-    found: dict[str, int] = {}
+    rows: dict[str, list[OwnershipRow]] = {}
     for _, row in state.rows(OwnershipRow) if gone else ():
-        if count := len(last_owners.owned_only_by(row, gone, kept)):
-            found[row.group] = found.get(row.group, 0) + count
-    return found
+        rows.setdefault(row.group, []).append(row)
+    counts = {group: last_owners.count_owned_only_by(of_it, gone, kept) for group, of_it in rows.items()}
+    return {group: count for group, count in counts.items() if count}
 
 
 def check_settled(state: State) -> None:
@@ -163,7 +188,7 @@ def _check_active(state: State) -> None:
 
 
 def _asked_for(state: State, request: BaselineChangeRequested, before: Sequence[NodeId]) -> Sequence[NodeId]:
-    named = [NodeId(node) for node in request.nodes]
+    named = [NodeId(node) for node in dict.fromkeys(request.nodes)]
     if request.verb is BaselineVerb.VERSION:
         return _members_at(state, request)
     if not named:
@@ -192,11 +217,13 @@ def _members_at(state: State, request: BaselineChangeRequested) -> Sequence[Node
 
 
 def _without(before: Sequence[NodeId], named: Sequence[NodeId]) -> Sequence[NodeId]:
-    if strangers := [node for node in named if node not in before]:
+    members = set(before)
+    if strangers := [node for node in named if node not in members]:
         message = f"No members of the baseline: {_listed(strangers)}."
         hint = "`topolog get baseline` has the members."
         raise Refused("NOT_A_MEMBER", "A6", message, {"strangers": _listed(strangers)}, hint=hint)
-    after = [node for node in before if node not in named]
+    gone = set(named)
+    after = [node for node in before if node not in gone]
     if not after:
         message = "Without these the baseline would have no members."
         raise Refused("BASELINE_EMPTY", "A6", message, hint="`topolog baseline set` names those that are to count.")
@@ -217,7 +244,8 @@ def _check_known(state: State, after: Iterable[NodeId], before: Collection[NodeI
 
 
 def _check_dropped(state: State, before: Sequence[NodeId], after: Sequence[NodeId], *, accepts_loss: bool) -> None:
-    dropped = [node for node in before if node not in after]
+    kept = set(after)
+    dropped = [node for node in before if node not in kept]
     if here := [node for node in dropped if (row := state.get(NodeRow, node)) and row.holds_lease]:
         message = f"Members that are online are not dropped: {_listed(here)}."
         hint = f"`topolog baseline drain {here[0]}` moves its copies away and takes it out; or stop it first."
@@ -256,8 +284,16 @@ def _member(state: State, node: NodeId, stored: Mapping[NodeId, BaselineMember])
 
 
 def _summed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} partition{'s' * (count > 1)} of {group}" for group, count in sorted(counts.items()))
+    named = sorted(counts.items())[:_NAMES_MAX]
+    said = ", ".join(f"{count} partition{'s' * (count > 1)} of {group}" for group, count in named)
+    return said + _and_more(len(counts))
 
 
 def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(set(names)))
+    found = sorted(set(names))
+    return ", ".join(found[:_NAMES_MAX]) + _and_more(len(found))
+
+
+def _and_more(count: int) -> str:
+    """A reason is a record of its own, and a refusal quotes it."""
+    return f" and {count - _NAMES_MAX} more" if count > _NAMES_MAX else ""

@@ -128,8 +128,7 @@ def _cooled(state: State, current: BaselineRow) -> list[Decision]:
     numbers = [number for node in here if (number := ownership.number_of(state, node)) is not None]
     groups = [group for _, group in state.rows(GroupRow) if placed_by(state, group)]
     is_torn = any(
-        last_owners.owned_by_none_of(each, numbers)
+        last_owners.is_any_owned_by_none_of(list(ownership.rows_of(state, group.name, group.partitions)), numbers)
         for group in groups
-        for each in ownership.rows_of(state, group.name, group.partitions)
     )
     return [ClusterCold(awaited(state, current), current.quorum)] if is_torn else []

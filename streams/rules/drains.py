@@ -1,6 +1,6 @@
 """Rules of drains: a server hands over all it holds while it goes on serving (N10; see `events/drains.py`)."""
 
-from topolog.events import ownership
+from topolog.events import last_owners, ownership
 from topolog.events.baseline import Cause, baseline, cluster_state, online
 from topolog.events.codec import Decision
 from topolog.events.drains import DrainCancelled, DrainFinished, DrainRow, DrainStarted, is_drained
@@ -48,7 +48,10 @@ def _dropped(state: State, node: NodeId) -> list[Decision]:
     current = baseline(state)
     if current is None or node not in current.nodes or len(current.nodes) == 1:
         return []
-    return [rules_of_baseline.changed(state, None, [each for each in current.nodes if each != node], Cause.DRAINED)]
+    try:
+        return [rules_of_baseline.changed(state, None, [each for each in current.nodes if each != node], Cause.DRAINED)]
+    except Refused:  # the others have grown too large for a record since: it holds nothing, and counts on
+        return []
 
 
 def _is_at_rest(state: State) -> bool:
@@ -65,4 +68,4 @@ def _takers(state: State) -> list[NodeId]:
 
 def _holds(state: State, node: NodeId) -> bool:
     number = ownership.number_of(state, node)
-    return number is not None and any(len(ownership.held_by(row, number)) for _, row in state.rows(OwnershipRow))
+    return number is not None and last_owners.holds_any((row for _, row in state.rows(OwnershipRow)), number)

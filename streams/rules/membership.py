@@ -34,13 +34,14 @@ from topolog.events.requests import (
     RequestRef,
     RequestRefused,
     RequestUnchanged,
+    told_of,
 )
 from topolog.events.state import State
 from topolog.events.terms import cluster
 from topolog.events.views import DiskRow, Kinship, Past, after_life
 from topolog.streams.rules import levels, metadata
 from topolog.streams.rules.deadlines import Deadline
-from topolog.streams.rules.past import check, judge
+from topolog.streams.rules.past import check, check_shape, judge
 
 DECLARED_TYPES_MAX = 10_000
 """Most types one join declares: all their proposals stand in the join's own set, which a stamp counts in 16 bits."""
@@ -214,6 +215,7 @@ def _kinship(
     if terms.feature_level < BASELINE_LEVEL or not joiner.folder or joiner.kind is not NodeKind.SERVER:
         return None
     log_id, node = bytes.fromhex(terms.log_id), NodeId(joiner.node)
+    check_shape(node, past)
     judged = judge(state, log_id, end, node, past, ended)
     check(state, log_id, end, node, past, judged)
     return judged.kinship
@@ -306,7 +308,8 @@ def _admit(state: State, waiting: WaitingJoinRow, end: Position) -> list[Decisio
         kinship = _kinship(state, waiting.joiner, waiting.past, end)
         return _joined(state, waiting.joiner, waiting.request, cluster(state).topology_version, kinship)
     except Refused as refusal:  # its types contradict the cluster's by now, or its past is another one
-        return _refused(waiting, refusal.code, str(refusal), refusal.facts, refusal.rule)
+        facts, message = told_of(refusal.facts, str(refusal))
+        return _refused(waiting, refusal.code, message, facts, refusal.rule)
 
 
 def _is_alive(state: State, node: NodeRow, waiting: WaitingJoinRow, hearing: Hearing) -> bool:

@@ -26,6 +26,9 @@ from topolog.events.views import (
     view_at,
 )
 
+PAST_POINTS_MAX = 1_000
+"""More than any node notes (`streams/node/past.py`); each is looked up in the log."""
+
 
 class Judged(msgspec.Struct, frozen=True):
     """`common`: the last place where both agree, as far as the node's points tell. `theirs`, `ours`: the first place
@@ -59,8 +62,7 @@ def judge(
 
 def check(state: State, log_id: bytes, end: Position, node: NodeId, past: Past | None, judged: Judged) -> None:
     """Raise Refused for a node that must not join."""
-    if past is not None:
-        _check_ascending(node, past)
+    check_shape(node, past)
     match judged.kinship, past:
         case Kinship.FOREIGN, Past():
             raise _foreign(log_id, node, past)
@@ -82,8 +84,17 @@ def check(state: State, log_id: bytes, end: Position, node: NodeId, past: Past |
             raise Refused(judged.kinship.value, "DESIGN 4.4", message, facts, hint=hint)
 
 
-def _check_ascending(node: NodeId, past: Past) -> None:
-    """A life notes the view in which it joined, so there is one place at least."""
+def check_shape(node: NodeId, past: Past | None) -> None:
+    """Raise Refused for a past that no node has noted, before each of its points is looked up: a life notes the view in
+    which it joined, so there is one at least."""
+    if past is None:
+        return
+    if len(past.points) > PAST_POINTS_MAX:
+        message = (
+            f"The past that node {node!r} has sent names {len(past.points)} places, the limit is {PAST_POINTS_MAX}."
+        )
+        hint = f"Its library or its {FILE_NAME} is at fault. Start it with an empty folder: it loads all anew."
+        raise Refused("BAD_PAST", "DESIGN 4.4", message, {"points": str(len(past.points))}, hint=hint)
     if not past.points or any(one.position >= other.position for one, other in pairwise(past.points)):
         message = f"The past that node {node!r} has sent names no places, or not in the order of the log."
         facts = {"points": ", ".join(str(point.position) for point in past.points)}

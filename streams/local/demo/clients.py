@@ -123,7 +123,7 @@ class Client:
 
     @property
     def hindered(self) -> list[int]:
-        """The partitions that do not answer now."""
+        """The partitions in which nothing is written now."""
         return list(self._hindered)
 
     def start(self) -> None:
@@ -326,7 +326,7 @@ def _progress(clients: Sequence[Client], seconds: float) -> str:
     ledger, hindered = _all(clients), {each for client in clients for each in client.hindered}
     parts = [f"{ledger.writes} writes", f"{ledger.reads} reads", f"longest pause {ledger.longest.seconds:.2f} s"]
     if hindered:
-        parts.append(f"no answer now from {len(hindered)} of {GROUP.partitions} partitions")
+        parts.append(f"{len(hindered)} of {GROUP.partitions} partitions not written now")
     if ledger.lost:
         parts.append(f"LOST {len(ledger.lost)} rows")
     return f"{seconds:.0f} s: {', '.join(parts)}"

@@ -1,5 +1,6 @@
 """A node's loop: joining, echoes behind hooks, releasing, failing for good; stepped by hand."""
 
+import shutil
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -626,3 +627,15 @@ def test_a_map_that_did_not_reach_the_log_is_sent_again(monkeypatch: pytest.Monk
     world.settle()
     assert open_exchange(world.state) is None
     assert guarded == [True]
+
+
+def test_a_copy_of_a_folder_is_another_folder(tmp_path: Path) -> None:
+    """4.1: its lock says nothing of the process that holds the original's, and must not put that one out."""
+    original = FolderLock(tmp_path / "data", "n1")
+    told = original.acquire()
+    shutil.copytree(tmp_path / "data", tmp_path / "copy")
+    copy = FolderLock(tmp_path / "copy", "n1")
+    assert copy.acquire() != told
+    copy.let_go()
+    original.let_go()
+    assert FolderLock(tmp_path / "data", "n1").acquire() == told, "the next process on it proves the former one gone"

@@ -621,3 +621,40 @@ def perform(found: Counted, act: q.AnyRequest | str, name: str) -> None:
         case _:
             found.ask(act)
     found.rest()
+
+
+def test_members_that_do_not_fit_a_record_are_refused_and_not_decided() -> None:
+    """DESIGN 1: a leader that decides more than a record holds ends, and so does the next that reads the request."""
+    found = Counted("n1", active=False)
+    found.join("n2", zone="y" * 300_000)
+    found.join("n3", zone="z" * 300_000)
+    refused = found.refusal(activation())
+    assert (refused.code, refused.rule) == ("TOO_LARGE", "DESIGN 1")
+    assert "shorter attributes" in refused.hint
+    assert found.refusal(set_("n2", "n3")).code == "TOO_LARGE"
+    found.ask(set_("n1", "n2"))
+    found.ask(adjust())
+    (said,) = found.pass_soft()
+    assert isinstance(said, b.AutoAdjustSuppressed)
+    assert "bytes" in said.reason
+    assert found.baseline.nodes == ("n1", "n2")
+
+
+def test_a_reason_names_no_more_groups_than_a_record_holds() -> None:
+    found = Counted("n1", "n2")
+    for number in range(12):
+        found.create(f"g{number:02d}", partitions=4, backups=0)
+    found.rest()
+    found.leave("n2")
+    refused = found.refusal(remove("n2"))
+    assert refused.code == "LAST_COPY"
+    assert str(refused).count(" of g") == 10
+    assert "and 2 more" in str(refused)
+
+
+def test_a_node_that_is_named_a_thousand_times_is_one() -> None:
+    found = Counted(*THREE)
+    found.leave("n3")
+    found.exchange()
+    found.ask(remove(*["n3"] * 1_000))
+    assert found.baseline.nodes == ("n1", "n2")

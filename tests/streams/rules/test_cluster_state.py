@@ -555,3 +555,14 @@ def test_there_is_no_baseline_before_every_member_can_read_of_it(request_: q.Any
     refused = found.refusal(request_)
     assert (refused.code, refused.rule) == ("LEVEL_TOO_LOW", "K8")
     assert refused.facts == {"needed": str(BASELINE_LEVEL), "in_force": str(BASELINE_LEVEL - 1)}
+
+
+def test_who_is_told_to_go_on_when_a_quorum_is_back_already_goes_cold_again() -> None:
+    """The request was read with the join that makes the quorum, before anything could follow from that."""
+    found = cold()
+    found.join("n2")
+    found.ask(warm())
+    assert not found.state_row.goes_on
+    found.exchange()
+    found.leave("n2")
+    assert kinds(found.settle())[:1] == ["ClusterCold"]

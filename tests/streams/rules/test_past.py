@@ -5,17 +5,29 @@ lives in one of them at a time, writes under its lease as `events/views.py` says
 wrote names the place of the echo that it relied on, so whoever looks at all logs knows the truth.
 """
 
+import itertools
 import random
 from collections.abc import Callable
 
 import msgspec
 import pytest
 
+from topolog.events.errors import Refused
 from topolog.events.ids import Incarnation, NodeId, Place, Position, Term, TopologyVersion
 from topolog.events.stamp import chain_after
 from topolog.events.state import State
-from topolog.events.views import Echo, Kinship, Past, Point, newest_point, note_end_of_life, note_view
-from topolog.streams.rules.past import Judged, judge
+from topolog.events.views import (
+    Echo,
+    Kinship,
+    Past,
+    Point,
+    is_point,
+    newest_point,
+    note_end_of_life,
+    note_view,
+    point_after,
+)
+from topolog.streams.rules.past import PAST_POINTS_MAX, Judged, check_shape, judge
 
 LOG_ID = bytes(16)
 NAMES = tuple(NodeId(name) for name in ("a", "b", "c"))
@@ -303,3 +315,28 @@ def test_a_rule_that_leaves_something_out_lets_a_wrong_one_in(rule: Judge) -> No
         if world.wrongly:
             return
     raise AssertionError("no history needs it")
+
+
+def test_a_past_of_more_places_than_any_node_notes_is_refused_before_they_are_looked_up() -> None:
+    """Each is looked up among all views: a request may carry 30,000, and the coordinator beats no more meanwhile."""
+    places = tuple(Point(Position(number), bytes(16)) for number in range(PAST_POINTS_MAX + 1))
+    found = Past(LOG_ID, NAMES[0], places, Echo(Incarnation(1), 0, places[0]), 64)
+    with pytest.raises(Refused) as raised:
+        check_shape(NAMES[0], found)
+    assert (raised.value.code, raised.value.facts) == ("BAD_PAST", {"points": "1001"})
+    check_shape(NAMES[0], msgspec.structs.replace(found, points=places[:-1]))
+
+
+def test_each_place_of_a_long_log_is_found_and_none_beside_it() -> None:
+    state, points = State(), []
+    for number in range(200):
+        point = Point(Position(10 * number + 3), number.to_bytes(16, "big"))
+        note_view(state, TopologyVersion(number + 1, 0), (), Place(point.position, point.chain, Term(1)))
+        points.append(point)
+    assert point_after(state, Position(-1)) == points[0]
+    assert point_after(state, points[-1].position) is None
+    for one, other in itertools.pairwise(points):
+        assert point_after(state, one.position) == point_after(state, Position(other.position - 1)) == other
+        assert is_point(state, one)
+        assert not is_point(state, Point(one.position, other.chain))
+        assert not is_point(state, Point(Position(one.position + 1), one.chain))

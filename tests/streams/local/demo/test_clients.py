@@ -35,6 +35,10 @@ def eventually(holds: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+IN_MEMORY = msgspec.structs.replace(GROUP, persistent=False)
+"""What went with its last copy is gone for good, and the store begins anew by itself."""
+
+
 class Stores:
     """Nodes of the store, and clients of theirs in a thread."""
 
