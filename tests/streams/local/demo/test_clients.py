@@ -21,6 +21,7 @@ from topolog.streams.local.demo.shards import ATTRIBUTES, GROUP, Shards
 from topolog.streams.local.demo.store import Store
 from topolog.streams.node.testing import LocalCluster
 
+IN_MEMORY = msgspec.structs.replace(GROUP, persistent=False)
 PATIENCE_S = 60.0
 LOST_FOR_S = 3.0
 UNDECIDED_S = 2.0
