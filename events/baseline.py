@@ -28,6 +28,7 @@ from typing import ClassVar
 
 import msgspec
 
+from topolog.events import drains
 from topolog.events.cluster_state import ClusterState, lesser
 from topolog.events.drains import DrainCancelled, DrainStarted, is_drained
 from topolog.events.exchange import TriggerType, queue
@@ -381,6 +382,8 @@ def _set(state: State, event: BaselineChanged, place: Place) -> None:
         state.drop(FormerBaselineRow, str(current.number - FORMER_KEPT))
     point = BranchingPoint(Point(place.position, place.chain), event.online)
     state.put("", BaselineRow(event.number, event.members, place.position, event.cause, (point,)))
+    for node in (member.node for member in event.members if current is None or member.node not in current.nodes):
+        drains.take_in(state, node, is_first=current is None)
     if event.request is not None:
         grant(state, event.request, place, "baseline")
     _note_servers(state, place)

@@ -80,6 +80,16 @@ def evolve(state: State, event: DrainEvent, place: Place) -> None:
             state.put(event.node, msgspec.structs.replace(row, finished_at=place.position))
 
 
+def take_in(state: State, node: NodeId, *, is_first: bool) -> None:
+    """The server counts from here on, so it is to hold copies: its drain is over, or taken back.
+
+    The first baseline takes in all there are, and what is under way goes on.
+    """
+    row = state.get(DrainRow, node)
+    if row is not None and (row.finished_at is not None or not is_first):
+        state.drop(DrainRow, node)
+
+
 OTHERS = (NodeLeft,)
 
 

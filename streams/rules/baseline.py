@@ -163,25 +163,34 @@ def check_settled(state: State) -> None:
 
 
 def _change(state: State, request: BaselineChangeRequested, ref: RequestRef) -> Decision:
-    check_settled(state)
-    _check_active(state)
+    check_changeable(state)
     if auto_adjust(state).enabled:
         hint = "`topolog baseline auto-adjust --off` first."
         raise Refused("AUTO_ADJUSTED", "A6", "The baseline follows the servers by itself.", hint=hint)
     current = baseline(state)
     if current is None and request.verb in (BaselineVerb.ADD, BaselineVerb.REMOVE):
-        hint = "`topolog cluster activate` makes one of all servers, `topolog baseline set` of those that are named."
-        raise Refused("NO_BASELINE", "A4.1", "There is no baseline yet: every server counts.", hint=hint)
+        raise _without_baseline(())
     before = current.nodes if current else ()
     after = _asked_for(state, request, before)
     _check_known(state, after, before)
+    if current is None and (left_out := [node for node in online(state) if node not in after]):
+        raise _without_baseline(left_out)
     if current is not None and _members(state, after) == current.members:
         return RequestUnchanged(ref, subject_of(request), None)
     _check_dropped(state, before, after, accepts_loss=request.accepts_loss)
     return changed(state, ref, after, Cause.REQUESTED)
 
 
-def _check_active(state: State) -> None:
+def _without_baseline(left_out: Sequence[NodeId]) -> Refused:
+    """While every server counts, none that is online is dropped by not being named: all that it holds would move."""
+    hint = "`topolog cluster activate` makes one of all servers; then `topolog baseline drain` takes one out."
+    facts = {"online": _listed(left_out)} if left_out else {}
+    return Refused("NO_BASELINE", "A4.1", "There is no baseline yet: every server counts.", facts, hint=hint)
+
+
+def check_changeable(state: State) -> None:
+    """Raise Refused while nobody may change who counts."""
+    check_settled(state)
     if cluster_state(state).state is ClusterState.INACTIVE:
         message = "The cluster is INACTIVE, and its baseline does not change while it is."
         raise Refused("CLUSTER_INACTIVE", "A6", message, hint="`topolog cluster activate` first.")

@@ -1,7 +1,7 @@
 """Rules of drains: a server hands over all it holds while it goes on serving (N10; see `events/drains.py`)."""
 
 from topolog.events import last_owners, ownership
-from topolog.events.baseline import Cause, baseline, cluster_state, online
+from topolog.events.baseline import Cause, auto_adjust, baseline, cluster_state, online
 from topolog.events.codec import Decision
 from topolog.events.drains import DrainCancelled, DrainFinished, DrainRow, DrainStarted, is_drained
 from topolog.events.errors import Refused
@@ -28,12 +28,24 @@ def decide(state: State, request: DrainRequested, ref: RequestRef) -> list[Decis
     if is_drained(state, node) is not request.cancelled:
         return [RequestUnchanged(ref, subject_of(request), None)]
     if request.cancelled:
-        return [DrainCancelled(ref, node, changed_view(state))]
+        return [_cancelled(state, node, ref)]
+    rules_of_baseline.check_changeable(state)
     if not [each for each in _takers(state) if each != node]:
         message = f"Nobody else could take what {node!r} holds."
         hint = "`topolog baseline add` takes in another server first."
         raise Refused("NOBODY_ELSE", "N10", message, {"node": node}, hint=hint)
     return [DrainStarted(ref, node, changed_view(state))]
+
+
+def _cancelled(state: State, node: NodeId, ref: RequestRef) -> Decision:
+    """Who counts no more is taken in by an operator, or, if the baseline follows the servers, by itself."""
+    row, current = state.get(DrainRow, node), baseline(state)
+    counts = current is None or node in current.nodes or auto_adjust(state).enabled
+    if row is not None and row.finished_at is not None and not counts:
+        message = f"{node!r} is drained, and counts no more."
+        hint = f"`topolog baseline add {node}` takes it in again."
+        raise Refused("DRAIN_FINISHED", "N10", message, {"node": node}, hint=hint)
+    return DrainCancelled(ref, node, changed_view(state))
 
 
 def settle(state: State) -> list[Decision]:

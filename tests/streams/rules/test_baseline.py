@@ -144,14 +144,16 @@ def test_a_baseline_can_be_that_of_a_former_view() -> None:
 
 
 def test_without_an_activation_a_set_makes_baseline_0() -> None:
-    """Of exactly those that are named: who is left out holds nothing persistent any more."""
+    """Of all that are online: until then everybody counts, and nobody is dropped by not being named."""
     found = Counted(*THREE, active=False)
     found.create()
     found.rest()
-    found.ask(set_("n1", "n2"))
+    refused = found.refusal(set_("n1", "n2"))
+    assert (refused.code, refused.facts) == ("NO_BASELINE", {"online": "n3"})
+    found.ask(set_(*THREE))
     found.rest()
     assert found.baseline.number == 0
-    assert found.holders() == {"n1", "n2"}
+    assert found.holders() == set(THREE)
 
 
 @pytest.mark.parametrize("request_", [set_(*THREE), add("n2"), to_view(TopologyVersion(3, 0))])
@@ -223,7 +225,7 @@ REFUSED: Sequence[tuple[Make, q.AnyRequest, str, str, dict[str, str], str]] = [
     (lambda: Counted(*THREE), to_view(TopologyVersion(0, 0)), "BASELINE_EMPTY", "A6", {"view": "0.0"}, "get views"),
     (lambda: Counted(*THREE), change(q.BaselineVerb.UNKNOWN, "n1"), "BAD_REQUEST", "A6", {}, "Upgrade"),
     (lambda: Counted("n1", active=False), add("n1"), "NO_BASELINE", "A4.1", {}, "cluster activate"),
-    (lambda: Counted("n1", active=False), remove("n1"), "NO_BASELINE", "A4.1", {}, "baseline set"),
+    (lambda: Counted("n1", active=False), remove("n1"), "NO_BASELINE", "A4.1", {}, "topolog cluster activate"),
     (
         lambda: Counted(*THREE),
         adjust(soft_ms=0),
@@ -627,12 +629,11 @@ def test_members_that_do_not_fit_a_record_are_refused_and_not_decided() -> None:
     """DESIGN 1: a leader that decides more than a record holds ends, and so does the next that reads the request."""
     found = Counted("n1", active=False)
     found.join("n2", zone="y" * 300_000)
+    found.ask(set_("n1", "n2"))
     found.join("n3", zone="z" * 300_000)
-    refused = found.refusal(activation())
+    refused = found.refusal(add("n3"))
     assert (refused.code, refused.rule) == ("TOO_LARGE", "DESIGN 1")
     assert "shorter attributes" in refused.hint
-    assert found.refusal(set_("n2", "n3")).code == "TOO_LARGE"
-    found.ask(set_("n1", "n2"))
     found.ask(adjust())
     (said,) = found.pass_soft()
     assert isinstance(said, b.AutoAdjustSuppressed)

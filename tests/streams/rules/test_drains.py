@@ -98,18 +98,34 @@ def test_a_drain_that_is_taken_back_ends_and_all_is_placed_as_before() -> None:
     assert found.baseline.number == 0
 
 
-def test_who_has_been_drained_gets_nothing_until_it_is_taken_back_or_joins_anew() -> None:
+def test_who_has_been_drained_gets_nothing_until_it_is_taken_in_again() -> None:
+    """One that counts and never holds a copy would be a member that nobody can rely on."""
     found = counted(*THREE)
     found.ask(drain("n3"))
     found.rest()
-    found.ask(add("n3"))
-    found.rest()
     assert found.holders() == {"n1", "n2"}
-    found.leave("n3")
-    found.join("n3")
+    refused = found.refusal(drain("n3", cancelled=True))
+    assert (refused.code, refused.facts) == ("DRAIN_FINISHED", {"node": "n3"})
+    assert "topolog baseline add n3" in refused.hint
+    found.ask(add("n3"))
     found.rest()
     assert found.drain_of("n3") is None
     assert found.holders() == set(THREE)
+
+
+def test_who_is_drained_before_there_is_a_baseline_is_taken_in_by_the_first_one_if_that_is_over() -> None:
+    """What is under way goes on, and ends outside."""
+    found = Counted(*THREE, active=False)
+    found.create()
+    found.rest()
+    found.ask(drain("n3"))
+    found.rest()
+    found.ask(drain("n2"))
+    found.ask(activation())
+    assert found.drain_of("n3") is None
+    assert found.drain_of("n2") is not None
+    found.rest()
+    assert found.baseline.nodes == ("n1", "n3")
 
 
 def test_a_drain_is_over_when_its_server_leaves() -> None:
@@ -149,10 +165,16 @@ def test_what_is_lost_on_it_keeps_it() -> None:
 def test_nothing_is_dropped_while_the_state_changes_or_nothing_is_served() -> None:
     """A6: the baseline of an INACTIVE cluster does not change; nor does any while the state is on its way."""
     found = Counted(*THREE)
+    found.silent = {"n1"}
     found.ask(deactivation())
+    assert found.refusal(drain("n2")).code == "STATE_CHANGING"
+    found.silent = set()
     found.settle()
+    assert found.refusal(drain("n2")).code == "CLUSTER_INACTIVE"
+    found = Counted(*THREE)
     found.ask(drain("n3"))
-    assert found.settle() == []
+    found.ask(deactivation())
+    assert "DrainFinished" not in kinds(found.settle())
     found.ask(activation())
     found.silent = {"n1"}
     assert found.settle() == []
@@ -164,8 +186,8 @@ def test_nothing_is_dropped_while_an_active_cluster_is_made_read_only() -> None:
     """A3.3: it serves, and yet who counts does not change before everybody knows of the state."""
     found = Counted(*THREE)
     found.silent = {"n1"}
-    found.ask(activation(ClusterState.ACTIVE_READ_ONLY))
     found.ask(drain("n3"))
+    found.ask(activation(ClusterState.ACTIVE_READ_ONLY))
     assert found.settle() == []
     found.silent = set()
     assert kinds(found.settle()) == ["StateChangeFinished", "DrainFinished", "BaselineChanged"]
