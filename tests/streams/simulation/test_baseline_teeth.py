@@ -25,7 +25,7 @@ from topolog.events.views import DiskRow, Kinship, Past, Point, ViewRow
 from topolog.streams.coordinator import exchanges
 from topolog.streams.node.past_disk import MemoryDisk
 from topolog.streams.node.serving import Serving
-from topolog.streams.rules import baseline, cluster_state, drains, exchange, membership, past
+from topolog.streams.rules import baseline, cluster_state, drains, membership, past, placement
 from topolog.streams.rules.affinity import Candidate
 from topolog.streams.rules.past import Judged, judge
 from topolog.streams.rules.verdict import Verdict, verdict
@@ -140,7 +140,7 @@ def outsiders_are_given_copies(patch: pytest.MonkeyPatch) -> None:
     def everybody(_: State, __: Any, ready: Sequence[Any]) -> list[Candidate]:
         return [Candidate(row.node, row.attributes) for row in ready]
 
-    patch.setattr(exchange, "candidates", everybody)
+    patch.setattr(placement, "candidates", everybody)
 
 
 def a_drained_server_is_dropped_with_its_copies(patch: pytest.MonkeyPatch) -> None:

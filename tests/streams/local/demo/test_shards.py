@@ -346,6 +346,7 @@ def test_a_row_that_is_there_stays_when_it_is_loaded_again(shops: Shops) -> None
     """A loader that comes back undoes nothing: it stores only what is absent, wherever that is served."""
     shops.open("n1", "n2")
     shops.put("7", "changed")
+    shops.rest()
     with Others() as others:
         for shop in shops.by_name.values():
             others.put_if_absent(shop.endpoint, "Thing", "7", b'{"id": 7, "value": "loaded"}')
