@@ -119,7 +119,8 @@ def _changed(state: State, ref: RequestRef | None, nodes: Collection[NodeId], ca
 
 
 def why_not_adjusted(state: State, current: BaselineRow, after: Sequence[NodeId]) -> str:
-    """What keeps the baseline from following the servers now, for people; empty if nothing does (A7.6)."""
+    """What keeps the baseline from following the servers now, for people; empty if nothing does (A7.6). It counts
+    nothing that changes while copies move, for each other reason is a decision."""
     row = cluster_state(state)
     if row.held:
         return "an operator holds the cluster: `topolog baseline hold --off` lets it go"
@@ -135,7 +136,7 @@ def why_not_adjusted(state: State, current: BaselineRow, after: Sequence[NodeId]
     if members_bytes(state, after) > MEMBERS_BYTES_MAX:
         return f"the members with their attributes have more than {MEMBERS_BYTES_MAX} bytes: start them with fewer"
     last = last_copies(state, [node for node in current.nodes if node not in after], after)
-    return f"nobody else has a whole copy of {_summed(last)}" if last else ""
+    return f"nobody else has a whole copy of partitions of {_listed(last)}" if last else ""
 
 
 def last_copies(state: State, dropped: Collection[NodeId], after: Collection[NodeId]) -> Mapping[str, int]:

@@ -23,7 +23,9 @@ def decide(state: State, request: DrainRequested, ref: RequestRef) -> list[Decis
     node, here = NodeId(request.node), online(state)
     if node not in here:
         message = f"{node!r} is no server that is online, so it can hand nothing over."
-        hint = f"`topolog baseline remove {node}` drops one that is away."
+        current = baseline(state)
+        is_away = current is not None and node in current.nodes
+        hint = f"`topolog baseline remove {node}` drops it." if is_away else "See `topolog get nodes`."
         raise Refused("NOT_ONLINE", "N10", message, {"node": node}, hint=hint)
     if is_drained(state, node) is not request.cancelled:
         return [RequestUnchanged(ref, subject_of(request), None)]

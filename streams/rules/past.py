@@ -135,7 +135,7 @@ def _parted(state: State, past: Past, judged: Judged) -> dict[str, str]:
 def _described(side: str, view: ViewRow | None) -> Mapping[str, str]:
     if view is None:
         return {}
-    return {f"{side}_view": str(view.version), f"{side}_members": ", ".join(view.members)}
+    return {f"{side}_view": str(view.version), f"{side}_members": ", ".join(view.members) or "nobody"}
 
 
 def _common(facts: Mapping[str, str]) -> str:

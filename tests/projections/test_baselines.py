@@ -302,7 +302,7 @@ def _owners(cluster: Sharing) -> list[set[str]]:
         (change("REMOVE", "n3"), "MEMBER_ONLINE", "topolog baseline drain n3"),
         (change("SET", "n1", "n2"), "MEMBER_ONLINE", "topolog baseline drain n3"),
         (change("SET", version="99.0"), "VIEW_UNKNOWN", "See `topolog get views`."),
-        ({"kind": "drain", "node": "n9"}, "NOT_ONLINE", "topolog baseline remove n9"),
+        ({"kind": "drain", "node": "n9"}, "NOT_ONLINE", "See `topolog get nodes`."),
         ({"kind": "auto-adjust", "soft_ms": 9_000_000}, "BAD_TIMEOUT", ""),
     ],
 )
