@@ -14,7 +14,7 @@ from typing import Any
 import faust
 import msgspec
 from aiokafka.errors import KafkaError
-from faust.exceptions import ConsistencyError
+from faust.exceptions import ConsistencyError, NotReady
 from faust.types import TP, EventT, StreamT
 from mode import CrashingSupervisor
 
@@ -169,6 +169,8 @@ class HealthApp:
             if await asyncio.wait_for(self._tell_all(), _ANSWER_S):
                 for sentence in self._silence.news(asyncio.get_running_loop().time()):
                     _LOGGER.warning(sentence)
+        except NotReady:  # its producer is gone: the worker ends, between two of its timer's turns
+            _LOGGER.info("This worker ends, and says nothing more.")
         except (KafkaError, TimeoutError) as error:
             _LOGGER.warning("Kafka does not take what this worker has to say: %s", error or type(error).__name__)
 
