@@ -102,22 +102,16 @@ class BaselineChecks:
                 raise Broken(Rule.FOUND_AGAIN, f"{where} is lost, and {row.node} has all of it")
 
     def _judge(self, standing: Standing, whole: Sequence[Standing], requests: Requests) -> None:
+        self._landed_ns[standing.place.position] = standing.at_ns
         match standing.event:
             case m.NodeJoined() as joined:
-                self._note_servers(standing)
                 self._check_disk(joined)
-            case m.NodeLeft():
-                self._note_servers(standing)
             case q.RequestRefused(code=code) as refused if code in REFUSED_KINSHIPS:
                 self._check_refusal(refused, requests)
             case x.PartitionsLost() as lost:
                 self._check_loss(lost)
             case b.BaselineChanged() as changed:
-                self._note_servers(standing)
                 self._check_changed(changed, standing, whole, requests)
-
-    def _note_servers(self, standing: Standing) -> None:
-        self._landed_ns[standing.place.position] = standing.at_ns
 
     def _check_disk(self, joined: m.NodeJoined) -> None:
         """What another history has acknowledged behind the place where it parts from this one is on no member's disk.
