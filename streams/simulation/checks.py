@@ -122,14 +122,9 @@ class Checks:
             self._partitions.begin_with(other._partitions)
 
     def forget_inputs(self) -> None:
-        """None of the requests and heartbeats came along with the log: who has no answer gets none, but for joins that
-        wait there for a former life."""
+        """No requests and heartbeats came along with the log: only joins that wait there for a former life go on."""
         waiting = {str(row.request) for _, row in self.ledger.state.rows(m.WaitingJoinRow)}
-        self.asked = {
-            request: digest
-            for request, digest in self.asked.items()
-            if request in self.answered or str(request) in waiting
-        }
+        self.asked = {each: said for each, said in self.asked.items() if each in self.answered or str(each) in waiting}
         self._certificates.clear()
 
     @property
