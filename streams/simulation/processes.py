@@ -195,6 +195,7 @@ class NodeProcess(Process):
         return self.holds_lease or not self.joiner.folder
 
     def turn(self) -> bool:
+        self.shard.begin_turn()
         try:
             self.session.step(0.0)
             self.session.beat_if_due()

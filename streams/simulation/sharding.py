@@ -89,11 +89,15 @@ class SimulatedShard(Hooks):
             found.setdefault(group, {})[partition] = UpdateCounter(0, counter)
         return found
 
-    def turn(self, core: NodeCore, now_ns: int, *, holds_lease: bool) -> bool:
-        """End operations, begin some, finish what is to be loaded and cleared; whether a hand-over has drained."""
+    def begin_turn(self) -> None:
+        """Nothing is done yet in this turn; a process may end in it before it comes to its operations."""
         self.began.clear()
         self.held.clear()
         self.written.clear()
+        self.stored = False
+
+    def turn(self, core: NodeCore, now_ns: int, *, holds_lease: bool) -> bool:
+        """End operations, begin some, finish what is to be loaded and cleared; whether a hand-over has drained."""
         has_ended = self._end_some(now_ns, holds_lease=holds_lease)
         if holds_lease:
             self._begin_some(core, now_ns)
@@ -135,7 +139,6 @@ class SimulatedShard(Hooks):
 
     def _finish_some(self, core: NodeCore, *, holds_lease: bool) -> None:
         """What it loads it stores under a lease: only then its past says in which history it has written."""
-        self.stored = False
         if self._chance.random() > _FINISHES:
             return
         for held in list(core.copies.held(core.state)):
