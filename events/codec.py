@@ -24,6 +24,7 @@ from topolog.events import (
     levels,
     membership,
     metadata,
+    objects,
     requests,
     single_maps,
     snapshots,
@@ -47,6 +48,7 @@ Decision = (
     | exchange.ExchangeEvent
     | baseline.BaselineEvent
     | drains.DrainEvent
+    | objects.ObjectEvent
     | snapshots.SnapshotTaken
     | voiding.RecordVoided
 )
@@ -189,6 +191,7 @@ _NAMESPACES = {
     exchange.__name__: "exchange",
     baseline.__name__: "baseline",
     drains.__name__: "baseline",
+    objects.__name__: "objects",
     single_maps.__name__: "exchange",
     snapshots.__name__: "log",
     health.__name__: "health",
