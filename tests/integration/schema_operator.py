@@ -14,6 +14,7 @@ import msgspec
 from tests.integration.conftest import PATIENCE_S, eventually
 
 from topolog.events.asking import encode_request
+from topolog.events.claims import line
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import Position
 from topolog.events.kafka import KafkaReader, KafkaWriter
@@ -53,6 +54,7 @@ class Operator:
         self._fold = Fold()
         self._outcomes: dict[int, OutcomeRow] = {}
         self._ended: dict[Position, ChangeRow] = {}
+        self._hashes: dict[Position, bytes] = {}
         self._next = 1
         self._folding = threading.Lock()
         self._stopping = threading.Event()
@@ -110,6 +112,14 @@ class Operator:
         """Ask for a change; gives it when it is over."""
         return self.ended(self.number(self.ask(*statements, deadline_ms=deadline_ms)))
 
+    def open_changes(self) -> tuple[Position, ...]:
+        with self.looking() as state:
+            return line(state)
+
+    def hash_at(self, position: Position) -> bytes:
+        """The state's there, as soon as the log is read up to there."""
+        return self.eventually(lambda: self._hashes.get(position), f"position {position}")
+
     def eventually(self, look: Callable[[], T | None], what: str) -> T:
         return eventually(look, what, every_s=LOOK_S)
 
@@ -126,6 +136,7 @@ class Operator:
                     found = self._fold.read(entry.stamp, entry.value)
                     if not isinstance(found, Ignored):
                         self._note(found, time.monotonic_ns())
+                        self._hashes[self._fold.header.position] = self._fold.state.hash()
 
     def _note(self, found: list[Folded], now_ns: int) -> None:
         for folded in found:
