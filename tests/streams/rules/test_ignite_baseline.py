@@ -30,7 +30,7 @@ from topolog.events import requests as q
 from topolog.events.cluster_state import ClusterState
 from topolog.events.errors import Refused
 from topolog.events.ids import NodeId, Position
-from topolog.events.levels import BASELINE_LEVEL, NEWEST_LEVEL
+from topolog.events.levels import BASELINE_LEVEL, NEWEST_LEVEL, announced
 from topolog.events.membership import FENCING
 from topolog.events.state import State
 from topolog.events.views import Kinship, Past
