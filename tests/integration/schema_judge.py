@@ -29,13 +29,14 @@ NEVER_NS = (1 << 63) - 1
 
 class Era(msgspec.Struct):
     """What a name was from one commit to the next. `asked_ns`: nobody had asked for it before; `over_ns`: when its end
-    was known. `prepared`: definitions that changes were to give it meanwhile, whatever became of them."""
+    was known. `prepared`: definitions that changes were to give it meanwhile, whatever became of them, each with the time at
+    which it was asked for."""
 
     incarnation: int
     definition: Definition | None
     asked_ns: int
     over_ns: int = NEVER_NS
-    prepared: list[Definition] = []
+    prepared: list[tuple[int, Definition]] = []
 
 
 class Eras:
@@ -82,7 +83,7 @@ class Eras:
                 self._incarnations[number, step.name] = self._given
             elif step.verb is Verb.ALTER:
                 assert step.definition is not None
-                self.of(step.name)[-1].prepared.append(step.definition)
+                self.of(step.name)[-1].prepared.append((self._begun_ns[number], step.definition))
 
     def _commit(self, number: Position, step: Step, ns: int) -> None:
         before, begun_ns = self.of(step.name)[-1], self._begun_ns[number]
@@ -108,7 +109,7 @@ def stale(answers: Iterable[Answer], eras: Eras) -> Iterator[tuple[Answer, Seque
 def _gives(era: Era, answer: Answer) -> bool:
     if era.definition is None:
         return answer.act is Act.ABSENT
-    both = [era.definition, *era.prepared]
+    both = [era.definition, *(each for asked_ns, each in era.prepared if asked_ns <= answer.ended_ns)]
     match answer.act:
         case Act.READ:
             return answer.incarnation == era.incarnation and any(answer.columns == each.columns for each in both)
