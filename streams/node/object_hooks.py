@@ -48,7 +48,7 @@ class ObjectHooks:
         before, rows = self.objects.now, [core.state.get(ChangeRow, str(number)) for number in changes]
         for number, row in zip(changes, rows, strict=True):
             self._ask(core, number, row)
-        core.blocked = min(self._blocked.values(), key=lambda each: each.position, default=None)
+        core.block(min(self._blocked.values(), key=lambda each: each.position, default=None))
         self._show(self.objects.adopted(core.state, names, frozenset(self._blocked)), names)
         for change in newly_owed(core, keys):
             for hook in self.on_deletion:
