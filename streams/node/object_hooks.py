@@ -36,6 +36,7 @@ class ObjectHooks:
         """The state begins anew: what was said is taken back, and what is there is said."""
         self._asked.clear()
         self._blocked.clear()
+        core.block(None)
         self._show(EMPTY, list(self.objects.now.rows))
         self.adopt(core, core.state.keys())
 

@@ -346,7 +346,7 @@ def test_many_readers_see_no_definition_behind_its_commit(shop: Shop) -> None:
     rounds = [0, 0]
 
     def read(number: int, node: Node) -> None:
-        while not stopping.is_set():
+        while not stopping.wait(0.001):
             before = committed[0]
             with suppress(BeingAltered), node.using(ORDERS) as found:
                 version = found.version
