@@ -36,6 +36,7 @@ class ObjectHooks:
         """The state begins anew: what was said is taken back, and what is there is said."""
         self._asked.clear()
         self._blocked.clear()
+        core.block(None)
         self._show(EMPTY, list(self.objects.now.rows))
         self.adopt(core, core.state.keys())
 
@@ -48,7 +49,7 @@ class ObjectHooks:
         before, rows = self.objects.now, [core.state.get(ChangeRow, str(number)) for number in changes]
         for number, row in zip(changes, rows, strict=True):
             self._ask(core, number, row)
-        core.blocked = min(self._blocked.values(), key=lambda each: each.position, default=None)
+        core.block(min(self._blocked.values(), key=lambda each: each.position, default=None))
         self._show(self.objects.adopted(core.state, names, frozenset(self._blocked)), names)
         for change in newly_owed(core, keys):
             for hook in self.on_deletion:

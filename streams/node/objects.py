@@ -183,7 +183,7 @@ class Published:
             raise BeingAltered(message, retry_after_ms=retry_after_ms, hint="It will be rolled back.")
         if name in self.withheld:
             message = f"{name!r} was changed a moment ago."
-            raise BeingAltered(message, retry_after_ms=0, hint="Try again: this node is applying that.")
+            raise BeingAltered(message, retry_after_ms=retry_after_ms, hint="Try again: this node is applying that.")
         return row
 
 

@@ -17,6 +17,7 @@ import msgspec
 from topolog.events.errors import BadInput, BeingAltered, BeingDeleted, NotCaughtUp, NotFound
 from topolog.events.ids import Position
 from topolog.events.object_definition import ObjectKind, Privilege
+from topolog.events.requests import NodeKind
 from topolog.streams.clock import Clock
 from topolog.streams.node.guards import LeaseGuard
 from topolog.streams.node.hooks import Hooks
@@ -24,6 +25,7 @@ from topolog.streams.node.lazy import Lazy
 from topolog.streams.node.object_hooks import ChangeHook, DeletionHook, TableHook
 from topolog.streams.node.objects import Database, Published, Table, View
 from topolog.streams.node.session import Session
+from topolog.streams.node.waits import Pending, Waits
 
 _NS_PER_MS = 1_000_000
 T = TypeVar("T")
@@ -47,9 +49,11 @@ class Schema:
     """A member, as far as definitions are concerned. Any thread may call."""
 
     name: str
+    _kind: NodeKind
     _clock: Clock
     _hooks: Hooks
     _session: Session
+    _waits: Waits
     _stale: frozenset[ObjectKind]
     lease: LeaseGuard
     _reading: Callable[[], contextlib.AbstractContextManager[None]]
@@ -146,9 +150,11 @@ class Schema:
     def ttl_ms(self, name: str) -> int | None:
         """For how long rows of a table are to be kept, FOREVER if they never expire; None: delete nothing now.
 
-        None while this node is fenced, while it does not know the table, and while the table is created, dropped or
-        renamed. Never raises.
+        None while this node is fenced, or a client, which proves nothing; while it does not know the table, and while
+        that is created, dropped or renamed. Never raises.
         """
+        if self._kind is not NodeKind.SERVER:
+            return None
         try:
             with self.lease.reading():
                 found = self._published.usable_table(name)
@@ -171,6 +177,13 @@ class Schema:
         with self._session.folding:
             core = self._session.core
             return core.has_joined and self._published.is_closed(core.state, incarnation, column)
+
+    def _catching_up(self, position: Position) -> Pending[None]:
+        def late(timeout_s: float) -> NotCaughtUp:
+            return self._behind(position, f" after {timeout_s:g} s")
+
+        caught_up = self._waits.when(lambda: self._session.core.applied.position >= position or None)
+        return Pending(caught_up, lambda _: None, late)
 
     def _look(self, kind: ObjectKind, at_least: Position | None, find: Callable[[Published, int], Named]) -> Named:
         age_ms = self._age_ms(kind)
@@ -209,10 +222,13 @@ class Schema:
         return (self._clock.boottime_ns() - lease.anchor_ns) // _NS_PER_MS
 
     def _check_caught_up(self, at_least: Position | None) -> None:
+        if at_least is not None and self._session.core.applied.position < at_least:
+            raise self._behind(at_least, "")
+
+    def _behind(self, position: Position, when: str) -> NotCaughtUp:
         applied = self._session.core.applied.position
-        if at_least is not None and applied < at_least:
-            message = f"Node {self.name!r} has applied position {applied}, and not {at_least} yet."
-            raise NotCaughtUp(message, hint="Try again, or ask another node.")
+        message = f"Node {self.name!r} has applied position {applied}, and not {position} yet{when}."
+        return NotCaughtUp(message, hint="Try again, or ask another node.")
 
     @property
     def _published(self) -> Published:
