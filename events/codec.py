@@ -21,6 +21,7 @@ from topolog.events import (
     exchange,
     groups,
     health,
+    lease_terms,
     levels,
     membership,
     metadata,
@@ -47,6 +48,7 @@ Decision = (
     | exchange.ExchangeEvent
     | baseline.BaselineEvent
     | drains.DrainEvent
+    | lease_terms.LeaseTermsEvent
     | snapshots.SnapshotTaken
     | voiding.RecordVoided
 )
@@ -189,6 +191,7 @@ _NAMESPACES = {
     exchange.__name__: "exchange",
     baseline.__name__: "baseline",
     drains.__name__: "baseline",
+    lease_terms.__name__: "log",
     single_maps.__name__: "exchange",
     snapshots.__name__: "log",
     health.__name__: "health",

@@ -28,6 +28,7 @@ from topolog.events import (
     drains,
     exchange,
     groups,
+    lease_terms,
     levels,
     membership,
     metadata,
@@ -222,6 +223,7 @@ _EVOLVE: dict[type, Callable[[State, Any, Place], None]] = {
         (exchange, exchange.ExchangeEvent.__args__),
         (baseline, baseline.BaselineEvent.__args__),
         (drains, drains.DrainEvent.__args__),
+        (lease_terms, lease_terms.LeaseTermsEvent.__args__),
         (snapshots, (snapshots.SnapshotTaken,)),
         (voiding, voiding.VoidingEvent.__args__),
     )

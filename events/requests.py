@@ -215,6 +215,13 @@ class DrainRequested(Request, frozen=True):
     cancelled: bool
 
 
+class LeaseTermsRequested(Request, frozen=True):
+    """What is None stays as it is."""
+
+    fence_ms: int | None = None
+    margin_ms: int | None = None
+
+
 AnyRequest = (
     JoinRequested
     | NodeRemovalRequested
@@ -232,6 +239,7 @@ AnyRequest = (
     | AutoAdjustRequested
     | WarmRequested
     | DrainRequested
+    | LeaseTermsRequested
 )
 
 
@@ -325,6 +333,7 @@ _SUBJECTS: Mapping[type[Request], str] = {
     AutoAdjustRequested: "auto-adjust",
     WarmRequested: "cluster state",
     DrainRequested: "node {0.node}",
+    LeaseTermsRequested: "lease-terms",
 }
 
 
