@@ -21,6 +21,7 @@ from topolog.events import (
     exchange,
     groups,
     health,
+    lease_terms,
     levels,
     membership,
     metadata,
@@ -49,6 +50,7 @@ Decision = (
     | baseline.BaselineEvent
     | drains.DrainEvent
     | objects.ObjectEvent
+    | lease_terms.LeaseTermsEvent
     | snapshots.SnapshotTaken
     | voiding.RecordVoided
 )
@@ -192,6 +194,7 @@ _NAMESPACES = {
     baseline.__name__: "baseline",
     drains.__name__: "baseline",
     objects.__name__: "objects",
+    lease_terms.__name__: "log",
     single_maps.__name__: "exchange",
     snapshots.__name__: "log",
     health.__name__: "health",

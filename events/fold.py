@@ -28,6 +28,7 @@ from topolog.events import (
     drains,
     exchange,
     groups,
+    lease_terms,
     levels,
     membership,
     metadata,
@@ -224,6 +225,7 @@ _EVOLVE: dict[type, Callable[[State, Any, Place], None]] = {
         (baseline, baseline.BaselineEvent.__args__),
         (drains, drains.DrainEvent.__args__),
         (objects, objects.ObjectEvent.__args__),
+        (lease_terms, lease_terms.LeaseTermsEvent.__args__),
         (snapshots, (snapshots.SnapshotTaken,)),
         (voiding, voiding.VoidingEvent.__args__),
     )

@@ -79,6 +79,8 @@ SINCE: Mapping[str, int] = {
     "SchemaChangeCommitted": 5,
     "SchemaChangeRolledBack": 5,
     "DataDeletionConfirmed": 5,
+    "LeaseTermsChanged": 5,
+    "LeaseTermsConfirmed": 5,
 }
 """From which level on each schema, by its file's name, may be written; any other may always be."""
 
@@ -96,6 +98,10 @@ BASELINE_LEVEL = SINCE["BaselineChanged"]
 
 OBJECTS_LEVEL = SINCE["SchemaChangePrepared"]
 """From here on there are databases, tables, views and grants."""
+
+
+TERMS_LEVEL = SINCE["LeaseTermsChanged"]
+"""From here on the terms of leases may be changed."""
 
 _CAPABILITY = "level-"
 

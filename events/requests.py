@@ -237,6 +237,13 @@ class DeletionsConfirmed(Request, frozen=True):
     changes: tuple[int, ...]
 
 
+class LeaseTermsRequested(Request, frozen=True):
+    """What is None stays as it is."""
+
+    fence_ms: int | None = None
+    margin_ms: int | None = None
+
+
 AnyRequest = (
     JoinRequested
     | NodeRemovalRequested
@@ -257,6 +264,7 @@ AnyRequest = (
     | SchemaChangeRequested
     | ChangeCancellationRequested
     | DeletionsConfirmed
+    | LeaseTermsRequested
 )
 
 
@@ -353,6 +361,7 @@ _SUBJECTS: Mapping[type[Request], str] = {
     SchemaChangeRequested: "schema",
     ChangeCancellationRequested: "change {0.change}",
     DeletionsConfirmed: "node {0.node}",
+    LeaseTermsRequested: "lease-terms",
 }
 
 

@@ -25,6 +25,7 @@ from topolog.events.exchange import (
 )
 from topolog.events.fold import Event
 from topolog.events.groups import GroupAltered, GroupCreated, GroupDropped
+from topolog.events.lease_terms import LeaseTermsChanged, LeaseTermsConfirmed
 from topolog.events.levels import FeatureLevelRaised
 from topolog.events.membership import JoinWaiting, JoinWithdrawn, LeasesRenewed, LeaseStopped, NodeJoined, NodeLeft
 from topolog.events.metadata import (
@@ -55,6 +56,8 @@ def subject_of(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 (one for ea
             return "cluster"
         case FeatureLevelRaised():
             return f"feature-level {event.level}"
+        case LeaseTermsChanged() | LeaseTermsConfirmed():
+            return "lease-terms"
         case LeasesRenewed():
             return "leases"
         case NodeJoined() | JoinWaiting():

@@ -18,6 +18,7 @@ from topolog.streams.rules import (
     drains,
     exchange,
     groups,
+    lease_terms,
     levels,
     membership,
     metadata,
@@ -59,4 +60,5 @@ _RULES: Mapping[type[q.Request], Callable[[State, Any, q.RequestRef], list[Decis
     q.SchemaChangeRequested: objects.decide,
     q.ChangeCancellationRequested: objects.decide,
     q.DeletionsConfirmed: objects.decide,
+    q.LeaseTermsRequested: lease_terms.decide,
 }

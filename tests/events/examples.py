@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from topolog.events import baseline as b
-from topolog.events import drains, levels, terms, voiding
+from topolog.events import drains, lease_terms, levels, terms, voiding
 from topolog.events import exchange as x
 from topolog.events import groups as g
 from topolog.events import health as h
@@ -200,6 +200,8 @@ EXAMPLES: tuple[Record, ...] = (
     ob.SchemaChangeCommitted((Position(97), Position(98)), EVIDENCE),
     ob.SchemaChangeRolledBack(REF, Position(97), "CANCELLED", "DESIGN 4.5", "It was cancelled.", FACTS),
     ob.DataDeletionConfirmed(REF, N1, Incarnation(-42), (Position(97),)),
+    lease_terms.LeaseTermsChanged(REF, 10_000, 3_000),
+    lease_terms.LeaseTermsConfirmed(Position(97)),
     SNAPSHOT,
     voiding.RecordVoided(97, bytes(range(16))),
     q.JoinRequested(ID, LOG_ID, "n1", "first start", JOINER, PAST),
@@ -225,6 +227,7 @@ EXAMPLES: tuple[Record, ...] = (
     q.SchemaChangeRequested(ID, LOG_ID, "ada", "the new shop", STATEMENTS, 30_000),
     q.ChangeCancellationRequested(ID, LOG_ID, "ada", "too early", 97),
     q.DeletionsConfirmed(ID, LOG_ID, "n1", "", "n1", -42, (97, 98)),
+    q.LeaseTermsRequested(ID, LOG_ID, "ada", "a faster Kafka", 10_000, 3_000),
     HEARTBEAT,
     m.NodeDied(N1, Incarnation(-42)),
     terms.CoordinatorDied("c1", life=7),

@@ -59,6 +59,7 @@ from topolog.streams.coordinator.core import Core
 from topolog.streams.coordinator.driver import Driver
 from topolog.streams.coordinator.hearing import Hearing
 from topolog.streams.coordinator.obituary import Obituary, _is_settled_at_once
+from topolog.streams.coordinator.read_backs import ReadBacks
 from topolog.streams.coordinator.reports import Reports
 from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.coordinator.timers import Timers
@@ -69,7 +70,7 @@ from topolog.streams.restoring import Restored, Restorer
 from topolog.streams.rules import membership, metadata
 from topolog.streams.rules.verdict import Verdict, verdict
 from topolog.streams.simulation import Faults, Rule, Violation, simulate, world
-from topolog.streams.simulation.processes import Process
+from topolog.streams.simulation.processes import TERMS, Process
 from topolog.streams.simulation.timeline import DriftingClock
 from topolog.streams.simulation.world import World
 
@@ -278,26 +279,24 @@ def a_paused_process_is_certified(patch: pytest.MonkeyPatch) -> None:
 
 def margin_below_the_drift(patch: pytest.MonkeyPatch) -> None:
     """A silent holder is presumed fenced after fence_ms and a tenth of what two clocks may drift apart."""
-    before = Driver._read_back_before
+    note = ReadBacks.note
 
-    def sooner(driver: Driver, now_ns: int) -> Position:
-        with pytest.MonkeyPatch.context() as briefly:
-            briefly.setattr(ClusterRow, "proceed_ms", property(lambda row: row.fence_ms + row.margin_ms // 10))
-            return before(driver, now_ns)
+    def sooner(read_backs: ReadBacks, now_ns: int, position: Position, proceed_ms: int) -> None:
+        note(read_backs, now_ns, position, proceed_ms - TERMS.margin_ms * 9 // 10)
 
-    patch.setattr(Driver, "_read_back_before", sooner)
+    patch.setattr(ReadBacks, "note", sooner)
 
 
 def proposals_in_flight_are_ignored(patch: pytest.MonkeyPatch) -> None:
     """The wait for a silent holder starts when a proposal is decided, not when it is read back."""
-    before = Driver._read_back_before
+    note = Driver._note_read_back
 
-    def decided(driver: Driver, now_ns: int) -> Position:
+    def decided(driver: Driver, now_ns: int) -> None:
         with pytest.MonkeyPatch.context() as briefly:
             briefly.setattr(Core, "confirmed", property(lambda core: core._ahead))
-            return before(driver, now_ns)
+            note(driver, now_ns)
 
-    patch.setattr(Driver, "_read_back_before", decided)
+    patch.setattr(Driver, "_note_read_back", decided)
 
 
 def accepted_without_waiting(patch: pytest.MonkeyPatch) -> None:
