@@ -52,12 +52,10 @@ def subject_of(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 (one for ea
     match event:
         case LeftOut() | RecordVoided():
             return f"position {event.position}"
-        case LogStarted() | TermStarted() | TermEnded() | SnapshotTaken():
+        case LogStarted() | TermStarted() | TermEnded() | SnapshotTaken() | LeaseTermsChanged() | LeaseTermsConfirmed():
             return "cluster"
         case FeatureLevelRaised():
             return f"feature-level {event.level}"
-        case LeaseTermsChanged() | LeaseTermsConfirmed():
-            return "lease-terms"
         case LeasesRenewed():
             return "leases"
         case NodeJoined() | JoinWaiting():

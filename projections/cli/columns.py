@@ -161,6 +161,8 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         _field("AUTO-ADJUST", "auto_adjust.enabled", wide=True),
         _field("ADJUSTS IN MS", "auto_adjust.due_in_ms", wide=True),
         _field("SUPPRESSED", "auto_adjust.suppressed", wide=True, folds=True),
+        _field("PROCEED MS", "proceed_ms", wide=True),
+        _field("TERMS CHANGED AT", "former_terms.changed_at", wide=True),
     ),
     resources.NODES: (
         _field("NODE", "node"),

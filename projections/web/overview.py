@@ -67,6 +67,8 @@ _WORDS = {
     "DrainCancelled": "may hold copies again",
     "DrainFinished": "has handed over all copies",
     "FeatureLevelRaised": "raised",
+    "LeaseTermsChanged": "other terms of lease",
+    "LeaseTermsConfirmed": "no lease by former terms is left",
     "RequestRefused": "request refused",
     "RequestUnchanged": "nothing to change",
     "RequestersForgotten": "idle requesters forgotten",

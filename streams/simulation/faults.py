@@ -17,7 +17,7 @@ from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
 from topolog.streams.node.core import Phase
 from topolog.streams.simulation.network import Fate
-from topolog.streams.simulation.operations import log_id_of, operate
+from topolog.streams.simulation.operations import change_terms, log_id_of, operate
 from topolog.streams.simulation.processes import TERMS, CoordinatorProcess, NodeProcess, Process
 from topolog.streams.simulation.world import World
 
@@ -63,13 +63,14 @@ class Faults(msgspec.Struct, frozen=True):
     restores: int = 0
     copies: int = 0
     moves: int = 0
+    terms: int = 0
 
     @classmethod
     def of_seed(cls, seed: int) -> "Faults":
-        """What `topolog simulate` draws a seed from: every second has a baseline, every fourth two logs."""
-        if seed % 2 == 0:
-            return cls()
-        return cls.of_histories() if seed % 4 == 3 else cls.of_disks()
+        """What `topolog simulate` draws a seed from: every second has a baseline, every fourth two logs, and in every
+        third the terms of leases are changed."""
+        faults = cls() if seed % 2 == 0 else cls.of_histories() if seed % 4 == 3 else cls.of_disks()
+        return msgspec.structs.replace(faults, terms=4) if seed % 3 == 0 else faults
 
     @classmethod
     def of_disks(cls) -> "Faults":
@@ -118,6 +119,7 @@ class Kind(Enum):
     RESTORE = "restores"
     COPY = "copies"
     MOVE = "moves"
+    TERMS = "terms"
 
 
 _ALL = frozenset(Topic)
@@ -264,6 +266,8 @@ def _ask(world: World, act: Act, draw: random.Random) -> None:
     match act.kind:
         case Kind.OPERATE:
             operate(world, draw)
+        case Kind.TERMS:
+            change_terms(world, draw)
         case Kind.REMOVE_NODE | Kind.REMOVE_TYPE:
             _remove(world, act, draw)
         case Kind.REPEAT:
