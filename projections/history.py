@@ -13,10 +13,12 @@ from topolog.events.groups import GroupRow
 from topolog.events.ids import Position
 from topolog.events.membership import NodeRow
 from topolog.events.metadata import TypeRow
+from topolog.events.object_definition import ObjectKind
+from topolog.events.objects import ChangeRow, ObjectRow
 from topolog.events.requests import OutcomeRow, RequestId, outcome_key
 from topolog.events.state import Row
 from topolog.events.terms import ClusterRow
-from topolog.projections import baselines, queries, views
+from topolog.projections import baselines, changes, definition_words, objects, queries, views
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.resources import Change
@@ -41,6 +43,19 @@ def of_type(reading: Reading, name: str) -> Iterator[Change]:
 def of_group(reading: Reading, name: str) -> Iterator[Change]:
     """Every change of the groups of this name, newest first; also of one that was dropped."""
     return _history(reading, GroupRow, name, f"group {name}")
+
+
+def of_object(reading: Reading, kind: ObjectKind, name: str) -> Iterator[Change]:
+    """Every change of the objects of this name, newest first; also of one that was dropped."""
+    if not objects.was_ever(reading, kind, name):
+        raise objects.no_object(reading, kind, name)
+    return _history(reading, ObjectRow, name, f"{definition_words.noun(kind)} {name}")
+
+
+def of_change(reading: Reading, name: str) -> Iterator[Change]:
+    """How a change of objects went, newest first; also of one that coordinators no longer keep."""
+    number = changes.surely(reading, name).number
+    return _history(reading, ChangeRow, str(number), f"change {number}")
 
 
 def of_request(reading: Reading, name: RequestId) -> Iterator[Change]:
