@@ -163,18 +163,26 @@ def to_request(form: Form, name: RequestId, log_id: bytes, actor: str) -> AnyReq
             return TypeRemovalRequested(name, log_id, actor, form.reason, form.name)
         case Remove():
             return NodeRemovalRequested(name, log_id, actor, form.reason, form.name)
-        case RaiseLevel():
-            return LevelRaiseRequested(name, log_id, actor, form.reason, form.level)
-        case StartExchange():
-            return ExchangeRequested(name, log_id, actor, form.reason)
-        case ChangeTerms():
-            return LeaseTermsRequested(name, log_id, actor, form.reason, form.fence_ms, form.margin_ms)
+        case RaiseLevel() | StartExchange() | ChangeTerms():
+            return _about_cluster(form, name, log_id, actor)
         case CreateGroup() | AlterGroup() | DropGroup() | ResetGroup():
             return _about_group(form, name, log_id, actor)
         case objects_forms.ChangeSchema() | objects_forms.CancelChange():
             return objects_forms.to_request(form, name, log_id, actor)
         case _:
             return baseline_forms.to_request(form, name, log_id, actor)
+
+
+def _about_cluster(
+    form: RaiseLevel | StartExchange | ChangeTerms, name: RequestId, log_id: bytes, actor: str
+) -> AnyRequest:
+    match form:
+        case RaiseLevel():
+            return LevelRaiseRequested(name, log_id, actor, form.reason, form.level)
+        case StartExchange():
+            return ExchangeRequested(name, log_id, actor, form.reason)
+        case ChangeTerms():
+            return LeaseTermsRequested(name, log_id, actor, form.reason, form.fence_ms, form.margin_ms)
 
 
 def _about_group(
