@@ -25,6 +25,7 @@ from topolog.events import (
     levels,
     membership,
     metadata,
+    objects,
     requests,
     single_maps,
     snapshots,
@@ -49,6 +50,7 @@ Decision = (
     | baseline.BaselineEvent
     | drains.DrainEvent
     | lease_terms.LeaseTermsEvent
+    | objects.ObjectEvent
     | snapshots.SnapshotTaken
     | voiding.RecordVoided
 )
@@ -192,6 +194,7 @@ _NAMESPACES = {
     baseline.__name__: "baseline",
     drains.__name__: "baseline",
     lease_terms.__name__: "log",
+    objects.__name__: "objects",
     single_maps.__name__: "exchange",
     snapshots.__name__: "log",
     health.__name__: "health",

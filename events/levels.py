@@ -76,6 +76,11 @@ SINCE: Mapping[str, int] = {
     "DrainFinished": 4,
     "LeaseTermsChanged": 5,
     "LeaseTermsConfirmed": 5,
+    "SchemaChangeQueued": 5,
+    "SchemaChangePrepared": 5,
+    "SchemaChangeCommitted": 5,
+    "SchemaChangeRolledBack": 5,
+    "DataDeletionConfirmed": 5,
 }
 """From which level on each schema, by its file's name, may be written; any other may always be."""
 
@@ -93,6 +98,9 @@ BASELINE_LEVEL = SINCE["BaselineChanged"]
 
 TERMS_LEVEL = SINCE["LeaseTermsChanged"]
 """From here on the terms of leases may be changed."""
+
+OBJECTS_LEVEL = SINCE["SchemaChangePrepared"]
+"""From here on there are databases, tables, views and grants."""
 
 _CAPABILITY = "level-"
 

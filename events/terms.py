@@ -25,8 +25,8 @@ class FormerTerms(msgspec.Struct, frozen=True):
 class ClusterRow(Row, frozen=True):
     """The one row about the cluster itself. `fence_ms`, `margin_ms`, `heartbeat_ms` are the lease's terms,
     `feature_level` says which schemas may be written (`levels.py`), `life` is that of the coordinator process that
-    leads, 0 if none does; `next_group` is the number of the next group, counted from 1. `former`: the terms that were
-    changed and may still be in force somewhere, None once the change is confirmed."""
+    leads, 0 if none does; `next_group` and `next_object` are the numbers of the next ones, counted from 1. `former`:
+    the terms that were changed and may still be in force somewhere, None once the change is confirmed."""
 
     KIND: ClassVar[str] = "cluster"
 
@@ -43,6 +43,7 @@ class ClusterRow(Row, frozen=True):
     feature_level: int = 1
     life: int = 0
     next_group: int = 1
+    next_object: int = 1
     former: FormerTerms | None = None
 
     @property

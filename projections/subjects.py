@@ -35,6 +35,13 @@ from topolog.events.metadata import (
     MetadataUpdateProposed,
     MetadataUpdateRejected,
 )
+from topolog.events.objects import (
+    DataDeletionConfirmed,
+    SchemaChangeCommitted,
+    SchemaChangePrepared,
+    SchemaChangeQueued,
+    SchemaChangeRolledBack,
+)
 from topolog.events.requests import RequestersForgotten, RequestRefused, RequestUnchanged
 from topolog.events.snapshots import SnapshotTaken
 from topolog.events.terms import LogStarted, TermEnded, TermStarted
@@ -81,6 +88,12 @@ def subject_of(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 (one for ea
             | MetadataRemoveAccepted()
         ):
             return f"type {event.type_name}"
+        case SchemaChangeQueued(statements=actions) | SchemaChangePrepared(steps=actions):
+            return f"{actions[0].kind.value.lower()} {actions[0].name}" if len(actions) == 1 else "schema"
+        case SchemaChangeCommitted() | DataDeletionConfirmed():
+            return f"change {event.changes[0]}" if len(event.changes) == 1 else "changes"
+        case SchemaChangeRolledBack():
+            return f"change {event.change}"
         case GroupCreated():
             return f"group {event.group.name}"
         case GroupAltered() | GroupDropped():

@@ -2,6 +2,7 @@
 
 from topolog.events import exchange as x
 from topolog.events import membership as m
+from topolog.events import objects as o
 from topolog.events import ownership
 from topolog.events.baseline import AutoAdjustSuppressed, BaselineChanged
 from topolog.events.changes import unpacked
@@ -28,6 +29,8 @@ def cause_of(decision: Decision, state: State, reports: Reports, agenda: Agenda,
     """
     if isinstance(decision, x.ExchangeEvent | m.LeaseStopped):
         return _cause_in_exchange(decision, state, reports, agenda, exchanges)
+    if isinstance(decision, o.ObjectEvent):
+        return _cause_in_line(decision, reports, agenda)
     if isinstance(decision, BaselineChanged | AutoAdjustSuppressed) and agenda.adjusting:
         return f"deadline {min(agenda.adjusting)}"
     return _ALL_OWN if isinstance(decision, DrainFinished) else _cause(decision, state, reports, agenda)
@@ -54,6 +57,20 @@ def _cause(decision: Decision, state: State, reports: Reports, agenda: Agenda) -
             return "deadline: idle for a day"
         case _:
             return reports.newest
+
+
+def _cause_in_line(decision: o.ObjectEvent, reports: Reports, agenda: Agenda) -> str:
+    """The verdict on a change, its own deadline, a node that is blocked, or that it was its turn."""
+    match decision:
+        case o.SchemaChangeCommitted(evidence=evidence):
+            return "deadline: proceed_ms since it was prepared" if evidence.presumed_fenced else reports.newest
+        case o.SchemaChangeRolledBack(code="BLOCKED"):
+            return reports.source(NodeId(decision.facts["node"]))
+        case o.SchemaChangeRolledBack(change=change) if key := next(
+            (key for key in agenda.late if key.startswith(f"change/{change}/")), None
+        ):
+            return f"deadline {key}"
+    return "its turn"
 
 
 def _cause_in_exchange(

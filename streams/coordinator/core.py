@@ -48,6 +48,7 @@ from topolog.streams.rules import (
     lease_terms,
     membership,
     metadata,
+    objects,
     requesters,
     requests,
 )
@@ -351,10 +352,15 @@ class Core:
             )
             or self._due_baseline()
             or metadata.settle(self.state, self.reports.applied(), self.agenda.waited_through)
+            or self._due_objects()
             or requesters.settle(self.agenda.idle)
             or lease_terms.settle(self.state, self.agenda.waited_through)
             or self._due_partitions()
         )
+
+    def _due_objects(self) -> list[Decision]:
+        reports, agenda = self.reports, self.agenda
+        return objects.settle(self.state, reports.applied(), reports.blocks(), agenda.waited_through, agenda.late)
 
     def _due_baseline(self) -> list[Decision]:
         """Before exchanges: whether one may end is a matter of the cluster's state."""

@@ -15,6 +15,7 @@ from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Sl
 from topolog.events.log import Entry
 from topolog.events.membership import Applied, LeaveReason
 from topolog.events.metadata import MetadataRemoveProposed, MetadataUpdateProposed
+from topolog.events.objects import SchemaChangePrepared
 from topolog.events.single_maps import NodeMap
 from topolog.events.state import State
 from topolog.events.terms import TermStarted, cluster
@@ -22,7 +23,13 @@ from topolog.events.views import Echo, Point
 from topolog.streams.node.copies import Disk, NodeCopies, PartitionId
 from topolog.streams.node.lease import Lease
 
-ACKNOWLEDGED = (MetadataUpdateProposed, MetadataRemoveProposed, StateChangeStarted, TermStarted)
+ACKNOWLEDGED = (
+    MetadataUpdateProposed,
+    MetadataRemoveProposed,
+    StateChangeStarted,
+    SchemaChangePrepared,
+    TermStarted,
+)
 """Decisions that ask every node for an early heartbeat: a verdict waits for it, or the first renewal of a term."""
 
 

@@ -22,6 +22,7 @@ from topolog.streams.rules import (
     levels,
     membership,
     metadata,
+    objects,
 )
 
 
@@ -57,4 +58,7 @@ _RULES: Mapping[type[q.Request], Callable[[State, Any, q.RequestRef], list[Decis
     q.AutoAdjustRequested: baseline.decide,
     q.DrainRequested: drains.decide,
     q.LeaseTermsRequested: lease_terms.decide,
+    q.SchemaChangeRequested: objects.decide,
+    q.ChangeCancellationRequested: objects.decide,
+    q.DeletionsConfirmed: objects.decide,
 }
