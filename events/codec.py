@@ -49,8 +49,8 @@ Decision = (
     | exchange.ExchangeEvent
     | baseline.BaselineEvent
     | drains.DrainEvent
-    | objects.ObjectEvent
     | lease_terms.LeaseTermsEvent
+    | objects.ObjectEvent
     | snapshots.SnapshotTaken
     | voiding.RecordVoided
 )
@@ -193,8 +193,8 @@ _NAMESPACES = {
     exchange.__name__: "exchange",
     baseline.__name__: "baseline",
     drains.__name__: "baseline",
-    objects.__name__: "objects",
     lease_terms.__name__: "log",
+    objects.__name__: "objects",
     single_maps.__name__: "exchange",
     snapshots.__name__: "log",
     health.__name__: "health",

@@ -224,8 +224,8 @@ _EVOLVE: dict[type, Callable[[State, Any, Place], None]] = {
         (exchange, exchange.ExchangeEvent.__args__),
         (baseline, baseline.BaselineEvent.__args__),
         (drains, drains.DrainEvent.__args__),
-        (objects, objects.ObjectEvent.__args__),
         (lease_terms, lease_terms.LeaseTermsEvent.__args__),
+        (objects, objects.ObjectEvent.__args__),
         (snapshots, (snapshots.SnapshotTaken,)),
         (voiding, voiding.VoidingEvent.__args__),
     )

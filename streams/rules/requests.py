@@ -57,8 +57,8 @@ _RULES: Mapping[type[q.Request], Callable[[State, Any, q.RequestRef], list[Decis
     q.BaselineChangeRequested: baseline.decide,
     q.AutoAdjustRequested: baseline.decide,
     q.DrainRequested: drains.decide,
+    q.LeaseTermsRequested: lease_terms.decide,
     q.SchemaChangeRequested: objects.decide,
     q.ChangeCancellationRequested: objects.decide,
     q.DeletionsConfirmed: objects.decide,
-    q.LeaseTermsRequested: lease_terms.decide,
 }

@@ -313,7 +313,7 @@ class Checks:
             raise Broken(Rule.NO_FALSE_REMOVAL, running[0].describe())
         row = self.ledger.state.get(m.NodeRow, node)
         assert row is not None
-        self._leases.check_left(row, self._now_ns)
+        self._leases.check_left((node, incarnation), row.kind, self._now_ns)
 
     def _check_proposed(self, event: md.MetadataUpdateProposed, standing: Standing) -> None:
         known = self._types.setdefault(event.type_name, _Type(proposed_at={}))

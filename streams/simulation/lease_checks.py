@@ -7,7 +7,7 @@ import msgspec
 from topolog.events import membership as m
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
 from topolog.events.requests import NodeKind
-from topolog.streams.simulation.ledger import Ledger, Standing
+from topolog.streams.simulation.ledger import Ledger, Life, Standing
 from topolog.streams.simulation.processes import NodeProcess
 from topolog.streams.simulation.rules import Broken, Rule
 from topolog.streams.simulation.terms_in_force import TermsInForce
@@ -44,13 +44,13 @@ class LeaseChecks:
         if any(isinstance(each.event, m.NodeJoined | m.NodeLeft) for each in whole):
             self._members = {row.node: row.incarnation for row in m.members(self._ledger.state)}
 
-    def check_left(self, row: m.NodeRow, now_ns: int) -> None:
-        """A node that leaves in silence has been waited for since its last renewal."""
-        at = self._ledger.renewed_at[row.node, row.incarnation]
-        waited_ns = self.terms.waited_ns(at) if row.kind is NodeKind.SERVER else self.terms.silent_ns(at)
+    def check_left(self, life: Life, kind: NodeKind, now_ns: int) -> None:
+        """A life that ends in silence has been waited for since its last renewal."""
+        at = self._ledger.renewed_at[life]
+        waited_ns = self.terms.waited_ns(at) if kind is NodeKind.SERVER else self.terms.silent_ns(at)
         if now_ns < waited_ns:
             early_ms = (waited_ns - now_ns) / 1e6
-            raise Broken(Rule.LEFT_IN_TIME, f"{row.node}, renewed at position {at}, {early_ms:.1f} ms too early")
+            raise Broken(Rule.LEFT_IN_TIME, f"{life[0]}, renewed at position {at}, {early_ms:.1f} ms too early")
 
     def look_at(self, node: NodeProcess) -> None:
         """After the node's turn."""
