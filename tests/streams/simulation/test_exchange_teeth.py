@@ -8,7 +8,7 @@ Not in the table, because no history of this simulation can show it, but proved 
   operations also read and stop for the cluster's state, a hundred seeds and more go by without either
   (`node/test_drains.py`, `node/test_sharing.py`; the model of the example store's replication).
 - A silent server that is never stopped: it is silent for a while only, for the cluster must come to rest
-  (`rules/test_exchange.py`, `scenarios/exchange/a_silent_server.txt`).
+  (`rules/test_exchange_patience.py`, `scenarios/exchange/a_silent_server.txt`).
 - What stores do with tokens, loads and reconciliation (DS3-DS5, DS7, DS9): copies here are nothing but names
   (`local/demo`, the model of the example store).
 """

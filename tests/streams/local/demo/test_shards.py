@@ -2,7 +2,6 @@
 
 import itertools
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from http.client import HTTPConnection
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
+from tests.integration.conftest import eventually
 
 from topolog.events.codec import CODEC
 from topolog.events.errors import PartitionLost, Refused
@@ -395,13 +395,6 @@ def counted(watcher: Node, what: str) -> list[int]:
         found.append(sum(msgspec.json.decode(connection.getresponse().read())[what].values()))
         connection.close()
     return found
-
-
-def eventually(holds: Callable[[], bool], patience_s: float = 60.0) -> None:
-    deadline = time.monotonic() + patience_s
-    while not holds():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
 
 
 def test_a_fenced_node_neither_writes_nor_answers(shops: Shops) -> None:
