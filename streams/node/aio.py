@@ -110,6 +110,10 @@ class AsyncNode(Member):
         """As `Node.reset_group`."""
         await _answer(self._declaring.reset(group, reason), timeout_s)
 
+    async def catch_up(self, position: Position, *, timeout_s: float = TIMEOUT_S) -> None:
+        """As `Node.catch_up`."""
+        await _answer(self._catching_up(position), timeout_s)
+
     def acting(self, group: str, partition: int, *, writing: bool = True) -> Guard[Position]:
         """As `Node.acting`, for `async with` or `with`; many tasks may be inside of one at once."""
         return Guard(super().acting(group, partition, writing=writing))

@@ -13,6 +13,7 @@ for asyncio; what both do, `member.py` does.
 from typing import Self
 
 from topolog.events.groups import GroupDefinition, GroupRow
+from topolog.events.ids import Position
 from topolog.events.object_types import ObjectType
 from topolog.streams.node.answers import Metadata, Outcome, Submitted
 from topolog.streams.node.member import TIMEOUT_S, Member, Wait
@@ -80,3 +81,10 @@ class Node(Member):
         OutcomeUnknown when `timeout_s` is over: the same call again does no harm.
         """
         self._declaring.reset(group, reason).result(timeout_s)
+
+    def catch_up(self, position: Position, *, timeout_s: float = TIMEOUT_S) -> None:
+        """Wait until this node has applied `position`, such as the token of a change; then `at_least=position` holds.
+
+        Raises NotCaughtUp when `timeout_s` is over.
+        """
+        self._catching_up(position).result(timeout_s)
