@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from tests.streams.rules.cluster import LOG_ID, Cluster, join_request, joiner
 
 from topolog.events import requests as q
-from topolog.events.claims import ClaimsRow, LineRow, line
+from topolog.events.claims import ClaimsRow, LineRow, line, must_wait
 from topolog.events.codec import Decision
 from topolog.events.fold import evolve
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term
@@ -105,8 +105,9 @@ class Changing(Cluster):
         for name in servers:
             self.join(name)
 
-    def join(self, name: str) -> None:
-        self.ask(join_request(joiner(name, capabilities=(FENCING, announced(NEWEST_LEVEL)))))
+    def join(self, name: str, incarnation: int = 1, *, fences: bool = True) -> None:
+        capabilities = (*((FENCING,) if fences else ()), announced(NEWEST_LEVEL))
+        self.ask(join_request(joiner(name, incarnation, capabilities=capabilities)))
 
     def apply(self, *nodes: str, quickly: bool = False) -> list[Decision]:
         """These servers, or all, have applied all there is; gives what follows."""
@@ -164,6 +165,14 @@ class Changing(Cluster):
     def is_over(self) -> bool:
         """Nothing is open, and nothing that belongs to open changes is left."""
         return not any(self.state.count(kind) for kind in (LineRow, ClaimsRow))
+
+    def waits(self, number: Position) -> bool:
+        """It is in line behind another one."""
+        return must_wait(self.state, self.change(number).claims, number)
+
+    def undeleted(self, node: str) -> list[Position]:
+        """The changes of which this server has closed data to delete."""
+        return [row.number for _, row in self.state.rows(ChangeRow) if node in row.undeleted]
 
     def names(self) -> list[str]:
         return sorted(name for name, _ in self.state.rows(ObjectRow))
