@@ -24,7 +24,7 @@ from topolog.events.object_definition import (
     Verb,
 )
 from topolog.events.objects import ChangeRow, ObjectRow, change_row, object_row
-from topolog.streams.rules import objects
+from topolog.streams.rules import membership, objects
 
 INT, LONG, TEXT = ColumnType.INT32, ColumnType.INT64, ColumnType.STRING
 NONE: Mapping[str, ColumnType] = {}
@@ -108,6 +108,19 @@ class Changing(Cluster):
     def join(self, name: str, incarnation: int = 1, *, fences: bool = True) -> None:
         capabilities = (*((FENCING,) if fences else ()), announced(NEWEST_LEVEL))
         self.ask(join_request(joiner(name, incarnation, capabilities=capabilities)))
+
+    def leave(self, node: str, *, settle: bool = True) -> list[Decision]:
+        """It is dead, and certified to be."""
+        self.applied.pop(NodeId(node), None)
+        self.blocks.pop(NodeId(node), None)
+        dead = {(NodeId(node), self.node(node).incarnation)}
+        self.log(*membership.settle(self.state, {}, (), dead, end=self.position))
+        return self.settle() if settle else []
+
+    def begin(self, *statements: Statement) -> Position:
+        """Ask for a change; gives its number."""
+        self.ask(change(*statements))
+        return self.position
 
     def apply(self, *nodes: str, quickly: bool = False) -> list[Decision]:
         """These servers, or all, have applied all there is; gives what follows."""

@@ -11,7 +11,7 @@ from topolog.events.claims import Claims, ClaimsRow, LineRow, UsersRow
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.fold import Header
-from topolog.events.ids import NodeId, Position, Term
+from topolog.events.ids import Position, Term
 from topolog.events.membership import members
 from topolog.events.object_definition import ObjectKind, Step, database_of, object_of
 from topolog.events.objects import (
@@ -27,7 +27,6 @@ from topolog.events.objects import (
 )
 from topolog.events.snapshot_content import Content, Cut, Loader
 from topolog.events.state import State
-from topolog.streams.rules import membership
 
 
 class Chronicle(Changing):
@@ -54,14 +53,6 @@ class Chronicle(Changing):
             return refusal.code
         self.settle()
         return ""
-
-    def leave(self, node: str) -> None:
-        """It is dead, and certified to be."""
-        self.applied.pop(NodeId(node), None)
-        self.blocks.pop(NodeId(node), None)
-        dead = {(NodeId(node), self.node(node).incarnation)}
-        self.log(*membership.settle(self.state, {}, (), dead, end=self.position))
-        self.settle()
 
     def finish(self) -> None:
         """Everybody who is here applies all there is, and has deleted what is closed."""
