@@ -5,8 +5,15 @@ from collections.abc import Sequence
 from topolog.events import claims
 from topolog.events.claims import LineRow
 from topolog.events.ids import Position
-from topolog.events.object_definition import ObjectKind, Step, Verb
-from topolog.events.objects import ChangeRow, ChangeStatus, ObjectRow, SchemaChangePrepared
+from topolog.events.object_definition import ObjectKind, Statement, Step, Verb
+from topolog.events.objects import (
+    ChangeRow,
+    ChangeStatus,
+    ObjectRow,
+    ObjectStatus,
+    SchemaChangePrepared,
+    SchemaChangeQueued,
+)
 from topolog.events.state import State
 from topolog.projections.store import Reading
 
@@ -24,6 +31,18 @@ def opened(reading: Reading) -> list[ChangeRow]:
         return [row for row in found if row is not None]
     rows = (row for _, row in reading.rows(ChangeRow) if row.is_open)  # the line is an index, which has no past
     return sorted(rows, key=lambda row: row.number)
+
+
+def undeleted(reading: Reading) -> int:
+    """How many changes have closed data that somebody still deletes."""
+    return sum(bool(row.undeleted) for _, row in reading.rows(ChangeRow))
+
+
+def tables(reading: Reading) -> int:
+    """How many tables there are."""
+    return sum(
+        row.kind is ObjectKind.TABLE and row.status is not ObjectStatus.PRE_CREATE for _, row in reading.rows(ObjectRow)
+    )
 
 
 class Line:
@@ -70,6 +89,14 @@ def steps_of(reading: Reading, row: ChangeRow) -> tuple[Step, ...]:
     return event.steps if isinstance(event, SchemaChangePrepared) else row.steps
 
 
+def actions_of(reading: Reading, row: ChangeRow) -> tuple[Step, ...] | tuple[Statement, ...]:
+    """What a change does, also of one that was given up before its turn came."""
+    if row.steps or row.statements:
+        return row.steps or row.statements
+    event = reading.surely_decision(row.number).event
+    return event.statements if isinstance(event, SchemaChangeQueued) else ()
+
+
 def before_steps(reading: Reading, row: ChangeRow) -> Reading:
     """The reading in which objects are as they were when the change was prepared."""
     assert row.prepared_at is not None, "asked only of a change that was prepared"
@@ -78,9 +105,9 @@ def before_steps(reading: Reading, row: ChangeRow) -> Reading:
 
 def revoked(reading: Reading, row: ChangeRow) -> tuple[str, ...]:
     """The grants that a change, prepared now or once, takes away or narrows."""
-    steps = [step for step in steps_of(reading, row) if step.kind is ObjectKind.GRANT]
-    if not steps or row.prepared_at is None:
+    if row.prepared_at is None or all(step.kind is not ObjectKind.GRANT for step in row.steps):
         return ()
+    steps = [step for step in steps_of(reading, row) if step.kind is ObjectKind.GRANT]
     before = before_steps(reading, row)
     return tuple(step.name for step in steps if _narrows(before, step))
 

@@ -73,19 +73,11 @@ def surely(reading: Reading, name: str) -> ChangeRow:
     return row
 
 
-def newest(reading: Reading) -> ChangeRow | None:
-    """The oldest change that is open, else the last one."""
-    opened = change_rows.opened(reading)
-    if opened:
-        return opened[0]
-    return max((row for _, row in reading.rows(ChangeRow)), key=lambda row: row.number, default=None)
-
-
 def shown(reading: Reading, age_ms: int, row: ChangeRow, line: Line) -> SchemaChange:
     begun = reading.surely_decision(row.number)
     wait = waiting(reading, age_ms, row)
     end_ms = now_ms(reading) if row.closed_at is None else reading.surely_decision(row.closed_at).logged_at_ms
-    actions = row.steps or row.statements
+    actions = change_rows.actions_of(reading, row)
     return SchemaChange(
         number=row.number,
         state=row.status.value,

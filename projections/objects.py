@@ -43,7 +43,9 @@ def surely(reading: Reading, kind: ObjectKind, name: str) -> ObjectRow:
 
 def no_object(reading: Reading, kind: ObjectKind, name: str, found: ObjectRow | None = None) -> NotFound:
     if found is not None:
-        return NotFound(f"{name!r} is no {noun(kind)}, it is a {noun(found.kind)}.")
+        resource = "table-view" if found.kind is ObjectKind.VIEW else noun(found.kind)
+        message = f"{name!r} is no {noun(kind)}, it is a {noun(found.kind)}."
+        return NotFound(message, hint=f"`topolog get {resource} {name}`")
     return not_found(name, (key for key, row in reading.rows(ObjectRow) if row.kind is kind), noun(kind))
 
 
@@ -100,12 +102,3 @@ def _definition(definition: Definition | None) -> ObjectDefinition | None:
         over=definition.over,
         privileges=tuple(each.value for each in definition.privileges),
     )
-
-
-def total(reading: Reading) -> Mapping[str, int]:
-    """How many objects of each kind there are, by its name."""
-    found: dict[str, int] = {}
-    for _, row in reading.rows(ObjectRow):
-        if row.status is not ObjectStatus.PRE_CREATE:
-            found[row.kind.value] = found.get(row.kind.value, 0) + 1
-    return found
