@@ -60,6 +60,7 @@ class Operator:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self.known: list[Known] = []
+        self.asked_ns: dict[int, int] = {}
 
     def __enter__(self) -> Self:
         self._reader.assign({(Topic.DECISIONS, 0): None})
@@ -87,6 +88,7 @@ class Operator:
 
     def send(self, request: Request) -> int:
         assert isinstance(request, AnyRequest)
+        self.asked_ns[request.id.sequence] = time.monotonic_ns()
         self._writer.append(Topic.REQUESTS, self._name, encode_request(request))
         self._writer.serve()
         return request.id.sequence

@@ -29,10 +29,10 @@ from tests.streams.rules.changing import (
     view,
 )
 
-from topolog.events.object_definition import ObjectKind, Privilege, Statement, Verb
+from topolog.events.object_definition import ColumnAction, ObjectKind, Privilege, Statement, Verb
 from topolog.events.objects import ChangeStatus
 
-TABLE = "id INT64, note INT32, more STRING"
+TABLE, SHOWN = "id INT64, note INT32, more STRING", "id INT64, note INT32"
 Made = Callable[[str], Statement]
 
 
@@ -65,22 +65,31 @@ def fewer_rights(word: str) -> Statement:
     return Statement(Verb.ALTER, ObjectKind.GRANT, f"ada@{word}.t", privileges=(Privilege.READ,))
 
 
+def altered(action: ColumnAction) -> tuple[Made, ...]:
+    return (lambda word: alter(f"{word}.t", action),)
+
+
 KINDS = (
     Kind("create-database", (), (lambda word: database(f"{word}_new"),), {"_new": ""}),
     Kind("create-table", (), (own_table,), {".t": TABLE}),
-    Kind("add-column", (own_table,), (lambda word: alter(f"{word}.t", add("new", LONG)),), {".t": f"{TABLE}, new INT64"}),
-    Kind("retype", (own_table,), (lambda word: alter(f"{word}.t", retype("note", LONG)),), {".t": TABLE.replace("32", "64")}),
-    Kind("rename-column", (own_table,), (lambda word: alter(f"{word}.t", rename_column("more", "text")),), {".t": TABLE.replace("more", "text")}),
-    Kind("drop-column", (own_table,), (lambda word: alter(f"{word}.t", drop_column("more")),), {".t": "id INT64, note INT32"}),
+    Kind("add-column", (own_table,), altered(add("new", LONG)), {".t": f"{TABLE}, new INT64"}),
+    Kind("retype", (own_table,), altered(retype("note", LONG)), {".t": "id INT64, note INT64, more STRING"}),
+    Kind("rename-column", (own_table,), altered(rename_column("more", "text")), {".t": TABLE.replace("more", "text")}),
+    Kind("drop-column", (own_table,), altered(drop_column("more")), {".t": "id INT64, note INT32"}),
     Kind("properties", (), (properties,), {"": "ttl 60000, owner=ada"}),
-    Kind("rename", (own_table,), (lambda word: rename(f"{word}.t", f"{word}.other"),), {".t": None, ".other": TABLE}),
+    Kind("rename", (own_table,), (lambda word: rename(f"{word}.t", f"{word}.u"),), {".t": None, ".u": TABLE}),
     Kind("drop-table", (own_table, own_grant), (lambda word: drop(f"{word}.t"),), {".t": None}),
-    Kind("create-view", (own_table,), (own_view,), {".v": "id INT64, note INT32"}),
-    Kind("drop-view", (own_table, own_view), (lambda word: drop(f"{word}.v", ObjectKind.VIEW),), {".v": None, ".t": TABLE}),
+    Kind("create-view", (own_table,), (own_view,), {".v": SHOWN}),
+    Kind("drop-view", (own_table, own_view), (lambda word: drop(f"{word}.v", ObjectKind.VIEW),), {".v": None}),
     Kind("grant", (own_table,), (own_grant,), {}),
     Kind("revoke", (own_table, own_grant), (fewer_rights,), {}),
-    Kind("drop-database", (own_table, own_grant, own_view), (lambda word: drop(word, ObjectKind.DATABASE),), {"": None, ".t": None, ".v": None}),
-)  # fmt: skip
+    Kind(
+        "drop-database",
+        (own_table, own_grant, own_view),
+        (lambda word: drop(word, ObjectKind.DATABASE),),
+        {"": None, ".t": None, ".v": None},
+    ),
+)
 
 PLACES = (
     "coordinator.asked=crash",

@@ -37,7 +37,7 @@ def _live(*arguments: str) -> None:
     try:
         armed.main(*arguments)
         code = 0
-    except BaseException:
+    except BaseException:  # noqa: BLE001 (it is shown, and the process ends)
         traceback.print_exc()
     finally:
         os._exit(code)
