@@ -6,7 +6,6 @@ of itself is taken on trust but what it serves by: its lease, and how far it has
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
 
 import msgspec
 
@@ -20,7 +19,6 @@ from topolog.events import requests as q
 from topolog.events.codec import CODEC
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, TopologyVersion
 from topolog.events.log import Entry
-from topolog.events.object_types import ObjectType
 from topolog.events.snapshots import SnapshotTaken
 from topolog.events.terms import cluster
 from topolog.events.topics import Topic
@@ -31,22 +29,12 @@ from topolog.streams.simulation.ledger import Ledger, Standing
 from topolog.streams.simulation.network import Landed
 from topolog.streams.simulation.processes import TERMS, NodeProcess, Process
 from topolog.streams.simulation.rules import Broken, Rule
+from topolog.streams.simulation.schema_checks import SchemaChecks
 from topolog.streams.simulation.sharding_checks import PartitionChecks
-from topolog.streams.simulation.timeline import DRIFT_PPM_MAX, NS_PER_MS
+from topolog.streams.simulation.telling import brief
+from topolog.streams.simulation.timeline import NS_PER_MS
+from topolog.streams.simulation.times import FENCE_NS, WAITED_NS
 from topolog.streams.simulation.world import World
-
-_BRIEF_CHARS = 140
-_SLOWEST = 1_000_000 - DRIFT_PPM_MAX
-_FASTEST = 1_000_000 + DRIFT_PPM_MAX
-FENCE_NS = TERMS.fence_ms * NS_PER_MS * 1_000_000 // _SLOWEST + 1
-"""The longest true time for which a lease can run, on the slowest clock."""
-
-_WAITED_NS = {
-    q.NodeKind.SERVER: (TERMS.fence_ms + TERMS.margin_ms) * NS_PER_MS * 1_000_000 // _FASTEST,
-    q.NodeKind.CLIENT: TERMS.fence_ms * NS_PER_MS * 1_000_000 // _FASTEST,
-}
-"""The shortest true time for which a coordinator can have waited for a lease, on the fastest clock."""
-
 
 _MINOR = (
     g.GroupCreated,
@@ -107,6 +95,7 @@ class Checks:
         self._certificates: dict[Incarnation, tuple[NodeId, int, int]] = {}
         self._partitions = PartitionChecks(self.ledger, world)
         self._baselines = BaselineChecks(self.ledger, world, self._partitions.acknowledged)
+        self._schema = SchemaChecks(self.ledger, world)
         self._read_at_ns: int | None = None
 
     def begin_with(self, landed: Iterable[Landed], other: "Checks | None") -> None:
@@ -158,6 +147,8 @@ class Checks:
             self._judge(standing)
         self._partitions.judge_set(whole)
         self._baselines.judge_set(whole, self.requests)
+        self._schema.judge_set(whole)
+        self._accepted_through = max(self._accepted_through, self._schema.committed_through)
         self._check_the_dead(whole)
         if whole and cluster(self.ledger.state).topology_version != self._view:
             raise Broken(Rule.VIEWS, f"another view than {self._view} is in force")
@@ -183,7 +174,7 @@ class Checks:
         for kind in (md.ProposalRow, md.RemovalRow, m.WaitingJoinRow):
             if count := state.count(kind):
                 return f"{count} rows of {kind.KIND} wait"
-        if unsettled := self._baselines.unrest() or self._partitions.unrest():
+        if unsettled := self._baselines.unrest() or self._partitions.unrest() or self._schema.unrest():
             return unsettled
         recent = self.ledger.position_before(world.timeline.now_ns - FENCE_NS)
         behind = [process.describe() for process in world.processes if process.mark()[0] < recent]
@@ -213,8 +204,9 @@ class Checks:
 
     def _note_heartbeat(self, entry: Entry) -> None:
         match CODEC.decode(entry.value):
-            case m.Heartbeat(incarnation=incarnation, sequence=sequence):
-                self._beats.add((incarnation, sequence))
+            case m.Heartbeat() as heartbeat:
+                self._beats.add((heartbeat.incarnation, heartbeat.sequence))
+                self._schema.note_heartbeat(heartbeat)
             case m.NodeDied() as died:
                 self._world.note(f"certificate: {died}")
                 self._certificates[died.incarnation] = (died.node, entry.partition, entry.offset)
@@ -240,6 +232,7 @@ class Checks:
             self._check_read(process, held)
             self._partitions.look_at(process)
             self._baselines.look_at(process)
+            self._schema.look_at(process)
 
     def _check_read(self, node: NodeProcess, held: _Held) -> None:
         if node.read_held and held.lapses != held.lapses_when_read_began:
@@ -291,7 +284,7 @@ class Checks:
     def _judge(self, standing: Standing) -> None:
         """One decision that has come to stand in the log."""
         event = standing.event
-        told = f"position {standing.place.position}: {standing.author} {_brief(event)}"
+        told = f"position {standing.place.position}: {standing.author} {brief(event)}"
         self._world.note(told, dull=isinstance(event, m.LeasesRenewed))
         if standing.stamp.sequence == 0:
             self._author = standing.author
@@ -344,7 +337,7 @@ class Checks:
                 is_right = self._groups.pop(event.name, (0, 0))[0] == event.number
         rows = {name: (row.number, row.partitions) for name, row in self.ledger.state.rows(g.GroupRow)}
         if not is_right or rows != self._groups:
-            raise Broken(Rule.GROUPS, _brief(event))
+            raise Broken(Rule.GROUPS, brief(event))
 
     def _check_metadata(self, event: object, standing: Standing) -> None:
         match event:
@@ -388,7 +381,7 @@ class Checks:
         row = self.ledger.state.get(m.NodeRow, node)
         assert row is not None
         waited_ns = self._now_ns - self.ledger.renewed_ns[node, incarnation]
-        if waited_ns < _WAITED_NS[row.kind]:
+        if waited_ns < WAITED_NS[row.kind]:
             raise Broken(Rule.LEFT_IN_TIME, f"{node}, {waited_ns / 1e6:.1f} ms after its last renewal")
 
     def _check_proposed(self, event: md.MetadataUpdateProposed, standing: Standing) -> None:
@@ -416,34 +409,10 @@ class Checks:
         """What is accepted must be applied by now, or its silent holders were waited for since it stood in the log."""
         self._accepted_through = max(self._accepted_through, proposed.place.position)
         waited_ns = self._now_ns - proposed.at_ns
-        if accepted.evidence.presumed_fenced and waited_ns < _WAITED_NS[q.NodeKind.SERVER]:
-            raise Broken(Rule.PRESUMED_IN_TIME, f"{_brief(accepted)}, after {waited_ns / 1e6:.1f} ms")
+        if accepted.evidence.presumed_fenced and waited_ns < WAITED_NS[q.NodeKind.SERVER]:
+            raise Broken(Rule.PRESUMED_IN_TIME, f"{brief(accepted)}, after {waited_ns / 1e6:.1f} ms")
 
 
 def _require(holds: bool, event: md.MetadataEvent) -> None:
     if not holds:
-        raise Broken(Rule.VERSIONS, _brief(event))
-
-
-def _brief(event: msgspec.Struct) -> str:
-    """A decision in one line of history: who and what, without the digests."""
-    if isinstance(event, m.LeasesRenewed):
-        return f"LeasesRenewed {dict(m.unpack_renewals(event.renewals))}"
-    told = [f"{name}={_told(getattr(event, name))}" for name in event.__struct_fields__]
-    text = f"{type(event).__name__} {', '.join(told)}"
-    return text if len(text) < _BRIEF_CHARS else f"{text[:_BRIEF_CHARS]}..."
-
-
-def _told(value: object) -> str:
-    match value:
-        case q.RequestRef():
-            return str(value)
-        case q.Joiner():
-            return f"{value.node}/{value.incarnation}"
-        case ObjectType():
-            return str(dict(value.fields))
-        case bytes():
-            return value.hex()
-        case Enum():
-            return value.name
-    return str(value)
+        raise Broken(Rule.VERSIONS, brief(event))

@@ -19,6 +19,7 @@ from topolog.streams.node.core import Phase
 from topolog.streams.simulation.network import Fate
 from topolog.streams.simulation.operations import log_id_of, operate
 from topolog.streams.simulation.processes import TERMS, CoordinatorProcess, NodeProcess, Process
+from topolog.streams.simulation.schemas import change
 from topolog.streams.simulation.world import World
 
 _DURATION_MS = (20.0, 3.0 * TERMS.fence_ms)
@@ -63,12 +64,14 @@ class Faults(msgspec.Struct, frozen=True):
     restores: int = 0
     copies: int = 0
     moves: int = 0
+    changes: int = 0
 
     @classmethod
     def of_seed(cls, seed: int) -> "Faults":
-        """What `topolog simulate` draws a seed from: every second has a baseline, every fourth two logs."""
+        """What `topolog simulate` draws a seed from: every second has a baseline, every fourth two logs, every fourth
+        changes of definitions."""
         if seed % 2 == 0:
-            return cls()
+            return cls() if seed % 4 == 0 else cls.of_schema()
         return cls.of_histories() if seed % 4 == 3 else cls.of_disks()
 
     @classmethod
@@ -83,6 +86,11 @@ class Faults(msgspec.Struct, frozen=True):
         """A copy of the log goes live beside it, and nodes are moved between both."""
         fewer = dict.fromkeys(("crashes", "pauses", "cuts", "losses", "slow_reads", "usurpers", "proposals"), 2)
         return msgspec.structs.replace(cls.of_disks(), **fewer, operations=10, power_cuts=1, copies=3, moves=10)
+
+    @classmethod
+    def of_schema(cls) -> "Faults":
+        """Operators change definitions, while services read and write."""
+        return msgspec.structs.replace(cls(), proposals=2, groups=2, changes=80)
 
     @classmethod
     def calm(cls) -> "Faults":
@@ -118,6 +126,7 @@ class Kind(Enum):
     RESTORE = "restores"
     COPY = "copies"
     MOVE = "moves"
+    CHANGE = "changes"
 
 
 _ALL = frozenset(Topic)
@@ -125,7 +134,7 @@ _NONE: frozenset[Topic] = frozenset()
 _CUTS = ((_ALL, True), (_ALL, False), (_NONE, True), (frozenset({Topic.HEARTBEATS}), False))
 """What a process that is cut off can no longer read, and whether it can no longer send."""
 
-_WORK = (Kind.REPEAT, Kind.PROPOSE, Kind.SHARE, Kind.OPERATE, Kind.COPY, Kind.MOVE)
+_WORK = (Kind.REPEAT, Kind.PROPOSE, Kind.SHARE, Kind.OPERATE, Kind.COPY, Kind.MOVE, Kind.CHANGE)
 OF_DISKS = (Kind.OPERATE, Kind.POWER, Kind.WIPE, Kind.BACK_UP, Kind.RESTORE, Kind.COPY, Kind.MOVE)
 """Where one of these is among the acts, each node has a folder."""
 
@@ -264,6 +273,9 @@ def _ask(world: World, act: Act, draw: random.Random) -> None:
     match act.kind:
         case Kind.OPERATE:
             operate(world, draw)
+        case Kind.CHANGE:
+            for _ in range(draw.choice((1, 1, 2, 3))):
+                change(world, draw)
         case Kind.REMOVE_NODE | Kind.REMOVE_TYPE:
             _remove(world, act, draw)
         case Kind.REPEAT:
