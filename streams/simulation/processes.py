@@ -5,19 +5,19 @@ word to the code inside it.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 
 import msgspec
 
 from topolog.events.codec import CODEC
-from topolog.events.errors import Fenced, LeftCluster, Refused
+from topolog.events.errors import Fenced, HookFailed, LeftCluster, Refused
 from topolog.events.fold import Fold, Folded
 from topolog.events.ids import NOWHERE, Incarnation, Offset, Position
 from topolog.events.log import Headers, OnDelivery
 from topolog.events.membership import FENCING, Heartbeat, NodeDied, NodeJoined
-from topolog.events.requests import DeletionsConfirmed, Joiner, NodeKind
+from topolog.events.requests import Joiner, NodeKind
 from topolog.events.state import State
 from topolog.events.terms import CoordinatorDied
 from topolog.events.topics import Topic
@@ -188,7 +188,7 @@ class NodeProcess(Process):
         schema = _Definitions(self.name, self.clock, self.shard, self.session, self._guard)
         table_chance = random.Random(f"{shard_seed} tables")
         send = partial(carry, table_chance)
-        self.tables = SimulatedTables(table_chance, life.timeline, schema, disk.store(history), send, self._confirm)
+        self.tables = SimulatedTables(table_chance, life.timeline, schema, disk.store(history), send)
         self._reading = ExitStack()
         self._read_turns = 0
 
@@ -230,6 +230,10 @@ class NodeProcess(Process):
                 self.tables.turn(self.session.core)
         except LeftCluster:
             return False
+        except HookFailed:
+            if not self.tables.blocked:
+                raise
+            return False
         except Refused as refusal:
             self.refused = refusal.code
             return False
@@ -264,13 +268,6 @@ class NodeProcess(Process):
         if self.shard.turn(self.session.core, self.clock.boottime_ns(), holds_lease=self._guard.is_valid):
             self.session.beat()
 
-    def _confirm(self, changes: Sequence[Position]) -> None:
-        """Say what is deleted."""
-        requests, core = self.session.requests, self.session.core
-        if core.log_id is not None and core.phase is Phase.MEMBER:
-            head = (requests.next_id(), core.log_id, self.name, "")
-            requests.send(DeletionsConfirmed(*head, self.name, core.incarnation, tuple(changes)))
-
     def leave(self) -> None:
         """What a service does that stops in order."""
         if self.session.core.phase in (Phase.JOINING, Phase.MEMBER):
@@ -278,7 +275,10 @@ class NodeProcess(Process):
             self.session.close()
 
     def mark(self) -> Mark:
+        """One whose hook has failed has folded more than it counts as applied."""
         core = self.session.core
+        if self.session.failure is not None:
+            return NOWHERE, b"", None
         return core.applied.position, core.applied.chain, core.state
 
     def describe(self) -> str:

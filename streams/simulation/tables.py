@@ -13,12 +13,13 @@ from contextlib import ExitStack, suppress
 
 import msgspec
 
-from topolog.events.errors import NotFound, Retriable
-from topolog.events.ids import Position
+from topolog.events.errors import CannotApply, NotFound, Retriable
+from topolog.events.ids import Incarnation, Position
 from topolog.events.object_definition import FOREVER, WIDER, Column, ColumnType, ObjectKind, Privilege
 from topolog.events.objects import ChangeRow, ObjectRow
 from topolog.events.state import State
 from topolog.streams.node.core import NodeCore
+from topolog.streams.node.deletions import Deletion
 from topolog.streams.node.objects import READABLE, Published, Table, View
 from topolog.streams.node.schema import Schema
 from topolog.streams.simulation.store import Cell, Store, StoredRow
@@ -33,6 +34,9 @@ _ASKS = 0.4
 
 _EXPIRES = 0.1
 """How often, in a turn, a table is looked through for what has expired."""
+
+_CANNOT = 0.03
+"""How often a service cannot apply a change."""
 
 _CLEARS = 0.05
 """How often, in a turn, what is closed is deleted: late."""
@@ -105,12 +109,12 @@ class _Running(msgspec.Struct):
 Sender = Callable[[StoredRow], None]
 """Carries a row to a disk, of whichever node, in whatever time."""
 
-Confirm = Callable[[Sequence[Position]], None]
-"""Says that all that these changes have closed is deleted here."""
-
 
 class SimulatedTables:
-    """`schema` is the node's own; `send` carries what is written to a disk; `store` is this node's."""
+    """`schema` is the node's own; `send` carries what is written to a disk; `store` is this node's.
+
+    `blocked`: changes that the service cannot apply.
+    """
 
     def __init__(
         self,
@@ -119,7 +123,6 @@ class SimulatedTables:
         schema: Schema,
         store: Store,
         send: Sender,
-        confirm: Confirm,
     ) -> None:
         self.store = store
         self.schema = schema
@@ -129,10 +132,14 @@ class SimulatedTables:
         self.expired: list[Expired] = []
         self.deleted: list[Deleted] = []
         self.confirmed: list[Position] = []
+        self.blocked: set[Position] = set()
         self._chance = chance
         self._timeline = timeline
         self._send = send
-        self._confirm = confirm
+        self._debts: list[Deletion] = []
+        self._swept = Incarnation(0)
+        schema.on_change(self._on_change)
+        schema.on_deletion(self._debts.append)
         self._running: list[_Running] = []
 
     def begin_turn(self) -> None:
@@ -144,7 +151,7 @@ class SimulatedTables:
         """Go on with what is under way, begin more, ask for rights, delete what has expired or is closed."""
         for each in list(self._running):
             self._go_on(each)
-        if core.state.count(ChangeRow) and self._chance.random() < _CLEARS:
+        if self._chance.random() < _CLEARS:
             self._clear(core)
         names = _names(core.state)
         if not names:
@@ -160,7 +167,7 @@ class SimulatedTables:
 
     def receive(self, row: StoredRow) -> None:
         """A row has come to this node's disk; what is known to be closed is not stored."""
-        if None not in self._closed(row):
+        if not self.schema.is_closed(row.incarnation):
             self.store.put(row)
 
     def _begin(self, name: str, kind: ObjectKind) -> None:
@@ -250,33 +257,39 @@ class SimulatedTables:
         self.store.expire(lambda row: row.incarnation == incarnation and row.at_ns < oldest_ns)
 
     def _clear(self, core: NodeCore) -> None:
-        """Delete what changes have closed, and say so."""
-        owed = [row.number for _, row in core.state.rows(ChangeRow) if core.node in row.undeleted]
-        if not owed or core.log_id is None:
-            return
-        for row in list(self.store.rows):
-            for column in self._closed(row):
-                self.deleted.append(Deleted(row.table, row.incarnation, column))
-                self.store.delete(row.incarnation, column)
-        self.confirmed += owed
-        self._confirm(owed)
+        """Delete what changes have closed, and say so; behind a join whatever is found closed on the disk."""
+        if self._swept != core.incarnation and core.has_joined:
+            self._swept = core.incarnation
+            self._sweep()
+        for debt in self._debts:
+            for table in debt.tables:
+                self._delete(Deleted(table.name, table.incarnation, None))
+            for column in debt.columns:
+                self._delete(Deleted(column.table, column.incarnation, column.number))
+            self.confirmed.append(debt.change)
+            self.schema.deleted(debt.change)
+        self._debts.clear()
 
-    def _closed(self, row: StoredRow) -> Sequence[int | None]:
-        """What of it is closed, as far as this node has applied the log: None for all of it."""
-        now = self._published
-        if row.incarnation >= now.given:
-            return ()
-        names = now.names.get(row.incarnation)
-        if names is None:
-            return (None,)
-        held = [each for name in names for each in (now.rows[name].definition, now.rows[name].pending) if each]
-        kept = {column.number for definition in held for column in definition.columns}
-        return [number for number in row.cells if number not in kept]
+    def _sweep(self) -> None:
+        for row in list(self.store.rows):
+            for column in (None, *row.cells):
+                if self.schema.is_closed(row.incarnation, column):
+                    self._delete(Deleted(row.table, row.incarnation, column))
+
+    def _delete(self, deleted: Deleted) -> None:
+        self.deleted.append(deleted)
+        self.store.delete(deleted.incarnation, deleted.column)
+
+    def _on_change(self, change: ChangeRow) -> None:
+        """Some changes some services cannot apply."""
+        if self._chance.random() < _CANNOT:
+            self.blocked.add(change.number)
+            raise CannotApply("NO_CODEC", "This build has no such codec.")
 
     def in_use(self) -> Iterator[tuple[str, int, int]]:
         """What this node answers from if it answers now: name, incarnation and version."""
         for row in self._published.rows.values():
-            if row.status in READABLE:
+            if row.status in READABLE and row.change not in self._published.blocked:
                 yield row.name, row.incarnation, row.version if row.pending is None else row.pending_version
 
     @property
