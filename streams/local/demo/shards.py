@@ -34,6 +34,8 @@ from topolog.streams.local.demo.replication.messages import (
     Write,
 )
 from topolog.streams.local.demo.replication.replica import Replica
+from topolog.streams.local.demo.table_rows import spread_by
+from topolog.streams.local.demo.tables import Tables
 from topolog.streams.node.client import Node
 from topolog.streams.node.copies import Disk
 from topolog.streams.node.views import PartitionView
@@ -60,7 +62,9 @@ class Shards:
         self.group = group
         self.node = NodeId(node.name)
         self._node = node
-        self._replica = DiskReplica(self.node, group.name, journal) if journal else Replica(self.node)
+        self.tables = Tables(node)
+        keep = self.tables.keep
+        self._replica = DiskReplica(self.node, group.name, journal, keep) if journal else Replica(self.node, keep=keep)
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._running: dict[int, Future[Answered]] = {}
@@ -202,7 +206,7 @@ class Shards:
             ) from error
 
     def _partition_of(self, key: str) -> int:
-        return partition_of(key, self.group.partitions)
+        return partition_of(spread_by(key), self.group.partitions)
 
     def _run(self, operation: Operation) -> Answered:
         done: Future[Answered] = Future()
