@@ -107,7 +107,7 @@ class NodeCore:
         """Begin a new incarnation, fenced and outside, with these whole copies; the one before is out for good."""
         self.lease.void()
         self.copies.begin(incarnation, disk)
-        self.lease = Lease(incarnation, self.lease.generation)
+        self.lease = Lease(incarnation, self.lease.generation, self.lease.anchor_ns)
         self.phase, self.left_reason = Phase.JOINING, None
         self._slot, self._echo, self._sequence = None, None, 0
 
@@ -124,7 +124,7 @@ class NodeCore:
     def renounce(self) -> None:
         """Give up the incarnation that asked to join: whatever comes of that, none of it is ours any more."""
         self.lease.void()
-        self.lease = Lease(Incarnation(0), self.lease.generation)
+        self.lease = Lease(Incarnation(0), self.lease.generation, self.lease.anchor_ns)
         self.phase = Phase.GONE
 
     def read(self, entry: Entry) -> list[Folded] | Ignored:
