@@ -81,8 +81,8 @@ class Node(Member):
         """Change databases, tables, views and grants, all of it or nothing; the number of the change once it is
         committed, None if all is so already.
 
-        Raises Refused, also with what has rolled it back, as when it is not committed within `deadline_s`; OutcomeUnknown
-        when `timeout_s` is over: then it goes on.
+        Raises Refused, also with what has rolled it back, as when it is not committed within `deadline_s`;
+        OutcomeUnknown when `timeout_s` is over: then it goes on.
         """
         deadline_ms = None if deadline_s is None else int(deadline_s * 1000)
         return self._declaring.change(statements, deadline_ms, reason).result(timeout_s)

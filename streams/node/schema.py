@@ -126,6 +126,12 @@ class Schema:
             return None
         return found.ttl_ms if found else None
 
+    def is_closed(self, incarnation: int) -> bool:
+        """Whether the object that had this incarnation is no more by what this node has applied: what was written under
+        it counts for nothing. Never raises."""
+        now = self._published
+        return incarnation < now.given and incarnation not in now.names
+
     def _look(self, kind: ObjectKind, at_least: Position | None, find: Callable[[Published, int], Named]) -> Named:
         age_ms = self._age_ms(kind)
         with contextlib.nullcontext() if age_ms is not None else self._reading():

@@ -6,8 +6,8 @@
     curl http://127.0.0.1:40123/counts
 
 Any node may be asked: 307 names the node that acts for the row's partition (curl follows it with -L). 503 with
-Retry-After: the node is fenced, nobody acts just now, an operation was not done in time, or a change of the table stands
-in the way; a write may be sent again.
+Retry-After: the node is fenced, nobody acts just now, an operation was not done in time, or a change of the table is in
+the way; a write may be sent again.
 The address is in the node's row: `topolog get nodes -o wide`.
 """
 

@@ -34,13 +34,13 @@ class Store:
         self._agreeing = threading.Lock()
 
     def put(self, name: str, key: str, row: bytes, *, if_absent: bool = False) -> bool:
-        """Store a JSON object as a row of this table or type; False if there is one and it was to be stored only if not.
+        """Store a JSON object as a row of this table or type; False if there is one and `if_absent`.
 
-        Of a table it has values for columns, and none for the rest. Of a type its key is the field by which rows of that
-        type are known, `id` if it is new; values become what is agreed.
+        Of a table it has values for columns, and none for the rest. Of a type its key is the field by which rows of
+        that type are known, `id` if it is new; values become what is agreed.
 
-        Raises BadInput for anything else, for what has no equal there, and for a row that is too large; what `Node.writing`
-        raises, or agreement; and what `Shards.write` does.
+        Raises BadInput for anything else, for what has no equal there, and for a row that is too large; what
+        `Node.writing` raises, or agreement; and what `Shards.write` does.
         """
         try:
             document = msgspec.json.decode(row, type=Document)

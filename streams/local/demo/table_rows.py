@@ -4,7 +4,7 @@ Threats. A table is dropped and created again under its name, and the rows of th
 dropped and added again shows what the former one held. A row that was written before a column became wider, or got
 another name, cannot be read any more.
 
-How it works. A row is kept under the incarnation of its table and its key, its values under the numbers of their columns:
+How it works. A row is kept under the incarnation of its table and its key, its values under the numbers of columns:
 neither is ever given twice. A name is looked up when somebody asks, in the definition that may be used then. What
 lies under an incarnation or a number that is no more is dropped by whoever comes upon it.
 
@@ -36,6 +36,8 @@ _IGNITE: Mapping[ColumnType, str] = {
     ColumnType.DATE: "Date",
     ColumnType.TIMESTAMP: "Timestamp",
 }
+_OF_JSON: Mapping[type, str] = {**JSON_TYPES, int: "decimal"}  # JSON's whole numbers have no limit, as those of a long
+
 _COLUMN_TYPES = {
     "boolean": ColumnType.BOOLEAN,
     "byte": ColumnType.INT32,
@@ -136,7 +138,7 @@ def _shown(value: Any, wanted: ColumnType) -> Any:
     """A value that is kept, as one of the column's type by now, which is never narrower."""
     if value is None or wanted is ColumnType.BLOB:
         return value
-    return conversion(JSON_TYPES[type(value)], _IGNITE[wanted])(value)
+    return conversion(_OF_JSON[type(value)], _IGNITE[wanted])(value)
 
 
 def _to_blob(value: Any) -> str:

@@ -1,15 +1,16 @@
 """The tables of the store: what may be done with them now, and what of their rows counts in this node's copies.
 
-Rows of a table that was dropped, and values of such a column, are never shown (`table_rows.py`); here they are found, so
-that copies do not keep them, whether they lie there or come from another node that has not heard of it yet. Only what a
-commit has closed is dropped: while a change is prepared all is kept, for it may be rolled back.
+Rows of a table that was dropped, and values of such a column, are never shown (`table_rows.py`); here they are told
+apart, so that copies do not keep them, whether they lie there or come from a node that has not heard of it yet. Only
+what a commit has closed is dropped: while a change is prepared all is kept, for it may be rolled back.
 """
 
 from contextlib import AbstractContextManager
 
+from topolog.events.objects import ObjectStatus
 from topolog.streams.local.demo.table_rows import incarnation_of, only
 from topolog.streams.node.client import Node
-from topolog.streams.node.objects import ObjectStatus, Table
+from topolog.streams.node.objects import Table
 
 
 class Tables:

@@ -22,8 +22,8 @@ def everything(_: str, value: bytes) -> bytes:
 class Content:
     """Rows by key, and markers of deletions that some copy may not have yet.
 
-    What counts no more is not stored, whoever sends it; `sweep` drops what has come to that since. Copies differ in that
-    alone, for each learns it by itself, and no reader sees it.
+    What counts no more is not stored, whoever sends it; `sweep` drops what has come to that since. Copies may differ in
+    that, for each learns it by itself, and no reader sees it.
     """
 
     def __init__(self, page_rows: int = PAGE_ROWS, keep: Keep = everything) -> None:
