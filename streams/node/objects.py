@@ -14,10 +14,10 @@ from typing import NoReturn
 import msgspec
 
 from topolog.events.errors import BadInput, BeingAltered, BeingCreated, BeingDeleted, NotFound
-from topolog.events.ids import Version
+from topolog.events.ids import Position, Version
 from topolog.events.object_definition import FOREVER, WIDER, Column, ColumnType, Definition, ObjectKind, Privilege
 from topolog.events.objects import ObjectRow, ObjectStatus
-from topolog.events.state import Key, State
+from topolog.events.state import State
 from topolog.events.terms import ClusterRow
 
 READABLE = (ObjectStatus.USING, ObjectStatus.PRE_ALTER)
@@ -104,13 +104,13 @@ class Published:
         self,
         rows: Mapping[str, ObjectRow],
         names: Mapping[int, tuple[str, ...]],
-        given: int,
+        blocked: frozenset[Position] = frozenset(),
         withheld: frozenset[str] = frozenset(),
     ) -> None:
-        """`names` by incarnation; `given`: all incarnations below were given to an object."""
+        """`names` by incarnation. Nobody uses what the changes `blocked` would alter, nor what is `withheld`."""
         self.rows = rows
         self.names = names
-        self.given = given
+        self.blocked = blocked
         self.withheld = withheld
 
     def table(self, name: str, retry_after_ms: int) -> Table:
@@ -140,11 +140,35 @@ class Published:
     def usable_table(self, name: str) -> Table | None:
         """The table, None if it cannot be used now."""
         row = self.rows.get(name)
-        return _table(row) if row and row.kind is ObjectKind.TABLE and row.status in READABLE else None
+        return _table(row) if row and self._is_usable_table(row) else None
 
     def tables(self) -> Iterator[Table]:
         """All that can be used now."""
-        return (_table(row) for row in self.rows.values() if row.kind is ObjectKind.TABLE and row.status in READABLE)
+        return (_table(row) for row in self.rows.values() if self._is_usable_table(row))
+
+    def table_of(self, incarnation: int) -> Table | None:
+        """The table of this incarnation if it can be used now, whatever its name."""
+        found = (self.usable_table(name) for name in self.names.get(incarnation, ()))
+        return next((table for table in found if table), None)
+
+    def is_closed(self, state: State, incarnation: int, column: int | None) -> bool:
+        """Whether there was such a table, or column of a table, and will never be again.
+
+        `state` may be ahead of what is published here, by the set that is being applied.
+        """
+        if not 0 < incarnation < _given(state):
+            return False
+        rows = [state.get(ObjectRow, name) for name in self.names.get(incarnation, ())]
+        alive = [row for row in rows if row and row.incarnation == incarnation]
+        alive = alive or [row for _, row in state.rows(ObjectRow) if row.incarnation == incarnation]
+        if not alive or column is None:
+            return not alive
+        columns = [each.number for row in alive for each in _columns(row)]
+        return 0 < column <= max(row.columns_ever for row in alive) and column not in columns
+
+    def _is_usable_table(self, row: ObjectRow) -> bool:
+        is_usable = row.status in READABLE and row.change not in self.blocked
+        return is_usable and row.kind is ObjectKind.TABLE and row.name not in self.withheld
 
     def _usable(self, kind: ObjectKind, name: str, retry_after_ms: int) -> ObjectRow:
         row = self.rows.get(name)
@@ -154,23 +178,27 @@ class Published:
             raise NotFound(f"{name!r} is no {kind.value.lower()}, it is a {row.kind.value.lower()}.")
         if row.status not in READABLE:
             _refuse(row, retry_after_ms)
+        if row.change in self.blocked:
+            message = f"{name!r} is being changed by change {row.change}, which this node cannot apply."
+            raise BeingAltered(message, retry_after_ms=retry_after_ms, hint="It will be rolled back.")
         if name in self.withheld:
-            raise BeingAltered(
-                f"{name!r} was changed a moment ago.", retry_after_ms=0, hint="Try again: this node is applying that."
-            )
+            message = f"{name!r} was changed a moment ago."
+            raise BeingAltered(message, retry_after_ms=0, hint="Try again: this node is applying that.")
         return row
+
+
+EMPTY = Published({}, {})
 
 
 class Objects:
     """The objects of one node, as of the last set it has applied."""
 
     def __init__(self) -> None:
-        self.now = Published({}, {}, 1)
+        self.now = EMPTY
 
-    def adopt(self, state: State, keys: Sequence[Key]) -> Published:
-        """What is to be published behind a set that has touched these rows; the same value if it touched no object."""
-        touched = [name for kind, name in keys if kind == ObjectRow.KIND]
-        if not touched:
+    def adopted(self, state: State, touched: Sequence[str], blocked: frozenset[Position] = frozenset()) -> Published:
+        """What is to be published behind a set that has touched these objects."""
+        if not touched and blocked == self.now.blocked:
             return self.now
         rows, names = dict(self.now.rows), dict(self.now.names)
         for name in touched:
@@ -180,14 +208,12 @@ class Objects:
             if row is not None:
                 rows[name] = row
                 names[row.incarnation] = (*names.get(row.incarnation, ()), name)
-        return Published(rows, names, _given(state))
-
-    def publish(self, published: Published) -> None:
-        self.now = published
+        return Published(rows, names, blocked)
 
     def withhold(self, names: frozenset[str]) -> None:
         """Nobody uses these until something else is published."""
-        self.now = Published(self.now.rows, self.now.names, self.now.given, names)
+        now = self.now
+        self.now = Published(now.rows, now.names, now.blocked, names)
 
 
 def _unname(names: dict[int, tuple[str, ...]], row: ObjectRow | None) -> None:
@@ -201,6 +227,11 @@ def _unname(names: dict[int, tuple[str, ...]], row: ObjectRow | None) -> None:
 def _given(state: State) -> int:
     row = state.get(ClusterRow, "")
     return row.next_object if row else 1
+
+
+def _columns(row: ObjectRow) -> Iterator[Column]:
+    for definition in filter(None, (row.definition, row.pending)):
+        yield from definition.columns
 
 
 def _read_by(row: ObjectRow) -> Definition:

@@ -20,11 +20,13 @@ from topolog.events.object_definition import ObjectKind, Privilege
 from topolog.streams.clock import Clock
 from topolog.streams.node.guards import LeaseGuard
 from topolog.streams.node.hooks import Hooks
-from topolog.streams.node.object_hooks import TableHook
+from topolog.streams.node.lazy import Lazy
+from topolog.streams.node.object_hooks import ChangeHook, DeletionHook, TableHook
 from topolog.streams.node.objects import Database, Published, Table, View
 from topolog.streams.node.session import Session
 
 _NS_PER_MS = 1_000_000
+T = TypeVar("T")
 Named = TypeVar("Named", Table, View, Database)
 
 
@@ -61,6 +63,34 @@ class Schema:
         fence; nobody uses the table meanwhile. For registries: what must be complete before this node serves.
         """
         self._hooks.of_objects.on_table.append(hook)
+
+    def on_change(self, hook: ChangeHook) -> None:
+        """Call `hook(change)` for each change that is prepared, and for those still open when this node starts.
+
+        Called in the order of the log, before anything of it is used here. Raise CannotApply if this service cannot
+        apply what `change.steps` say: the change is rolled back then, for everybody (V2), and none of what it would
+        alter is used here meanwhile. Should it be committed all the same, as when this node was waited out, the node
+        ends with HookFailed.
+        """
+        self._hooks.of_objects.on_change.append(hook)
+
+    def on_deletion(self, hook: DeletionHook) -> None:
+        """Call `hook(deletion)` when the commit of a change has closed tables or columns while this node was a member.
+
+        The hook must not delete by itself, which takes too long: when all of it is deleted say `deleted`. A node
+        without such a hook has nothing to delete, and that is said for it.
+        """
+        self._hooks.of_objects.on_deletion.append(hook)
+
+    def deleted(self, change: int) -> None:
+        """All that `on_deletion` has told of this change is deleted here. May be said again, and of a former life."""
+        self._session.core.deletions.done(change)
+
+    def lazy(self, load: Callable[[Table], T]) -> Lazy[T]:
+        """What is made of a table by `load(table)` when it is first used, kept until the table or the lease changes."""
+        made = Lazy(load, lambda: self._session.lease.generation)
+        self._hooks.of_objects.lazy.append(made)
+        return made
 
     # What may be used.
 
@@ -126,11 +156,21 @@ class Schema:
             return None
         return found.ttl_ms if found else None
 
-    def is_closed(self, incarnation: int) -> bool:
-        """Whether the object that had this incarnation is no more by what this node has applied: what was written under
-        it counts for nothing. Never raises."""
-        now = self._published
-        return incarnation < now.given and incarnation not in now.names
+    def table_of(self, incarnation: int) -> Table | None:
+        """The table of this incarnation, whatever its name; None if it cannot be used now. Raises Fenced."""
+        with self._reading():
+            return self._published.table_of(incarnation)
+
+    def is_closed(self, incarnation: int, column: int | None = None) -> bool:
+        """Whether what a disk has under this incarnation of a table, or under the number of a column in it, is closed:
+        nobody will ever read it, and it may be deleted. False as long as that is not proven.
+
+        A service asks for all that it finds when it has joined, at the earliest in `on_joined`, and at each join: what
+        was closed while this node was away is told by nothing else. It needs no lease, for what is closed stays so.
+        """
+        with self._session.folding:
+            core = self._session.core
+            return core.has_joined and self._published.is_closed(core.state, incarnation, column)
 
     def _look(self, kind: ObjectKind, at_least: Position | None, find: Callable[[Published, int], Named]) -> Named:
         age_ms = self._age_ms(kind)

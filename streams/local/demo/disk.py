@@ -202,10 +202,12 @@ class DiskReplica(Replica):
                 self._note(Whole(number, view.group_number, None))
         self._journal.flush()
 
-    def sweep(self) -> None:
-        """As for what is in memory; what is on disk is written down anew, so that nothing of the rest lies there."""
-        super().sweep()
-        self._journal.begin_anew(self._entries())
+    def sweep(self) -> bool:
+        """As for what is in memory; then the file is written anew, so that nothing of it lies there either."""
+        has_swept = super().sweep()
+        if has_swept:
+            self._journal.begin_anew(self._entries())
+        return has_swept
 
     def _entries(self) -> Iterator[Put | Whole]:
         for content in self._contents():

@@ -177,6 +177,7 @@ class Shards:
             self._perform(self._replica.leave())
 
     def _on_deletion(self, deletion: Deletion) -> None:
+        self.tables.close(deletion)
         self._closed.append(deletion.change)
         self._is_due.set()
 
@@ -271,6 +272,7 @@ class Shards:
             try:
                 match report:
                     case Loaded():
+                        self._is_unswept = True
                         self._node.loaded(report.group, report.partition, report.since, report.token)
                     case Cleared():
                         self._node.cleared(report.group, report.partition, report.since)
@@ -278,11 +280,16 @@ class Shards:
                 return  # the node has ended: `node.failure` says why
 
     def _delete_what_is_closed(self) -> None:
-        """What has counted for nothing since the commit; and what this node finds on its disk when it joins."""
+        """What counts for nothing since a commit; and what was closed while this node was away, which it finds on its
+        disk when it joins, or loads from others."""
         changes = [self._closed.popleft() for _ in range(len(self._closed))]
         if not changes and not self._is_unswept:
             return
-        self._is_unswept = False
+        if self._is_unswept:
+            self._is_unswept = False
+            with self._lock:
+                found = list(self._replica.rows())
+            self.tables.look_at(found)
         with self._lock:
             self._replica.sweep()
         for change in changes:

@@ -119,10 +119,16 @@ def decoded(columns: Iterable[Column], value: bytes) -> Document:
     return {each.name: _shown(row.get(str(each.number)), each.type) for each in columns}
 
 
-def only(value: bytes, numbers: Collection[int]) -> bytes:
-    """The row without what lies under other numbers than these."""
+def numbers_in(value: bytes) -> set[int]:
+    """Of the columns that the row has values of."""
     row: Numbered = msgspec.json.decode(value)
-    kept = {number: each for number, each in row.items() if int(number) in numbers}
+    return set(map(int, row))
+
+
+def without(value: bytes, numbers: Collection[int]) -> bytes:
+    """The row without what lies under these numbers."""
+    row: Numbered = msgspec.json.decode(value)
+    kept = {number: each for number, each in row.items() if int(number) not in numbers}
     return value if len(kept) == len(row) else msgspec.json.encode(kept)
 
 

@@ -49,15 +49,16 @@ class Content:
         else:
             self._markers.pop(key, None)
 
-    def sweep(self) -> None:
-        """Drop what counts no more."""
-        for key, cell in list(self._cells.items()):
-            kept = self._kept(key, cell)
+    def sweep(self) -> bool:
+        """Drop what counts no more; whether there was any."""
+        found = [(key, kept) for key, cell in self._cells.items() if (kept := self._kept(key, cell)) is not cell]
+        for key, kept in found:
             if kept is None:
                 del self._cells[key]
                 self._markers.pop(key, None)
             else:
                 self._cells[key] = kept
+        return bool(found)
 
     def cells(self) -> Iterator[tuple[str, Cell]]:
         """All there is, markers included, in no order."""

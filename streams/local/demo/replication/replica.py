@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from topolog.events.ids import NodeId
 from topolog.streams.local.demo.replication.content import PAGE_ROWS, Content, Keep, everything
 from topolog.streams.local.demo.replication.leading import Supplier, by_number
-from topolog.streams.local.demo.replication.messages import AnyMessage, Operation, Output
+from topolog.streams.local.demo.replication.messages import AnyMessage, Cell, Operation, Output
 from topolog.streams.local.demo.replication.partition import Life, Partition
 from topolog.streams.node.copies import PartitionId
 from topolog.streams.node.views import PartitionView
@@ -94,10 +94,14 @@ class Replica:
     def write_down(self) -> None:
         """Keep what has changed, before anybody hears of it. In memory it is kept."""
 
-    def sweep(self) -> None:
-        """Drop what counts no more of all that is here."""
+    def sweep(self) -> bool:
+        """Drop what counts no more of all that is here; whether there was any."""
+        return any([content.sweep() for content in self._contents()])
+
+    def rows(self) -> Iterator[tuple[str, Cell]]:
+        """All that is here, also what is on its way."""
         for content in self._contents():
-            content.sweep()
+            yield from content.cells()
 
     def whole(self) -> Mapping[int, Mapping[int, int]]:
         """By group number and partition the copies that are whole, each with the newest token that it has a row of:
