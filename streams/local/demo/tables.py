@@ -7,6 +7,7 @@ what a commit has closed is dropped: while a change is prepared all is kept, for
 What is closed while this node is a member it is told; what was closed before it asks for, of all that it finds.
 """
 
+import threading
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 
@@ -18,13 +19,14 @@ from topolog.streams.node.objects import Table
 
 
 class Tables:
-    """Make it before its node is entered. `keep` takes no lock, and may be asked under any; so may `close`."""
+    """Make it before its node is entered. `keep` takes no lock, and may be asked under any."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._names: dict[int, str] = {}
         self._closed: frozenset[int] = frozenset()
         self._columns: dict[int, frozenset[int]] = {}
+        self._closing = threading.Lock()
         node.on_table(self._on_table)
 
     def using(self, name: str) -> AbstractContextManager[Table]:
@@ -51,9 +53,8 @@ class Tables:
 
     def close(self, deletion: Deletion) -> None:
         """A commit has closed this."""
-        self._closed |= {each.incarnation for each in deletion.tables}
-        for each in deletion.columns:
-            self._close_column(each.incarnation, each.number)
+        tables = {each.incarnation for each in deletion.tables}
+        self._close(tables, [(each.incarnation, each.number) for each in deletion.columns])
 
     def look_at(self, rows: Iterable[tuple[str, Cell]]) -> None:
         """Ask what of these was closed without our being told."""
@@ -62,15 +63,15 @@ class Tables:
             incarnation = incarnation_of(row)
             if incarnation is not None:
                 found.setdefault(incarnation, set()).update(numbers_in(cell.value) if cell.value else ())
-        for incarnation, numbers in found.items():
-            if self._node.is_closed(incarnation):
-                self._closed |= {incarnation}
-            for number in numbers:
-                if self._node.is_closed(incarnation, number):
-                    self._close_column(incarnation, number)
+        tables = {incarnation for incarnation in found if self._node.is_closed(incarnation)}
+        columns = [(incarnation, number) for incarnation, numbers in found.items() for number in numbers]
+        self._close(tables, [each for each in columns if self._node.is_closed(*each)])
 
-    def _close_column(self, incarnation: int, number: int) -> None:
-        self._columns[incarnation] = self._columns.get(incarnation, frozenset()) | {number}
+    def _close(self, tables: set[int], columns: Iterable[tuple[int, int]]) -> None:
+        with self._closing:
+            self._closed |= tables
+            for incarnation, number in columns:
+                self._columns[incarnation] = self._columns.get(incarnation, frozenset()) | {number}
 
     def _on_table(self, name: str, table: Table | None) -> None:
         if table is not None:

@@ -96,7 +96,8 @@ class Replica:
 
     def sweep(self) -> bool:
         """Drop what counts no more of all that is here; whether there was any."""
-        return any([content.sweep() for content in self._contents()])
+        swept = [content.sweep() for content in self._contents()]
+        return any(swept)
 
     def rows(self) -> Iterator[tuple[str, Cell]]:
         """All that is here, also what is on its way."""

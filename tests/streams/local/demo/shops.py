@@ -1,8 +1,9 @@
 """Nodes of the example store in one process, on real HTTP, with the cluster's log in memory."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,6 +13,7 @@ from topolog.events.group_definition import GroupDefinition
 from topolog.events.partitions import PartitionState
 from topolog.streams.local.demo import courier
 from topolog.streams.local.demo.agreement import Agreement
+from topolog.streams.local.demo.disk import Journal
 from topolog.streams.local.demo.serving import Listener
 from topolog.streams.local.demo.shards import Shards
 from topolog.streams.local.demo.store import Store
@@ -25,11 +27,14 @@ STEPS_MAX = 300
 class Shop:
     """One node of the store, with its port."""
 
-    def __init__(self, local: LocalCluster, name: str, stack: ExitStack, group: GroupDefinition) -> None:
+    def __init__(
+        self, local: LocalCluster, name: str, stack: ExitStack, group: GroupDefinition, folder: Path | None
+    ) -> None:
         listener = stack.enter_context(Listener())
         self.endpoint = listener.endpoint
         self.node: Node = local.node(name, endpoint=listener.endpoint)
-        self.shards = Shards(self.node, group)
+        journal = stack.enter_context(closing(Journal(folder / f"{name}.journal"))) if folder else None
+        self.shards = Shards(self.node, group, journal)
         self.store = Store(self.shards, Agreement(self.node, lambda _: None))
         stack.enter_context(self.node)
         listener.serve(self.store, self.shards)
@@ -56,13 +61,14 @@ class Shops:
     def __init__(self, local: LocalCluster) -> None:
         self.local = local
         self.group = GROUP
+        self.folder: Path | None = None
         self.by_name: dict[str, Shop] = {}
         self._stacks: dict[str, ExitStack] = {}
 
     def open(self, *names: str) -> None:
         for name in names:
             self._stacks[name] = ExitStack()
-            self.by_name[name] = Shop(self.local, name, self._stacks[name], self.group)
+            self.by_name[name] = Shop(self.local, name, self._stacks[name], self.group, self.folder)
 
     def kill(self, name: str, *, certificate: bool = True) -> None:
         """Its process is gone for everybody: no log, no answers."""
@@ -77,6 +83,19 @@ class Shops:
     @property
     def any(self) -> Shop:
         return next(iter(self.by_name.values()))
+
+    def ask(self, method: str, name: str, key: str, **columns: Any) -> tuple[int, Any]:
+        """A row of this table, wherever it is; again, while time passes, behind a 503 that is not about the table."""
+        shop, body = self.any, msgspec.json.encode(columns) if method == "PUT" else b""
+        for _ in range(STEPS_MAX):
+            status, found, headers = shop.ask(method, f"/rows/{name}/{key}", body)
+            if status == 307:
+                shop = next(e for e in self.by_name.values() if headers["Location"].startswith(e.endpoint + "/"))
+            elif status == 503 and name not in found["detail"]:
+                self.local.advance(0.2)
+            else:
+                return status, found
+        raise AssertionError(f"{name}/{key} is not answered")
 
     def put(self, key: str, value: str) -> None:
         """As a client does: go where one is sent, again if it was not done. Time passes meanwhile."""
