@@ -185,7 +185,7 @@ class NodeProcess(Process):
             disk=disk.past if joiner.folder and self.is_server else None,
         )
         self._guard = LeaseGuard(self.clock, self.session)
-        schema = _Definitions(self.name, self.clock, self.shard, self.session, self._guard)
+        schema = _Definitions(joiner, self.clock, self.shard, self.session, self._guard)
         table_chance = random.Random(f"{shard_seed} tables")
         send = partial(carry, table_chance)
         self.tables = SimulatedTables(table_chance, life.timeline, schema, disk.store(history), send)
@@ -319,8 +319,9 @@ class ProjectorProcess(Process):
 class _Definitions(Schema):
     """The node's real class of definitions, on its session and guard."""
 
-    def __init__(self, name: str, clock: Clock, hooks: Hooks, session: Session, guard: LeaseGuard) -> None:
-        self.name = name
+    def __init__(self, joiner: Joiner, clock: Clock, hooks: Hooks, session: Session, guard: LeaseGuard) -> None:
+        self.name = joiner.node
+        self._kind = joiner.kind
         self.lease = guard
         self._clock = clock
         self._hooks = hooks
