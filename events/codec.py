@@ -21,9 +21,11 @@ from topolog.events import (
     exchange,
     groups,
     health,
+    lease_terms,
     levels,
     membership,
     metadata,
+    objects,
     requests,
     single_maps,
     snapshots,
@@ -46,6 +48,8 @@ Decision = (
     | exchange.ExchangeEvent
     | baseline.BaselineEvent
     | drains.DrainEvent
+    | lease_terms.LeaseTermsEvent
+    | objects.ObjectEvent
     | snapshots.SnapshotTaken
     | voiding.RecordVoided
 )
@@ -188,6 +192,8 @@ _NAMESPACES = {
     exchange.__name__: "exchange",
     baseline.__name__: "baseline",
     drains.__name__: "baseline",
+    lease_terms.__name__: "log",
+    objects.__name__: "objects",
     single_maps.__name__: "exchange",
     snapshots.__name__: "log",
     health.__name__: "health",

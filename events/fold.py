@@ -28,9 +28,11 @@ from topolog.events import (
     drains,
     exchange,
     groups,
+    lease_terms,
     levels,
     membership,
     metadata,
+    objects,
     requests,
     snapshots,
     terms,
@@ -222,6 +224,8 @@ _EVOLVE: dict[type, Callable[[State, Any, Place], None]] = {
         (exchange, exchange.ExchangeEvent.__args__),
         (baseline, baseline.BaselineEvent.__args__),
         (drains, drains.DrainEvent.__args__),
+        (lease_terms, lease_terms.LeaseTermsEvent.__args__),
+        (objects, objects.ObjectEvent.__args__),
         (snapshots, (snapshots.SnapshotTaken,)),
         (voiding, voiding.VoidingEvent.__args__),
     )
@@ -233,6 +237,7 @@ _OTHERS: tuple[tuple[tuple[type, ...], Callable[[State, Any, Place], None]], ...
     (exchange.OTHERS, exchange.evolve_others),
     (baseline.OTHERS, baseline.evolve_others),
     (drains.OTHERS, drains.evolve_others),
+    (objects.OTHERS, objects.evolve_others),
 )
 """What decisions of one protocol mean for others, behind what their own makes of them."""
 

@@ -33,7 +33,7 @@ from topolog.events.requests import RequestRef, grant
 from topolog.events.state import State
 from topolog.events.terms import cluster
 
-NEWEST_LEVEL = 4
+NEWEST_LEVEL = 5
 """The newest level this build can write, and hence the level of a log it founds."""
 
 FIRST_LEVEL = 1
@@ -74,6 +74,13 @@ SINCE: Mapping[str, int] = {
     "DrainStarted": 4,
     "DrainCancelled": 4,
     "DrainFinished": 4,
+    "LeaseTermsChanged": 5,
+    "LeaseTermsConfirmed": 5,
+    "SchemaChangeQueued": 5,
+    "SchemaChangePrepared": 5,
+    "SchemaChangeCommitted": 5,
+    "SchemaChangeRolledBack": 5,
+    "DataDeletionConfirmed": 5,
 }
 """From which level on each schema, by its file's name, may be written; any other may always be."""
 
@@ -88,6 +95,12 @@ PARTITIONS_LEVEL = SINCE["GroupCreated"]
 
 BASELINE_LEVEL = SINCE["BaselineChanged"]
 """From here on there are views, pasts of nodes and baselines."""
+
+TERMS_LEVEL = SINCE["LeaseTermsChanged"]
+"""From here on the terms of leases may be changed."""
+
+OBJECTS_LEVEL = SINCE["SchemaChangePrepared"]
+"""From here on there are databases, tables, views and grants."""
 
 _CAPABILITY = "level-"
 

@@ -18,6 +18,7 @@ from topolog.events.cluster_state import ClusterState
 from topolog.events.errors import BadInput
 from topolog.events.group_definition import GroupDefinition, LossPolicy
 from topolog.events.ids import Place, Position, TopologyVersion
+from topolog.events.object_definition import Statement
 from topolog.events.object_types import ObjectType
 from topolog.events.state import Row, State
 from topolog.events.views import Past
@@ -215,6 +216,34 @@ class DrainRequested(Request, frozen=True):
     cancelled: bool
 
 
+class LeaseTermsRequested(Request, frozen=True):
+    """What is None stays as it is."""
+
+    fence_ms: int | None = None
+    margin_ms: int | None = None
+
+
+class SchemaChangeRequested(Request, frozen=True):
+    """Change definitions, all of them or none; given up after `deadline_ms`, None for as long as it takes."""
+
+    statements: tuple[Statement, ...]
+    deadline_ms: int | None = None
+
+
+class ChangeCancellationRequested(Request, frozen=True):
+    """Give up a change that is not committed yet."""
+
+    change: int
+
+
+class DeletionsConfirmed(Request, frozen=True):
+    """This life of a server has deleted all data that these changes have closed."""
+
+    node: str
+    incarnation: int
+    changes: tuple[int, ...]
+
+
 AnyRequest = (
     JoinRequested
     | NodeRemovalRequested
@@ -232,6 +261,10 @@ AnyRequest = (
     | AutoAdjustRequested
     | WarmRequested
     | DrainRequested
+    | LeaseTermsRequested
+    | SchemaChangeRequested
+    | ChangeCancellationRequested
+    | DeletionsConfirmed
 )
 
 
@@ -325,6 +358,10 @@ _SUBJECTS: Mapping[type[Request], str] = {
     AutoAdjustRequested: "auto-adjust",
     WarmRequested: "cluster state",
     DrainRequested: "node {0.node}",
+    LeaseTermsRequested: "lease-terms",
+    SchemaChangeRequested: "schema",
+    ChangeCancellationRequested: "change {0.change}",
+    DeletionsConfirmed: "node {0.node}",
 }
 
 

@@ -8,11 +8,13 @@ from typing import Any
 import msgspec
 
 from topolog.events.baseline import AutoAdjustRow, BaselineRow, ClusterStateRow, FormerBaselineRow
+from topolog.events.claims import ClaimsRow, LineRow, UsersRow
 from topolog.events.drains import DrainRow
 from topolog.events.exchange import ExchangeRow, HandOverRow, QueueRow
 from topolog.events.groups import GroupRow
 from topolog.events.membership import LeaseRow, NodeRow, WaitingJoinRow
 from topolog.events.metadata import FloorRow, ProposalRow, RemovalRow, TypeRow
+from topolog.events.objects import ChangeRow, ClosedRow, ObjectRow
 from topolog.events.ownership import OwnershipRow, RosterRow
 from topolog.events.requests import OutcomeRow, RequesterRow
 from topolog.events.snapshots import SnapshotRow
@@ -41,6 +43,12 @@ ROWS: tuple[type[Row], ...] = (
     FormerBaselineRow,
     AutoAdjustRow,
     DrainRow,
+    ObjectRow,
+    ChangeRow,
+    ClaimsRow,
+    LineRow,
+    UsersRow,
+    ClosedRow,
     ViewRow,
     PointsRow,
     DiskRow,

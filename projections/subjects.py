@@ -25,6 +25,7 @@ from topolog.events.exchange import (
 )
 from topolog.events.fold import Event
 from topolog.events.groups import GroupAltered, GroupCreated, GroupDropped
+from topolog.events.lease_terms import LeaseTermsChanged, LeaseTermsConfirmed
 from topolog.events.levels import FeatureLevelRaised
 from topolog.events.membership import JoinWaiting, JoinWithdrawn, LeasesRenewed, LeaseStopped, NodeJoined, NodeLeft
 from topolog.events.metadata import (
@@ -33,6 +34,13 @@ from topolog.events.metadata import (
     MetadataUpdateAccepted,
     MetadataUpdateProposed,
     MetadataUpdateRejected,
+)
+from topolog.events.objects import (
+    DataDeletionConfirmed,
+    SchemaChangeCommitted,
+    SchemaChangePrepared,
+    SchemaChangeQueued,
+    SchemaChangeRolledBack,
 )
 from topolog.events.requests import RequestersForgotten, RequestRefused, RequestUnchanged
 from topolog.events.snapshots import SnapshotTaken
@@ -44,7 +52,7 @@ def subject_of(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 (one for ea
     match event:
         case LeftOut() | RecordVoided():
             return f"position {event.position}"
-        case LogStarted() | TermStarted() | TermEnded() | SnapshotTaken():
+        case LogStarted() | TermStarted() | TermEnded() | SnapshotTaken() | LeaseTermsChanged() | LeaseTermsConfirmed():
             return "cluster"
         case FeatureLevelRaised():
             return f"feature-level {event.level}"
@@ -80,6 +88,12 @@ def subject_of(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 (one for ea
             | MetadataRemoveAccepted()
         ):
             return f"type {event.type_name}"
+        case SchemaChangeQueued(statements=actions) | SchemaChangePrepared(steps=actions):
+            return f"{actions[0].kind.value.lower()} {actions[0].name}" if len(actions) == 1 else "schema"
+        case SchemaChangeCommitted() | DataDeletionConfirmed():
+            return f"change {event.changes[0]}" if len(event.changes) == 1 else "changes"
+        case SchemaChangeRolledBack():
+            return f"change {event.change}"
         case GroupCreated():
             return f"group {event.group.name}"
         case GroupAltered() | GroupDropped():

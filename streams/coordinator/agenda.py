@@ -4,20 +4,22 @@ from topolog.events.baseline import AutoAdjustRow
 from topolog.events.exchange import ExchangeRow
 from topolog.events.ids import NOWHERE
 from topolog.events.membership import LeaseRow
+from topolog.events.objects import ChangeRow
 from topolog.events.requests import RequesterRow
 from topolog.events.state import Key, State
-from topolog.streams.rules import baseline, exchange, membership, requesters
+from topolog.streams.rules import baseline, exchange, membership, objects, requesters
 from topolog.streams.rules.deadlines import Deadline
 from topolog.streams.rules.exchange import Patience
 
-_KINDS = (LeaseRow, RequesterRow, ExchangeRow, AutoAdjustRow)
+_KINDS = (LeaseRow, RequesterRow, ExchangeRow, AutoAdjustRow, ChangeRow)
 
 
 class Agenda:
     """Deadlines by key, and which of them have passed.
 
     `gaps` counts how often the coordinator was not hearing heartbeats (DESIGN §4.1), `map_gaps` maps; `lapsed`, `idle`,
-    `overdue`, `adjusting`: passed deadlines of leases, requesters, single maps and the baseline, still due.
+    `overdue`, `adjusting`, `late`: passed deadlines of leases, requesters, single maps, the baseline and changes of
+    definitions, still due.
     `waited_through`: every decision up to this position was read back proceed_ms ago. Many decisions wait that long and
     none shorter, so that wait is one position for all of them, no deadline of each.
     """
@@ -30,11 +32,13 @@ class Agenda:
         self.idle: set[str] = set()
         self.overdue: set[str] = set()
         self.adjusting: set[str] = set()
+        self.late: set[str] = set()
         self._passed = {
             "lease": self.lapsed,
             "idle": self.idle,
             "exchange": self.overdue,
             "adjust": self.adjusting,
+            "change": self.late,
         }
         self._patience = patience
         self._due: dict[str, Deadline] = {}
@@ -90,4 +94,6 @@ class Agenda:
                 return exchange.deadlines(row, self._patience, self.map_gaps)
             case AutoAdjustRow() as row:
                 return baseline.deadlines(row)
+            case ChangeRow() as row:
+                return objects.deadlines(row)
         return []

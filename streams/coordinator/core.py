@@ -41,7 +41,17 @@ from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.causes import cause_of
 from topolog.streams.coordinator.exchanges import Exchanges, known_of, maps_from
 from topolog.streams.coordinator.reports import Reports
-from topolog.streams.rules import baseline, cluster_state, drains, membership, metadata, requesters, requests
+from topolog.streams.rules import (
+    baseline,
+    cluster_state,
+    drains,
+    lease_terms,
+    membership,
+    metadata,
+    objects,
+    requesters,
+    requests,
+)
 from topolog.streams.rules.exchange import Patience
 from topolog.streams.rules.requests import Circumstances
 from topolog.streams.rules.single_maps import Known, MapVerdict
@@ -342,9 +352,15 @@ class Core:
             )
             or self._due_baseline()
             or metadata.settle(self.state, self.reports.applied(), self.agenda.waited_through)
+            or self._due_objects()
             or requesters.settle(self.agenda.idle)
+            or lease_terms.settle(self.state, self.agenda.waited_through)
             or self._due_partitions()
         )
+
+    def _due_objects(self) -> list[Decision]:
+        reports, agenda = self.reports, self.agenda
+        return objects.settle(self.state, reports.applied(), reports.blocks(), agenda.waited_through, agenda.late)
 
     def _due_baseline(self) -> list[Decision]:
         """Before exchanges: whether one may end is a matter of the cluster's state."""

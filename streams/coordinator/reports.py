@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from topolog.events.fold import Header
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position
 from topolog.events.log import Entry
-from topolog.events.membership import Applied, Heartbeat, NodeDied, NodeRow
+from topolog.events.membership import Applied, Blocked, Heartbeat, NodeDied, NodeRow
 from topolog.events.state import State
 from topolog.streams.coordinator.obituary import Obituary
 from topolog.streams.rules.membership import Heard
@@ -68,6 +68,7 @@ class Reports:
             heartbeat.release,
             entry.appended_at_ms,
             heartbeat.drained,
+            heartbeat.blocked,
         )
         self.newest = self._sources[heartbeat.node] = f"heartbeats/{entry.partition}@{entry.offset} {heartbeat.node}"
         self._unchecked[heartbeat.node] = heartbeat.applied
@@ -87,6 +88,10 @@ class Reports:
         """What the verdict needs: checked positions by node."""
         return {node: (heard.incarnation, heard.applied) for node, heard in self.hearing.items()}
 
+    def blocks(self) -> dict[NodeId, tuple[Incarnation, Blocked]]:
+        """What each node cannot apply."""
+        return {node: (heard.incarnation, heard.blocked) for node, heard in self.hearing.items() if heard.blocked}
+
     def drained(self) -> dict[NodeId, tuple[Incarnation, Position]]:
         """Up to where each node has drained its hand-overs: never behind what it has provably applied."""
         return {node: (heard.incarnation, min(heard.drained, heard.applied)) for node, heard in self.hearing.items()}
@@ -105,4 +110,5 @@ def _with_applied(heard: Heard, position: Position) -> Heard:
         heard.release,
         heard.appended_at_ms,
         heard.drained,
+        heard.blocked,
     )

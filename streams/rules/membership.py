@@ -10,6 +10,7 @@ from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Slot, Top
 from topolog.events.levels import BASELINE_LEVEL, DIED_LEVEL
 from topolog.events.membership import (
     FENCING,
+    Blocked,
     JoinWaiting,
     JoinWithdrawn,
     LeaseRow,
@@ -50,7 +51,8 @@ DECLARED_TYPES_MAX = 10_000
 class Heard(msgspec.Struct, frozen=True):
     """The newest heartbeat of an incarnation. `applied` is its position as far as the log's chain confirms it.
 
-    `drained`: up to which position every hand-over has drained there.
+    `drained`: up to which position every hand-over has drained there. `blocked`: the first decision that it cannot
+    apply.
     """
 
     incarnation: Incarnation
@@ -60,6 +62,7 @@ class Heard(msgspec.Struct, frozen=True):
     release: bool
     appended_at_ms: int
     drained: Position = NOWHERE
+    blocked: Blocked | None = None
 
 
 Hearing = Mapping[NodeId, Heard]

@@ -12,7 +12,18 @@ from topolog.events import requests as q
 from topolog.events.codec import Decision
 from topolog.events.ids import Position
 from topolog.events.state import State
-from topolog.streams.rules import baseline, cluster_state, drains, exchange, groups, levels, membership, metadata
+from topolog.streams.rules import (
+    baseline,
+    cluster_state,
+    drains,
+    exchange,
+    groups,
+    lease_terms,
+    levels,
+    membership,
+    metadata,
+    objects,
+)
 
 
 class Circumstances(msgspec.Struct, frozen=True):
@@ -46,4 +57,8 @@ _RULES: Mapping[type[q.Request], Callable[[State, Any, q.RequestRef], list[Decis
     q.BaselineChangeRequested: baseline.decide,
     q.AutoAdjustRequested: baseline.decide,
     q.DrainRequested: drains.decide,
+    q.LeaseTermsRequested: lease_terms.decide,
+    q.SchemaChangeRequested: objects.decide,
+    q.ChangeCancellationRequested: objects.decide,
+    q.DeletionsConfirmed: objects.decide,
 }

@@ -22,6 +22,7 @@ from topolog.streams.node.past_disk import MemoryDisk
 from topolog.streams.simulation.disks import SimulatedDisk
 from topolog.streams.simulation.network import LATE_MS, Broker, Fate, Link, Send, Writer
 from topolog.streams.simulation.processes import CoordinatorProcess, Life, NodeProcess, Process, ProjectorProcess
+from topolog.streams.simulation.store import StoredRow
 from topolog.streams.simulation.timeline import NS_PER_MS, DriftingClock, Timeline, between
 
 _TURN_MS = (5.0, 60.0)
@@ -195,7 +196,9 @@ class World:
         if elsewhere and joiner.folder:
             joiner = msgspec.structs.replace(joiner, folder=f"another {joiner.folder}")
         kept = None if elsewhere else self.site.disks.get(name)
-        process = NodeProcess(self._new_life(name, clock), joiner, kept or SimulatedDisk(), self.can_supply, self.name)
+        process = NodeProcess(
+            self._new_life(name, clock), joiner, kept or SimulatedDisk(), self.can_supply, self.carry, self.name
+        )
         self.site.lives.append(process)
         self._start(process)
 
@@ -253,6 +256,18 @@ class World:
             value = CODEC.encode(process.last_words)
             author = f"sentinel of {process.name}"
             self.broker.put(Send(author, Topic.HEARTBEATS, process.machine, value, (), None, Fate.LANDS))
+
+    def carry(self, chance: random.Random, row: StoredRow) -> None:
+        """A row is on its way to the disk of some node: mostly soon there, now and then late."""
+        delay_ms = chance.random() ** 3 * LATE_MS
+        self.timeline.after(delay_ms, partial(self._store, chance.choice(self.node_names), row))
+
+    def _store(self, name: str, row: StoredRow) -> None:
+        process = self.on(name)
+        if isinstance(process, NodeProcess) and not self.is_paused(process):
+            process.tables.receive(row)
+        elif name in self.site.disks:
+            self.site.disks[name].store(self.name).put(row)
 
     def is_paused(self, process: Process) -> bool:
         return process.paused_until_ns > self.timeline.now_ns

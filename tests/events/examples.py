@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 
 from topolog.events import baseline as b
-from topolog.events import drains, levels, terms, voiding
+from topolog.events import drains, lease_terms, levels, terms, voiding
 from topolog.events import exchange as x
 from topolog.events import groups as g
 from topolog.events import health as h
 from topolog.events import membership as m
 from topolog.events import metadata as md
+from topolog.events import object_definition as od
+from topolog.events import objects as ob
 from topolog.events import ownership as o
 from topolog.events import partitions as p
 from topolog.events import requests as q
@@ -118,6 +120,36 @@ SNAPSHOT = s.SnapshotTaken(
     anchor=s.SnapshotAnchor(Offset(95), 8, Position(88), bytes(16)),
 )
 
+SALES = od.Definition(
+    (od.Column("id", od.ColumnType.INT64, 1), od.Column("note", od.ColumnType.STRING, 3)),
+    key="id",
+    ttl_ms=86_400_000,
+    properties={"owner": "größe"},
+)
+STATEMENTS = (
+    od.Statement(od.Verb.CREATE, od.ObjectKind.TABLE, "shop.sales", SALES, if_needed=True, planned_on=od.ABSENT),
+    od.Statement(
+        od.Verb.ALTER,
+        od.ObjectKind.TABLE,
+        "shop.orders",
+        columns=(
+            od.ColumnAction(od.ColumnVerb.ADD, "note", od.ColumnType.STRING),
+            od.ColumnAction(od.ColumnVerb.RENAME, "sum", new_name="total"),
+        ),
+        ttl_ms=0,
+        properties={"owner": "ada"},
+        unset=("team",),
+        planned_on=90,
+    ),
+    od.Statement(od.Verb.ALTER, od.ObjectKind.GRANT, "ada@shop", privileges=(od.Privilege.READ, od.Privilege.WRITE)),
+    od.Statement(od.Verb.RENAME, od.ObjectKind.TABLE, "shop.bills", new_name="shop.invoices"),
+)
+STEPS = (
+    od.Step(od.Verb.CREATE, od.ObjectKind.TABLE, "shop.sales", SALES),
+    od.Step(od.Verb.RENAME, od.ObjectKind.VIEW, "shop.a", od.Definition(over="shop.sales"), "shop.b"),
+    od.Step(od.Verb.DROP, od.ObjectKind.GRANT, "ada@shop"),
+)
+
 EXAMPLES: tuple[Record, ...] = (
     STARTED,
     terms.TermStarted(4, "c1", life=7),
@@ -163,6 +195,13 @@ EXAMPLES: tuple[Record, ...] = (
     drains.DrainStarted(REF, N1, VIEW),
     drains.DrainCancelled(REF, N1, VIEW),
     drains.DrainFinished(N1),
+    lease_terms.LeaseTermsChanged(REF, 10_000, 3_000),
+    lease_terms.LeaseTermsConfirmed(Position(97)),
+    ob.SchemaChangeQueued(REF, STATEMENTS, 30_000),
+    ob.SchemaChangePrepared(REF, Position(97), STEPS, 30_000),
+    ob.SchemaChangeCommitted((Position(97), Position(98)), EVIDENCE),
+    ob.SchemaChangeRolledBack(REF, Position(97), "CANCELLED", "DESIGN 4.5", "It was cancelled.", FACTS),
+    ob.DataDeletionConfirmed(REF, N1, Incarnation(-42), (Position(97),)),
     SNAPSHOT,
     voiding.RecordVoided(97, bytes(range(16))),
     q.JoinRequested(ID, LOG_ID, "n1", "first start", JOINER, PAST),
@@ -185,6 +224,10 @@ EXAMPLES: tuple[Record, ...] = (
     q.AutoAdjustRequested(ID, LOG_ID, "ada", "", enabled=True, soft_ms=1_000, hard_ms=60_000),
     q.WarmRequested(ID, LOG_ID, "ada", "the others will not come back"),
     q.DrainRequested(ID, LOG_ID, "ada", "n1 goes", "n1", cancelled=True),
+    q.LeaseTermsRequested(ID, LOG_ID, "ada", "a faster Kafka", 10_000, 3_000),
+    q.SchemaChangeRequested(ID, LOG_ID, "ada", "the new shop", STATEMENTS, 30_000),
+    q.ChangeCancellationRequested(ID, LOG_ID, "ada", "too early", 97),
+    q.DeletionsConfirmed(ID, LOG_ID, "n1", "", "n1", -42, (97, 98)),
     HEARTBEAT,
     m.NodeDied(N1, Incarnation(-42)),
     terms.CoordinatorDied("c1", life=7),
