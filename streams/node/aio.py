@@ -24,6 +24,7 @@ from typing import Self, TypeVar
 
 from topolog.events.groups import GroupDefinition, GroupRow
 from topolog.events.ids import Position
+from topolog.events.object_definition import Statement
 from topolog.events.object_types import ObjectType
 from topolog.streams.node.answers import Metadata, Outcome
 from topolog.streams.node.member import TIMEOUT_S, Member, Wait
@@ -105,6 +106,13 @@ class AsyncNode(Member):
     async def create_group(self, group: GroupDefinition, *, timeout_s: float = TIMEOUT_S, reason: str = "") -> GroupRow:
         """As `Node.create_group`."""
         return await _answer(self._declaring.group(group, reason), timeout_s)
+
+    async def change(
+        self, *statements: Statement, deadline_s: float | None = None, timeout_s: float = TIMEOUT_S, reason: str = ""
+    ) -> Position | None:
+        """As `Node.change`."""
+        deadline_ms = None if deadline_s is None else int(deadline_s * 1000)
+        return await _answer(self._declaring.change(statements, deadline_ms, reason), timeout_s)
 
     async def reset_group(self, group: str, *, timeout_s: float = TIMEOUT_S, reason: str = "") -> None:
         """As `Node.reset_group`."""
