@@ -13,6 +13,7 @@ from topolog.streams.simulation.checks import Checks
 from topolog.streams.simulation.disks import SimulatedDisk
 from topolog.streams.simulation.faults import OF_DISKS, Act, Kind, perform
 from topolog.streams.simulation.operations import begin_work, let_go
+from topolog.streams.simulation.schemas import begin_schema
 from topolog.streams.simulation.timeline import between
 from topolog.streams.simulation.world import World
 
@@ -36,6 +37,8 @@ class Histories:
         world = self.worlds[0]
         if world.is_durable and self._chance.random() < _OPENS:
             world.timeline.after(between(self._chance, *_OPENING_MS), partial(begin_work, world, self._chance))
+        if any(act.kind is Kind.CHANGE for act in acts):
+            world.timeline.after(between(random.Random(f"{seed} schema"), *_OPENING_MS), partial(begin_schema, world))
 
     def step(self) -> None:
         """The next thing that happens, and what must hold behind it."""

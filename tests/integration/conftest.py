@@ -30,11 +30,16 @@ from topolog.streams.node.client import Node
 
 T = TypeVar("T")
 FENCE_MS, MARGIN_MS, HEARTBEAT_MS = 2_000, 500, 200
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 MEMBER = "tests.integration.member"
 
 
-def eventually(look: Callable[[], T | None], what: str, patience_s: float = PATIENCE_S, every_s: float = 0.02) -> T:
+def eventually(
+    look: Callable[[], T | None],
+    what: str = "what is looked for",
+    patience_s: float = PATIENCE_S,
+    every_s: float = 0.02,
+) -> T:
     """What `look` finds, as soon as it finds something; fails with `what` after `patience_s`.
 
     Nothing found is what is false: None, False, an empty list.

@@ -50,7 +50,7 @@ class CrashSite(Site):
         return self.witness.submit(ObjectType("Busy", {f"w{next(self.numbers)}": "long"}), wait="decided")
 
     @contextlib.contextmanager
-    def leading(self, cadence: Cadence = NEVER) -> Iterator[None]:
+    def leading(self, cadence: Cadence = NEVER, takeover_ms: int = 600) -> Iterator[None]:
         """A sound coordinator in this process, which leads inside and retires at the end."""
         with (
             contextlib.closing(KafkaReader(self.kafka, self.cluster)) as reader,
@@ -58,7 +58,7 @@ class CrashSite(Site):
         ):
             name = f"c{next(self.numbers)}"
             driver = Driver(
-                reader, writer, SystemClock(), self.cluster, name, terms=TERMS, takeover_ms=600, cadence=cadence
+                reader, writer, SystemClock(), self.cluster, name, terms=TERMS, takeover_ms=takeover_ms, cadence=cadence
             )
             stop = threading.Event()
             thread = threading.Thread(target=driver.run, args=(stop.is_set,))

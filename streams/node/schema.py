@@ -1,0 +1,235 @@
+"""What a member of the cluster does about databases, tables, views and grants: use them as they are now.
+
+    with node.using("shop.orders") as table:
+        rows = store.read(table)
+    with node.writing("shop.orders") as table:
+        store.write(table.token, row)
+
+A server answers under its lease only. A client holds none, and answers from what it has applied.
+"""
+
+import contextlib
+from collections.abc import Callable, Collection, Iterator
+from typing import TypeVar
+
+import msgspec
+
+from topolog.events.errors import BadInput, BeingAltered, BeingDeleted, NotCaughtUp, NotFound
+from topolog.events.ids import Position
+from topolog.events.object_definition import ObjectKind, Privilege
+from topolog.events.requests import NodeKind
+from topolog.streams.clock import Clock
+from topolog.streams.node.guards import LeaseGuard
+from topolog.streams.node.hooks import Hooks
+from topolog.streams.node.lazy import Lazy
+from topolog.streams.node.object_hooks import ChangeHook, DeletionHook, TableHook
+from topolog.streams.node.objects import Database, Published, Table, View
+from topolog.streams.node.session import Session
+from topolog.streams.node.waits import Pending, Waits
+
+_NS_PER_MS = 1_000_000
+T = TypeVar("T")
+Named = TypeVar("Named", Table, View, Database)
+
+
+def stale_kinds(kinds: Collection[ObjectKind]) -> frozenset[ObjectKind]:
+    """Raises BadInput for kinds of which no answer may be stale."""
+    if bad := [kind.value for kind in kinds if kind not in _MAY_BE_STALE]:
+        raise BadInput(
+            f"{' and '.join(bad)} cannot be served stale.",
+            hint="Rights fail closed: a revoked one must not be honoured.",
+        )
+    return frozenset(kinds)
+
+
+_MAY_BE_STALE = (ObjectKind.DATABASE, ObjectKind.TABLE, ObjectKind.VIEW)
+
+
+class Schema:
+    """A member, as far as definitions are concerned. Any thread may call."""
+
+    name: str
+    _kind: NodeKind
+    _clock: Clock
+    _hooks: Hooks
+    _session: Session
+    _waits: Waits
+    _stale: frozenset[ObjectKind]
+    lease: LeaseGuard
+    _reading: Callable[[], contextlib.AbstractContextManager[None]]
+
+    # To be registered before entering.
+
+    def on_table(self, hook: TableHook) -> None:
+        """Call `hook(name, table)` when a table can be used in another way than before, with None when it cannot be.
+
+        Called in the order of the log, before the decision counts as applied here, hence before this node leaves a
+        fence; nobody uses the table meanwhile. For registries: what must be complete before this node serves.
+        """
+        self._hooks.of_objects.on_table.append(hook)
+
+    def on_change(self, hook: ChangeHook) -> None:
+        """Call `hook(change)` for each change that is prepared, and for those still open when this node starts.
+
+        Called in the order of the log, before anything of it is used here. Raise CannotApply if this service cannot
+        apply what `change.steps` say: the change is rolled back then, for everybody (V2), and none of what it would
+        alter is used here meanwhile. Should it be committed all the same, as when this node was waited out, the node
+        ends with HookFailed.
+        """
+        self._hooks.of_objects.on_change.append(hook)
+
+    def on_deletion(self, hook: DeletionHook) -> None:
+        """Call `hook(deletion)` when the commit of a change has closed tables or columns while this node was a member.
+
+        The hook must not delete by itself, which takes too long: when all of it is deleted say `deleted`. A node
+        without such a hook has nothing to delete, and that is said for it.
+        """
+        self._hooks.of_objects.on_deletion.append(hook)
+
+    def deleted(self, change: int) -> None:
+        """All that `on_deletion` has told of this change is deleted here. May be said again, and of a former life."""
+        self._session.core.deletions.done(change)
+
+    def lazy(self, load: Callable[[Table], T]) -> Lazy[T]:
+        """What is made of a table by `load(table)` when it is first used, kept until the table or the lease changes."""
+        made = Lazy(load, lambda: self._session.lease.generation)
+        self._hooks.of_objects.lazy.append(made)
+        return made
+
+    # What may be used.
+
+    def table(self, name: str, *, at_least: Position | None = None) -> Table:
+        """The table as it is now; for a look, `using` is for reading from it.
+
+        Raises Fenced; NotFound; BeingCreated, BeingDeleted or BeingAltered while a change stands in the way;
+        NotCaughtUp if this node has not applied `at_least`.
+        """
+        return self._look(ObjectKind.TABLE, at_least, lambda now, ms: now.table(name, ms))
+
+    def view(self, name: str, *, at_least: Position | None = None) -> View:
+        """As `table`, for a view; its table must be usable too."""
+        return self._look(ObjectKind.VIEW, at_least, lambda now, ms: now.view(name, ms))
+
+    def database(self, name: str, *, at_least: Position | None = None) -> Database:
+        """As `table`, for a database."""
+        return self._look(ObjectKind.DATABASE, at_least, lambda now, ms: now.database(name, ms))
+
+    def tables(self, *, at_least: Position | None = None) -> list[Table]:
+        """All tables that can be used now. Raises Fenced and NotCaughtUp."""
+        with self._reading():
+            self._check_caught_up(at_least)
+            return list(self._published.tables())
+
+    def using(self, name: str, *, at_least: Position | None = None) -> contextlib.AbstractContextManager[Table]:
+        """Read from a table: what was read inside is right if this exits in order. Raises as `table` does, at the
+        beginning; at the end Fenced, BeingDeleted or BeingAltered, and then nothing of it may be answered.
+
+        Why that is enough (B6.5): at the end the table is looked at first, and then the lease, which must be the one of
+        the beginning. A lease that is valid then was valid at the look, so no change was committed by then that this
+        node had not applied as prepared; and one that it had would have shown at the look. So the definition was in
+        force at the look, and all that was read inside was read before. An answer that is sent later is one of then.
+        """
+        return self._use(name, at_least, writing=False)
+
+    def writing(self, name: str, *, at_least: Position | None = None) -> contextlib.AbstractContextManager[Table]:
+        """Write to a table: as `using`, never stale. Its `token` travels with each write, its `writable` columns are
+        those that may be set. If this raises at its end the write must not be acknowledged; the token sees to it that
+        it does no harm to another table, however late it arrives (B6.6)."""
+        return self._use(name, at_least, writing=True)
+
+    def allows(self, principal: str, privilege: Privilege, name: str, *, at_least: Position | None = None) -> bool:
+        """Whether a grant gives the principal this right on exactly this object. Never stale.
+
+        Raises Fenced; NotCaughtUp if this node has not applied `at_least`, the position from which the asker knows of
+        a grant: so it is never denied by a node that has not heard of it (N25).
+        """
+        with self._reading():
+            self._check_caught_up(at_least)
+            return privilege in self._published.privileges(f"{principal}@{name}")
+
+    def ttl_ms(self, name: str) -> int | None:
+        """For how long rows of a table are to be kept, FOREVER if they never expire; None: delete nothing now.
+
+        None while this node is fenced, or a client, which proves nothing; while it does not know the table, and while
+        that is created, dropped or renamed. Never raises.
+        """
+        if self._kind is not NodeKind.SERVER:
+            return None
+        try:
+            with self.lease.reading():
+                found = self._published.usable_table(name)
+        except Exception:  # noqa: BLE001 (whatever it is, nothing is proven, so nothing may be deleted)
+            return None
+        return found.ttl_ms if found else None
+
+    def table_of(self, incarnation: int) -> Table | None:
+        """The table of this incarnation, whatever its name; None if it cannot be used now. Raises Fenced."""
+        with self._reading():
+            return self._published.table_of(incarnation)
+
+    def is_closed(self, incarnation: int, column: int | None = None) -> bool:
+        """Whether what a disk has under this incarnation of a table, or under the number of a column in it, is closed:
+        nobody will ever read it, and it may be deleted. False as long as that is not proven.
+
+        A service asks for all that it finds when it has joined, at the earliest in `on_joined`, and at each join: what
+        was closed while this node was away is told by nothing else. It needs no lease, for what is closed stays so.
+        """
+        with self._session.folding:
+            core = self._session.core
+            return core.has_joined and self._published.is_closed(core.state, incarnation, column)
+
+    def _catching_up(self, position: Position) -> Pending[None]:
+        def late(timeout_s: float) -> NotCaughtUp:
+            return self._behind(position, f" after {timeout_s:g} s")
+
+        caught_up = self._waits.when(lambda: self._session.core.applied.position >= position or None)
+        return Pending(caught_up, lambda _: None, late)
+
+    def _look(self, kind: ObjectKind, at_least: Position | None, find: Callable[[Published, int], Named]) -> Named:
+        age_ms = self._age_ms(kind)
+        with contextlib.nullcontext() if age_ms is not None else self._reading():
+            self._check_caught_up(at_least)
+            found = find(self._published, self._session.heartbeat_ms)
+        return found if age_ms is None else msgspec.structs.replace(found, age_ms=age_ms)
+
+    @contextlib.contextmanager
+    def _use(self, name: str, at_least: Position | None, *, writing: bool) -> Iterator[Table]:
+        age_ms = None if writing else self._age_ms(ObjectKind.TABLE)
+        with contextlib.nullcontext() if age_ms is not None else self._reading():
+            self._check_caught_up(at_least)
+            found = self._published.table(name, self._session.heartbeat_ms)
+            yield found if age_ms is None else msgspec.structs.replace(found, age_ms=age_ms)
+            self._check_still(found)
+
+    def _check_still(self, begun: Table) -> None:
+        """Raise if the table is not the one, or not as it was, when an operation began."""
+        try:
+            now = self._published.table(begun.name, self._session.heartbeat_ms)
+        except NotFound:
+            now = None
+        if now is None or now.incarnation != begun.incarnation:
+            message = f"Table {begun.name!r} was deleted while this ran."
+            raise BeingDeleted(message, retry_after_ms=0, hint="Begin again: there may be another of that name.")
+        if now.token != begun.token:
+            message = f"Table {begun.name!r} was changed while this ran."
+            raise BeingAltered(message, retry_after_ms=0, hint="Begin again.")
+
+    def _age_ms(self, kind: ObjectKind) -> int | None:
+        """How old an answer of this kind may be that is given now; None if it must be given under the lease."""
+        lease = self._session.lease
+        if kind not in self._stale or self._session.failure or self.lease.is_valid or lease.anchor_ns is None:
+            return None
+        return (self._clock.boottime_ns() - lease.anchor_ns) // _NS_PER_MS
+
+    def _check_caught_up(self, at_least: Position | None) -> None:
+        if at_least is not None and self._session.core.applied.position < at_least:
+            raise self._behind(at_least, "")
+
+    def _behind(self, position: Position, when: str) -> NotCaughtUp:
+        applied = self._session.core.applied.position
+        message = f"Node {self.name!r} has applied position {applied}, and not {position} yet{when}."
+        return NotCaughtUp(message, hint="Try again, or ask another node.")
+
+    @property
+    def _published(self) -> Published:
+        return self._hooks.of_objects.objects.now
