@@ -23,7 +23,7 @@ from tests.streams.rules.schema_histories import Chronicle, check
 
 from topolog.events.claims import LineRow, line_row
 from topolog.events.membership import members
-from topolog.events.object_definition import ColumnAction, ColumnType, ObjectKind, Statement
+from topolog.events.object_definition import ColumnAction, ColumnType, ObjectKind, Statement, Verb
 from topolog.events.objects import ChangeStatus
 
 DATABASES = st.sampled_from(["a", "b"])
@@ -66,6 +66,8 @@ def statements() -> st.SearchStrategy[Statement]:
         alters(),
         alters(),
         st.builds(rename, TABLES, TABLES),
+        st.just(rename("a.v", "a.w", ObjectKind.VIEW)),
+        VIEWS.map(lambda name: Statement(Verb.ALTER, ObjectKind.VIEW, name, properties={"p": "q"})),
         drops(),
     )
 

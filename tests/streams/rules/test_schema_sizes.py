@@ -195,7 +195,7 @@ def test_a_database_whose_names_fill_a_record_is_dropped_in_parts() -> None:
 
 def test_the_size_of_a_step_is_never_underestimated() -> None:
     """DESIGN 1: `size_bytes` is what the limit is checked with."""
-    columns = tuple(msgspec.structs.replace(each, number=(1 << 31) - 1) for each in wide_columns())
+    columns = tuple(msgspec.structs.replace(each, number=1 << 62) for each in wide_columns())
     definitions = [
         Definition(columns, columns[0].name, 1, wide_properties(3), "d" * 64 + "." + "t" * 64),
         Definition(over="d" * 64 + "." + "t" * 64),
