@@ -274,11 +274,12 @@ class Checks:
     def _check_lease(self, node: NodeProcess, stale: Position) -> None:
         """A server that may answer now."""
         core = node.session.core
-        if self._members.get(core.node) != core.incarnation:
+        is_member = self._members.get(core.node) == core.incarnation
+        if not is_member and node.fences:
             raise Broken(Rule.MEMBER_LEASE, node.describe())
-        if core.applied.position < stale:
+        if core.applied.position < stale and node.fences:
             raise Broken(Rule.FRESH_LEASE, f"{node.describe()}; the log had {stale} a fence ago")
-        if core.applied.position < self._accepted_through:
+        if core.applied.position < self._accepted_through and is_member:
             raise Broken(Rule.ACCEPTED, f"{node.describe()}; all up to {self._accepted_through} is accepted")
 
     def _judge(self, standing: Standing) -> None:
