@@ -49,7 +49,8 @@ class Cluster(msgspec.Struct, frozen=True):
     `feature_level_possible`: the highest that every member announces; above `feature_level` it may be raised.
     `open_exchange`: its version, None while no exchange is open. `state`: INACTIVE, ACTIVE_READ_ONLY or ACTIVE;
     `target` while it is on its way there, which waits for `awaited`; `held`: an operator holds it, so that nothing
-    activates or adjusts by itself. `draining`: servers that hand over all they hold."""
+    activates or adjusts by itself. `draining`: servers that hand over all they hold.
+    `open_changes`: of databases, tables, views and grants; `undeleted`: changes whose data somebody still deletes."""
 
     name: str
     log_id: str
@@ -87,6 +88,9 @@ class Cluster(msgspec.Struct, frozen=True):
     baseline: BaselineNow | None
     auto_adjust: AutoAdjust
     draining: tuple[str, ...]
+    tables: int = 0
+    open_changes: int = 0
+    undeleted: int = 0
 
 
 class Lease(msgspec.Struct, frozen=True):

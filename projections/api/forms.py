@@ -23,7 +23,7 @@ from topolog.events.requests import (
     UpdateRequested,
     is_valid,
 )
-from topolog.projections.api import baseline_forms
+from topolog.projections.api import baseline_forms, objects_forms
 from topolog.projections.api.problems import InvalidParameter, parameter
 from topolog.projections.requester import Requester
 
@@ -32,7 +32,7 @@ _VERSION_MAX = 2**63 - 1
 _KEY_CHARS_MAX = SUBJECT_CHARS_MAX + len(f"/{_VERSION_MAX}")
 _KINDS = (
     '"propose", "remove", "create-group", "alter-group", "drop-group", "reset-group", "exchange", "raise-level", '
-    '"cluster-state", "baseline", "auto-adjust", "hold", "warm" or "drain"'
+    '"cluster-state", "baseline", "auto-adjust", "hold", "warm", "drain", "schema-change" or "cancel-change"'
 )
 _HINT = f"See the examples of POST /requests in /openapi.json; `kind` is {_KINDS}."
 
@@ -121,6 +121,7 @@ Form = (
     | ResetGroup
     | StartExchange
     | baseline_forms.BaselineForm
+    | objects_forms.ObjectsForm
 )
 FORMS: tuple[type[msgspec.Struct], ...] = Form.__args__
 
@@ -155,6 +156,8 @@ def to_request(form: Form, name: RequestId, log_id: bytes, actor: str) -> AnyReq
             return ExchangeRequested(name, log_id, actor, form.reason)
         case CreateGroup() | AlterGroup() | DropGroup() | ResetGroup():
             return _about_group(form, name, log_id, actor)
+        case objects_forms.ChangeSchema() | objects_forms.CancelChange():
+            return objects_forms.to_request(form, name, log_id, actor)
         case _:
             return baseline_forms.to_request(form, name, log_id, actor)
 
