@@ -12,7 +12,8 @@ SEEDS ?= 1000
 ROUNDS ?= 40
 CHANGES ?= 200
 # Most tests wait for a broker or for a lease: three at a time keep two cores busy. -n 0 in ARGS runs one after the other.
-PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadscope
+# tests/conftest.py says in what order; xdist's own begins with the files of many tests, and those of one take longest.
+PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadscope --no-loadscope-reorder
 
 .PHONY: help check test bench up again soak lock image-lock clean
 

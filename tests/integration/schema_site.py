@@ -1,15 +1,11 @@
 """One cluster in which definitions change while coordinators and members die at failpoints."""
 
 import contextlib
-import os
-import signal
-import sys
 from collections import Counter
 from collections.abc import Iterator
 
 from tests.integration.armed import PROMPT_MS
-from tests.integration.conftest import Process, eventually
-from tests.integration.crash_site import CrashSite, name_of
+from tests.integration.crash_site import CrashSite, assert_died
 from tests.integration.schema_operator import Operator
 
 from topolog.events.codec import CODEC
@@ -33,8 +29,7 @@ _REQUESTS = (SchemaChangeRequested, ChangeCancellationRequested, DeletionsConfir
 
 
 class SchemaSite(CrashSite):
-    """`members`: two nodes in this process; the second one cannot apply what has to do with names in `inapplicable`.
-    Whoever dies is forked by a process that has everything imported."""
+    """`members`: two nodes in this process; the second one cannot apply what has to do with names in `inapplicable`."""
 
     members: tuple[Node, Node]
     operator: Operator
@@ -42,7 +37,6 @@ class SchemaSite(CrashSite):
     def __init__(self, bootstrap: str, cluster: str) -> None:
         super().__init__(bootstrap, cluster)
         self.inapplicable: set[str] = set()
-        self._zygote: Process | None = None
 
     @contextlib.contextmanager
     def living(self) -> Iterator[None]:
@@ -55,35 +49,10 @@ class SchemaSite(CrashSite):
                     stack.enter_context(node)
                 self.operator = stack.enter_context(Operator(self.kafka, self.cluster))
             yield
-        if self._zygote:
-            self._zygote.leave()
 
-    def crash(self, entry: str, role: str = "prompt", *arguments: str) -> None:
-        """Let a process die at the failpoint; it has died by SIGKILL, after one line that says where."""
-        self.begin(entry, role, *arguments)
-        self.assert_died(entry)
-
-    def begin(self, entry: str, role: str, *arguments: str) -> None:
-        """Start a process that is to die at the failpoint."""
-        if self._zygote is None:
-            command = [sys.executable, "-m", "tests.integration.zygote", self.cluster, self.bootstrap]
-            self._zygote = self.started(command)
-        self._mark = len(self._zygote.complaints)
-        self._zygote.tell(entry=entry, role=role, arguments=arguments or (f"armed{next(self.numbers)}",))
-        self._pid = self._zygote.hear("began")["pid"]
-
-    def assert_died(self, entry: str) -> None:
-        """What was begun last has died at the failpoint, and has said so."""
-        zygote, mark = self._zygote, self._mark
-        assert zygote is not None
-        try:
-            assert zygote.hear("ended")["code"] == -signal.SIGKILL, zygote.complaints[mark:]
-        except AssertionError:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGKILL)  # or it would stand in the way of the tests that follow
-            raise
-        where = f"failpoint {name_of(entry)}: "
-        eventually(lambda: any(line.startswith(where) for line in zygote.complaints[mark:]), f"{where}to be said")
+    def crash(self, entry: str) -> None:
+        """Let a coordinator, which claims at once, die at the failpoint."""
+        assert_died(self.armed(entry, "prompt", f"armed{next(self.numbers)}"), entry)
 
     @contextlib.contextmanager
     def led(self) -> Iterator[None]:

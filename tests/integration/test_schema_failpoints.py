@@ -7,7 +7,6 @@ each also begins with whatever the crashes before it have left.
 import contextlib
 import os
 import random
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -252,9 +251,9 @@ def test_a_change_whose_requester_vanished_ends_once_over_any_number_of_crashes(
     """DESIGN 4.5: nobody waits for it any more, and it is committed."""
     name, chance, asked = f"vanished_{seed}.t", random.Random(seed), "node.request-sent:2" + LANDED
     with site.led():
-        site.begin(asked, "asker", f"asker{seed}", name)
+        asker = site.armed(asked, "asker", f"asker{seed}", name)
         eventually(lambda: site.is_member(f"asker{seed}"), "the asker to be a member")
-    site.assert_died(asked)
+    assert_died(asker, asked)
     for lost, landed in ((PREPARED[:-1], PREPARED[-1]), (COMMITTED[:-1], COMMITTED[-1])):
         for entry in (*chance.choices(lost, k=chance.randint(0, 3)), landed):
             site.crash(entry)
@@ -268,8 +267,7 @@ def test_a_change_goes_on_without_a_member_that_dies_meanwhile(site: SchemaSite,
     """F5, V1: whether it has applied the change or not, it answers no more; nobody waits for it."""
     entry = MEMBER[number]
     with site.led():
-        command = [sys.executable, "-m", "tests.integration.schema_reader", site.cluster, "n3", site.bootstrap]
-        third = site.started([*command, str(tmp_path)])
+        third = site.forked("schema_reader", site.cluster, "n3", site.bootstrap, str(tmp_path))
         third.hear("member")
         with site.deaf(site.members[1]):
             third.tell(do="arm", entry=entry)
