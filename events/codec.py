@@ -33,10 +33,9 @@ from topolog.events import (
     voiding,
 )
 from topolog.events.errors import BadInput, Undecodable
+from topolog.events.framing import MARKER, PREFIX_BYTES
 from topolog.events.levels import NEWEST_LEVEL
 
-MARKER = b"\xc3\x01"
-PREFIX_BYTES = 10
 _REASON_CHARS_MAX = 200  # some errors repeat all the bytes that they complain about
 
 Decision = (

@@ -30,7 +30,7 @@ from topolog.events.requests import (
 from topolog.events.stamp import NO_CHAIN
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
-from topolog.projections import queries, subjects
+from topolog.projections import dry_run_objects, queries, subjects
 from topolog.projections.baseline_resources import BaselinePreview, DryRun, GroupPreview, Planned
 from topolog.projections.store import Reading
 from topolog.streams.rules import baseline as rules_of_baseline
@@ -55,6 +55,7 @@ def dry_run(reading: Reading, request: AnyRequest, wall_ms: int) -> DryRun:
     row = baseline(state)
     before = _Wanted(state), None if row is None else row.number, () if row is None else row.nodes
     decided = _decided(state, request, wall_ms, reading.position)
+    about_objects = tuple(dry_run_objects.sentences(reading, state, decided[0]))
     _fold(state, request, decided, reading)
     preview = _preview(state, before[1], before[2])
     groups = tuple(before[0].changes_to(_Wanted(state)))
@@ -62,11 +63,14 @@ def dry_run(reading: Reading, request: AnyRequest, wall_ms: int) -> DryRun:
     return DryRun(
         subject=subject_of(request),
         status="UNCHANGED" if is_unchanged else "GRANTED",
-        sentence=_sentence(reading, request, decided, preview, groups),
+        sentence=_sentence(reading, request, decided, preview, groups, about_objects),
         decisions=tuple(_planned(each) for each in decided),
         baseline=preview,
         groups=groups,
-        warnings=() if is_unchanged else tuple(_warnings(state, request, preview)),
+        warnings=()
+        if is_unchanged
+        else (*_warnings(state, request, preview), *dry_run_objects.warnings(reading, decided[0])),
+        steps=tuple(dry_run_objects.details(reading, decided[0])),
     )
 
 
@@ -191,10 +195,12 @@ def _sentence(
     decided: Sequence[Decision],
     preview: BaselinePreview | None,
     groups: Sequence[GroupPreview],
+    about_objects: Sequence[str],
 ) -> str:
     if isinstance(decided[0], RequestUnchanged):
         return "Nothing would change: what is asked for holds already."
-    parts = [f"It would be decided: {', '.join(dict.fromkeys(type(each).__name__ for each in decided))}."]
+    events = ", ".join(dict.fromkeys(type(each).__name__ for each in decided))
+    parts = [f"It would be decided: {events}.", *about_objects]
     if preview is not None:
         parts.append(_about_baseline(preview))
     if isinstance(request, ClusterStateRequested):

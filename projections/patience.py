@@ -16,8 +16,9 @@ from topolog.events.ids import Position
 from topolog.events.membership import FENCING, NodeRow, Standing, WaitingJoinRow
 from topolog.events.metadata import RemovalRow, TypeRow
 from topolog.events.object_types import type_id
+from topolog.events.objects import ChangeRow
 from topolog.events.requests import NodeKind, OutcomeRow, Status
-from topolog.projections import exchanges, queries
+from topolog.projections import change_rows, exchanges, queries
 from topolog.projections.resources import Awaited
 from topolog.projections.store import Reading
 from topolog.streams.rules.verdict import holders
@@ -117,8 +118,21 @@ def for_request(reading: Reading, row: OutcomeRow) -> Wait:
         return for_node(reading, name)
     if kind in ("group", "exchange"):
         return for_exchange(reading)
+    if kind == "change":
+        return for_change(reading, change_rows.row_ever(reading, int(name)))
     about = reading.row(TypeRow, str(type_id(name)))
     return for_type(reading, about) if about else NOTHING
+
+
+def for_change(reading: Reading, row: ChangeRow | None) -> Wait:
+    """For a change of objects to be over."""
+    if row is None or not row.is_open:
+        return NOTHING
+    facts = {"waits for": f"change {row.number}: `topolog explain change {row.number}`"}
+    if row.prepared_at is None:
+        return Wait((), facts)
+    wait = for_verdict(reading, row.prepared_at)
+    return Wait(wait.asked, {**facts, **wait.facts})
 
 
 def for_verdict(reading: Reading, position: Position) -> Wait:

@@ -61,7 +61,8 @@ class Cluster(msgspec.Struct, frozen=True):
     `open_exchange`: its version, None while no exchange is open. `state`: INACTIVE, ACTIVE_READ_ONLY or ACTIVE;
     `target` while it is on its way there, which waits for `awaited`; `held`: an operator holds it, so that nothing
     activates or adjusts by itself. `draining`: servers that hand over all they hold. `proceed_ms`: how long others wait
-    for a silent node, the longest in force; `former_terms` while a change of terms is not confirmed."""
+    for a silent node, the longest in force; `former_terms` while a change of terms is not confirmed. `open_changes`: of
+    databases, tables, views and grants; `undeleted`: changes whose data somebody still deletes."""
 
     name: str
     log_id: str
@@ -100,6 +101,9 @@ class Cluster(msgspec.Struct, frozen=True):
     auto_adjust: AutoAdjust
     draining: tuple[str, ...]
     former_terms: FormerTerms | None
+    tables: int = 0
+    open_changes: int = 0
+    undeleted: int = 0
 
 
 class Lease(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from topolog.projections.api.object_examples import CHANGE, ORDERS
 from topolog.projections.baseline_resources import (
     AutoAdjust,
     Baseline,
@@ -407,6 +408,8 @@ _ALL: tuple[msgspec.Struct, ...] = (
         causes=(_CAUSE,),
         waiting_for=(Awaited(node="n3", since=40, at_most_ms=24_150),),
     ),
+    ORDERS,
+    CHANGE,
 )
 
 EXAMPLES: Mapping[type[msgspec.Struct], msgspec.Struct] = {type(example): example for example in _ALL}

@@ -6,7 +6,6 @@ of itself is taken on trust but what it serves by: its lease, and how far it has
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
 
 import msgspec
 
@@ -20,7 +19,6 @@ from topolog.events import requests as q
 from topolog.events.codec import CODEC
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, TopologyVersion
 from topolog.events.log import Entry
-from topolog.events.object_types import ObjectType
 from topolog.events.snapshots import SnapshotTaken
 from topolog.events.terms import cluster
 from topolog.events.topics import Topic
@@ -32,10 +30,11 @@ from topolog.streams.simulation.ledger import Ledger, Standing
 from topolog.streams.simulation.network import Landed
 from topolog.streams.simulation.processes import NodeProcess, Process
 from topolog.streams.simulation.rules import Broken, Rule
+from topolog.streams.simulation.schema_checks import SchemaChecks
 from topolog.streams.simulation.sharding_checks import PartitionChecks
+from topolog.streams.simulation.telling import brief
 from topolog.streams.simulation.world import World
 
-_BRIEF_CHARS = 140
 _MINOR = (
     g.GroupCreated,
     g.GroupAltered,
@@ -81,6 +80,7 @@ class Checks:
         self._beats: set[tuple[Incarnation, int]] = set()
         self._certificates: dict[Incarnation, tuple[NodeId, int, int]] = {}
         self._leases = LeaseChecks(self.ledger, world)
+        self._schema = SchemaChecks(self.ledger, world, self._leases.terms)
         self._partitions = PartitionChecks(self.ledger, world)
         self._baselines = BaselineChecks(self.ledger, world, self._partitions.acknowledged)
         self._read_at_ns: int | None = None
@@ -134,6 +134,8 @@ class Checks:
             self._judge(standing)
         self._partitions.judge_set(whole)
         self._baselines.judge_set(whole, self.requests)
+        self._schema.judge_set(whole)
+        self._leases.accept(self._schema.committed_through)
         self._check_the_dead(whole)
         if whole and cluster(self.ledger.state).topology_version != self._view:
             raise Broken(Rule.VIEWS, f"another view than {self._view} is in force")
@@ -158,7 +160,7 @@ class Checks:
         for kind in (md.ProposalRow, md.RemovalRow, m.WaitingJoinRow):
             if count := state.count(kind):
                 return f"{count} rows of {kind.KIND} wait"
-        if unsettled := self._baselines.unrest() or self._partitions.unrest():
+        if unsettled := self._baselines.unrest() or self._partitions.unrest() or self._schema.unrest():
             return unsettled
         recent = self._leases.terms.outdated(world.timeline.now_ns)
         behind = [process.describe() for process in world.processes if process.mark()[0] < recent]
@@ -188,8 +190,9 @@ class Checks:
 
     def _note_heartbeat(self, entry: Entry) -> None:
         match CODEC.decode(entry.value):
-            case m.Heartbeat(incarnation=incarnation, sequence=sequence):
-                self._beats.add((incarnation, sequence))
+            case m.Heartbeat() as heartbeat:
+                self._beats.add((heartbeat.incarnation, heartbeat.sequence))
+                self._schema.note_heartbeat(heartbeat)
             case m.NodeDied() as died:
                 self._world.note(f"certificate: {died}")
                 self._certificates[died.incarnation] = (died.node, entry.partition, entry.offset)
@@ -212,11 +215,12 @@ class Checks:
             self._leases.look_at(process)
             self._partitions.look_at(process)
             self._baselines.look_at(process)
+            self._schema.look_at(process)
 
     def _judge(self, standing: Standing) -> None:
         """One decision that has come to stand in the log."""
         event = standing.event
-        told = f"position {standing.place.position}: {standing.author} {_brief(event)}"
+        told = f"position {standing.place.position}: {standing.author} {brief(event)}"
         self._world.note(told, dull=isinstance(event, m.LeasesRenewed))
         if standing.stamp.sequence == 0:
             self._author = standing.author
@@ -270,7 +274,7 @@ class Checks:
                 is_right = self._groups.pop(event.name, (0, 0))[0] == event.number
         rows = {name: (row.number, row.partitions) for name, row in self.ledger.state.rows(g.GroupRow)}
         if not is_right or rows != self._groups:
-            raise Broken(Rule.GROUPS, _brief(event))
+            raise Broken(Rule.GROUPS, brief(event))
 
     def _check_metadata(self, event: object, standing: Standing) -> None:
         match event:
@@ -341,33 +345,9 @@ class Checks:
         self._leases.accept(proposed.place.position)
         if accepted.evidence.presumed_fenced and self._now_ns < self._leases.terms.waited_ns(proposed.place.position):
             waited_ms = (self._now_ns - proposed.at_ns) / 1e6
-            raise Broken(Rule.PRESUMED_IN_TIME, f"{_brief(accepted)}, after {waited_ms:.1f} ms")
+            raise Broken(Rule.PRESUMED_IN_TIME, f"{brief(accepted)}, after {waited_ms:.1f} ms")
 
 
 def _require(holds: bool, event: md.MetadataEvent) -> None:
     if not holds:
-        raise Broken(Rule.VERSIONS, _brief(event))
-
-
-def _brief(event: msgspec.Struct) -> str:
-    """A decision in one line of history: who and what, without the digests."""
-    if isinstance(event, m.LeasesRenewed):
-        return f"LeasesRenewed {dict(m.unpack_renewals(event.renewals))}"
-    told = [f"{name}={_told(getattr(event, name))}" for name in event.__struct_fields__]
-    text = f"{type(event).__name__} {', '.join(told)}"
-    return text if len(text) < _BRIEF_CHARS else f"{text[:_BRIEF_CHARS]}..."
-
-
-def _told(value: object) -> str:
-    match value:
-        case q.RequestRef():
-            return str(value)
-        case q.Joiner():
-            return f"{value.node}/{value.incarnation}"
-        case ObjectType():
-            return str(dict(value.fields))
-        case bytes():
-            return value.hex()
-        case Enum():
-            return value.name
-    return str(value)
+        raise Broken(Rule.VERSIONS, brief(event))

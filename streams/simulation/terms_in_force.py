@@ -74,6 +74,11 @@ class TermsInForce:
         return self._stands_ns[position] + shortest_ns(min((self.fence_ms_at(position), *later)))
 
     @property
+    def longest_lease_ns(self) -> int:
+        """The longest true time for which any lease so far can have run."""
+        return longest_ns(max(fence_ms for _, fence_ms in self._fences))
+
+    @property
     def _shortest_wait_ns(self) -> int:
         return shortest_ns(self._fence_ms + self._margin_ms)
 
