@@ -1,5 +1,5 @@
 """Whatever a request of 850 kB asks of objects: each decision, and each row's texts, stay below the limit of a record,
-and deciding takes no time that others would notice (DESIGN §1, §4.5). Times are of the processor, for machines are busy.
+and deciding takes no time that others would notice (DESIGN §1, §4.5). Times are the processor's, for machines are busy.
 """
 
 import time
