@@ -96,8 +96,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that need the broker come last: what is wrong without it is known at once. But where several processes share
-    the files of tests, the longest come first: or in the end all would wait for one."""
+    """Tests that need the broker come last: what is wrong without it is known at once. But where several processes
+    share the files of tests, the longest come first: or in the end all would wait for one."""
     items.sort(key=lambda item: "kafka" in getattr(item, "fixturenames", ()))
     if hasattr(config, "workerinput"):
         rank = {path: number for number, path in enumerate(LONGEST)}

@@ -28,7 +28,7 @@ from topolog.events.object_definition import Statement
 from topolog.events.object_types import ObjectType
 from topolog.streams.node.answers import Metadata, Outcome
 from topolog.streams.node.member import TIMEOUT_S, Member, Wait
-from topolog.streams.node.objects import Table
+from topolog.streams.node.objects import Table, View
 from topolog.streams.node.waits import Pending
 
 T = TypeVar("T")
@@ -129,6 +129,10 @@ class AsyncNode(Member):
     def using(self, name: str, *, at_least: Position | None = None) -> Guard[Table]:
         """As `Node.using`, for `async with` or `with`."""
         return Guard(super().using(name, at_least=at_least))
+
+    def viewing(self, name: str, *, at_least: Position | None = None) -> Guard[View]:
+        """As `Node.viewing`, for `async with` or `with`."""
+        return Guard(super().viewing(name, at_least=at_least))
 
     def writing(self, name: str, *, at_least: Position | None = None) -> Guard[Table]:
         """As `Node.writing`, for `async with` or `with`."""

@@ -13,6 +13,7 @@ import msgspec
 from topolog.events import requests as q
 from topolog.events.codec import CODEC
 from topolog.events.group_definition import Affinity, GroupDefinition
+from topolog.events.membership import FENCING
 from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
 from topolog.streams.node.core import Phase
@@ -289,7 +290,10 @@ def _remove(world: World, act: Act, draw: random.Random) -> None:
         return
     request_id = world.operator.next_id()
     if act.kind is Kind.REMOVE_NODE:
-        world.operator.send(q.NodeRemovalRequested(request_id, log_id, "op", "drill", draw.choice(world.node_names)))
+        name = draw.choice(world.node_names)
+        if FENCING not in world.site.joiners[name].capabilities:
+            world.stop(name, act.duration_ms)  # nothing else ends its lease
+        world.operator.send(q.NodeRemovalRequested(request_id, log_id, "op", "drill", name))
     else:
         world.operator.send(q.TypeRemovalRequested(request_id, log_id, "op", "drill", f"T{draw.randrange(3)}"))
 

@@ -98,11 +98,12 @@ class LeaseChecks:
             raise Broken(Rule.ANCHORED_LEASE, f"{node.describe()}, which has read the echoes of {read[-3:]}")
 
     def _check_lease(self, node: NodeProcess, stale: Position) -> None:
-        """A server that may answer now."""
+        """A server that may answer now. One that does not fence itself is an operator's affair once it is out."""
         core = node.session.core
-        if self._members.get(core.node) != core.incarnation:
+        is_member = self._members.get(core.node) == core.incarnation
+        if not is_member and node.fences:
             raise Broken(Rule.MEMBER_LEASE, node.describe())
-        if core.applied.position < stale:
+        if core.applied.position < stale and node.fences:
             raise Broken(Rule.FRESH_LEASE, f"{node.describe()}; every valid lease has applied {stale} by now")
-        if core.applied.position < self._accepted_through:
+        if core.applied.position < self._accepted_through and is_member:
             raise Broken(Rule.ACCEPTED, f"{node.describe()}; all up to {self._accepted_through} is accepted")

@@ -5,6 +5,7 @@ word to the code inside it.
 """
 
 import random
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -327,6 +328,7 @@ class _Definitions(Schema):
         self._hooks = hooks
         self._session = session
         self._stale = frozenset()
+        self._stopping = threading.Event()
         self._reading = guard.reading
 
 

@@ -13,6 +13,7 @@ import msgspec
 from topolog.events import requests as q
 from topolog.events.codec import CODEC
 from topolog.events.ids import Incarnation, Position
+from topolog.events.membership import FENCING
 from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
 from topolog.events.views import REFUSED_KINSHIPS
@@ -95,7 +96,8 @@ class World:
     """The cluster of one log at one moment of true time. `name` is that of its history; `common`: up to which position
     another one, by its name, is the same."""
 
-    def __init__(self, seed: int, *, is_durable: bool = False) -> None:
+    def __init__(self, seed: int, *, is_durable: bool = False, unfenced: int | None = None) -> None:
+        """`unfenced`: the number of a node that does not fence itself, if there is one."""
         self._begin(f"{seed}", Site(), "log")
         self.is_durable = is_durable
         self.broker = Broker(self.timeline)
@@ -105,7 +107,10 @@ class World:
         for number in range(chance.randint(2, 3)):
             self.start_coordinator(f"c{number + 1}")
         for number in range(chance.randint(3, 6)):
-            self._install(f"n{number}", _draw_joiner(chance, number), chance.random())
+            joiner = _draw_joiner(chance, number)
+            if number == unfenced:
+                joiner = msgspec.structs.replace(joiner, capabilities=())
+            self._install(f"n{number}", joiner, chance.random())
             self.start_node(f"n{number}")
         self.start_projector("p1")
         self.machines: list[str] = [each.machine for each in self.processes]
@@ -328,7 +333,10 @@ class World:
         number = self._lives[machine]
         chance = random.Random(f"{self._seed} {machine} {number}")
         name = machine if number == 1 or machine in self.site.joiners else f"{machine}.{number}"
-        return Life(machine, name, chance, self.timeline, self.broker, clock or DriftingClock(self.timeline, chance))
+        joiner = self.site.joiners.get(machine)
+        fences = joiner is None or FENCING in joiner.capabilities
+        clock = clock or DriftingClock(self.timeline, chance, has_boottime=fences)
+        return Life(machine, name, chance, self.timeline, self.broker, clock)
 
     def _start(self, process: Process) -> None:
         self.processes.append(process)

@@ -1,16 +1,17 @@
 """A coordinator, node or projector that dies where it is told to, for `test_failpoints.py`.
 
-    python armed.py ENTRY CLUSTER BOOTSTRAP coordinator INSTANCE
-    python armed.py ENTRY CLUSTER BOOTSTRAP prompt INSTANCE
-    python armed.py ENTRY CLUSTER BOOTSTRAP snapshots INSTANCE
-    python armed.py ENTRY CLUSTER BOOTSTRAP guarded INSTANCE WARN_MS EVICT_MS
-    python armed.py ENTRY CLUSTER BOOTSTRAP projector FOLDER
-    python armed.py ENTRY CLUSTER BOOTSTRAP api FOLDER
-    python armed.py ENTRY CLUSTER BOOTSTRAP node NAME FOLDER FIELD
+    armed ENTRY CLUSTER BOOTSTRAP coordinator INSTANCE
+    armed ENTRY CLUSTER BOOTSTRAP prompt INSTANCE
+    armed ENTRY CLUSTER BOOTSTRAP snapshots INSTANCE
+    armed ENTRY CLUSTER BOOTSTRAP guarded INSTANCE WARN_MS EVICT_MS
+    armed ENTRY CLUSTER BOOTSTRAP projector FOLDER
+    armed ENTRY CLUSTER BOOTSTRAP api FOLDER
+    armed ENTRY CLUSTER BOOTSTRAP node NAME FOLDER FIELD
 
 ENTRY is one of TOPOLOG_FAILPOINT, empty for none. `prompt` is a coordinator that claims at once, for when
 nobody else leads, `snapshots` one that takes a snapshot at once, `guarded` one that has a sentinel, and waits so long
-for maps. An API says its URL in a line of JSON. A node proposes a type with the field, and leaves.
+for maps. An API says its URL in a line of JSON. A node proposes a type with the field, and leaves. Each is a fork of
+`nursery.py`.
 """
 
 import contextlib
@@ -105,7 +106,3 @@ def main(entry: str, cluster: str, bootstrap: str, role: str, *arguments: str) -
         "node": live,
     }
     roles[role]({"bootstrap.servers": bootstrap}, cluster, *arguments)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import pytest
+from tests.integration.nursery import Forked
 
 from topolog.events import failpoints
 from topolog.events.codec import CODEC
@@ -63,11 +64,13 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Process:
-    """A child process that is killed at the end of the test if it still lives."""
+    """A child process that is killed at the end of the test if it still lives; `forked`: one that has begun already."""
 
-    def __init__(self, command: list[str], env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, command: list[str], env: Mapping[str, str] | None = None, forked: Forked | None = None) -> None:
         pipe = subprocess.PIPE
-        self._popen = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, bufsize=1, env=env)
+        self._popen = forked or subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, bufsize=1, env=env
+        )
         self._lines: queue.Queue[str] = queue.Queue()
         self.complaints: list[str] = []
         self._readers = [
@@ -257,7 +260,10 @@ class Site:
             process.close()
 
     def started(self, command: list[str], env: Mapping[str, str] | None = None) -> Process:
-        process = Process(command, env)
+        return self.kept(Process(command, env))
+
+    def kept(self, process: Process) -> Process:
+        """It is killed with the site."""
         self._processes.append(process)
         return process
 

@@ -3,7 +3,8 @@
 All processes of a machine share one monotonic clock, so answers of several members can be held against one log.
 """
 
-import os
+import io
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -50,23 +51,25 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Diary:
-    """Answers of one process, in one file after the other."""
+    """Answers of one process, in one file after the other. Any thread may call."""
 
     def __init__(self, folder: Path, node: str) -> None:
         self._folder = folder
         self._node = node
-        self._file = os.open(os.devnull, os.O_WRONLY)
         self._encoder = msgspec.json.Encoder()
+        self._writing = threading.Lock()
+        self._file: io.FileIO | None = None
 
     def turn(self, page: int) -> None:
         """Go on in another file."""
-        os.close(self._file)
-        path = self._folder / f"{page}.{self._node}.answers"
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        with self._writing:
+            self._file = io.FileIO(self._folder / f"{page}.{self._node}.answers", "a")
 
     def note(self, answer: Answer) -> None:
-        """One write, so that a process that is killed leaves whole lines."""
-        os.write(self._file, self._encoder.encode(answer) + b"\n")
+        """One write, so that a process that is killed leaves whole lines. Nothing before the first page."""
+        with self._writing:
+            if self._file is not None:
+                self._file.write(self._encoder.encode(answer) + b"\n")
 
 
 def answers(folder: Path, page: int) -> Iterator[Answer]:

@@ -28,9 +28,9 @@ NEVER_NS = (1 << 63) - 1
 
 
 class Era(msgspec.Struct):
-    """What a name was from one commit to the next. `asked_ns`: nobody had asked for it before; `over_ns`: when its end
-    was known. `prepared`: definitions that changes were to give it meanwhile, whatever became of them, each with the time at
-    which it was asked for."""
+    """What a name was from one commit to the next. `asked_ns`: nobody had asked for it before. `over_ns`: when its end
+    was known. `prepared`: definitions that changes were to give it meanwhile, whatever became of these, each with the
+    time at which it was asked for."""
 
     incarnation: int
     definition: Definition | None

@@ -19,7 +19,7 @@ from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import Position
 from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.object_definition import Statement
-from topolog.events.objects import ChangeRow, change_row
+from topolog.events.objects import ChangeRow, SchemaChangeCommitted, change_row
 from topolog.events.requests import (
     AnyRequest,
     ChangeCancellationRequested,
@@ -60,6 +60,7 @@ class Operator:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self.known: list[Known] = []
+        self.commits = 0
         self.asked_ns: dict[int, int] = {}
 
     def __enter__(self) -> Self:
@@ -143,6 +144,7 @@ class Operator:
     def _note(self, found: list[Folded], now_ns: int) -> None:
         for folded in found:
             self.known.append(Known(now_ns, folded))
+            self.commits += len(commits_of(folded))
             ref = getattr(folded.event, "request", None)
             if ref is not None and ref.requester == self._name and (row := outcome_of(self._fold.state, ref)):
                 self._outcomes[ref.sequence] = row
@@ -151,3 +153,8 @@ class Operator:
                 row_of_change = change_row(self._fold.state, number)
                 if row_of_change is not None and not row_of_change.is_open:
                     self._ended[row_of_change.number] = row_of_change
+
+
+def commits_of(folded: Folded) -> tuple[Position, ...]:
+    """The changes that it commits, if it commits any."""
+    return folded.event.changes if isinstance(folded.event, SchemaChangeCommitted) else ()

@@ -3,13 +3,15 @@
     python -m tests.integration.schema_reader CLUSTER NODE BOOTSTRAP FOLDER
 
 Says "member" when it is one. Obeys lines of JSON: {"do": "turn", "page": …} goes on in another file of FOLDER; {"do":
-"arm", "entry": …} arms a failpoint; {"do": "require"} is answered by "valid" or "error". The end of its input makes it
-leave.
+"arm", "entry": …} arms a failpoint; {"do": "require"} is answered by "valid" or "error"; {"do": "break"} makes it go on
+with what it knows by then, and without a lease. The end of its input makes it leave.
 """
 
 import json
+import os
 import sys
 import threading
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,10 @@ def obey(node: Node, diary: Diary, order: Mapping[str, Any]) -> None:
         case "arm":
             failpoints.arm({failpoints.VARIABLE: order["entry"]})
             say("armed")
+        case "break":
+            node._session.folding.acquire()
+            node.lease.require = lambda: None  # type: ignore[method-assign]
+            say("broken")
         case "require":
             node.lease.require()
             say("valid", position=node.position)
@@ -43,8 +49,12 @@ def main(cluster: str, name: str, bootstrap: str, folder: str) -> None:
     diary, ending = Diary(Path(folder), name), threading.Event()
 
     def answer() -> None:
-        while not ending.wait(PAUSE_S):
-            answer_all(node, diary)
+        try:
+            while not ending.wait(PAUSE_S):
+                answer_all(node, diary)
+        except BaseException:  # noqa: BLE001 (whatever it is, it is shown and ends the process)
+            traceback.print_exc()
+            os._exit(1)  # who reads no more must not pass for one that is never wrong
 
     with node:
         say("member", incarnation=node.incarnation)
@@ -57,6 +67,8 @@ def main(cluster: str, name: str, bootstrap: str, folder: str) -> None:
                 say("error", code=error.code, message=str(error))
         ending.set()
         thread.join()
+        if "require" in vars(node.lease):  # it was broken
+            node._session.folding.release()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -17,20 +17,25 @@ import msgspec
 from tests.integration.conftest import Process, Site, eventually
 from tests.integration.schema_answers import PRINCIPALS, TABLES, Answer, answers
 from tests.integration.schema_judge import Era, Eras, stale
-from tests.integration.schema_operator import Operator
+from tests.integration.schema_operator import Operator, commits_of
 from tests.streams.rules.changing import INT, LONG, add, alter, database, drop, drop_column, grant, retype, table
 
 from topolog.events.ids import Position
 from topolog.events.object_definition import ObjectKind, Privilege, Statement, Verb
-from topolog.events.objects import SchemaChangeCommitted, object_row
+from topolog.events.objects import object_row
 
 FENCE_MS = 1_000
 READERS = ("n1", "n2", "n3")
 PAUSE_S = 0.2
-STOPS_S = (0.3, 0.9, 1.4, 2.0, 2.6)
-"""Shorter than the fence, about as long, longer than all that anybody waits for."""
+STOPS_S = (0.3, 0.9, 1.4)
+"""Shorter than the fence, about as long, nearly as long as anybody waits for it."""
+MISSED_MAX = 3
 
 READER = "tests.integration.schema_reader"
+
+
+def wait(seconds: float) -> None:
+    threading.Event().wait(seconds)
 
 
 class Played(msgspec.Struct, frozen=True):
@@ -61,7 +66,13 @@ class Rounds:
         for known in self._operator.known:
             self._eras.read(known)
 
+    def break_one(self, name: str) -> None:
+        """The member answers by what it knows now, whatever comes, and whether it holds a lease or not."""
+        self._readers[name].tell(do="break")
+        self._readers[name].hear("broken")
+
     def close(self) -> None:
+        """The members leave, and are well, but for one that was broken."""
         self._operator.__exit__(None, None, None)
         for reader in self._readers.values():
             assert reader.leave() == 0, reader.complaints
@@ -71,7 +82,9 @@ class Rounds:
         first = len(self._operator.known)
         self._turn()
         victim, stopped_ns = self._readers[chance.choice(READERS)], list[int]()
-        stop = partial(self._stop, victim, chance.random() / 4, chance.choice(STOPS_S), stopped_ns)
+        is_long = chance.random() < 0.5
+        lasts = partial(self._miss, chance.randint(1, MISSED_MAX)) if is_long else partial(wait, chance.choice(STOPS_S))
+        stop = partial(self._stop, victim, chance.random() / 4, lasts, stopped_ns)
         stopping = threading.Thread(target=stop)
         stopping.start()
         while stopping.is_alive():
@@ -82,15 +95,21 @@ class Rounds:
             eventually(partial(self._is_valid, reader), f"{name} to serve again")
         return self._judge(seed, first, stopped_ns, began_s)
 
-    def _stop(self, victim: Process, after_s: float, for_s: float, stopped_ns: list[int]) -> None:
+    def _stop(self, victim: Process, after_s: float, lasts: Callable[[], None], stopped_ns: list[int]) -> None:
         """Notes when it was stopped, and when it went on."""
-        pause = threading.Event()
-        pause.wait(after_s)
+        wait(after_s)
         victim.send(signal.SIGSTOP)
         stopped_ns.append(time.monotonic_ns())
-        pause.wait(for_s)
-        stopped_ns.append(time.monotonic_ns())
-        victim.send(signal.SIGCONT)
+        try:
+            lasts()
+        finally:
+            stopped_ns.append(time.monotonic_ns())
+            victim.send(signal.SIGCONT)
+
+    def _miss(self, commits: int) -> None:
+        """Return when there were so many more commits."""
+        goal = self._operator.commits + commits
+        self._operator.eventually(lambda: self._operator.commits >= goal, "commits while a member is stopped")
 
     def _turn(self) -> None:
         self._page += 1
@@ -146,8 +165,9 @@ class Rounds:
             self._eras.read(known)
         page = list(answers(self._folder, self._page))
         found = list(stale(page, self._eras))
+        assert {each.node for each in page} == set(READERS)
         for path in self._folder.glob(f"{self._page}.*.answers"):
             path.unlink()
-        commits = [known.ns for known in told if isinstance(known.folded.event, SchemaChangeCommitted)]
+        commits = [known.ns for known in told for _ in commits_of(known.folded)]
         missed = sum(stopped_ns[0] < ns < stopped_ns[1] for ns in commits)
         return Played(seed, len(page), len(commits), missed, time.monotonic() - began_s, found)

@@ -40,4 +40,13 @@ def test_nobody_answers_from_a_definition_that_a_commit_has_ended(site: Site, tm
         played = [rounds.play(seed) for seed in range(ROUNDS)]
     assert [each.stale for each in played] == [[]] * ROUNDS
     assert min(each.answers for each in played) > 100
-    assert sum(each.missed for each in played) > 0, "commits that the stopped member did not see"
+    assert sum(each.missed for each in played) > 0
+
+
+def test_a_member_that_answers_without_a_lease_is_found(site: Site, tmp_path: Path) -> None:
+    """The rounds above have teeth: somebody who goes on with what it knows gives answers that nothing justifies."""
+    site.coordinator("c1", fence_ms=FENCE_MS)
+    with contextlib.closing(Rounds(site, tmp_path)) as rounds:
+        rounds.break_one("n2")
+        found = next(stale for seed in range(10) if (stale := rounds.play(seed).stale))
+    assert {answer.node for answer, _ in found} == {"n2"}

@@ -6,7 +6,20 @@ from contextlib import ExitStack, suppress
 
 import pytest
 from tests.streams.node.shop import ORDERS, READ, Shop, columns
-from tests.streams.rules.changing import TEXT, add, alter, drop, drop_column, grant, rename, table, view
+from tests.streams.rules.changing import (
+    INT,
+    LONG,
+    TEXT,
+    add,
+    alter,
+    drop,
+    drop_column,
+    grant,
+    rename,
+    retype,
+    table,
+    view,
+)
 
 from topolog.events.codec import CODEC
 from topolog.events.errors import (
@@ -14,6 +27,7 @@ from topolog.events.errors import (
     BeingAltered,
     BeingCreated,
     BeingDeleted,
+    Changing,
     Fenced,
     NotCaughtUp,
     NotFound,
@@ -283,7 +297,7 @@ def test_heartbeats_depend_on_nothing_that_a_fence_blocks(shop: Shop) -> None:
 
 def test_what_was_never_entered_or_is_closed_serves_nothing(shop: Shop) -> None:
     """B6.10: a node begins fenced."""
-    with shop.cluster.node("n3") as node:
+    with shop.cluster.node("n3", serve_stale=(ObjectKind.TABLE,)) as node:
         node.table(ORDERS)
     with pytest.raises(Fenced):
         node.table(ORDERS)
@@ -297,6 +311,20 @@ def test_a_view_is_seen_through_its_table(shop: Shop) -> None:
     assert [each.name for each in found.columns] == ["note"]
     assert found.table == shop.two.table(ORDERS)
     assert shop.two.database("shop").ttl_ms == FOREVER
+
+
+@pytest.mark.parametrize(
+    "statements", [(drop("shop.notes", ObjectKind.VIEW),), (alter(ORDERS, retype("count", LONG)),)]
+)
+def test_a_read_through_a_view_fails_if_the_view_or_its_table_is_another_at_its_end(
+    shop: Shop, statements: tuple[Statement, ...]
+) -> None:
+    """B6.5: what it shows is the table's."""
+    shop.cluster.change(alter(ORDERS, add("count", INT)), view("shop.notes", ORDERS, "note"))
+    with shop.one.viewing("shop.notes") as found:
+        assert found.table == shop.one.table(ORDERS)
+    with pytest.raises(Changing), shop.one.viewing("shop.notes"):
+        shop.cluster.change(*statements)
 
 
 def test_a_client_answers_from_what_it_has_applied(shop: Shop) -> None:
@@ -346,7 +374,7 @@ def test_many_readers_see_no_definition_behind_its_commit(shop: Shop) -> None:
     rounds = [0, 0]
 
     def read(number: int, node: Node) -> None:
-        while not stopping.is_set():
+        while not stopping.wait(0.001):
             before = committed[0]
             with suppress(BeingAltered), node.using(ORDERS) as found:
                 version = found.version

@@ -24,7 +24,7 @@ from topolog.streams.local.demo.tpch import tpch_rows
 from topolog.streams.local.stopping import Stopping
 from topolog.streams.node.client import Node
 
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 Coordinated = tuple[str, dict[str, str]]
 
 ROWS_OF_TPCH = {
