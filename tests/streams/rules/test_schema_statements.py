@@ -262,6 +262,7 @@ def test_what_is_refused_says_why_and_changes_nothing(code: str, rule: str, stat
     with pytest.raises(Refused) as caught:
         found.decide(change(*statements))
     assert (caught.value.code, caught.value.rule) == (code, rule)
+    assert caught.value.facts.keys() & {"object", "name"} or not statements
     assert found.state.hash() == before
 
 
