@@ -9,6 +9,10 @@
     │   ├── Moved                another node may have begun to act while this operation ran
     │   ├── PartitionLost        no copy that holds all acknowledged writes is there
     │   ├── NotActive            the cluster's state does not allow it now
+    │   ├── Changing             a change of the object stands in the way
+    │   │   ├── BeingCreated     the object is there once the change that makes it is committed
+    │   │   ├── BeingDeleted     the object is going, or its name was given to another one
+    │   │   └── BeingAltered     the object was changed meanwhile, or is changed in a way that this does not suit
     │   ├── NotCaughtUp          a reader is behind the position that was asked for
     │   └── OutcomeUnknown       a request was sent, its outcome has not been read
     └── Permanent                the same call will fail again
@@ -22,6 +26,7 @@
         ├── LogDiverged          the log is not the one this reader has folded
         ├── Poisoned             an accepted record cannot be decoded or folded
         ├── DiskFailed           the node's own data folder cannot be written
+        ├── CannotApply          a service's hook says that its node cannot apply a change
         ├── HookFailed           a service's hook raised, so the node cannot apply the log any further
         ├── LeftCluster          this incarnation is out of the membership for good
         ├── DamagedStore         a projection's files contradict themselves
@@ -103,6 +108,30 @@ class NotActive(Retriable):
     def __init__(self, message: str, *, state: str, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.state = state
+
+
+class Changing(Retriable):
+    """A change of the object stands in the way. `retry_after_ms` is an estimate for callers."""
+
+    code = "changing"
+
+    def __init__(self, message: str, *, retry_after_ms: int, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after_ms = retry_after_ms
+
+
+class BeingCreated(Changing):
+    code = "being_created"
+
+
+class BeingDeleted(Changing):
+    code = "being_deleted"
+
+
+class BeingAltered(Changing):
+    """Whatever the operation did must not count as done."""
+
+    code = "being_altered"
 
 
 class NotCaughtUp(Retriable):
@@ -195,6 +224,15 @@ class Poisoned(Permanent):
 
 class DiskFailed(Permanent):
     code = "disk_failed"
+
+
+class CannotApply(Permanent):
+    """Raised by a hook of a service: this node cannot apply the change, which is rolled back then (V2). `code` is the
+    service's own, such as NO_CODEC."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class HookFailed(Permanent):

@@ -21,6 +21,7 @@ from topolog.events.state import State
 from topolog.events.terms import TermStarted, cluster
 from topolog.events.views import Echo, Point
 from topolog.streams.node.copies import Disk, NodeCopies, PartitionId
+from topolog.streams.node.deletions import Deletions
 from topolog.streams.node.lease import Lease
 
 ACKNOWLEDGED = (
@@ -47,7 +48,7 @@ class NodeCore:
     """One incarnation after another of one node, over one fold of the log.
 
     `running`: for which of these partitions an operation of the service still runs. `owes_map`: a single map is to be
-    sent.
+    sent. `deletions`: what this life is to delete, or has. `blocked`: the first decision that the service cannot apply.
     """
 
     def __init__(
@@ -59,6 +60,8 @@ class NodeCore:
         self.node = node
         self.copies = NodeCopies(node)
         self.owes_map = False
+        self.deletions = Deletions()
+        self.blocked: m.Blocked | None = None
         self._drained = NOWHERE
         self._running = running
         self.phase = Phase.OUTSIDE
@@ -107,7 +110,8 @@ class NodeCore:
         """Begin a new incarnation, fenced and outside, with these whole copies; the one before is out for good."""
         self.lease.void()
         self.copies.begin(incarnation, disk)
-        self.lease = Lease(incarnation, self.lease.generation)
+        self.deletions.begin()
+        self.lease = Lease(incarnation, self.lease.generation, self.lease.anchor_ns)
         self.phase, self.left_reason = Phase.JOINING, None
         self._slot, self._echo, self._sequence = None, None, 0
 
@@ -124,7 +128,7 @@ class NodeCore:
     def renounce(self) -> None:
         """Give up the incarnation that asked to join: whatever comes of that, none of it is ours any more."""
         self.lease.void()
-        self.lease = Lease(Incarnation(0), self.lease.generation)
+        self.lease = Lease(Incarnation(0), self.lease.generation, self.lease.anchor_ns)
         self.phase = Phase.GONE
 
     def read(self, entry: Entry) -> list[Folded] | Ignored:
@@ -173,6 +177,11 @@ class NodeCore:
         """Whether a hand-over of this node is under way."""
         return self.copies.hands_over(self.state)
 
+    def block(self, first: m.Blocked | None) -> None:
+        """The first decision that the service cannot apply, None if there is none; news of it is to go soon."""
+        self.wants_acknowledgement |= first is not None and first != self.blocked
+        self.blocked = first
+
     def look_at_map(self) -> None:
         """Note whether a single map is to be sent."""
         is_member = self.phase is Phase.MEMBER
@@ -201,7 +210,7 @@ class NodeCore:
             sequence=self._sequence,
             applied=self.applied,
             drained=self._drained,
-            blocked=None,
+            blocked=self.blocked,
             capabilities=self._capabilities,
             fenced=not self.lease.is_valid(now_ns),
             release=release,
@@ -211,6 +220,12 @@ class NodeCore:
         """Whether it stands behind the joining of this incarnation."""
         row = self.state.get(m.NodeRow, self.node)
         return row is not None and self._is_own(row.node, row.incarnation) and position > row.joined_at
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether this incarnation is a member by what is folded; ahead of `phase` while hooks run."""
+        row = self.state.get(m.NodeRow, self.node)
+        return row is not None and row.is_member and self._is_own(row.node, row.incarnation)
 
     def unsay_map(self) -> None:
         """The last map did not reach the log."""

@@ -20,6 +20,7 @@ from topolog.streams.node.acting import Acting
 from topolog.streams.node.answers import Metadata
 from topolog.streams.node.copies import Disk, PartitionId
 from topolog.streams.node.core import NodeCore
+from topolog.streams.node.object_hooks import ObjectHooks
 from topolog.streams.node.service import Service
 from topolog.streams.node.serving import Serving
 from topolog.streams.node.views import PartitionView
@@ -47,6 +48,7 @@ class Hooks(Service):
         self.on_cluster_state: list[StateHook] = []
         self.acting = Acting()
         self.serving = Serving()
+        self.of_objects = ObjectHooks()
         self.whole_copies: Whole = dict
         self._announce = announce
         self._said: dict[str, None] = {}
@@ -64,6 +66,7 @@ class Hooks(Service):
         self._rows.clear()
         self._lives.clear()
         self._adopt_state(core)
+        self.of_objects.begin(core)
         for name in list(self._said):
             self._say(name, None)
         accepted = [row for _, row in core.state.rows(TypeRow) if row.accepted]
@@ -94,6 +97,7 @@ class Hooks(Service):
     def adopt(self, core: NodeCore, keys: Sequence[Key]) -> None:
         """Who acts for nothing more stops before the service hears of it; who acts anew begins when it has heard."""
         self._adopt_state(core)
+        self.of_objects.adopt(core, keys)
         if not any(kind in (OwnershipRow.KIND, HandOverRow.KIND) for kind, _ in keys):
             return
         reach("node.map-folded")

@@ -17,12 +17,14 @@ class Lease:
     """The lease of one incarnation. Times are ns of the holder's clock (CLOCK_BOOTTIME).
 
     `generation` rises whenever the lease is voided or starts anew: a read that began in one generation and ended in
-    another did not run under one lease.
+    another did not run under one lease. `anchor_ns`: when the newest heartbeat that was echoed, in this incarnation or
+    a former one, was handed over; None if none was. All that was in the log then was applied later on.
     """
 
-    def __init__(self, incarnation: Incarnation, generation: int = 0) -> None:
+    def __init__(self, incarnation: Incarnation, generation: int = 0, anchor_ns: int | None = None) -> None:
         self.incarnation = incarnation
         self.generation = generation
+        self.anchor_ns = anchor_ns
         self.deadline_ns = -1
         self._sent: dict[int, int] = {}
 
@@ -41,6 +43,7 @@ class Lease:
             del self._sent[earlier]
         if not self.is_valid(now_ns):
             self.generation += 1
+        self.anchor_ns = at_ns
         self.deadline_ns = max(self.deadline_ns, at_ns + fence_ms * _NS_PER_MS)
 
     def void(self) -> None:

@@ -7,7 +7,7 @@ second one sends heartbeats, so that a slow hook does not end the lease.
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as OutOfTime
 from functools import partial
@@ -31,6 +31,7 @@ from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.log import LogReader, LogWriter
 from topolog.events.membership import FENCING, NodeDied, NodeRow, members
 from topolog.events.metadata import TypeRow, floor_of, type_row
+from topolog.events.object_definition import ObjectKind
 from topolog.events.object_types import ObjectType, merge, with_schema
 from topolog.events.requests import (
     DeclaredType,
@@ -50,6 +51,7 @@ from topolog.streams.node.forks import tell_children
 from topolog.streams.node.guards import LeaseGuard
 from topolog.streams.node.hooks import Hooks, LeftHook, TypeHook
 from topolog.streams.node.past_disk import PastFile
+from topolog.streams.node.schema import Schema, stale_kinds
 from topolog.streams.node.sentinel import Sentinel
 from topolog.streams.node.session import Session
 from topolog.streams.node.sharing import Sharing
@@ -65,7 +67,7 @@ _READY: Future[bool] = Future()
 _READY.set_result(True)
 
 
-class Member(Sharing):
+class Member(Sharing, Schema):
     """A member of a cluster.
 
     `kafka`: librdkafka settings, `bootstrap.servers` at least. `endpoint`: where others reach the service.
@@ -73,6 +75,7 @@ class Member(Sharing):
     its exclusive lock proves that no former process of this node lives, so that a restart need not wait for its lease;
     and a server notes there where in the log it has written, so that it never joins another history of that log.
     `sentinel`: start a tiny process that says when this one has died, so that a crash does not cost the lease.
+    `serve_stale`: kinds of objects that are looked at and read while this node is fenced too, labelled with their age.
     `connect` gives reader and writer of another log than Kafka's, as tests do; then there is no sentinel.
     """
 
@@ -91,8 +94,10 @@ class Member(Sharing):
         sentinel: bool = True,
         clock: Clock | None = None,
         connect: Callable[[], tuple[LogReader, LogWriter]] | None = None,
+        serve_stale: Collection[ObjectKind] = (),
     ) -> None:
         self.name = node
+        self._stale = stale_kinds(serve_stale)
         self._kind = kind
         self._clock = clock or SystemClock()
         self._join_timeout_s = join_timeout_s

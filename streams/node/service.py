@@ -5,6 +5,7 @@ from collections.abc import Sequence, Set
 from topolog.events.fold import Folded
 from topolog.events.membership import NodeDied
 from topolog.events.state import Key
+from topolog.streams.node.confirming import newly_owed
 from topolog.streams.node.copies import Disk, PartitionId
 from topolog.streams.node.core import NodeCore
 
@@ -22,7 +23,12 @@ class Service:
         """One decision of a set that the state reflects."""
 
     def adopt(self, core: NodeCore, keys: Sequence[Key]) -> None:
-        """These rows have changed by a whole set; behind its hooks, and before it counts as applied."""
+        """These rows have changed by a whole set; behind its hooks, and before it counts as applied.
+
+        Who holds nothing has deleted what is to be deleted.
+        """
+        for change in newly_owed(core, keys):
+            core.deletions.done(change.number)
 
     def announce(self, died: NodeDied) -> None:
         """An incarnation is about to ask to join; this will be true of it once the process has died."""

@@ -42,6 +42,7 @@ from topolog.events.single_maps import split_map
 from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic
 from topolog.streams.clock import Clock
+from topolog.streams.node.confirming import Confirming
 from topolog.streams.node.core import NodeCore, Phase
 from topolog.streams.node.lease import Lease
 from topolog.streams.node.noting import Noting
@@ -80,6 +81,7 @@ class Session:
         joiner = msgspec.structs.replace(joiner, capabilities=capabilities)
         self.core = NodeCore(NodeId(joiner.node), capabilities, service.running)
         self.requests = OwnRequests(f"{joiner.node}-{chance() & 0xFFFFFFFF:08x}", self.core, writer)
+        self._confirming = Confirming(self.core, self.requests)
         self._noting = Noting(self.core, disk)
         self.failure: TopologError | None = None
         self.ignored: dict[Ignored, int] = {}
@@ -191,6 +193,7 @@ class Session:
                 reach("node.map-owed")
                 self._send_map()
                 reach("node.map-sent")
+            self._confirming.speak()
             self._writer.serve()
         except Unreachable as error:
             _LOGGER.warning("%s goes on trying: %s", self.core.node, error)
@@ -334,6 +337,8 @@ class Session:
     def _run_hook(self, hook: Callable[[], None], where: str) -> None:
         try:
             hook()
+        except HookFailed:
+            raise
         except Exception as error:  # whatever the service raises: going on would count as applied what it has not done
             raise HookFailed(
                 f"A hook failed {where}: {error!r}.",

@@ -83,7 +83,8 @@ class Sharing:
     def holds(self, whole: Callable[[], Disk]) -> None:
         """`whole()` gives the whole copies that are here, with update counters, by group's number and partition.
 
-        Asked for at each join and for each single map. Without it a node that comes back has nothing.
+        Asked for at each join and for each single map. Without it a node that comes back has nothing; nor has one
+        without a data folder, whatever it says (from feature level 4 on).
         """
         self._hooks.whole_copies = whole
 

@@ -24,12 +24,14 @@ from typing import Any, Self, TypeVar
 from topolog.events.asking import encode_request, refusal_of
 from topolog.events.cluster_state import ClusterState
 from topolog.events.codec import CODEC
-from topolog.events.errors import BadInput, Unreachable
+from topolog.events.errors import BadInput, Refused, Unreachable
 from topolog.events.fold import Fold, Folded, Ignored
-from topolog.events.ids import Incarnation, NodeId, Offset
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position
 from topolog.events.log import Entry, Headers, InMemoryLog, LogReader, LogWriter, OnDelivery, Partition
 from topolog.events.membership import NodeDied, NodeRow, Standing
-from topolog.events.requests import ClusterStateRequested, RequestId, Status, outcome_of
+from topolog.events.object_definition import Statement
+from topolog.events.objects import ChangeStatus, change_row
+from topolog.events.requests import ClusterStateRequested, RequestId, SchemaChangeRequested, Status, outcome_of
 from topolog.events.topics import Topic
 from topolog.streams.clock import Clock, ManualClock
 from topolog.streams.coordinator.driver import Driver, LeaseTerms
@@ -42,6 +44,7 @@ T = TypeVar("T")
 TERMS = LeaseTerms(fence_ms=2_000, margin_ms=500, heartbeat_ms=200)
 _TURN_S = 0.002
 _PATIENCE_S = 30.0
+_BEATS = 200
 
 
 class Link:
@@ -193,6 +196,40 @@ class LocalCluster:
         outcome = outcome_of(self._told()[0].state, request)
         if outcome is not None and outcome.status is Status.REFUSED:
             raise refusal_of(outcome)
+
+    def change(self, *statements: Statement, deadline_ms: int | None = None, wait: bool = True) -> Position:
+        """Change definitions, as `topolog apply` does; gives the number of the change.
+
+        Lets time pass until the change is over, or returns at once unless `wait`. Raises Refused if the change is
+        refused or rolled back. A statement that finds all as it wants gives NOWHERE.
+        """
+        self._asked += 1
+        request, log_id = RequestId("operator", self._asked), self._told()[0].header.log_id
+        assert log_id is not None, "a coordinator founds the log before anything else"
+        asked = SchemaChangeRequested(request, log_id, "operator", "", statements, deadline_ms)
+        self.log.put(Topic.REQUESTS, request.requester, encode_request(asked))
+        self.settle()
+        outcome = outcome_of(self._told()[0].state, request)
+        assert outcome is not None, "no coordinator has answered"
+        if outcome.status is Status.REFUSED:
+            raise refusal_of(outcome)
+        is_change = outcome.subject.startswith("change ")
+        number = Position(int(outcome.subject.removeprefix("change "))) if is_change else NOWHERE
+        if wait and number != NOWHERE:
+            self._wait_for_change(number)
+        return number
+
+    def _wait_for_change(self, number: Position) -> None:
+        for _ in range(_BEATS):
+            row = change_row(self._told()[0].state, number)
+            if row is None or not row.is_open:
+                break
+            self.advance(self.terms.heartbeat_ms / 1000)
+        if row is None or row.status is ChangeStatus.COMMITTED:
+            return
+        if row.is_open:
+            raise AssertionError(f"Change {number} is not over: it is {row.status.value}.")
+        raise Refused(row.code, row.rule, row.message, row.facts)
 
     # Faults.
 

@@ -1,15 +1,17 @@
 """A coordinator, node or projector that dies where it is told to, for `test_failpoints.py`.
 
-    python armed.py ENTRY CLUSTER BOOTSTRAP coordinator INSTANCE
-    python armed.py ENTRY CLUSTER BOOTSTRAP snapshots INSTANCE
-    python armed.py ENTRY CLUSTER BOOTSTRAP guarded INSTANCE WARN_MS EVICT_MS
-    python armed.py ENTRY CLUSTER BOOTSTRAP projector FOLDER
-    python armed.py ENTRY CLUSTER BOOTSTRAP api FOLDER
-    python armed.py ENTRY CLUSTER BOOTSTRAP node NAME FOLDER FIELD
+    armed ENTRY CLUSTER BOOTSTRAP coordinator INSTANCE
+    armed ENTRY CLUSTER BOOTSTRAP prompt INSTANCE
+    armed ENTRY CLUSTER BOOTSTRAP snapshots INSTANCE
+    armed ENTRY CLUSTER BOOTSTRAP guarded INSTANCE WARN_MS EVICT_MS
+    armed ENTRY CLUSTER BOOTSTRAP projector FOLDER
+    armed ENTRY CLUSTER BOOTSTRAP api FOLDER
+    armed ENTRY CLUSTER BOOTSTRAP node NAME FOLDER FIELD
 
-ENTRY is one of TOPOLOG_FAILPOINT, empty for none. `snapshots` is a coordinator that takes one at once,
-`guarded` one that has a sentinel, and waits so long for maps. An API
-says its URL in a line of JSON. A node proposes a type with the field, and leaves.
+ENTRY is one of TOPOLOG_FAILPOINT, empty for none. `prompt` is a coordinator that claims at once, for when
+nobody else leads, `snapshots` one that takes a snapshot at once, `guarded` one that has a sentinel, and waits so long
+for maps. An API says its URL in a line of JSON. A node proposes a type with the field, and leaves. Each is a fork of
+`nursery.py`.
 """
 
 import contextlib
@@ -35,17 +37,22 @@ from topolog.streams.rules.exchange import Patience
 
 TERMS = LeaseTerms(fence_ms=2_000, margin_ms=500, heartbeat_ms=200)
 PATIENCE_S = 30.0
+PROMPT_MS = 300
 NEVER = Cadence(positions=0)
 AT_ONCE = Cadence(positions=1, piece_bytes=2_000)
 
 
-def coordinate(kafka: dict[str, str], cluster: str, instance: str, cadence: Cadence = NEVER) -> None:
+def coordinate(
+    kafka: dict[str, str], cluster: str, instance: str, cadence: Cadence = NEVER, takeover_ms: int | None = None
+) -> None:
     with (
         stopping_when_told(os.environ) as stopping,
         contextlib.closing(KafkaReader(kafka, cluster)) as reader,
         contextlib.closing(KafkaWriter(kafka, cluster, linger_ms=2)) as writer,
     ):
-        driver = Driver(reader, writer, SystemClock(), cluster, instance, terms=TERMS, cadence=cadence)
+        driver = Driver(
+            reader, writer, SystemClock(), cluster, instance, terms=TERMS, takeover_ms=takeover_ms, cadence=cadence
+        )
         driver.run(stopping.is_set)
 
 
@@ -88,9 +95,10 @@ def live(kafka: dict[str, str], cluster: str, name: str, folder: str, field: str
 def main(entry: str, cluster: str, bootstrap: str, role: str, *arguments: str) -> None:
     failpoints.arm({failpoints.VARIABLE: entry})
     roles: Mapping[str, Callable[..., None]]
-    snapshots = partial(coordinate, cadence=AT_ONCE)
+    snapshots, prompt = partial(coordinate, cadence=AT_ONCE), partial(coordinate, takeover_ms=PROMPT_MS)
     roles = {
         "coordinator": coordinate,
+        "prompt": prompt,
         "snapshots": snapshots,
         "guarded": coordinate_guarded,
         "projector": project,
@@ -98,7 +106,3 @@ def main(entry: str, cluster: str, bootstrap: str, role: str, *arguments: str) -
         "node": live,
     }
     roles[role]({"bootstrap.servers": bootstrap}, cluster, *arguments)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

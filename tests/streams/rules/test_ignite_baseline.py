@@ -30,7 +30,7 @@ from topolog.events import requests as q
 from topolog.events.cluster_state import ClusterState
 from topolog.events.errors import Refused
 from topolog.events.ids import NodeId, Position
-from topolog.events.levels import BASELINE_LEVEL, announced
+from topolog.events.levels import BASELINE_LEVEL, NEWEST_LEVEL, announced
 from topolog.events.membership import FENCING
 from topolog.events.state import State
 from topolog.events.views import Kinship, Past
@@ -349,7 +349,7 @@ def test_rows_2_4_and_6_of_older_versions(row: str) -> None:
         old = joiner("x", kind=kind, capabilities=of_old(BASELINE_LEVEL - 1))
         refused = found.refusal(join_request(old))
         assert (refused.code, refused.rule) == ("LEVEL_UNSUPPORTED", "K8")
-        assert refused.facts == {"announced": str(BASELINE_LEVEL - 1), "in_force": str(BASELINE_LEVEL)}
+        assert refused.facts == {"announced": str(BASELINE_LEVEL - 1), "in_force": str(NEWEST_LEVEL)}
 
 
 def test_row_4_without_a_baseline_an_older_version_is_admitted() -> None:
