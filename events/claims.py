@@ -5,11 +5,14 @@ what that needs: a table on its database, a view on its table, a grant on what i
 change before it claims alone what it claims, and none leans on what it claims alone. The first in line never waits, so
 all come to their turn.
 
-The rows here are an index of what the changes' own rows say, and have no history.
+A change whose turn comes is planned anew, and may then claim more than it did in the line: the table of a view that was
+not there when it came. For that it waits no more: a view that stands keeps its table.
+
+The rows here are an index of what the rows of changes and objects say, and have no history.
 """
 
-from bisect import insort
-from collections.abc import Iterable
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 import msgspec
@@ -37,18 +40,42 @@ class ClaimsRow(Row, frozen=True):
 
 
 class LineRow(Row, frozen=True):
-    """The numbers of all changes that are not over, ascending; one row, if there are any."""
+    """The numbers of all changes that are not over, ascending; one row, if there are any.
+
+    `prepared`: those that wait for the verdict, in the order of their preparation. `ready`: those that were queued and
+    whose turn has come, ascending; one that is prepared before them may put them back.
+    """
 
     KIND: ClassVar[str] = "line"
     VOLATILE: ClassVar[bool] = True
 
-    changes: tuple[Position, ...]
+    changes: tuple[Position, ...] = ()
+    prepared: tuple[Position, ...] = ()
+    ready: tuple[Position, ...] = ()
+
+
+class UsersRow(Row, frozen=True):
+    """The names of the views and grants that need an object, under its name."""
+
+    KIND: ClassVar[str] = "users"
+    VOLATILE: ClassVar[bool] = True
+
+    names: tuple[str, ...]
+
+
+def line_row(state: State) -> LineRow:
+    return state.get(LineRow, "") or LineRow()
 
 
 def line(state: State) -> tuple[Position, ...]:
     """The numbers of all changes that are not over, ascending."""
-    row = state.get(LineRow, "")
-    return row.changes if row else ()
+    return line_row(state).changes
+
+
+def users_of(state: State, name: str) -> tuple[str, ...]:
+    """The views and grants that need this object; the tables and views in a database are not among them."""
+    row = state.get(UsersRow, name)
+    return row.names if row else ()
 
 
 def claims_on(state: State, name: str) -> ClaimsRow:
@@ -69,26 +96,76 @@ def before(state: State, claims: Claims, number: Position) -> dict[str, Position
     found = {}
     for name in claims.alone:
         row = claims_on(state, name)
-        if earlier := [each for each in (*row.alone, *row.leaning) if each < number]:
+        if earlier := (*_last_before(row.alone, number), *_last_before(row.leaning, number)):
             found[name] = max(earlier)
     for name in claims.leaning:
-        if earlier := [each for each in claims_on(state, name).alone if each < number]:
-            found[name] = max(earlier)
+        if earlier := _last_before(claims_on(state, name).alone, number):
+            found[name] = max(found.get(name, earlier[0]), earlier[0])
     return found
+
+
+def must_wait(state: State, claims: Claims, number: Position) -> bool:
+    """Whether there is anything in `before`."""
+    own = [claims_on(state, name) for name in claims.alone]
+    firsts = [each[0] for row in own for each in (row.alone, row.leaning) if each]
+    firsts += [row.alone[0] for name in claims.leaning if (row := claims_on(state, name)).alone]
+    return any(first < number for first in firsts)
+
+
+def next_after(state: State, released: Claims) -> Iterator[Position]:
+    """Who may be able to begin, now that nobody claims this any more for a change that did: those next in each line."""
+    for name in released.alone:
+        row = claims_on(state, name)
+        yield from row.alone[:1]
+        yield from row.leaning[: bisect_left(row.leaning, row.alone[0])] if row.alone else row.leaning
+    for name in released.leaning:
+        yield from claims_on(state, name).alone[:1]
 
 
 def join_line(state: State, number: Position) -> None:
     """A change has come, and is the newest."""
-    state.put("", LineRow((*line(state), number)))
+    row = line_row(state)
+    state.put("", LineRow((*row.changes, number), row.prepared, row.ready))
+
+
+def make_ready(state: State, numbers: Iterable[Position]) -> None:
+    """The turn of these has come."""
+    row = line_row(state)
+    if added := frozenset(numbers).difference(row.ready):
+        state.put("", LineRow(row.changes, row.prepared, tuple(sorted((*row.ready, *added)))))
+
+
+def note_prepared(state: State, number: Position) -> None:
+    """The change waits for the verdict from here on."""
+    row = line_row(state)
+    state.put("", LineRow(row.changes, (*row.prepared, number), _without(row.ready, number)))
 
 
 def leave_line(state: State, numbers: Iterable[Position]) -> None:
     """These changes are over."""
-    over = frozenset(numbers)
-    if rest := tuple(each for each in line(state) if each not in over):
-        state.put("", LineRow(rest))
+    over, row = frozenset(numbers), line_row(state)
+    rest = LineRow(
+        *(tuple(each for each in part if each not in over) for part in (row.changes, row.prepared, row.ready))
+    )
+    if rest.changes:
+        state.put("", rest)
     else:
         state.drop(LineRow, "")
+
+
+def note_user(state: State, name: str, over: str) -> None:
+    """A view or a grant is there; `over` is the view's table."""
+    for needed in _used_by(name, over):
+        if name not in (users := users_of(state, needed)):
+            state.put(needed, UsersRow((*users, name)))
+
+
+def forget_user(state: State, name: str, over: str) -> None:
+    for needed in _used_by(name, over):
+        if rest := tuple(each for each in users_of(state, needed) if each != name):
+            state.put(needed, UsersRow(rest))
+        else:
+            state.drop(UsersRow, needed)
 
 
 def claim(state: State, claims: Claims, number: Position) -> None:
@@ -108,6 +185,19 @@ def unclaim(state: State, claims: Claims, number: Position) -> None:
             state.drop(ClaimsRow, name)
         else:
             state.put(name, left)
+
+
+def _used_by(name: str, over: str) -> Iterator[str]:
+    if "@" in name:
+        yield object_of(name)
+    if over:
+        yield over
+
+
+def _last_before(numbers: tuple[Position, ...], number: Position) -> tuple[Position, ...]:
+    """The last of these ascending numbers that is below `number`, if one is."""
+    end = bisect_left(numbers, number)
+    return numbers[end - 1 : end] if end else ()
 
 
 def _leaned_on(action: Statement | Step, over: str) -> Iterable[str]:

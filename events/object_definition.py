@@ -23,6 +23,7 @@ TEXT_CHARS_MAX = 1_000
 TTL_MS_MAX = 10_000 * 366 * 86_400_000
 
 _OVERHEAD_BYTES = 16
+"""More than lengths, enums and numbers beside one text take."""
 
 FOREVER = 0
 """The time to live of what never expires."""
@@ -179,9 +180,10 @@ def principal_of(grant: str) -> str:
 
 def size_bytes(step: Step) -> int:
     """An upper bound of the step's encoded size."""
-    size = 4 * _OVERHEAD_BYTES + len(step.name) + len(step.new_name)
+    size = _OVERHEAD_BYTES + len(step.name) + len(step.new_name)
     if step.definition is not None:
         texts = [text for pair in step.definition.properties.items() for text in pair]
+        size += 4 * _OVERHEAD_BYTES + len(step.definition.key) + len(step.definition.over)
         size += sum(len(text.encode()) + _OVERHEAD_BYTES for text in texts)
         size += sum(len(column.name) + _OVERHEAD_BYTES for column in step.definition.columns)
     return size
@@ -204,8 +206,8 @@ def check_statements(statements: tuple[Statement, ...]) -> None:
 
 def check_definition(kind: ObjectKind, name: str, definition: Definition) -> None:
     """Raise Refused for a definition that breaks a limit, contradicts itself, or says what its kind has not."""
-    foreign = [field for field in _FIELDS if getattr(definition, field) and field not in _OWN_FIELDS[kind]]
-    if foreign:
+    foreign = [field for field in _FIELDS if getattr(definition, field) != getattr(_EMPTY, field)]
+    if foreign := [field for field in foreign if field not in _OWN_FIELDS[kind]]:
         message = f"A {kind.value.lower()} has no {' and no '.join(foreign)}."
         raise Refused("BAD_DEFINITION", "DESIGN 4.5", message, {"object": name})
     _check_ttl(name, definition.ttl_ms)
@@ -214,12 +216,15 @@ def check_definition(kind: ObjectKind, name: str, definition: Definition) -> Non
     if kind is ObjectKind.TABLE and definition.column(definition.key) is None:
         message = f"Table {name!r} needs a key that is one of its columns; {definition.key!r} is none."
         raise Refused("BAD_DEFINITION", "DESIGN 4.5", message, {"object": name})
+    if kind is ObjectKind.VIEW:
+        _check_name(ObjectKind.TABLE, definition.over)
     if kind is ObjectKind.GRANT and (not definition.privileges or Privilege.UNKNOWN in definition.privileges):
         message = f"Grant {name!r} allows nothing: say READ, WRITE or both."
         raise Refused("BAD_DEFINITION", "DESIGN 4.5", message, {"object": name})
 
 
 _FIELDS = Definition.__struct_fields__
+_EMPTY = Definition()
 _OWN_FIELDS: Mapping[ObjectKind, tuple[str, ...]] = {
     ObjectKind.DATABASE: ("ttl_ms", "properties"),
     ObjectKind.TABLE: ("columns", "key", "ttl_ms", "properties"),
@@ -294,6 +299,9 @@ def _check_alteration(statement: Statement) -> None:
         raise Refused("BAD_STATEMENT", "DESIGN 4.5", message, {"object": name})
     _check_ttl(name, statement.ttl_ms)
     _check_properties(name, statement.properties)
+    if len(statement.columns) > COLUMNS_MAX or len(statement.unset) > PROPERTIES_MAX:
+        message = f"ALTER of {name!r} names more than {COLUMNS_MAX} columns or unsets more than {PROPERTIES_MAX}."
+        raise Refused("BAD_STATEMENT", "DESIGN 4.5", message, {"object": name})
     if Privilege.UNKNOWN in statement.privileges:
         raise Refused("BAD_STATEMENT", "DESIGN 4.5", f"Grant {name!r}: the rights are READ and WRITE.")
     if twice := _repeated((*statement.properties, *statement.unset)):

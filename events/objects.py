@@ -25,7 +25,7 @@ delete what is closed when they come to it; who is away does when it is back.
 Changes of one object come one at a time, changes of others side by side (`claims.py`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import ClassVar
 
@@ -36,13 +36,7 @@ from topolog.events.claims import Claims
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Version
 from topolog.events.membership import NodeLeft, NodeRow
 from topolog.events.metadata import Evidence
-from topolog.events.object_definition import (
-    Definition,
-    ObjectKind,
-    Statement,
-    Step,
-    Verb,
-)
+from topolog.events.object_definition import Definition, ObjectKind, Statement, Step, Verb
 from topolog.events.requests import RequestRef, grant
 from topolog.events.state import Row, State
 from topolog.events.terms import cluster
@@ -224,9 +218,7 @@ def evolve(state: State, event: ObjectEvent, place: Place) -> None:
         case SchemaChangePrepared():
             _prepare(state, event, place)
         case SchemaChangeCommitted():
-            for number in event.changes:
-                _commit(state, number, event.evidence, place)
-            _close(state, event.changes)
+            _close(state, [_commit(state, number, event.evidence, place) for number in event.changes])
         case SchemaChangeRolledBack():
             _roll_back(state, event, place)
         case DataDeletionConfirmed():
@@ -246,20 +238,12 @@ def evolve_others(state: State, event: NodeLeft, _: Place) -> None:
 
 def _queue(state: State, event: SchemaChangeQueued, place: Place) -> None:
     number, asked = place.position, claims_of(state, event.statements)
-    state.put(
-        str(number),
-        ChangeRow(
-            number,
-            str(event.request),
-            ChangeStatus.QUEUED,
-            event.statements,
-            (),
-            event.deadline_ms,
-            claims=asked,
-        ),
-    )
+    request, status = str(event.request), ChangeStatus.QUEUED
+    row = ChangeRow(number, request, status, event.statements, (), event.deadline_ms, claims=asked)
+    state.put(str(number), row)
     claims.join_line(state, number)
     claims.claim(state, asked, number)
+    _call_up(state, (number,))
     grant(state, event.request, place, f"change {number}")
 
 
@@ -283,8 +267,17 @@ def _prepare(state: State, event: SchemaChangePrepared, place: Place) -> None:
         claims=touched,
     )
     state.put(str(number), prepared)
+    claims.note_prepared(state, number)
+    _call_up(state, claims.next_after(state, before.claims))
     for step in event.steps:
         _prepare_step(state, step, number)
+
+
+def _call_up(state: State, numbers: Iterable[Position]) -> None:
+    """Those of these changes that were queued and need wait no longer have their turn."""
+    rows = [change_row(state, number) for number in dict.fromkeys(numbers)]
+    queued = [row for row in rows if row and row.status is ChangeStatus.QUEUED]
+    claims.make_ready(state, (row.number for row in queued if not claims.must_wait(state, row.claims, row.number)))
 
 
 def _prepare_step(state: State, step: Step, number: Position) -> None:
@@ -333,18 +326,22 @@ def _next_object(state: State) -> int:
     return row.next_object
 
 
-def _commit(state: State, number: Position, evidence: Evidence, place: Place) -> None:
+def _commit(state: State, number: Position, evidence: Evidence, place: Place) -> ChangeRow:
+    """Gives the row of the change as it was."""
     row = change_row(state, number)
     assert row is not None and row.is_open, f"there is no open change {number}"
-    here = (each.node for _, each in state.rows(NodeRow) if each.holds_lease)
+    # Sorted, for those who start from a store have these rows in another order.
+    here = sorted(each.node for _, each in state.rows(NodeRow) if each.holds_lease)
     undeleted = tuple(here) if closes_data(state, row) else ()
     _end(state, row, place, status=ChangeStatus.COMMITTED, evidence=evidence, undeleted=undeleted)
     for step in row.steps:
         _commit_step(state, step, place)
+    return row
 
 
 def _commit_step(state: State, step: Step, place: Place) -> None:
     if step.verb in (Verb.DROP, Verb.RENAME):
+        claims.forget_user(state, step.name, _over(state, step.name))
         state.drop(ObjectRow, step.name)
     if step.verb is Verb.DROP:
         return
@@ -361,6 +358,7 @@ def _commit_step(state: State, step: Step, place: Place) -> None:
         change=None,
     )
     state.put(name, used)
+    claims.note_user(state, name, used.definition.over if used.definition else "")
 
 
 def _roll_back(state: State, event: SchemaChangeRolledBack, place: Place) -> None:
@@ -368,9 +366,9 @@ def _roll_back(state: State, event: SchemaChangeRolledBack, place: Place) -> Non
     assert row is not None and row.is_open, f"there is no open change {event.change}"
     why = {field: getattr(event, field) for field in ("code", "rule", "message", "facts")}
     _end(state, row, place, status=ChangeStatus.ROLLED_BACK, **why)
-    _close(state, (event.change,))
     for step in row.steps:
         _roll_back_step(state, step)
+    _close(state, [row])
     if event.request is not None:
         grant(state, event.request, place, f"change {event.change}")
 
@@ -394,9 +392,12 @@ def _end(state: State, row: ChangeRow, place: Place, **rest: object) -> None:
     state.put(str(row.number), msgspec.structs.replace(ended, **rest))
 
 
-def _close(state: State, numbers: tuple[Position, ...]) -> None:
-    """These changes leave the line. The oldest that are over are forgotten, unless somebody still deletes data."""
+def _close(state: State, ended: Sequence[ChangeRow]) -> None:
+    """These changes, as they were, leave the line, and others have their turn. The oldest that are over are forgotten,
+    unless somebody still deletes data."""
+    numbers = [row.number for row in ended]
     claims.leave_line(state, numbers)
+    _call_up(state, (each for row in ended for each in claims.next_after(state, row.claims)))
     closed = (*_closed(state), *numbers)
     forgotten = {number for number in closed[:-CHANGES_KEPT] if _is_done(state, number)}
     for number in forgotten:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from topolog.events.baseline import AutoAdjustRow, BaselineRow, ClusterStateRow, FormerBaselineRow
-from topolog.events.claims import ClaimsRow, LineRow
+from topolog.events.claims import ClaimsRow, LineRow, UsersRow
 from topolog.events.drains import DrainRow
 from topolog.events.exchange import ExchangeRow, HandOverRow, QueueRow
 from topolog.events.groups import GroupRow
@@ -47,6 +47,7 @@ ROWS: tuple[type[Row], ...] = (
     ChangeRow,
     ClaimsRow,
     LineRow,
+    UsersRow,
     ClosedRow,
     ViewRow,
     PointsRow,

@@ -13,6 +13,7 @@ from topolog.events.drains import DrainStarted
 from topolog.events.fold import evolve
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Place, Position
+from topolog.events.lease_terms import LeaseTermsChanged
 from topolog.events.metadata import MetadataUpdateRejected
 from topolog.events.ownership import OwnershipRow
 from topolog.events.requests import (
@@ -28,6 +29,7 @@ from topolog.events.requests import (
 )
 from topolog.events.stamp import NO_CHAIN
 from topolog.events.state import State
+from topolog.events.terms import ClusterRow
 from topolog.projections import dry_run_objects, queries, subjects
 from topolog.projections.baseline_resources import BaselinePreview, DryRun, GroupPreview, Planned
 from topolog.projections.store import Reading
@@ -204,10 +206,22 @@ def _sentence(
     if isinstance(request, ClusterStateRequested):
         proceed_ms = queries.cluster_row(reading).proceed_ms
         parts.append(f"It is done when every server has applied it, {proceed_ms} ms later if one is silent.")
+    if isinstance(decided[0], LeaseTermsChanged):
+        parts.append(_about_terms(queries.cluster_row(reading), decided[0]))
     if isinstance(decided[0], DrainStarted):
         parts.append(f"{decided[0].node} goes on serving until others have all of its copies, then it counts no more.")
     parts += [f"Of {each.group}, {each.changed} of {each.partitions} partitions get other owners." for each in groups]
     return " ".join(parts)
+
+
+def _about_terms(before: ClusterRow, change: LeaseTermsChanged) -> str:
+    after_ms = change.fence_ms + change.margin_ms
+    longer_ms = max(before.proceed_ms, after_ms)
+    later = f", {after_ms} ms once it is confirmed, in some {longer_ms} ms" if after_ms < longer_ms else ""
+    return (
+        f"Nodes would stop {change.fence_ms} ms after their last confirmed heartbeat; others would go on without them "
+        f"after {longer_ms} ms{later}."
+    )
 
 
 def _about_baseline(preview: BaselinePreview) -> str:

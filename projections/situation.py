@@ -1,6 +1,6 @@
 """The cluster as a whole: in one sentence, the worst first, and in figures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from topolog.events.baseline import ClusterStateRow
 from topolog.events.cluster_state import ClusterState
@@ -15,8 +15,9 @@ from topolog.events.snapshots import SnapshotRow
 from topolog.events.terms import ClusterRow
 from topolog.projections import baselines, change_rows, exchanges, patience, queries
 from topolog.projections.baseline_resources import BaselineNow, Cold
+from topolog.projections.durations import ago
 from topolog.projections.moments import iso
-from topolog.projections.resources import Cluster, Node, Snapshot
+from topolog.projections.resources import Cluster, FormerTerms, Node, Snapshot
 from topolog.projections.store import Reading
 
 
@@ -34,7 +35,8 @@ def cluster(reading: Reading, age_ms: int) -> Cluster:
     opened_changes, tables = change_rows.opened(reading), change_rows.tables(reading)
     state, standing = baselines.state_row(reading), baselines.now(reading)
     cold, drains = baselines.cold(reading), baselines.drains(reading)
-    about_state = state_parts(state, standing, cold, drains)
+    former = _former_terms(reading, row)
+    about_state = [*state_parts(state, standing, cold, drains), *_about_terms(former)]
     about_rest = _about_groups(groups_there, open_exchange) + _about_changes(tables, opened_changes)
     return Cluster(
         name=row.name,
@@ -76,6 +78,7 @@ def cluster(reading: Reading, age_ms: int) -> Cluster:
         open_changes=len(opened_changes),
         undeleted=change_rows.undeleted(reading),
         draining=tuple(sorted(node for node, each in drains.items() if each.finished_at is None)),
+        former_terms=former,
     )
 
 
@@ -111,6 +114,21 @@ _SERVES: Mapping[ClusterState, str] = {
     ClusterState.INACTIVE: "nothing is read or written",
     ClusterState.ACTIVE_READ_ONLY: "nothing is written",
 }
+
+
+def _former_terms(reading: Reading, row: ClusterRow) -> FormerTerms | None:
+    former = row.former
+    if former is None:
+        return None
+    changed_ms = reading.surely_decision(former.changed_at).logged_at_ms
+    span = patience.longest_wait(reading, former.changed_at)
+    return FormerTerms(former.changed_at, iso(changed_ms), former.fence_ms, former.proceed_ms, span.left_ms)
+
+
+def _about_terms(former: FormerTerms | None) -> Iterator[str]:
+    if former is not None:
+        left = ago(former.left_ms)
+        yield f"lease terms changed at position {former.changed_at}, to be confirmed in {left} at most"
 
 
 def _snapshot(reading: Reading, age_ms: int) -> Snapshot | None:

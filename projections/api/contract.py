@@ -107,6 +107,9 @@ REQUEST_BODY: dict[str, Any] = {
                     "hold the cluster as it is": {"value": {"kind": "hold", "on": True, "reason": "maintenance"}},
                     "go on though the cluster is cold": {"value": {"kind": "warm", "reason": "their disks are gone"}},
                     "drain a node": {"value": {"kind": "drain", "node": "n4", "reason": "its machine is replaced"}},
+                    "change the terms of leases": {
+                        "value": {"kind": "lease-terms", "fence_ms": 10_000, "margin_ms": 3_000, "reason": "new Kafka"}
+                    },
                     "change definitions": {
                         "value": {
                             "kind": "schema-change",

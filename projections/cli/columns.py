@@ -122,6 +122,8 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         field("AUTO-ADJUST", "auto_adjust.enabled", wide=True),
         field("ADJUSTS IN MS", "auto_adjust.due_in_ms", wide=True),
         field("SUPPRESSED", "auto_adjust.suppressed", wide=True, folds=True),
+        field("PROCEED MS", "proceed_ms", wide=True),
+        field("TERMS CHANGED AT", "former_terms.changed_at", wide=True),
     ),
     resources.NODES: (
         field("NODE", "node"),

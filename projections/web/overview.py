@@ -71,6 +71,8 @@ _WORDS = {
     "DrainCancelled": "may hold copies again",
     "DrainFinished": "has handed over all copies",
     "FeatureLevelRaised": "raised",
+    "LeaseTermsChanged": "other terms of lease",
+    "LeaseTermsConfirmed": "no lease by former terms is left",
     "RequestRefused": "request refused",
     "SchemaChangeQueued": "change waits in line",
     "SchemaChangePrepared": "change prepared",

@@ -8,7 +8,8 @@ from topolog.events.baseline import AutoAdjustSuppressed, BaselineChanged
 from topolog.events.changes import unpacked
 from topolog.events.codec import Decision
 from topolog.events.drains import DrainFinished
-from topolog.events.ids import NodeId
+from topolog.events.ids import NodeId, Position
+from topolog.events.lease_terms import LeaseTermsConfirmed
 from topolog.events.metadata import MetadataRemoveAccepted, MetadataUpdateAccepted
 from topolog.events.partitions import PartitionState
 from topolog.events.requests import RequestersForgotten, RequestRefused
@@ -29,7 +30,7 @@ def cause_of(decision: Decision, state: State, reports: Reports, agenda: Agenda,
     if isinstance(decision, x.ExchangeEvent | m.LeaseStopped):
         return _cause_in_exchange(decision, state, reports, agenda, exchanges)
     if isinstance(decision, o.ObjectEvent):
-        return _cause_in_line(decision, reports, agenda)
+        return _cause_in_line(decision, state, reports, agenda)
     if isinstance(decision, BaselineChanged | AutoAdjustSuppressed) and agenda.adjusting:
         return f"deadline {min(agenda.adjusting)}"
     return _ALL_OWN if isinstance(decision, DrainFinished) else _cause(decision, state, reports, agenda)
@@ -50,16 +51,18 @@ def _cause(decision: Decision, state: State, reports: Reports, agenda: Agenda) -
             return reports.source(NodeId(subject.removeprefix("node ")))
         case MetadataUpdateAccepted(evidence=evidence) | MetadataRemoveAccepted(evidence=evidence):
             return "deadline: proceed_ms since the proposal" if evidence.presumed_fenced else reports.newest
+        case LeaseTermsConfirmed():
+            return "deadline: proceed_ms since the change"
         case RequestersForgotten():
             return "deadline: idle for a day"
         case _:
             return reports.newest
 
 
-def _cause_in_line(decision: o.ObjectEvent, reports: Reports, agenda: Agenda) -> str:
+def _cause_in_line(decision: o.ObjectEvent, state: State, reports: Reports, agenda: Agenda) -> str:
     """The verdict on a change, its own deadline, a node that is blocked, or that it was its turn."""
     match decision:
-        case o.SchemaChangeCommitted(evidence=evidence):
+        case o.SchemaChangeCommitted(evidence=evidence) if _is_prepared(state, decision.changes[0]):
             return "deadline: proceed_ms since it was prepared" if evidence.presumed_fenced else reports.newest
         case o.SchemaChangeRolledBack(code="BLOCKED"):
             return reports.source(NodeId(decision.facts["node"]))
@@ -68,6 +71,12 @@ def _cause_in_line(decision: o.ObjectEvent, reports: Reports, agenda: Agenda) ->
         ):
             return f"deadline {key}"
     return "its turn"
+
+
+def _is_prepared(state: State, number: Position) -> bool:
+    """One that is committed from the line has nothing to do, and had no verdict."""
+    row = o.change_row(state, number)
+    return row is not None and row.status is o.ChangeStatus.PREPARED
 
 
 def _cause_in_exchange(

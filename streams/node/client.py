@@ -94,3 +94,10 @@ class Node(Member):
         OutcomeUnknown when `timeout_s` is over: the same call again does no harm.
         """
         self._declaring.reset(group, reason).result(timeout_s)
+
+    def catch_up(self, position: Position, *, timeout_s: float = TIMEOUT_S) -> None:
+        """Wait until this node has applied `position`, such as the token of a change; then `at_least=position` holds.
+
+        Raises NotCaughtUp when `timeout_s` is over.
+        """
+        self._catching_up(position).result(timeout_s)

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import msgspec
 
+from topolog.events.claims import users_of
 from topolog.events.errors import Refused
 from topolog.events.ids import NOWHERE, Position
 from topolog.events.object_definition import (
@@ -49,12 +50,23 @@ def plan(state: State, statements: Iterable[Statement]) -> tuple[Step, ...]:
     """The steps that these statements lead to, none if all is so already; raises Refused and changes nothing."""
     draft = _Draft(state)
     steps: list[Step] = []
+    touched: set[str] = set()
     for statement in statements:
         _check_planned_on(state, statement)
         for step in _steps(draft, statement):
+            _check_not_touched(touched, step, statement)
             draft.take(step)
             steps.append(step)
     return tuple(steps)
+
+
+def _check_not_touched(touched: set[str], step: Step, statement: Statement) -> None:
+    """Raise Refused for a second step of one object: what a statement drops with its own was changed before it."""
+    for name in filter(None, (step.name, step.new_name)):
+        if name in touched:
+            message = f"{name!r} goes with {statement.name!r}, and an earlier statement of the change has changed it."
+            raise Refused("NAMED_TWICE", "B4", message, {"object": name}, hint="Leave the earlier one out.")
+        touched.add(name)
 
 
 class _Draft:
@@ -63,7 +75,8 @@ class _Draft:
     def __init__(self, state: State) -> None:
         self._state = state
         self._changed: dict[str, Standing | None] = {}
-        self._users: dict[str, dict[str, None]] | None = None
+        self._users: dict[str, dict[str, None]] = {}
+        self._contents: dict[str, list[str]] | None = None
 
     def get(self, name: str) -> Standing | None:
         if name in self._changed:
@@ -73,11 +86,8 @@ class _Draft:
 
     def users(self, name: str) -> list[Standing]:
         """What needs this object: tables and views of a database, views of a table, grants on either."""
-        if self._users is None:
-            self._users = {}
-            for each, row in self._state.rows(ObjectRow):
-                self._note(each, row.definition)
-        found = (self.get(each) for each in self._users.get(name, ()))
+        names = {*users_of(self._state, name), *self._users.get(name, ()), *self._within(name)}
+        found = (self.get(each) for each in sorted(names))
         return [each for each in found if each and name in _needed(each.name, each.definition)]
 
     def take(self, step: Step) -> None:
@@ -88,13 +98,19 @@ class _Draft:
             ever = max([before.columns_ever if before else 0, *(each.number for each in step.definition.columns)])
             name = step.new_name or step.name
             self._changed[name] = Standing(step.kind, name, step.definition, ever)
-            if self._users is not None:
-                self._note(name, step.definition)
+            for needed in _needed(name, step.definition):
+                self._users.setdefault(needed, {})[name] = None
 
-    def _note(self, name: str, definition: Definition | None) -> None:
-        assert self._users is not None
-        for needed in _needed(name, definition):
-            self._users.setdefault(needed, {})[name] = None
+    def _within(self, database: str) -> list[str]:
+        """The committed tables and views of a database."""
+        if "." in database:
+            return []
+        if self._contents is None:
+            self._contents = {}
+            for name, _ in self._state.rows(ObjectRow):
+                if "." in name and "@" not in name:
+                    self._contents.setdefault(database_of(name), []).append(name)
+        return self._contents.get(database, [])
 
 
 def _needed(name: str, definition: Definition | None) -> Iterator[str]:
@@ -186,24 +202,19 @@ def _numbered(columns: Iterable[Column]) -> tuple[Column, ...]:
 
 def _shown(draft: _Draft, name: str, view: Definition) -> tuple[Column, ...]:
     """The columns of a view as its table has them; all of them if it names none."""
-    table = _required(draft, ObjectKind.TABLE, view.over, name).definition
-    missing = [each.name for each in view.columns if table.column(each.name) is None]
-    if missing:
-        message = f"View {name!r}: table {view.over!r} has no column {missing[0]!r}."
-        raise Refused("COLUMN_UNKNOWN", "B4", message, {"object": name, "column": missing[0]})
-    names = {each.name for each in view.columns or table.columns}
-    return tuple(each for each in table.columns if each.name in names)
+    columns = _required(draft, ObjectKind.TABLE, view.over, name).definition.columns
+    has, shown = {each.name for each in columns}, [each.name for each in view.columns or columns]
+    if missing := next((each for each in shown if each not in has), None):
+        message = f"View {name!r}: table {view.over!r} has no column {missing!r}."
+        raise Refused("COLUMN_UNKNOWN", "B4", message, {"object": name, "column": missing})
+    return tuple(each for each in columns if each.name in set(shown))
 
 
 def _alter(draft: _Draft, statement: Statement, found: Standing) -> list[Step]:
     now = found.definition
-    columns, ever = now.columns, found.columns_ever
-    for action in statement.columns:
-        columns = _acted(draft, found, columns, action, ever)
-        ever = max([ever, *(each.number for each in columns)])
     then = msgspec.structs.replace(
         now,
-        columns=columns,
+        columns=_acted(draft, found, statement.columns) if statement.columns else now.columns,
         ttl_ms=now.ttl_ms if statement.ttl_ms is None else statement.ttl_ms,
         properties=_set(now.properties, statement),
         privileges=_ordered(statement.privileges) if statement.privileges else now.privileges,
@@ -224,62 +235,72 @@ def _set(properties: Mapping[str, str], statement: Statement) -> Mapping[str, st
     return {**kept, **statement.properties}
 
 
-def _acted(
-    draft: _Draft, table: Standing, columns: tuple[Column, ...], action: ColumnAction, ever: int
-) -> tuple[Column, ...]:
-    """The columns behind one action; raises Refused."""
-    held = next((each for each in columns if each.name == action.name), None)
+def _acted(draft: _Draft, table: Standing, actions: Iterable[ColumnAction]) -> tuple[Column, ...]:
+    """The columns behind these actions, in the order of their numbers; raises Refused."""
+    columns = {each.name: each for each in table.definition.columns}
+    shown = _shown_columns(draft, table.name)
+    ever = table.columns_ever
+    for action in actions:
+        _check_action(table, columns, action, shown)
+        if action.verb is ColumnVerb.ADD:
+            assert action.type is not None, "a column that is added has a type"
+            ever += 1
+            columns[action.name] = Column(action.name, action.type, ever)
+            continue
+        held = columns.pop(action.name)
+        if action.verb is ColumnVerb.RETYPE:
+            columns[held.name] = _retyped(table, held, action, shown)
+        elif action.verb is ColumnVerb.RENAME:
+            columns[action.new_name] = msgspec.structs.replace(held, name=action.new_name)
+    return tuple(sorted(columns.values(), key=lambda each: each.number))
+
+
+def _check_action(
+    table: Standing, columns: Mapping[str, Column], action: ColumnAction, shown: Mapping[int, str]
+) -> None:
+    """Raise Refused for what the columns as they are do not allow."""
+    held = columns.get(action.name)
     if action.verb is ColumnVerb.ADD:
-        assert action.type is not None, "a column that is added has a type"
         if held is not None:
             _refuse(table, action, "COLUMN_EXISTS", f"has a column {action.name!r} already.")
-        return (*columns, Column(action.name, action.type, ever + 1))
+        return
     if held is None:
         _refuse(table, action, "COLUMN_UNKNOWN", f"has no column {action.name!r}.")
-    if action.verb is ColumnVerb.RETYPE:
-        changed = _retyped(table, held, action)
-    else:
-        _check_free(draft, table, action)
-        if action.verb is ColumnVerb.DROP:
-            return tuple(each for each in columns if each != held)
-        if any(each.name == action.new_name for each in columns):
-            _refuse(table, action, "COLUMN_EXISTS", f"has a column {action.new_name!r} already.")
-        changed = msgspec.structs.replace(held, name=action.new_name)
-    return tuple(changed if each == held else each for each in columns)
+    if action.verb is not ColumnVerb.RETYPE:
+        _check_free(table, held, action, shown)
+    if action.new_name in columns:
+        _refuse(table, action, "COLUMN_EXISTS", f"has a column {action.new_name!r} already.")
 
 
-def _retyped(table: Standing, held: Column, action: ColumnAction) -> Column:
+def _shown_columns(draft: _Draft, table: str) -> Mapping[int, str]:
+    """A view that shows the column, by the column's number."""
+    views = [each for each in draft.users(table) if each.kind is ObjectKind.VIEW]
+    return {column.number: view.name for view in reversed(views) for column in view.definition.columns}
+
+
+def _retyped(table: Standing, held: Column, action: ColumnAction, shown: Mapping[int, str]) -> Column:
     assert action.type is not None, "a column that gets another type names it"
     if action.type is held.type:
         return held
-    if held.name == table.definition.key:
-        _refuse(table, action, "COLUMN_IS_KEY", f"has its rows named by {action.name!r}, which keeps its type.")
-    if action.type not in WIDER.get(held.type, ()):
+    if action.type not in WIDER.get(held.type, ()) and held.name != table.definition.key:
         possible = ", ".join(each.value for each in WIDER.get(held.type, ())) or "nothing else"
         text = f"keeps {held.type.value} values in {action.name!r}: they can become {possible}."
         _refuse(table, action, "TYPE_CHANGE_NOT_ALLOWED", text)
+    _check_free(table, held, action, shown)
     return msgspec.structs.replace(held, type=action.type)
 
 
-def _check_free(draft: _Draft, table: Standing, action: ColumnAction) -> None:
-    """A column that is dropped or gets another name is not the key, and no view shows it."""
-    if action.name == table.definition.key:
-        _refuse(table, action, "COLUMN_IS_KEY", f"has its rows named by {action.name!r}.")
-    held = table.definition.column(action.name)
-    number = held.number if held else 0
-    users = [
-        each.name for each in _views_of(draft, table.name) if any(c.number == number for c in each.definition.columns)
-    ]
-    if users:
-        _refuse(table, action, "IN_USE", f"shows column {action.name!r} in view {users[0]!r}.")
+def _check_free(table: Standing, held: Column, action: ColumnAction, shown: Mapping[int, str]) -> None:
+    """A column that is dropped, or gets another name or type, is not the key, and no view shows it: a view says of its
+    columns what its table does."""
+    if held.name == table.definition.key:
+        _refuse(table, action, "COLUMN_IS_KEY", f"has its rows named by {held.name!r}, which stays as it is.")
+    if held.number in shown:
+        _refuse(table, action, "IN_USE", f"shows column {held.name!r} in view {shown[held.number]!r}.")
 
 
 def _refuse(table: Standing, action: ColumnAction, code: str, text: str) -> NoReturn:
     raise Refused(code, "B4", f"Table {table.name!r} {text}", {"object": table.name, "column": action.name})
-
-
-def _views_of(draft: _Draft, table: str) -> list[Standing]:
-    return [each for each in draft.users(table) if each.kind is ObjectKind.VIEW]
 
 
 def _rename(draft: _Draft, statement: Statement, found: Standing) -> list[Step]:

@@ -3,17 +3,27 @@
 The argument stands in `events/objects.py`, the line in which changes wait in `events/claims.py`.
 """
 
-from collections.abc import Collection, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 
-from topolog.events.claims import before, claims_on, line
+from topolog.events.claims import claims_on, line, line_row, must_wait
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import Incarnation, NodeId, Position
 from topolog.events.levels import OBJECTS_LEVEL
 from topolog.events.membership import Blocked, NodeRow
 from topolog.events.metadata import Evidence
-from topolog.events.object_definition import Statement, Step, Verb, check_statements, size_bytes
+from topolog.events.object_definition import (
+    ObjectKind,
+    Statement,
+    Step,
+    Verb,
+    check_statements,
+    database_of,
+    object_of,
+    size_bytes,
+)
 from topolog.events.objects import (
     ChangeRow,
     ChangeStatus,
@@ -31,6 +41,7 @@ from topolog.events.requests import (
     RequestRef,
     RequestUnchanged,
     SchemaChangeRequested,
+    shortened,
     subject_of,
     told_of,
 )
@@ -47,6 +58,9 @@ STEPS_BYTES_MAX = 700_000
 """What one change may touch, with all that goes with it: its steps must fit a record."""
 
 DEADLINE_MS_MAX = 30 * 86_400_000
+
+ENDED_MAX = 1_000
+"""Changes that are given up in one set; the rest follow in the next."""
 
 Blocks = Mapping[NodeId, tuple[Incarnation, Blocked]]
 """What each node has last said that it cannot apply."""
@@ -82,30 +96,25 @@ def settle(
 
     `late`: keys of deadlines that have passed. Folded, the result may make more due.
     """
-    waiting = [row for number in line(state) if (row := change_row(state, number))]
-    if not waiting:
+    waiting = line_row(state)
+    if not waiting.changes:
         return []
-    prepared = [row for row in waiting if row.status is ChangeStatus.PREPARED]
     return (
-        _blocked(prepared, state, blocks)
-        or _committed(prepared, state, reports, blocks, waited_through)
-        or [_out_of_time(row) for row in waiting if f"{_KEY}{row.number}/deadline" in late]
-        or _next_in_line(state, [row for row in waiting if row.status is ChangeStatus.QUEUED])
+        _blocked(state, waiting.prepared, blocks)
+        or _committed(state, waiting.prepared, reports, blocks, waited_through)
+        or _out_of_time(state, late)
+        or _next_in_line(state, waiting.ready)
     )
 
 
 def verdict_on(state: State, row: ChangeRow, reports: Reports, blocks: Blocks, waited_through: Position) -> Verdict:
     """Whether a prepared change may be committed. Who is blocked at an earlier one may be by this one too, and says so
-    when that one is over."""
+    when that one is over. It reads the log and is renewed, so no wait proves that it is fenced: it is open until it
+    says more, or has left."""
     assert row.prepared_at is not None, "only a change that is prepared has a verdict"
     position = row.prepared_at
-    heard = {node: report for node, report in reports.items() if not _is_blocked(blocks, node, report[0], position)}
-    return verdict(state, position, heard, waited=position <= waited_through)
-
-
-def _is_blocked(blocks: Blocks, node: NodeId, incarnation: Incarnation, position: Position) -> bool:
-    said = blocks.get(node)
-    return said is not None and said[0] == incarnation and said[1].position <= position
+    unable = {(node, said[0]) for node, said in blocks.items() if said[1].position <= position}
+    return verdict(state, position, reports, waited=position <= waited_through, unable=unable)
 
 
 def _begin(state: State, request: SchemaChangeRequested, ref: RequestRef) -> Decision:
@@ -121,7 +130,7 @@ def _begin(state: State, request: SchemaChangeRequested, ref: RequestRef) -> Dec
         raise Refused("TOO_MANY_CHANGES", "DESIGN 4.5", message)
     for statement in statements:
         _check_not_dropped(state, statement)
-    if before(state, claims_of(state, statements), _NEWEST):
+    if must_wait(state, claims_of(state, statements), _NEWEST):
         return SchemaChangeQueued(ref, statements, deadline_ms)
     steps = _planned(state, statements)
     return SchemaChangePrepared(ref, None, steps, deadline_ms) if steps else RequestUnchanged(ref, "schema", None)
@@ -140,16 +149,28 @@ def _planned(state: State, statements: tuple[Statement, ...]) -> tuple[Step, ...
 
 
 def _dropped_already(state: State, statements: tuple[Statement, ...]) -> Position | None:
-    """Who drops what is being dropped has what he asks for (B4)."""
+    """Who drops what is being dropped, or goes with what is, has what he asks for (B4)."""
     if len(statements) > 1 or statements[0].verb is not Verb.DROP:
         return None
-    return _dropping(state, statements[0].name)
+    found = (_dropping(state, name) for name in _going_with(statements[0]))
+    return next((number for number in found if number is not None), None)
+
+
+def _going_with(statement: Statement) -> tuple[str, ...]:
+    """The object, and those whose end is its own."""
+    match statement.kind:
+        case ObjectKind.GRANT:
+            over = object_of(statement.name)
+            return statement.name, over, database_of(over)
+        case _:
+            return statement.name, database_of(statement.name)
 
 
 def _check_not_dropped(state: State, statement: Statement) -> None:
     """Raise Refused if a change before this one drops the object, or what it needs."""
     claimed = claims_of(state, (statement,))
-    for name in (*claimed.alone, *claimed.leaning):
+    needed = _going_with(statement) if statement.verb is Verb.DROP else (*claimed.alone, *claimed.leaning)
+    for name in needed:
         if (dropping := _dropping(state, name)) is not None:
             facts = {"object": name, "change": str(dropping)}
             message = f"{name!r} is being deleted by change {dropping}."
@@ -176,7 +197,7 @@ def _cancel(state: State, request: ChangeCancellationRequested, ref: RequestRef)
     if not row.is_open:
         message = f"Change {row.number} is committed; what it has done can be changed back, and not taken back."
         raise Refused("CHANGE_COMMITTED", "I5", message, {"change": str(row.number)})
-    message = f"Change {row.number} was cancelled by {request.actor or ref.requester}."
+    message = shortened(f"Change {row.number} was cancelled by {request.actor or ref.requester}.")
     return SchemaChangeRolledBack(ref, row.number, "CANCELLED", "DESIGN 4.5", message, {})
 
 
@@ -192,52 +213,72 @@ def _confirm(state: State, request: DeletionsConfirmed, ref: RequestRef) -> Deci
     return DataDeletionConfirmed(ref, node.node, node.incarnation, numbers)
 
 
-def _blocked(prepared: list[ChangeRow], state: State, blocks: Blocks) -> list[Decision]:
+def _blocked(state: State, prepared: Sequence[Position], blocks: Blocks) -> list[Decision]:
     """A member that cannot apply a change ends it, whoever else has applied it (V2)."""
-    by_position = {row.prepared_at: row for row in prepared}
     for node, (incarnation, said) in blocks.items():
-        row, member = by_position.get(said.position), state.get(NodeRow, node)
+        row, member = _prepared_at(state, prepared, said.position), state.get(NodeRow, node)
         if row and member and member.holds_lease and member.incarnation == incarnation:
             facts = {"node": node, "code": said.code, "message": said.message}
-            message = f"Node {node!r} cannot apply it: {said.message}"
-            kept, text = told_of(facts, message)
-            return [SchemaChangeRolledBack(None, row.number, "BLOCKED", "V2", text, kept)]
+            kept, message = told_of(facts, f"Node {node!r} cannot apply it: {said.message}")
+            return [SchemaChangeRolledBack(None, row.number, "BLOCKED", "V2", message, kept)]
     return []
 
 
+def _prepared_at(state: State, prepared: Sequence[Position], position: Position) -> ChangeRow | None:
+    """The open change that was prepared there; `prepared` are in the order of their preparation."""
+    index = bisect_left(prepared, position, key=lambda number: _prepared(state, number).prepared_at or number)
+    row = _prepared(state, prepared[index]) if index < len(prepared) else None
+    return row if row and row.prepared_at == position else None
+
+
+def _prepared(state: State, number: Position) -> ChangeRow:
+    row = change_row(state, number)
+    assert row is not None and row.prepared_at is not None, f"change {number} is prepared"
+    return row
+
+
 def _committed(
-    prepared: list[ChangeRow], state: State, reports: Reports, blocks: Blocks, waited_through: Position
+    state: State, prepared: Sequence[Position], reports: Reports, blocks: Blocks, waited_through: Position
 ) -> list[Decision]:
     """All that may be committed now, those with the same evidence together. Verdicts are monotone in the position, so
     the first that waits ends the pass."""
     found: list[tuple[Evidence, Position]] = []
-    for row in sorted(prepared, key=lambda row: row.prepared_at or row.number):
-        each = verdict_on(state, row, reports, blocks, waited_through)
+    for number in prepared:
+        each = verdict_on(state, _prepared(state, number), reports, blocks, waited_through)
         if not each.proceed:
             break
-        found.append((each.evidence, row.number))
+        found.append((each.evidence, number))
     return [
         SchemaChangeCommitted(tuple(number for _, number in some), evidence)
         for evidence, some in groupby(found, key=lambda pair: pair[0])
     ]
 
 
-def _out_of_time(row: ChangeRow) -> Decision:
+def _out_of_time(state: State, late: Collection[str]) -> list[Decision]:
+    """The open changes whose deadlines have passed, in the order of the line."""
+    numbers = sorted(int(key.split("/")[1]) for key in late)
+    rows = [row for number in numbers if (row := change_row(state, number)) and row.is_open]
+    return [_given_up(row) for row in rows[:ENDED_MAX]]
+
+
+def _given_up(row: ChangeRow) -> Decision:
     message = f"Change {row.number} was not committed within {row.deadline_ms} ms."
     return SchemaChangeRolledBack(None, row.number, "DEADLINE", "V6", message, {"deadline_ms": str(row.deadline_ms)})
 
 
-def _next_in_line(state: State, queued: list[ChangeRow]) -> list[Decision]:
-    """The first that need wait no longer: prepared, refused by what the objects have become, or nothing to do."""
-    for row in queued:
-        if before(state, row.claims, row.number):
+def _next_in_line(state: State, ready: Sequence[Position]) -> list[Decision]:
+    """The first of them: prepared, refused by what the objects have become, or nothing to do."""
+    for number in ready:
+        row = change_row(state, number)
+        assert row is not None and row.status is ChangeStatus.QUEUED, f"change {number} is queued"
+        if must_wait(state, row.claims, number):
             continue
         try:
             steps = _planned(state, row.statements)
         except Refused as refusal:
             facts, message = told_of(refusal.facts, str(refusal))
-            return [SchemaChangeRolledBack(None, row.number, refusal.code, refusal.rule, message, facts)]
+            return [SchemaChangeRolledBack(None, number, refusal.code, refusal.rule, message, facts)]
         if not steps:
-            return [SchemaChangeCommitted((row.number,), Evidence())]
-        return [SchemaChangePrepared(None, row.number, steps, row.deadline_ms)]
+            return [SchemaChangeCommitted((number,), Evidence())]
+        return [SchemaChangePrepared(None, number, steps, row.deadline_ms)]
     return []

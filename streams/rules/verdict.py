@@ -10,7 +10,7 @@ The verdict is monotone: PROCEED never becomes WAIT for the same decision, and m
 clock; that the wait is over comes in as a fact, and a new coordinator starts the wait again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -44,17 +44,29 @@ def holders(state: State, position: Position) -> list[NodeRow]:
     return [row for _, row in state.rows(NodeRow) if row.holds_lease and row.joined_at < position]
 
 
-def verdict(state: State, position: Position, reports: Reports, *, waited: bool) -> Verdict:
-    """PROCEED or WAIT for the decision at `position`; `waited`: proceed_ms have passed since it was read back."""
-    concerned = holders(state, position)
-    silent = [row for row in concerned if not _applied(row, position, reports)]
-    presumed = [row for row in silent if waited and FENCING in row.capabilities]
-    evidence = Evidence(
-        applied=tuple(row.node for row in concerned if row not in silent),
-        left=_left_since(state, position),
-        presumed_fenced=tuple(row.node for row in presumed),
-    )
-    return Verdict(evidence, tuple(row.node for row in silent if row not in presumed))
+def verdict(
+    state: State,
+    position: Position,
+    reports: Reports,
+    *,
+    waited: bool,
+    unable: Collection[tuple[NodeId, Incarnation]] = (),
+) -> Verdict:
+    """PROCEED or WAIT for the decision at `position`; `waited`: proceed_ms have passed since it was read back.
+
+    `unable`: lives of nodes that have read it and may not be able to apply it. They are OPEN whatever was waited.
+    """
+    applied, presumed, open_ = [], [], []
+    for row in holders(state, position):
+        if (row.node, row.incarnation) in unable:
+            open_.append(row.node)
+        elif _applied(row, position, reports):
+            applied.append(row.node)
+        elif waited and FENCING in row.capabilities:
+            presumed.append(row.node)
+        else:
+            open_.append(row.node)
+    return Verdict(Evidence(tuple(applied), _left_since(state, position), tuple(presumed)), tuple(open_))
 
 
 def _applied(row: NodeRow, position: Position, reports: Reports) -> bool:

@@ -12,7 +12,8 @@ from topolog.events.topics import Topic
 from topolog.streams.simulation.checks import Checks
 from topolog.streams.simulation.disks import SimulatedDisk
 from topolog.streams.simulation.faults import OF_DISKS, Act, Kind, perform
-from topolog.streams.simulation.operations import begin_work, let_go
+from topolog.streams.simulation.operations import begin_work, let_go, vouch
+from topolog.streams.simulation.schemas import begin_schema
 from topolog.streams.simulation.timeline import between
 from topolog.streams.simulation.world import World
 
@@ -24,18 +25,24 @@ _OPENS = 0.8
 """How often the cluster is activated, and has a persistent group, soon after it has begun."""
 
 _OPENING_MS = (200.0, 1_500.0)
+_UNFENCED = 0.2
+"""How often one of the nodes does not fence itself, where definitions are changed."""
 
 
 class Histories:
     """All worlds of a run."""
 
     def __init__(self, seed: int, acts: Sequence[Act]) -> None:
-        self.worlds = [World(seed, is_durable=any(act.kind in OF_DISKS for act in acts))]
+        kinds = {act.kind for act in acts}
+        unfenced = _draw_unfenced(random.Random(f"{seed} unfenced")) if Kind.CHANGE in kinds else None
+        self.worlds = [World(seed, is_durable=not kinds.isdisjoint(OF_DISKS), unfenced=unfenced)]
         self.checks = [Checks(self.worlds[0])]
         self._chance = random.Random(f"{seed} histories")
         world = self.worlds[0]
         if world.is_durable and self._chance.random() < _OPENS:
             world.timeline.after(between(self._chance, *_OPENING_MS), partial(begin_work, world, self._chance))
+        if Kind.CHANGE in kinds:
+            world.timeline.after(between(random.Random(f"{seed} schema"), *_OPENING_MS), partial(begin_schema, world))
 
     def step(self) -> None:
         """The next thing that happens, and what must hold behind it."""
@@ -61,6 +68,7 @@ class Histories:
         """No fault lasts beyond this moment; half of the time an operator lets each cluster serve."""
         for world in self.worlds:
             world.heal()
+            vouch(world)
             if world.is_durable and self._chance.random() < _LET_GO:
                 let_go(world)
 
@@ -113,3 +121,7 @@ class Histories:
         there.site.homes[name] = there
         here.note_deed(f"MOVE {name} to {there.name}")
         here.move_out(name, act.duration_ms, in_order=draw.random() < 0.5)
+
+
+def _draw_unfenced(chance: random.Random) -> int | None:
+    return chance.randrange(3) if chance.random() < _UNFENCED else None

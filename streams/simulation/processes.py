@@ -5,31 +5,38 @@ word to the code inside it.
 """
 
 import random
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 
 import msgspec
 
 from topolog.events.codec import CODEC
-from topolog.events.errors import Fenced, LeftCluster, Refused
+from topolog.events.errors import Fenced, HookFailed, LeftCluster, Refused
 from topolog.events.fold import Fold, Folded
 from topolog.events.ids import NOWHERE, Incarnation, Offset, Position
 from topolog.events.log import Headers, OnDelivery
-from topolog.events.membership import Heartbeat, NodeDied, NodeJoined
+from topolog.events.membership import FENCING, Heartbeat, NodeDied, NodeJoined
 from topolog.events.requests import Joiner, NodeKind
 from topolog.events.state import State
 from topolog.events.terms import CoordinatorDied
 from topolog.events.topics import Topic
+from topolog.streams.clock import Clock
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.driver import Driver, LeaseTerms
 from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.node.core import Phase
 from topolog.streams.node.guards import LeaseGuard
+from topolog.streams.node.hooks import Hooks
+from topolog.streams.node.schema import Schema
 from topolog.streams.node.session import Session
 from topolog.streams.rules.exchange import Patience
 from topolog.streams.simulation.disks import SimulatedDisk
 from topolog.streams.simulation.network import Broker, Link, Reader, Writer
 from topolog.streams.simulation.sharding import SimulatedShard, Supplies
+from topolog.streams.simulation.store import StoredRow
+from topolog.streams.simulation.tables import SimulatedTables
 from topolog.streams.simulation.timeline import DriftingClock, Timeline
 
 CLUSTER = "simulated"
@@ -40,6 +47,9 @@ little else, so that no rule can live off a generous one."""
 PATIENCE = Patience(warn_ms=500, evict_ms=2_500)
 
 _READ_TURNS_MAX = 60
+
+Carry = Callable[[random.Random, StoredRow], None]
+"""Brings a row to the disk of some node."""
 
 Mark = tuple[Position, bytes, State | None]
 """A reader's position, its chain hash there, and its state if that stands at this very position."""
@@ -142,7 +152,13 @@ class NodeProcess(Process):
     """
 
     def __init__(
-        self, life: Life, joiner: Joiner, disk: SimulatedDisk, supplies: Supplies, history: str = "log"
+        self,
+        life: Life,
+        joiner: Joiner,
+        disk: SimulatedDisk,
+        supplies: Supplies,
+        carry: Carry,
+        history: str = "log",
     ) -> None:
         super().__init__(life)
         self.joiner = joiner
@@ -156,9 +172,9 @@ class NodeProcess(Process):
         self._leaving = False
         self._last_words: NodeDied | None = None
         self._told = NOWHERE
-        shard_chance = random.Random(self.chance.getrandbits(32))
+        shard_seed = self.chance.getrandbits(32)
         self.disk = disk
-        self.shard = SimulatedShard(shard_chance, disk, supplies, self._hook, self._note_words)
+        self.shard = SimulatedShard(random.Random(shard_seed), disk, supplies, self._hook, self._note_words)
         self.wire = _Wire(self.writer, self._note_heartbeat)
         self.session = Session(
             self.reader,
@@ -170,6 +186,10 @@ class NodeProcess(Process):
             disk=disk.past if joiner.folder and self.is_server else None,
         )
         self._guard = LeaseGuard(self.clock, self.session)
+        schema = _Definitions(joiner, self.clock, self.shard, self.session, self._guard)
+        table_chance = random.Random(f"{shard_seed} tables")
+        send = partial(carry, table_chance)
+        self.tables = SimulatedTables(table_chance, life.timeline, schema, disk.store(history), send)
         self._reading = ExitStack()
         self._read_turns = 0
 
@@ -186,6 +206,11 @@ class NodeProcess(Process):
         return self.joiner.kind is NodeKind.SERVER
 
     @property
+    def fences(self) -> bool:
+        """Whether its lease ends by itself."""
+        return FENCING in self.joiner.capabilities
+
+    @property
     def holds_lease(self) -> bool:
         return self.session.core.lease.is_valid(self.clock.boottime_ns())
 
@@ -196,12 +221,19 @@ class NodeProcess(Process):
 
     def turn(self) -> bool:
         self.shard.begin_turn()
+        self.tables.begin_turn()
         try:
             self.session.step(0.0)
             self.session.beat_if_due()
             self._read()
             self._operate()
+            if self.is_server:
+                self.tables.turn(self.session.core)
         except LeftCluster:
+            return False
+        except HookFailed:
+            if not self.tables.blocked:
+                raise
             return False
         except Refused as refusal:
             self.refused = refusal.code
@@ -244,7 +276,10 @@ class NodeProcess(Process):
             self.session.close()
 
     def mark(self) -> Mark:
+        """One whose hook has failed has folded more than it counts as applied."""
         core = self.session.core
+        if self.session.failure is not None:
+            return NOWHERE, b"", None
         return core.applied.position, core.applied.chain, core.state
 
     def describe(self) -> str:
@@ -280,6 +315,21 @@ class ProjectorProcess(Process):
 
     def describe(self) -> str:
         return f"{self.name} at position {self._fold.header.position}"
+
+
+class _Definitions(Schema):
+    """The node's real class of definitions, on its session and guard."""
+
+    def __init__(self, joiner: Joiner, clock: Clock, hooks: Hooks, session: Session, guard: LeaseGuard) -> None:
+        self.name = joiner.node
+        self._kind = joiner.kind
+        self.lease = guard
+        self._clock = clock
+        self._hooks = hooks
+        self._session = session
+        self._stale = frozenset()
+        self._stopping = threading.Event()
+        self._reading = guard.reading
 
 
 class _Wire:

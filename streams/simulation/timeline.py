@@ -58,10 +58,14 @@ def between(chance: random.Random, least_ms: float, most_ms: float) -> float:
 
 
 class DriftingClock:
-    """The clocks of one machine: off by a rate and an offset, and stopped or not while it is suspended."""
+    """The clocks of one machine: off by a rate and an offset, and stopped or not while it is suspended.
 
-    def __init__(self, timeline: Timeline, chance: random.Random) -> None:
+    Without a boottime both are stopped then: no lease ends by such a clock.
+    """
+
+    def __init__(self, timeline: Timeline, chance: random.Random, *, has_boottime: bool = True) -> None:
         self._timeline = timeline
+        self._has_boottime = has_boottime
         self.rate_ppm = chance.choice((-DRIFT_PPM_MAX, DRIFT_PPM_MAX, chance.randint(-DRIFT_PPM_MAX, DRIFT_PPM_MAX)))
         self._offset_ns = chance.randrange(10**15)
         self._wall_offset_ms = chance.randint(-60_000, 60_000)
@@ -73,7 +77,7 @@ class DriftingClock:
         return self._own(now_ns - self._asleep_ns)
 
     def boottime_ns(self) -> int:
-        return self._own(self._timeline.now_ns)
+        return self._own(self._timeline.now_ns) if self._has_boottime else self.monotonic_ns()
 
     def wall_ms(self) -> int:
         return self._timeline.wall_ms() + self._wall_offset_ms

@@ -13,6 +13,7 @@ import msgspec
 from topolog.events import requests as q
 from topolog.events.codec import CODEC
 from topolog.events.ids import Incarnation, Position
+from topolog.events.membership import FENCING
 from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
 from topolog.events.views import REFUSED_KINSHIPS
@@ -22,6 +23,7 @@ from topolog.streams.node.past_disk import MemoryDisk
 from topolog.streams.simulation.disks import SimulatedDisk
 from topolog.streams.simulation.network import LATE_MS, Broker, Fate, Link, Send, Writer
 from topolog.streams.simulation.processes import CoordinatorProcess, Life, NodeProcess, Process, ProjectorProcess
+from topolog.streams.simulation.store import StoredRow
 from topolog.streams.simulation.timeline import NS_PER_MS, DriftingClock, Timeline, between
 
 _TURN_MS = (5.0, 60.0)
@@ -29,8 +31,8 @@ _CERTIFICATE_MS_MAX = 2_000.0
 _SENTINEL_LIVES = 0.7
 """How often a process that is killed leaves a sentinel that can say so."""
 
-_DISKS = 0.6
-"""How often a node's copies outlive its process."""
+_DISKS, _FOLDERS = 0.6, 0.4
+"""How often a node's copies outlive its process; how often they lie in a folder, which says of which life they are."""
 
 _EMPTIES = 0.3
 """How often a node that is refused for its past is given an empty disk."""
@@ -94,7 +96,8 @@ class World:
     """The cluster of one log at one moment of true time. `name` is that of its history; `common`: up to which position
     another one, by its name, is the same."""
 
-    def __init__(self, seed: int, *, is_durable: bool = False) -> None:
+    def __init__(self, seed: int, *, is_durable: bool = False, unfenced: int | None = None) -> None:
+        """`unfenced`: the number of a node that does not fence itself, if there is one."""
         self._begin(f"{seed}", Site(), "log")
         self.is_durable = is_durable
         self.broker = Broker(self.timeline)
@@ -104,7 +107,10 @@ class World:
         for number in range(chance.randint(2, 3)):
             self.start_coordinator(f"c{number + 1}")
         for number in range(chance.randint(3, 6)):
-            self._install(f"n{number}", _draw_joiner(chance, number), has_disk=chance.random() < _DISKS)
+            joiner = _draw_joiner(chance, number)
+            if number == unfenced:
+                joiner = msgspec.structs.replace(joiner, capabilities=())
+            self._install(f"n{number}", joiner, chance.random())
             self.start_node(f"n{number}")
         self.start_projector("p1")
         self.machines: list[str] = [each.machine for each in self.processes]
@@ -134,12 +140,12 @@ class World:
         self._lives: Counter[str] = Counter()
         site.worlds.append(self)
 
-    def _install(self, name: str, joiner: q.Joiner, *, has_disk: bool) -> None:
+    def _install(self, name: str, joiner: q.Joiner, draw: float) -> None:
         """A node with a folder has a disk; where disks matter, each node has a folder."""
-        if self.is_durable and not joiner.folder:
+        if (self.is_durable or draw < _FOLDERS) and not joiner.folder:
             joiner = msgspec.structs.replace(joiner, folder=f"disk of {name}")
         self.site.joiners[name] = joiner
-        if has_disk or joiner.folder:
+        if draw < _DISKS or joiner.folder:
             self.site.disks[name] = SimulatedDisk()
 
     @property
@@ -195,7 +201,9 @@ class World:
         if elsewhere and joiner.folder:
             joiner = msgspec.structs.replace(joiner, folder=f"another {joiner.folder}")
         kept = None if elsewhere else self.site.disks.get(name)
-        process = NodeProcess(self._new_life(name, clock), joiner, kept or SimulatedDisk(), self.can_supply, self.name)
+        process = NodeProcess(
+            self._new_life(name, clock), joiner, kept or SimulatedDisk(), self.can_supply, self.carry, self.name
+        )
         self.site.lives.append(process)
         self._start(process)
 
@@ -253,6 +261,18 @@ class World:
             value = CODEC.encode(process.last_words)
             author = f"sentinel of {process.name}"
             self.broker.put(Send(author, Topic.HEARTBEATS, process.machine, value, (), None, Fate.LANDS))
+
+    def carry(self, chance: random.Random, row: StoredRow) -> None:
+        """A row is on its way to the disk of some node: mostly soon there, now and then late."""
+        delay_ms = chance.random() ** 3 * LATE_MS
+        self.timeline.after(delay_ms, partial(self._store, chance.choice(self.node_names), row))
+
+    def _store(self, name: str, row: StoredRow) -> None:
+        process = self.on(name)
+        if isinstance(process, NodeProcess) and not self.is_paused(process):
+            process.tables.receive(row)
+        elif name in self.site.disks:
+            self.site.disks[name].store(self.name).put(row)
 
     def is_paused(self, process: Process) -> bool:
         return process.paused_until_ns > self.timeline.now_ns
@@ -313,7 +333,10 @@ class World:
         number = self._lives[machine]
         chance = random.Random(f"{self._seed} {machine} {number}")
         name = machine if number == 1 or machine in self.site.joiners else f"{machine}.{number}"
-        return Life(machine, name, chance, self.timeline, self.broker, clock or DriftingClock(self.timeline, chance))
+        joiner = self.site.joiners.get(machine)
+        fences = joiner is None or FENCING in joiner.capabilities
+        clock = clock or DriftingClock(self.timeline, chance, has_boottime=fences)
+        return Life(machine, name, chance, self.timeline, self.broker, clock)
 
     def _start(self, process: Process) -> None:
         self.processes.append(process)

@@ -1,14 +1,15 @@
 """A cluster whose objects change, for tests: statements in few words, and the verdict as its nodes report it."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tests.streams.rules.cluster import LOG_ID, Cluster, join_request, joiner
 
 from topolog.events import requests as q
-from topolog.events.claims import line
+from topolog.events.claims import ClaimsRow, LineRow, line, must_wait
 from topolog.events.codec import Decision
-from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
+from topolog.events.fold import evolve
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term
 from topolog.events.levels import NEWEST_LEVEL, FeatureLevelRaised, announced
 from topolog.events.membership import FENCING, Blocked, members
 from topolog.events.object_definition import (
@@ -23,7 +24,7 @@ from topolog.events.object_definition import (
     Verb,
 )
 from topolog.events.objects import ChangeRow, ObjectRow, change_row, object_row
-from topolog.streams.rules import objects
+from topolog.streams.rules import membership, objects
 
 INT, LONG, TEXT = ColumnType.INT32, ColumnType.INT64, ColumnType.STRING
 NONE: Mapping[str, ColumnType] = {}
@@ -104,18 +105,43 @@ class Changing(Cluster):
         for name in servers:
             self.join(name)
 
-    def join(self, name: str) -> None:
-        self.ask(join_request(joiner(name, capabilities=(FENCING, announced(NEWEST_LEVEL)))))
+    def join(self, name: str, incarnation: int = 1, *, fences: bool = True) -> None:
+        capabilities = (*((FENCING,) if fences else ()), announced(NEWEST_LEVEL))
+        self.ask(join_request(joiner(name, incarnation, capabilities=capabilities)))
 
-    def apply(self, *nodes: str) -> list[Decision]:
+    def leave(self, node: str, *, settle: bool = True) -> list[Decision]:
+        """It is dead, and certified to be."""
+        self.applied.pop(NodeId(node), None)
+        self.blocks.pop(NodeId(node), None)
+        dead = {(NodeId(node), self.node(node).incarnation)}
+        self.log(*membership.settle(self.state, {}, (), dead, end=self.position))
+        return self.settle() if settle else []
+
+    def begin(self, *statements: Statement) -> Position:
+        """Ask for a change; gives its number."""
+        self.ask(change(*statements))
+        return self.position
+
+    def apply(self, *nodes: str, quickly: bool = False) -> list[Decision]:
         """These servers, or all, have applied all there is; gives what follows."""
         for node in nodes or [row.node for row in members(self.state)]:
-            self.applied[NodeId(node)] = Incarnation(1), self.position
+            self.applied[NodeId(node)] = self.node(node).incarnation, self.position
+        return self.settle(quickly=quickly)
+
+    def go_on(self, times: int) -> None:
+        """All servers apply what there is, and then what follows from that, as often."""
+        for _ in range(times):
+            self.apply(quickly=True)
+
+    def block(
+        self, node: str, position: Position, code: str = "NO_CODEC", message: str = "cannot", incarnation: int = 1
+    ) -> list[Decision]:
+        """The server says that it cannot apply the decision at the position."""
+        self.blocks[NodeId(node)] = Incarnation(incarnation), Blocked(position, code, message)
         return self.settle()
 
-    def block(self, node: str, position: Position, code: str = "NO_CODEC") -> list[Decision]:
-        """The server says that it cannot apply the decision at the position."""
-        self.blocks[NodeId(node)] = Incarnation(1), Blocked(position, code, "cannot")
+    def unblock(self, node: str) -> list[Decision]:
+        del self.blocks[NodeId(node)]
         return self.settle()
 
     def wait_out(self) -> list[Decision]:
@@ -128,13 +154,41 @@ class Changing(Cluster):
         self.late.add(deadline.key)
         return self.settle()
 
-    def settle(self) -> list[Decision]:
-        """Decide and fold until nothing more follows."""
+    def settle(self, *, quickly: bool = False) -> list[Decision]:
+        """Decide and fold until nothing more follows; `quickly`: without the bytes."""
         followed: list[Decision] = []
         while decided := objects.settle(self.state, self.applied, self.blocks, self.waited_through, self.late):
             followed += decided
-            self.log(*decided)
+            (self.take if quickly else self.log_all)(decided)
         return followed
+
+    def log_all(self, decided: Sequence[Decision]) -> None:
+        self.log(*decided)
+
+    def take(self, decided: Sequence[Decision]) -> None:
+        """Fold without the bytes."""
+        for event in decided:
+            self.position = Position(self.position + 1)
+            evolve(self.state, event, Place(self.position, self.chain, Term(1)))
+
+    def open(self) -> tuple[Position, ...]:
+        """The changes that are not over."""
+        return line(self.state)
+
+    def is_over(self) -> bool:
+        """Nothing is open, and nothing that belongs to open changes is left."""
+        return not any(self.state.count(kind) for kind in (LineRow, ClaimsRow))
+
+    def waits(self, number: Position) -> bool:
+        """It is in line behind another one."""
+        return must_wait(self.state, self.change(number).claims, number)
+
+    def undeleted(self, node: str) -> list[Position]:
+        """The changes of which this server has closed data to delete."""
+        return [row.number for _, row in self.state.rows(ChangeRow) if node in row.undeleted]
+
+    def names(self) -> list[str]:
+        return sorted(name for name, _ in self.state.rows(ObjectRow))
 
     def make(self, *statements: Statement) -> Position:
         """Change, and let all servers apply it; gives the number of the change."""

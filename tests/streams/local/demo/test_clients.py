@@ -3,11 +3,12 @@ find what is wrong."""
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 import msgspec
 import pytest
+from tests.integration.conftest import eventually
 
 from topolog.events.errors import BadInput, NotFound, TopologError
 from topolog.events.requests import NodeKind
@@ -27,13 +28,6 @@ PATIENCE_S = 60.0
 LOST_FOR_S = 3.0
 UNDECIDED_S = 2.0
 HARDLY_S = 0.3
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, "in vain"
-        time.sleep(0.01)
 
 
 IN_MEMORY = msgspec.structs.replace(GROUP, persistent=False)

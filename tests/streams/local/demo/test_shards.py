@@ -2,8 +2,7 @@
 
 import itertools
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from http.client import HTTPConnection
 from pathlib import Path
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
+from tests.integration.conftest import eventually
 from tests.streams.local.demo.shops import GROUP, Shops
 
 from topolog.events.codec import CODEC
@@ -267,13 +267,6 @@ def counted(watcher: Node, what: str) -> list[int]:
         found.append(sum(msgspec.json.decode(connection.getresponse().read())[what].values()))
         connection.close()
     return found
-
-
-def eventually(holds: Callable[[], bool], patience_s: float = 60.0) -> None:
-    deadline = time.monotonic() + patience_s
-    while not holds():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
 
 
 def test_a_fenced_node_neither_writes_nor_answers(shops: Shops) -> None:
