@@ -111,7 +111,7 @@ def waiting(reading: Reading, age_ms: int, row: ChangeRow) -> Wait | None:
     if row.status is not ChangeStatus.PREPARED or row.prepared_at is None:
         return None
     asked = patience.for_verdict(reading, row.prepared_at).asked
-    span = patience.span_since(reading, row.prepared_at, queries.cluster_row(reading).proceed_ms)
+    span = patience.longest_wait(reading, row.prepared_at)
     waited_ms = max(0, now_ms(reading) - reading.surely_decision(row.prepared_at).logged_at_ms)
     heard_ms = _heard_ms(reading, age_ms, [each.node for each in asked])
     silent = tuple(node for node, ms in heard_ms.items() if ms > waited_ms)

@@ -7,11 +7,12 @@
     armed ENTRY CLUSTER BOOTSTRAP projector FOLDER
     armed ENTRY CLUSTER BOOTSTRAP api FOLDER
     armed ENTRY CLUSTER BOOTSTRAP node NAME FOLDER FIELD
+    armed ENTRY CLUSTER BOOTSTRAP asker NAME TABLE
 
 ENTRY is one of TOPOLOG_FAILPOINT, empty for none. `prompt` is a coordinator that claims at once, for when
 nobody else leads, `snapshots` one that takes a snapshot at once, `guarded` one that has a sentinel, and waits so long
-for maps. An API says its URL in a line of JSON. A node proposes a type with the field, and leaves. Each is a fork of
-`nursery.py`.
+for maps. An API says its URL in a line of JSON. A node proposes a type with the field, and leaves. An
+asker, a client, asks for a table as soon as its coordinator has retired. Each is a fork of `nursery.py`.
 """
 
 import contextlib
@@ -22,9 +23,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from tests.integration.conftest import eventually
+
 from topolog.events import failpoints
 from topolog.events.kafka import KafkaReader, KafkaWriter
+from topolog.events.object_definition import Column, ColumnType, Definition, ObjectKind, Statement, Verb
 from topolog.events.object_types import ObjectType
+from topolog.events.requests import NodeKind, SchemaChangeRequested
 from topolog.projections.projector import Projector
 from topolog.streams.clock import SystemClock
 from topolog.streams.coordinator.certificate import run_beside_sentinel
@@ -92,6 +97,15 @@ def live(kafka: dict[str, str], cluster: str, name: str, folder: str, field: str
         node.propose(ObjectType("Busy", {field: "long"}), timeout_s=PATIENCE_S)
 
 
+def ask(kafka: dict[str, str], cluster: str, name: str, table: str) -> None:
+    definition = Definition((Column("id", ColumnType.INT64),), "id")
+    with Node(cluster, name, kafka=kafka, kind=NodeKind.CLIENT, join_timeout_s=PATIENCE_S) as node:
+        core, requests = node._session.core, node._session.requests
+        eventually(lambda: core.fold.header.closed, "the coordinator to retire")
+        statement = Statement(Verb.CREATE, ObjectKind.TABLE, table, definition)
+        requests.send(SchemaChangeRequested(requests.next_id(), core.log_id or b"", name, "", (statement,)))
+
+
 def main(entry: str, cluster: str, bootstrap: str, role: str, *arguments: str) -> None:
     failpoints.arm({failpoints.VARIABLE: entry})
     roles: Mapping[str, Callable[..., None]]
@@ -104,5 +118,6 @@ def main(entry: str, cluster: str, bootstrap: str, role: str, *arguments: str) -
         "projector": project,
         "api": answer,
         "node": live,
+        "asker": ask,
     }
     roles[role]({"bootstrap.servers": bootstrap}, cluster, *arguments)

@@ -7,6 +7,7 @@ between the log and the moment at which a decision is noted here.
 import contextlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Self, TypeVar
 
@@ -45,7 +46,11 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class Operator:
-    """One requester on one cluster. Only the thread that uses it as a context may ask; any may look."""
+    """One requester on one cluster. Only the thread that uses it as a context may ask; any may look.
+
+    `known`: all decisions. `outcomes`: how often each request, anybody's, was decided. `commits`: changes committed.
+    `asked_ns`: when each own request was about to be sent.
+    """
 
     def __init__(self, kafka: dict[str, str], cluster: str, name: str = "operator") -> None:
         self._name = name
@@ -60,6 +65,7 @@ class Operator:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self.known: list[Known] = []
+        self.outcomes = Counter[str]()
         self.commits = 0
         self.asked_ns: dict[int, int] = {}
 
@@ -146,6 +152,8 @@ class Operator:
             self.known.append(Known(now_ns, folded))
             self.commits += len(commits_of(folded))
             ref = getattr(folded.event, "request", None)
+            if ref is not None:
+                self.outcomes[str(ref)] += 1
             if ref is not None and ref.requester == self._name and (row := outcome_of(self._fold.state, ref)):
                 self._outcomes[ref.sequence] = row
             change = getattr(folded.event, "change", None)

@@ -1,22 +1,23 @@
 """One cluster in which definitions change while coordinators and members die at failpoints."""
 
 import contextlib
-import os
-import signal
-import sys
 from collections import Counter
 from collections.abc import Iterator
 
 from tests.integration.armed import PROMPT_MS
-from tests.integration.conftest import Process, eventually
-from tests.integration.crash_site import CrashSite, name_of
+from tests.integration.crash_site import CrashSite, assert_died
 from tests.integration.schema_operator import Operator
 
 from topolog.events.codec import CODEC
+from topolog.events.errors import CannotApply
+from topolog.events.ids import NodeId, Position
+from topolog.events.membership import NodeRow
 from topolog.events.objects import (
+    ChangeRow,
     SchemaChangeCommitted,
     SchemaChangePrepared,
     SchemaChangeRolledBack,
+    change_row,
     object_row,
 )
 from topolog.events.requests import ChangeCancellationRequested, DeletionsConfirmed, SchemaChangeRequested
@@ -28,40 +29,30 @@ _REQUESTS = (SchemaChangeRequested, ChangeCancellationRequested, DeletionsConfir
 
 
 class SchemaSite(CrashSite):
-    """`members`: two nodes in this process; whoever dies is forked by a process that has everything imported."""
+    """`members`: two nodes in this process; the second one cannot apply what has to do with names in `inapplicable`."""
 
     members: tuple[Node, Node]
     operator: Operator
 
     def __init__(self, bootstrap: str, cluster: str) -> None:
         super().__init__(bootstrap, cluster)
-        self._zygote: Process | None = None
+        self.inapplicable: set[str] = set()
 
     @contextlib.contextmanager
     def living(self) -> Iterator[None]:
         """Members and operator, founded under a coordinator that is gone when this is entered."""
         with contextlib.ExitStack() as stack:
             with self.led():
-                self.members = (stack.enter_context(self.node("n1")), stack.enter_context(self.node("n2")))
+                self.members = self.node("n1"), self.node("n2")
+                self.members[1].on_change(self._apply)
+                for node in self.members:
+                    stack.enter_context(node)
                 self.operator = stack.enter_context(Operator(self.kafka, self.cluster))
             yield
-        if self._zygote:
-            self._zygote.leave()
 
-    def crash(self, entry: str, role: str = "prompt", *arguments: str) -> None:
-        """Let a process die at the failpoint; it has died by SIGKILL, after one line that says where."""
-        zygote = self._begin()
-        mark = len(zygote.complaints)
-        zygote.tell(entry=entry, role=role, arguments=arguments or (f"armed{next(self.numbers)}",))
-        pid = zygote.hear("began")["pid"]
-        try:
-            assert zygote.hear("ended")["code"] == -signal.SIGKILL, zygote.complaints[mark:]
-        except AssertionError:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)  # or it would stand in the way of the tests that follow
-            raise
-        where = f"failpoint {name_of(entry)}: "
-        eventually(lambda: any(line.startswith(where) for line in zygote.complaints[mark:]), f"{where}to be said")
+    def crash(self, entry: str) -> None:
+        """Let a coordinator, which claims at once, die at the failpoint."""
+        assert_died(self.armed(entry, "prompt", f"armed{next(self.numbers)}"), entry)
 
     @contextlib.contextmanager
     def led(self) -> Iterator[None]:
@@ -80,10 +71,26 @@ class SchemaSite(CrashSite):
         with self.operator.looking() as state:
             return told_of(state, name)
 
+    def undeleted(self, number: Position) -> tuple[NodeId, ...]:
+        """Who has not said yet that it has deleted what the change has closed."""
+        with self.operator.looking() as state:
+            row = change_row(state, number)
+        assert row is not None
+        return row.undeleted
+
+    def is_member(self, name: str) -> bool:
+        with self.operator.looking() as state:
+            row = state.get(NodeRow, name)
+        return row is not None and row.is_member
+
     def assert_sound(self) -> None:
         """Each change is over in one way, each request has one outcome, and both members have the state of the log."""
         self.operator.eventually(lambda: not self.operator.open_changes(), "every change to end")
-        ends, prepared, outcomes = Counter[int](), Counter[int](), Counter[str]()
+        asked = [CODEC.decode(entry.value) for entry in self.entries(Topic.REQUESTS)]
+        ids = {str(each.id) for each in asked if isinstance(each, _REQUESTS)}
+        self.operator.eventually(lambda: ids <= set(self.operator.outcomes), "every request to be decided")
+        assert set(self.operator.outcomes.values()) == {1}
+        ends, prepared = Counter[int](), Counter[int]()
         for known in self.operator.known:
             match known.folded.event:
                 case SchemaChangeCommitted(changes=changes):
@@ -92,24 +99,17 @@ class SchemaSite(CrashSite):
                     ends[change] += 1
                 case SchemaChangePrepared(change=change):
                     prepared[known.folded.place.position if change is None else change] += 1
-            if ref := getattr(known.folded.event, "request", None):
-                outcomes[str(ref)] += 1
         assert set(ends.values()) <= {1}
         assert set(prepared.values()) <= {1}
         assert set(prepared) <= set(ends)
-        assert set(outcomes.values()) <= {1}
-        asked = [CODEC.decode(entry.value) for entry in self.entries(Topic.REQUESTS)]
-        assert {str(each.id) for each in asked if isinstance(each, _REQUESTS)} <= set(outcomes)
         for node in self.members:
             assert node.failure is None
             position, state_hash = node.fingerprint()
             assert self.operator.hash_at(position) == state_hash
 
-    def _begin(self) -> Process:
-        if self._zygote is None:
-            command = [sys.executable, "-m", "tests.integration.zygote", self.cluster, self.bootstrap]
-            self._zygote = self.started(command)
-        return self._zygote
+    def _apply(self, change: ChangeRow) -> None:
+        if self.inapplicable & {step.name for step in change.steps}:
+            raise CannotApply("NO_CODEC", "there is no such codec here")
 
 
 def told_of(state: State, name: str) -> str | None:
