@@ -10,8 +10,10 @@ READY := $(VENV)/.ready
 N ?= 20
 SEEDS ?= 1000
 ROUNDS ?= 40
+CHANGES ?= 200
 # Most tests wait for a broker or for a lease: three at a time keep two cores busy. -n 0 in ARGS runs one after the other.
-PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadscope
+# tests/conftest.py says in what order; xdist's own begins with the files of many tests, and those of one take longest.
+PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadscope --no-loadscope-reorder
 
 .PHONY: help check test bench up again soak lock image-lock clean
 
@@ -38,9 +40,10 @@ bench: $(READY) ## Print the figures of the metadata round
 again: $(READY) ## Run the tests N times (N=20): what fails now and then, fails here
 	@for run in $$(seq $(N)); do echo "run $$run of $(N)"; $(PYTEST) -q --hypothesis-profile=exploring $(ARGS); done
 
-soak: $(READY) ## Faults, simulated and on real brokers: make soak SEEDS=10000 ROUNDS=300
+soak: $(READY) ## Faults, simulated and on real brokers: make soak SEEDS=10000 ROUNDS=300 CHANGES=200
 	@$(BIN)/topolog simulate --seeds $(SEEDS)
 	@$(BIN)/python -m tests.soak --rounds $(ROUNDS) $(ARGS)
+	@$(BIN)/python -m tests.soak.schema --rounds $(CHANGES)
 
 LOCK := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command "make lock" --quiet
 

@@ -21,6 +21,7 @@ from topolog.events import (
     exchange,
     groups,
     health,
+    lease_terms,
     levels,
     membership,
     metadata,
@@ -32,10 +33,9 @@ from topolog.events import (
     voiding,
 )
 from topolog.events.errors import BadInput, Undecodable
+from topolog.events.framing import MARKER, PREFIX_BYTES
 from topolog.events.levels import NEWEST_LEVEL
 
-MARKER = b"\xc3\x01"
-PREFIX_BYTES = 10
 _REASON_CHARS_MAX = 200  # some errors repeat all the bytes that they complain about
 
 Decision = (
@@ -48,6 +48,7 @@ Decision = (
     | exchange.ExchangeEvent
     | baseline.BaselineEvent
     | drains.DrainEvent
+    | lease_terms.LeaseTermsEvent
     | objects.ObjectEvent
     | snapshots.SnapshotTaken
     | voiding.RecordVoided
@@ -191,6 +192,7 @@ _NAMESPACES = {
     exchange.__name__: "exchange",
     baseline.__name__: "baseline",
     drains.__name__: "baseline",
+    lease_terms.__name__: "log",
     objects.__name__: "objects",
     single_maps.__name__: "exchange",
     snapshots.__name__: "log",

@@ -15,7 +15,9 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from topolog.events.codec import MARKER, PREFIX_BYTES
+MARKER: Final = b"\xc3\x01"
+PREFIX_BYTES: Final = 10
+"""Single-object encoding begins with the marker and the 8-byte fingerprint of the writer's schema."""
 
 SCHEMA_HEADER: Final = "topolog-schema"
 """Its content is the 8-byte fingerprint of single-object encoding."""

@@ -74,6 +74,8 @@ SINCE: Mapping[str, int] = {
     "DrainStarted": 4,
     "DrainCancelled": 4,
     "DrainFinished": 4,
+    "LeaseTermsChanged": 5,
+    "LeaseTermsConfirmed": 5,
     "SchemaChangeQueued": 5,
     "SchemaChangePrepared": 5,
     "SchemaChangeCommitted": 5,
@@ -93,6 +95,9 @@ PARTITIONS_LEVEL = SINCE["GroupCreated"]
 
 BASELINE_LEVEL = SINCE["BaselineChanged"]
 """From here on there are views, pasts of nodes and baselines."""
+
+TERMS_LEVEL = SINCE["LeaseTermsChanged"]
+"""From here on the terms of leases may be changed."""
 
 OBJECTS_LEVEL = SINCE["SchemaChangePrepared"]
 """From here on there are databases, tables, views and grants."""

@@ -216,6 +216,13 @@ class DrainRequested(Request, frozen=True):
     cancelled: bool
 
 
+class LeaseTermsRequested(Request, frozen=True):
+    """What is None stays as it is."""
+
+    fence_ms: int | None = None
+    margin_ms: int | None = None
+
+
 class SchemaChangeRequested(Request, frozen=True):
     """Change definitions, all of them or none; given up after `deadline_ms`, None for as long as it takes."""
 
@@ -254,6 +261,7 @@ AnyRequest = (
     | AutoAdjustRequested
     | WarmRequested
     | DrainRequested
+    | LeaseTermsRequested
     | SchemaChangeRequested
     | ChangeCancellationRequested
     | DeletionsConfirmed
@@ -350,6 +358,7 @@ _SUBJECTS: Mapping[type[Request], str] = {
     AutoAdjustRequested: "auto-adjust",
     WarmRequested: "cluster state",
     DrainRequested: "node {0.node}",
+    LeaseTermsRequested: "lease-terms",
     SchemaChangeRequested: "schema",
     ChangeCancellationRequested: "change {0.change}",
     DeletionsConfirmed: "node {0.node}",

@@ -13,10 +13,20 @@ from topolog.events.ids import Place, Position, Slot, Term, TopologyVersion
 from topolog.events.state import Row, State
 
 
+class FormerTerms(msgspec.Struct, frozen=True):
+    """What leases may still rest on since the terms were changed at `changed_at` (`lease_terms.py`): the smallest
+    fence_ms and the largest proceed_ms of those before."""
+
+    changed_at: Position
+    fence_ms: int
+    proceed_ms: int
+
+
 class ClusterRow(Row, frozen=True):
     """The one row about the cluster itself. `fence_ms`, `margin_ms`, `heartbeat_ms` are the lease's terms,
     `feature_level` says which schemas may be written (`levels.py`), `life` is that of the coordinator process that
-    leads, 0 if none does; `next_group` and `next_object` are the numbers of the next ones, counted from 1."""
+    leads, 0 if none does; `next_group` and `next_object` are the numbers of the next ones, counted from 1. `former`:
+    the terms that were changed and may still be in force somewhere, None once the change is confirmed."""
 
     KIND: ClassVar[str] = "cluster"
 
@@ -34,11 +44,18 @@ class ClusterRow(Row, frozen=True):
     life: int = 0
     next_group: int = 1
     next_object: int = 1
+    former: FormerTerms | None = None
 
     @property
     def proceed_ms(self) -> int:
-        """How long a coordinator waits before it presumes a silent holder fenced (DESIGN §4.1)."""
-        return self.fence_ms + self.margin_ms
+        """The longest wait in force before a coordinator presumes a silent holder fenced (DESIGN §4.1)."""
+        own_ms = self.fence_ms + self.margin_ms
+        return max(own_ms, self.former.proceed_ms) if self.former else own_ms
+
+    @property
+    def fence_min_ms(self) -> int:
+        """The smallest fence in force: what must come often enough for every lease comes often enough for this one."""
+        return min(self.fence_ms, self.former.fence_ms) if self.former else self.fence_ms
 
 
 class LogStarted(msgspec.Struct, frozen=True):

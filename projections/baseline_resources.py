@@ -135,7 +135,8 @@ class DryRun(msgspec.Struct, frozen=True):
     """What a request would lead to, decided by the coordinator's rules over what is projected; nothing was sent.
 
     `status`: GRANTED or UNCHANGED; a request that would be refused is a problem, as the refusal itself would be. What
-    follows later is not in `decisions`: exchanges, the end of a change. `warnings`: what would be lost.
+    follows later is not in `decisions`: exchanges, the end of a change. `warnings`: what would be lost. `steps`: of a
+    change of objects what it would do to each.
     """
 
     subject: str
@@ -145,6 +146,7 @@ class DryRun(msgspec.Struct, frozen=True):
     baseline: BaselinePreview | None
     groups: tuple[GroupPreview, ...]
     warnings: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
 
 
 class Place(msgspec.Struct, frozen=True):

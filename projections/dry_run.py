@@ -13,6 +13,7 @@ from topolog.events.drains import DrainStarted
 from topolog.events.fold import evolve
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Place, Position
+from topolog.events.lease_terms import LeaseTermsChanged
 from topolog.events.metadata import MetadataUpdateRejected
 from topolog.events.ownership import OwnershipRow
 from topolog.events.requests import (
@@ -28,7 +29,8 @@ from topolog.events.requests import (
 )
 from topolog.events.stamp import NO_CHAIN
 from topolog.events.state import State
-from topolog.projections import queries, subjects
+from topolog.events.terms import ClusterRow
+from topolog.projections import dry_run_objects, queries, subjects
 from topolog.projections.baseline_resources import BaselinePreview, DryRun, GroupPreview, Planned
 from topolog.projections.store import Reading
 from topolog.streams.rules import baseline as rules_of_baseline
@@ -53,6 +55,7 @@ def dry_run(reading: Reading, request: AnyRequest, wall_ms: int) -> DryRun:
     row = baseline(state)
     before = _Wanted(state), None if row is None else row.number, () if row is None else row.nodes
     decided = _decided(state, request, wall_ms, reading.position)
+    about_objects = tuple(dry_run_objects.sentences(reading, state, decided[0]))
     _fold(state, request, decided, reading)
     preview = _preview(state, before[1], before[2])
     groups = tuple(before[0].changes_to(_Wanted(state)))
@@ -60,11 +63,14 @@ def dry_run(reading: Reading, request: AnyRequest, wall_ms: int) -> DryRun:
     return DryRun(
         subject=subject_of(request),
         status="UNCHANGED" if is_unchanged else "GRANTED",
-        sentence=_sentence(reading, request, decided, preview, groups),
+        sentence=_sentence(reading, request, decided, preview, groups, about_objects),
         decisions=tuple(_planned(each) for each in decided),
         baseline=preview,
         groups=groups,
-        warnings=() if is_unchanged else tuple(_warnings(state, request, preview)),
+        warnings=()
+        if is_unchanged
+        else (*_warnings(state, request, preview), *dry_run_objects.warnings(reading, decided[0])),
+        steps=tuple(dry_run_objects.details(reading, decided[0])),
     )
 
 
@@ -189,19 +195,33 @@ def _sentence(
     decided: Sequence[Decision],
     preview: BaselinePreview | None,
     groups: Sequence[GroupPreview],
+    about_objects: Sequence[str],
 ) -> str:
     if isinstance(decided[0], RequestUnchanged):
         return "Nothing would change: what is asked for holds already."
-    parts = [f"It would be decided: {', '.join(dict.fromkeys(type(each).__name__ for each in decided))}."]
+    events = ", ".join(dict.fromkeys(type(each).__name__ for each in decided))
+    parts = [f"It would be decided: {events}.", *about_objects]
     if preview is not None:
         parts.append(_about_baseline(preview))
     if isinstance(request, ClusterStateRequested):
         proceed_ms = queries.cluster_row(reading).proceed_ms
         parts.append(f"It is done when every server has applied it, {proceed_ms} ms later if one is silent.")
+    if isinstance(decided[0], LeaseTermsChanged):
+        parts.append(_about_terms(queries.cluster_row(reading), decided[0]))
     if isinstance(decided[0], DrainStarted):
         parts.append(f"{decided[0].node} goes on serving until others have all of its copies, then it counts no more.")
     parts += [f"Of {each.group}, {each.changed} of {each.partitions} partitions get other owners." for each in groups]
     return " ".join(parts)
+
+
+def _about_terms(before: ClusterRow, change: LeaseTermsChanged) -> str:
+    after_ms = change.fence_ms + change.margin_ms
+    longer_ms = max(before.proceed_ms, after_ms)
+    later = f", {after_ms} ms once it is confirmed, in some {longer_ms} ms" if after_ms < longer_ms else ""
+    return (
+        f"Nodes would stop {change.fence_ms} ms after their last confirmed heartbeat; others would go on without them "
+        f"after {longer_ms} ms{later}."
+    )
 
 
 def _about_baseline(preview: BaselinePreview) -> str:

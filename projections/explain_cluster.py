@@ -24,6 +24,7 @@ def explain_cluster(reading: Reading, age_ms: int) -> Explanation:
         "term": f"{cluster.term}, led by {cluster.coordinator or 'nobody'} since position {cluster.led_since}",
         "lease": f"a node stops {cluster.fence_ms} ms after its last confirmed heartbeat; others go on without it "
         f"after {cluster.proceed_ms} ms",
+        **dict(_of_terms(reading, cluster)),
         "topology version": cluster.topology_version,
         **dict(_of_state(reading, cluster)),
         **dict(_of_baseline(cluster)),
@@ -31,6 +32,14 @@ def explain_cluster(reading: Reading, age_ms: int) -> Explanation:
     positions = merge(*(reading.positions(subject=about) for about in _ABOUT), reverse=True)
     decided = (reading.surely_decision(position) for position in positions)
     return Explanation(cluster.sentence, facts, chain(decided), cluster.awaited)
+
+
+def _of_terms(reading: Reading, cluster: Cluster) -> Iterator[tuple[str, str]]:
+    former = cluster.former_terms
+    if former is not None:
+        changed = Position(former.changed_at)
+        yield "terms changed", _by(reading.surely_decision(changed), changed).removeprefix(", begun ")
+        yield "former terms", f"others wait {former.proceed_ms} ms by them, for {ago(former.left_ms)} more at most"
 
 
 def _of_state(reading: Reading, cluster: Cluster) -> Iterator[tuple[str, str]]:

@@ -1,9 +1,9 @@
 """The history of one thing: every set of decisions that changed it, with what it was before and after."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,14 +13,18 @@ from topolog.events.groups import GroupRow
 from topolog.events.ids import Position
 from topolog.events.membership import NodeRow
 from topolog.events.metadata import TypeRow
+from topolog.events.object_definition import Definition, ObjectKind
+from topolog.events.objects import ChangeRow, ObjectRow
 from topolog.events.requests import OutcomeRow, RequestId, outcome_key
 from topolog.events.state import Row
 from topolog.events.terms import ClusterRow
-from topolog.projections import baselines, queries, views
+from topolog.projections import baselines, changes, definition_words, objects, queries, views
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.resources import Change
 from topolog.projections.store import Reading
+
+R = TypeVar("R", bound=Row)
 
 _NOT_SHOWN = frozenset({"folder"})
 """Fields by which the coordinator tells data folders apart; they say nothing to people."""
@@ -41,6 +45,48 @@ def of_type(reading: Reading, name: str) -> Iterator[Change]:
 def of_group(reading: Reading, name: str) -> Iterator[Change]:
     """Every change of the groups of this name, newest first; also of one that was dropped."""
     return _history(reading, GroupRow, name, f"group {name}")
+
+
+def of_object(reading: Reading, kind: ObjectKind, name: str) -> Iterator[Change]:
+    """Every change of the objects of this name, newest first; also of one that was dropped."""
+    if not objects.was_ever(reading, kind, name):
+        raise objects.no_object(reading, kind, name)
+    return _history(reading, ObjectRow, name, f"{definition_words.noun(kind)} {name}", _object)
+
+
+def _object(row: ObjectRow | None) -> Mapping[str, Any]:
+    """An object with its columns by name; definitions name what they hold, and nothing else."""
+    if row is None:
+        return {}
+    plain = queries.plain(row)
+    return {
+        **{field: plain[field] for field in ("status", "version", "incarnation", "change")},
+        **_told(row.definition),
+        "pending": _told(row.pending),
+    }
+
+
+def _told(definition: Definition | None) -> Mapping[str, Any]:
+    if definition is None:
+        return {}
+    columns = {column.name: column.type.value for column in definition.columns}
+    whole = {**queries.plain(definition), "columns": columns}
+    return {field: value for field, value in whole.items() if value}
+
+
+def of_change(reading: Reading, name: str) -> Iterator[Change]:
+    """How a change of objects went, newest first; also of one that coordinators no longer keep."""
+    number = changes.surely(reading, name).number
+    return _history(reading, ChangeRow, str(number), f"change {number}", _change_of_objects)
+
+
+def _change_of_objects(row: ChangeRow | None) -> Mapping[str, Any]:
+    """How far a change is; what it does stays the same."""
+    if row is None:
+        return {}
+    plain = queries.plain(row)
+    fields = ("status", "prepared_at", "closed_at", "evidence", "undeleted", "code", "message", "deadline_ms")
+    return {field: plain[field] for field in fields}
 
 
 def of_request(reading: Reading, name: RequestId) -> Iterator[Change]:
@@ -102,21 +148,23 @@ def of_view(reading: Reading, version: str) -> Iterator[Change]:
     yield change_of([decided], Position(found.position), {"members": [*before, *found.left]}, after)
 
 
-def _history(reading: Reading, kind: type[Row], key: str, subject: str) -> Iterator[Change]:
-    after: tuple[Position, Row | None] | None = None
+def _history(
+    reading: Reading, kind: type[R], key: str, subject: str, told: Callable[[R | None], Any] = queries.plain
+) -> Iterator[Change]:
+    after: tuple[Position, R | None] | None = None
     for position, row in reading.versions(kind, key):
         if after is not None:
-            yield _change(reading, subject, after[0], row, after[1])
+            yield _change(reading, subject, after[0], told(row), told(after[1]))
         after = (position, row)
     if after is None:
         raise NotFound(f"There was never a {subject} up to position {reading.position}.")
-    yield _change(reading, subject, after[0], None, after[1])
+    yield _change(reading, subject, after[0], told(None), told(after[1]))
 
 
-def _change(reading: Reading, subject: str, position: Position, before: Row | None, after: Row | None) -> Change:
+def _change(reading: Reading, subject: str, position: Position, before: Any, after: Any) -> Change:
     together = reading.decisions_of_set(position)
     about = [each for each in together if each.subject == subject] or together
-    return change_of(about, position, queries.plain(before), queries.plain(after))
+    return change_of(about, position, before, after)
 
 
 def change_of(about: Sequence[Decided], position: Position, before: Any, after: Any) -> Change:

@@ -16,8 +16,9 @@ from topolog.events.ids import Position
 from topolog.events.membership import FENCING, NodeRow, Standing, WaitingJoinRow
 from topolog.events.metadata import RemovalRow, TypeRow
 from topolog.events.object_types import type_id
+from topolog.events.objects import ChangeRow
 from topolog.events.requests import NodeKind, OutcomeRow, Status
-from topolog.projections import exchanges, queries
+from topolog.projections import change_rows, exchanges, queries
 from topolog.projections.resources import Awaited
 from topolog.projections.store import Reading
 from topolog.streams.rules.verdict import holders
@@ -78,7 +79,7 @@ def for_join(reading: Reading, waiting: WaitingJoinRow) -> Wait:
 
 def for_hand_over(reading: Reading, row: HandOverRow) -> tuple[Awaited, str]:
     """For the former primary to have drained; the words for how long at most."""
-    span = span_since(reading, row.prepared_at, queries.cluster_row(reading).proceed_ms)
+    span = longest_wait(reading, row.prepared_at)
     node = reading.row(NodeRow, row.node)
     if node is not None and FENCING in node.capabilities:
         at_most = f"{row.node} has to drain, or it is presumed to have stopped {span}"
@@ -86,6 +87,15 @@ def for_hand_over(reading: Reading, row: HandOverRow) -> tuple[Awaited, str]:
     return Awaited(
         row.node, row.prepared_at, None
     ), f"{row.node} has to drain; it does not fence itself, so no time ends that"
+
+
+def for_terms(reading: Reading) -> Wait:
+    """For a change of lease terms to be confirmed: nobody's answer ends that earlier."""
+    former = queries.cluster_row(reading).former
+    if former is None:
+        return NOTHING
+    span = longest_wait(reading, former.changed_at)
+    return Wait((), {"waits for": "the end of every lease by the former terms", "waits at most": str(span)})
 
 
 def for_exchange(reading: Reading) -> Wait:
@@ -102,17 +112,32 @@ def for_request(reading: Reading, row: OutcomeRow) -> Wait:
     if row.status is Status.REFUSED or queries.has_taken_effect(reading, row):
         return NOTHING
     kind, _, name = row.subject.partition(" ")
+    if kind == "lease-terms":
+        return for_terms(reading)
     if kind == "node":
         return for_node(reading, name)
     if kind in ("group", "exchange"):
         return for_exchange(reading)
+    if kind == "change":
+        return for_change(reading, change_rows.row_ever(reading, int(name)))
     about = reading.row(TypeRow, str(type_id(name)))
     return for_type(reading, about) if about else NOTHING
 
 
+def for_change(reading: Reading, row: ChangeRow | None) -> Wait:
+    """For a change of objects to be over."""
+    if row is None or not row.is_open:
+        return NOTHING
+    facts = {"waits for": f"change {row.number}: `topolog explain change {row.number}`"}
+    if row.prepared_at is None:
+        return Wait((), facts)
+    wait = for_verdict(reading, row.prepared_at)
+    return Wait(wait.asked, {**facts, **wait.facts})
+
+
 def for_verdict(reading: Reading, position: Position) -> Wait:
     """Servers whose answer the verdict at this position asks for; one that does not fence itself must give it."""
-    span = span_since(reading, position, queries.cluster_row(reading).proceed_ms)
+    span = longest_wait(reading, position)
     asked = tuple(
         Awaited(row.node, position, span.left_ms if FENCING in row.capabilities else None)
         for row in holders(reading.state(NodeRow), position)
@@ -127,9 +152,18 @@ def _lease_span(reading: Reading, row: NodeRow) -> Span:
 
     As of the past the last renewal is not kept; of a node that is stopped it is known that none came later.
     """
-    terms, lease = queries.cluster_row(reading), queries.lease_row(reading, row)
+    lease = queries.lease_row(reading, row)
     since = lease.renewed_at if lease else row.stopped_at or row.joined_at
-    return span_since(reading, since, terms.proceed_ms if row.kind is NodeKind.SERVER else terms.fence_ms)
+    if row.kind is NodeKind.SERVER:
+        return longest_wait(reading, since)
+    return span_since(reading, since, queries.cluster_row(reading).fence_ms)
+
+
+def longest_wait(reading: Reading, since: Position) -> Span:
+    """Until a silent server is presumed fenced for the decision there, by the terms then in force; a shorter fence that
+    is confirmed meanwhile may end it earlier."""
+    terms = queries.cluster_row(reading.as_of(max(since, queries.cluster_row(reading).led_since)))
+    return span_since(reading, since, terms.proceed_ms)
 
 
 def span_since(reading: Reading, since: Position, after_ms: int) -> Span:

@@ -16,6 +16,7 @@ from topolog.events.errors import NotCaughtUp, NotFound
 from topolog.events.exchange import ExchangeQueued, FullPartitionMap, PartitionStatesChanged, QueueRow
 from topolog.events.fold import Event
 from topolog.events.ids import Position
+from topolog.events.lease_terms import LeaseTermsChanged
 from topolog.events.membership import (
     LeaseRow,
     LeasesRenewed,
@@ -26,10 +27,11 @@ from topolog.events.membership import (
 )
 from topolog.events.metadata import MetadataRemoveProposed, MetadataUpdateRejected, ProposalRow, RemovalRow, TypeRow
 from topolog.events.object_types import ObjectType, type_id
+from topolog.events.objects import SchemaChangeRolledBack
 from topolog.events.requests import NodeKind, OutcomeRow, RequesterRow, RequestId, RequestUnchanged, Status, outcome_key
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
-from topolog.projections import exchanges
+from topolog.projections import change_rows, exchanges
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso, position_time
 from topolog.projections.resources import Decision, Lease, Node, Request, Type, Waiting
@@ -252,10 +254,20 @@ def has_taken_effect(reading: Reading, row: OutcomeRow) -> bool:
     kind, _, name = row.subject.partition(" ")
     if row.status is Status.REFUSED:
         return False
+    if kind == "change" and name.isdecimal():
+        was_cancelled = isinstance(event, SchemaChangeRolledBack)
+        return was_cancelled or change_rows.takes_effect(reading, int(name), row.position)
+    return _is_in_force(reading, row, event)
+
+
+def _is_in_force(reading: Reading, row: OutcomeRow, event: Event) -> bool:
+    """Whether what was granted holds everywhere, of anything but a change of objects."""
+    kind, _, name = row.subject.partition(" ")
     is_unchanged = isinstance(event, RequestUnchanged)
-    if isinstance(event, StateChangeStarted) or (is_unchanged and row.subject == "cluster state"):
-        state = reading.row(ClusterStateRow, "")
-        return state is None or state.started_at is None or state.started_at > row.position
+    is_of_cluster = row.subject in ("cluster state", "lease-terms")
+    if isinstance(event, StateChangeStarted | LeaseTermsChanged) or (is_unchanged and is_of_cluster):
+        begun = _under_way_since(reading, row.subject)
+        return begun is None or begun > row.position
     if isinstance(event, BaselineChanged | DrainCancelled):
         return _is_shared_out(reading, row.position)
     if isinstance(event, DrainStarted) or (is_unchanged and kind == "node" and _is_served_by(reading, name)):
@@ -271,6 +283,23 @@ def has_taken_effect(reading: Reading, row: OutcomeRow) -> bool:
         return removal is None or removal.position != row.position
     known = reading.row(TypeRow, str(type_id(name))) if kind == "type" else None
     return known is None or known.accepted_version >= (row.version or 0)
+
+
+def _under_way_since(reading: Reading, subject: str) -> Position | None:
+    """Since when the cluster is on its way to another state, or to other terms of lease."""
+    if subject == "lease-terms":
+        former = cluster_row(reading).former
+        return former.changed_at if former else None
+    state = reading.row(ClusterStateRow, "")
+    return state.started_at if state else None
+
+
+def is_settled(reading: Reading, row: OutcomeRow) -> bool:
+    """Whether nothing more will become of what was asked: it holds everywhere, was refused, or was rolled back."""
+    kind, _, name = row.subject.partition(" ")
+    if row.status is Status.REFUSED or has_taken_effect(reading, row):
+        return True
+    return kind == "change" and name.isdecimal() and change_rows.is_over(reading, int(name))
 
 
 def _is_served_by(reading: Reading, node: str) -> bool:

@@ -43,13 +43,26 @@ class Snapshot(msgspec.Struct, frozen=True):
     content_bytes: int
 
 
+class FormerTerms(msgspec.Struct, frozen=True):
+    """What leases may still rest on since their terms were changed at position `changed_at`: the shortest `fence_ms`
+    and the longest `proceed_ms` of the terms before, for `left_ms` more unless a new coordinator begins to wait."""
+
+    changed_at: int
+    time: str
+    fence_ms: int
+    proceed_ms: int
+    left_ms: int
+
+
 class Cluster(msgspec.Struct, frozen=True):
     """The cluster as a whole. `state_hash` is equal wherever this position has been folded; `ignored_records` counts,
     by reason, the records of the log up to the newest position that do not count; `sentence` says it in plain words.
     `feature_level_possible`: the highest that every member announces; above `feature_level` it may be raised.
     `open_exchange`: its version, None while no exchange is open. `state`: INACTIVE, ACTIVE_READ_ONLY or ACTIVE;
     `target` while it is on its way there, which waits for `awaited`; `held`: an operator holds it, so that nothing
-    activates or adjusts by itself. `draining`: servers that hand over all they hold."""
+    activates or adjusts by itself. `draining`: servers that hand over all they hold. `proceed_ms`: how long others wait
+    for a silent node, the longest in force; `former_terms` while a change of terms is not confirmed. `open_changes`: of
+    databases, tables, views and grants; `undeleted`: changes whose data somebody still deletes."""
 
     name: str
     log_id: str
@@ -87,6 +100,10 @@ class Cluster(msgspec.Struct, frozen=True):
     baseline: BaselineNow | None
     auto_adjust: AutoAdjust
     draining: tuple[str, ...]
+    former_terms: FormerTerms | None
+    tables: int = 0
+    open_changes: int = 0
+    undeleted: int = 0
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -172,9 +189,10 @@ class HealthMinute(msgspec.Struct, frozen=True):
 class LeaseHealth(msgspec.Struct, frozen=True):
     """How punctual a member's heartbeats are: for people and alarms, no decision rests on it.
 
-    `state`: OK, WARNING (half of a margin eaten, or flapping), FENCED, SILENT (for longer than the fence), RELEASED,
-    UNKNOWN (nothing heard that is new enough to say); `sentence` says why. `window` is the last ten minutes, `whole`
-    this incarnation. `heard_time` and `heard_age_ms`: when whoever measures said a word last. It has no past.
+    `state`: OK, WARNING (half of the fence's margin eaten, or of what others wait beyond the fence; or flapping),
+    FENCED, SILENT (for longer than the fence), RELEASED, UNKNOWN (nothing heard that is new enough to say); `sentence`
+    says why. `window` is the last ten minutes, `whole` this incarnation. `heard_time` and `heard_age_ms`: when whoever
+    measures said a word last. It has no past.
     """
 
     node: str
@@ -186,6 +204,7 @@ class LeaseHealth(msgspec.Struct, frozen=True):
     silent_ms: int | None
     lateness_ms: int | None
     warning_below_ms: int
+    late_above_ms: int
     fence_ms: int
     heartbeat_ms: int
     window: HealthFigures | None

@@ -1,6 +1,6 @@
 """The cluster as a whole: in one sentence, the worst first, and in figures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from topolog.events.baseline import ClusterStateRow
 from topolog.events.cluster_state import ClusterState
@@ -10,12 +10,14 @@ from topolog.events.ids import NodeId
 from topolog.events.levels import NEWEST_LEVEL, level_of
 from topolog.events.membership import WaitingJoinRow
 from topolog.events.metadata import ProposalRow, TypeRow
+from topolog.events.objects import ChangeRow
 from topolog.events.snapshots import SnapshotRow
 from topolog.events.terms import ClusterRow
-from topolog.projections import baselines, exchanges, patience, queries
+from topolog.projections import baselines, change_rows, exchanges, patience, queries
 from topolog.projections.baseline_resources import BaselineNow, Cold
+from topolog.projections.durations import ago
 from topolog.projections.moments import iso
-from topolog.projections.resources import Cluster, Node, Snapshot
+from topolog.projections.resources import Cluster, FormerTerms, Node, Snapshot
 from topolog.projections.store import Reading
 
 
@@ -30,13 +32,16 @@ def cluster(reading: Reading, age_ms: int) -> Cluster:
     groups_there = sum(1 for _ in reading.rows(GroupRow))
     opened = exchanges.open_row(reading)
     open_exchange = str(opened.version) if opened else None
+    opened_changes, tables = change_rows.opened(reading), change_rows.tables(reading)
     state, standing = baselines.state_row(reading), baselines.now(reading)
     cold, drains = baselines.cold(reading), baselines.drains(reading)
-    about_state = state_parts(state, standing, cold, drains)
+    former = _former_terms(reading, row)
+    about_state = [*state_parts(state, standing, cold, drains), *_about_terms(former)]
+    about_rest = _about_groups(groups_there, open_exchange) + _about_changes(tables, opened_changes)
     return Cluster(
         name=row.name,
         log_id=row.log_id,
-        sentence=_sentence(about_state, row, members, len(types), pending, _about_groups(groups_there, open_exchange)),
+        sentence=_sentence(about_state, row, members, len(types), pending, about_rest),
         term=row.term,
         coordinator=row.coordinator,
         led_since=row.led_since,
@@ -69,7 +74,11 @@ def cluster(reading: Reading, age_ms: int) -> Cluster:
         cold=cold,
         baseline=standing,
         auto_adjust=baselines.auto_adjust(reading),
+        tables=tables,
+        open_changes=len(opened_changes),
+        undeleted=change_rows.undeleted(reading),
         draining=tuple(sorted(node for node, each in drains.items() if each.finished_at is None)),
+        former_terms=former,
     )
 
 
@@ -105,6 +114,21 @@ _SERVES: Mapping[ClusterState, str] = {
     ClusterState.INACTIVE: "nothing is read or written",
     ClusterState.ACTIVE_READ_ONLY: "nothing is written",
 }
+
+
+def _former_terms(reading: Reading, row: ClusterRow) -> FormerTerms | None:
+    former = row.former
+    if former is None:
+        return None
+    changed_ms = reading.surely_decision(former.changed_at).logged_at_ms
+    span = patience.longest_wait(reading, former.changed_at)
+    return FormerTerms(former.changed_at, iso(changed_ms), former.fence_ms, former.proceed_ms, span.left_ms)
+
+
+def _about_terms(former: FormerTerms | None) -> Iterator[str]:
+    if former is not None:
+        left = ago(former.left_ms)
+        yield f"lease terms changed at position {former.changed_at}, to be confirmed in {left} at most"
 
 
 def _snapshot(reading: Reading, age_ms: int) -> Snapshot | None:
@@ -146,6 +170,15 @@ def _sentence(
 def _about_groups(groups: int, open_exchange: str | None) -> str:
     exchange = f", exchange {open_exchange} is open" if open_exchange else ""
     return f"; {_count(groups, 'group')}{exchange}" if groups else ""
+
+
+def _about_changes(tables: int, opened: Sequence[ChangeRow]) -> str:
+    """How many tables there are, and the change of definitions that is open the longest."""
+    if not opened:
+        return f"; {_count(tables, 'table')}" if tables else ""
+    first = f"change {opened[0].number} is open"
+    more = f" and {len(opened) - 1} more" if len(opened) > 1 else ""
+    return f"; {_count(tables, 'table')}, {first}{more}"
 
 
 def _count(number: int, noun: str) -> str:

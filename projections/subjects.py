@@ -25,6 +25,7 @@ from topolog.events.exchange import (
 )
 from topolog.events.fold import Event
 from topolog.events.groups import GroupAltered, GroupCreated, GroupDropped
+from topolog.events.lease_terms import LeaseTermsChanged, LeaseTermsConfirmed
 from topolog.events.levels import FeatureLevelRaised
 from topolog.events.membership import JoinWaiting, JoinWithdrawn, LeasesRenewed, LeaseStopped, NodeJoined, NodeLeft
 from topolog.events.metadata import (
@@ -51,7 +52,7 @@ def subject_of(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 (one for ea
     match event:
         case LeftOut() | RecordVoided():
             return f"position {event.position}"
-        case LogStarted() | TermStarted() | TermEnded() | SnapshotTaken():
+        case LogStarted() | TermStarted() | TermEnded() | SnapshotTaken() | LeaseTermsChanged() | LeaseTermsConfirmed():
             return "cluster"
         case FeatureLevelRaised():
             return f"feature-level {event.level}"

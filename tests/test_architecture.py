@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from tests.conftest import LONGEST
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("schemas", "events", "streams", "projections")
@@ -277,3 +278,8 @@ def test_a_broken_rule_is_named(path: str, text: str, complaint: str) -> None:
     found = violations({**ALLOWED, path: text})
     assert found
     assert all(path in breach and complaint in breach for breach in found)
+
+
+def test_the_longest_files_of_tests_are_there() -> None:
+    """Those that are run first; a name that has changed would come last again."""
+    assert [path for path in LONGEST if not (Path(__file__).parent / path).is_file()] == []

@@ -137,6 +137,7 @@ def test_an_outage_is_said_once_and_so_is_its_end(caplog: pytest.LogCaptureFixtu
     assert caplog.messages == [f"No Kafka broker answers at {NOWHERE}; trying again until one does."]
 
 
+SEEDS_OF_SIGNALS = 200
 SEEDS = ("simulate", "--seeds", "3", "--span", "1s")
 
 
@@ -233,16 +234,16 @@ def test_ctrl_c_ends_the_program_without_a_trace_however_far_it_is(
 
 @pytest.fixture
 def running() -> Iterator[subprocess.Popen[str]]:
-    """A simulation whose processes are at work: it has said that a tenth is done."""
+    """A simulation whose processes are at work: a tenth is done, it has said, and the rest takes long."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "topolog", "simulate", "--seeds", "1000", "--span", "1s"],
+        [sys.executable, "-m", "topolog", "simulate", "--seeds", str(SEEDS_OF_SIGNALS), "--span", "1s"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         process_group=0,
     )
     assert process.stdout is not None
-    assert process.stdout.readline() == "100 of 1000 seeds\n"
+    assert process.stdout.readline() == f"{SEEDS_OF_SIGNALS // 10} of {SEEDS_OF_SIGNALS} seeds\n"
     yield process
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
@@ -257,9 +258,10 @@ def test_a_signal_ends_a_simulation_in_order_and_it_says_how_far_it_is(
     """Whether one process hears it or the whole group; nothing else is said, and what holds the output has ended."""
     tell(running.pid, number)
     said, _ = running.communicate(timeout=20)
-    done = re.fullmatch(r"(?:\d+ of 1000 seeds\n)*\nInterrupted: (\d+) of 1000 seeds done, none of which .*\n", said)
+    of = f"of {SEEDS_OF_SIGNALS} seeds"
+    done = re.fullmatch(rf"(?:\d+ {of}\n)*\nInterrupted: (\d+) {of} done, none of which .*\n", said)
     assert done, said
-    assert int(done[1]) >= 99
+    assert int(done[1]) >= SEEDS_OF_SIGNALS // 10 - 1
     assert running.returncode == ExitCode.INTERRUPTED
 
 

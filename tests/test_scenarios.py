@@ -25,8 +25,14 @@ renewals), each under its position, or what was asked for. Lines that start with
     baseline set n1 n2 / add n3 / remove n2 [accepting loss] / version 3.0
     follow soft:1000 hard:5000 / unfollow       the baseline follows the servers by itself; no longer
     drain n2 / undrain n2         the operator wants n2 to hold nothing; takes that back
+    change create table shop.orders id:INT64 ; drop table shop.old [within 500ms]
+                                  the operator changes objects (`scenarios/schema.py`)
+    cancel 12                     he takes change 12 back
+    block n1 12 / unblock n1      n1 cannot apply the decision at position 12; it can apply everything
+    deleted n1 12                 n1 has deleted the data which change 12 has closed
     part n1                       n1, which is down, has meanwhile written in a copy of the log that went live beside it
-    nodes, types, groups, leases, coordinators, partitions orders, state      what stands where now
+    nodes, types, groups, leases, coordinators, partitions orders, state, objects, changes
+                                  what stands where now
     read n1 Customer              what n1 answers its callers
 
 After each command everybody who has read the same log must hold the same state.
@@ -41,6 +47,7 @@ import msgspec
 import pytest
 from tests.scenarios.baselines import baseline_lines, change_of, content_of_baseline
 from tests.scenarios.partitions import content_of_exchange, partition_lines
+from tests.scenarios.schema import change_lines, content_of_schema, object_lines, statements_of
 from tests.scenarios.world import Member, World
 
 from topolog.events import groups as g
@@ -52,6 +59,7 @@ from topolog.events import terms
 from topolog.events.cluster_state import ClusterState
 from topolog.events.errors import TopologError
 from topolog.events.fold import Event
+from topolog.events.ids import Position
 from topolog.events.partitions import PartitionState
 from topolog.events.views import Point
 
@@ -190,6 +198,27 @@ class Scenario:
     def do_undrain(self, node: str) -> list[str]:
         return self._ask(q.DrainRequested, node, True)
 
+    def do_change(self, *words: str) -> list[str]:
+        if "within" not in words:
+            return self._ask(q.SchemaChangeRequested, statements_of(words))
+        deadline_ms = int(words[-1].removesuffix("ms"))
+        return self._ask(q.SchemaChangeRequested, statements_of(words[:-2]), deadline_ms)
+
+    def do_cancel(self, number: str) -> list[str]:
+        return self._ask(q.ChangeCancellationRequested, int(number))
+
+    def do_deleted(self, name: str, number: str) -> list[str]:
+        incarnation = self.world.nodes[name].session.core.incarnation
+        return self._ask(q.DeletionsConfirmed, name, incarnation, (int(number),))
+
+    def do_block(self, name: str, position: str) -> list[str]:
+        self.world.nodes[name].wire.blocked = m.Blocked(Position(int(position)), "NO_CODEC", "no codec for it")
+        return []
+
+    def do_unblock(self, name: str) -> list[str]:
+        self.world.nodes[name].wire.blocked = None
+        return []
+
     def do_part(self, name: str) -> list[str]:
         disk = self.world.pasts[f"folder of {name}"]
         past = disk.load()
@@ -285,6 +314,12 @@ class Scenario:
 
     def do_state(self) -> list[str]:
         return list(baseline_lines(self.world.state))
+
+    def do_objects(self) -> list[str]:
+        return object_lines(self.world.state) or [NOTHING]
+
+    def do_changes(self) -> list[str]:
+        return change_lines(self.world.state) or [NOTHING]
 
     def do_partitions(self, group: str) -> list[str]:
         return partition_lines(self.world.state, group)
@@ -389,7 +424,7 @@ def content(event: Event, names: tuple[str, ...]) -> str:
             return " ".join(event.requesters)
         case _:
             sharing = content_of_groups(event) or content_of_exchange(event, names) or content_of_baseline(event)
-            return sharing or content_of_types(event) or content_of_members(event)
+            return sharing or content_of_types(event) or content_of_schema(event) or content_of_members(event)
 
 
 def content_of_types(event: Event) -> str:

@@ -12,6 +12,7 @@ from topolog.projections.api import (
     contract,
     health,
     metrics,
+    objects_reads,
     pages,
     partition_reads,
     problems,
@@ -61,6 +62,7 @@ def make_app(projector: Projector, requester: Requester) -> FastAPI:
         health.router,
         partition_reads.router,
         baseline_reads.router,
+        objects_reads.router,
         metrics.router,
         pages.router,
     ):

@@ -20,7 +20,7 @@ from topolog.projections import exchanges
 from topolog.projections.api.problems import InvalidParameter, parameter
 
 _NAME_LENGTH_MAX = 1_000
-_Ms = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+Ms = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 
 
 class ChangeState(msgspec.Struct, frozen=True, tag_field="kind", tag="cluster-state", forbid_unknown_fields=True):
@@ -59,8 +59,8 @@ class AdjustBaseline(msgspec.Struct, frozen=True, tag_field="kind", tag="auto-ad
     than `hard_ms` after the first. What is null stays as it is."""
 
     enabled: bool | None = None
-    soft_ms: _Ms | None = None
-    hard_ms: _Ms | None = None
+    soft_ms: Ms | None = None
+    hard_ms: Ms | None = None
     reason: str = ""
 
 

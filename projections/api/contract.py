@@ -107,6 +107,34 @@ REQUEST_BODY: dict[str, Any] = {
                     "hold the cluster as it is": {"value": {"kind": "hold", "on": True, "reason": "maintenance"}},
                     "go on though the cluster is cold": {"value": {"kind": "warm", "reason": "their disks are gone"}},
                     "drain a node": {"value": {"kind": "drain", "node": "n4", "reason": "its machine is replaced"}},
+                    "change the terms of leases": {
+                        "value": {"kind": "lease-terms", "fence_ms": 10_000, "margin_ms": 3_000, "reason": "new Kafka"}
+                    },
+                    "change definitions": {
+                        "value": {
+                            "kind": "schema-change",
+                            "statements": [
+                                {"verb": "CREATE", "kind": "DATABASE", "name": "shop", "definition": {"ttl_ms": 0}},
+                                {
+                                    "verb": "CREATE",
+                                    "kind": "TABLE",
+                                    "name": "shop.orders",
+                                    "definition": {"columns": [{"name": "id", "type": "INT64"}], "key": "id"},
+                                    "planned_on": -1,
+                                },
+                                {
+                                    "verb": "ALTER",
+                                    "kind": "TABLE",
+                                    "name": "shop.parts",
+                                    "columns": [{"verb": "ADD", "name": "note", "type": "STRING"}],
+                                },
+                                {"verb": "DROP", "kind": "GRANT", "name": "ada@shop.parts", "if_needed": True},
+                            ],
+                            "deadline_ms": 60_000,
+                            "reason": "the shop takes orders",
+                        }
+                    },
+                    "give up a change": {"value": {"kind": "cancel-change", "change": 47, "reason": "not today"}},
                     "raise the feature level": {
                         "value": {"kind": "raise-level", "level": 3, "reason": "every node is upgraded"}
                     },

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from topolog.projections.api.object_examples import CHANGE, ORDERS
 from topolog.projections.baseline_resources import (
     AutoAdjust,
     Baseline,
@@ -43,6 +44,7 @@ from topolog.projections.resources import (
     DeadLetterDetail,
     Decision,
     Explanation,
+    FormerTerms,
     Group,
     HealthFigures,
     HealthMinute,
@@ -164,6 +166,7 @@ _ALL: tuple[msgspec.Struct, ...] = (
         cold=None,
         baseline=BaselineNow(2, ("n1", "n2", "n3"), ("n1", "n2"), ("n3",), ("n4",)),
         auto_adjust=AutoAdjust(True, 300_000, 1_800_000, adds=("n4",), drops=("n3",), due_in_ms=184_000),
+        former_terms=FormerTerms(88, "2026-11-21T01:59:50.000Z", 10_000, 13_000, 14_150),
         draining=(),
     ),
     Cold(50, _TIME, ("n1", "n2"), ("n3", "n4", "n5"), 3),
@@ -265,6 +268,7 @@ _ALL: tuple[msgspec.Struct, ...] = (
         silent_ms=620,
         lateness_ms=210,
         warning_below_ms=9_500,
+        late_above_ms=2_500,
         fence_ms=20_000,
         heartbeat_ms=1_000,
         window=_FIGURES,
@@ -404,6 +408,8 @@ _ALL: tuple[msgspec.Struct, ...] = (
         causes=(_CAUSE,),
         waiting_for=(Awaited(node="n3", since=40, at_most_ms=24_150),),
     ),
+    ORDERS,
+    CHANGE,
 )
 
 EXAMPLES: Mapping[type[msgspec.Struct], msgspec.Struct] = {type(example): example for example in _ALL}

@@ -15,6 +15,7 @@ from topolog.events.requests import (
     GroupAlterationRequested,
     GroupCreationRequested,
     GroupDropRequested,
+    LeaseTermsRequested,
     LevelRaiseRequested,
     LossResetRequested,
     NodeRemovalRequested,
@@ -23,7 +24,8 @@ from topolog.events.requests import (
     UpdateRequested,
     is_valid,
 )
-from topolog.projections.api import baseline_forms
+from topolog.projections.api import baseline_forms, objects_forms
+from topolog.projections.api.baseline_forms import Ms
 from topolog.projections.api.problems import InvalidParameter, parameter
 from topolog.projections.requester import Requester
 
@@ -32,7 +34,8 @@ _VERSION_MAX = 2**63 - 1
 _KEY_CHARS_MAX = SUBJECT_CHARS_MAX + len(f"/{_VERSION_MAX}")
 _KINDS = (
     '"propose", "remove", "create-group", "alter-group", "drop-group", "reset-group", "exchange", "raise-level", '
-    '"cluster-state", "baseline", "auto-adjust", "hold", "warm" or "drain"'
+    '"cluster-state", "baseline", "auto-adjust", "hold", "warm", "drain", "lease-terms", "schema-change" or '
+    '"cancel-change"'
 )
 _HINT = f"See the examples of POST /requests in /openapi.json; `kind` is {_KINDS}."
 
@@ -105,6 +108,15 @@ class ResetGroup(msgspec.Struct, frozen=True, tag_field="kind", tag="reset-group
     reason: str = ""
 
 
+class ChangeTerms(msgspec.Struct, frozen=True, tag_field="kind", tag="lease-terms", forbid_unknown_fields=True):
+    """Change how long a node may serve on one heartbeat (`fence_ms`), and what whoever waits for it adds (`margin_ms`).
+    What is null stays as it is. Until the change is confirmed the longer of both waits counts."""
+
+    fence_ms: Ms | None = None
+    margin_ms: Ms | None = None
+    reason: str = ""
+
+
 class StartExchange(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange", forbid_unknown_fields=True):
     """Ask all servers for their maps although nothing has changed."""
 
@@ -120,7 +132,9 @@ Form = (
     | DropGroup
     | ResetGroup
     | StartExchange
+    | ChangeTerms
     | baseline_forms.BaselineForm
+    | objects_forms.ObjectsForm
 )
 FORMS: tuple[type[msgspec.Struct], ...] = Form.__args__
 
@@ -149,14 +163,26 @@ def to_request(form: Form, name: RequestId, log_id: bytes, actor: str) -> AnyReq
             return TypeRemovalRequested(name, log_id, actor, form.reason, form.name)
         case Remove():
             return NodeRemovalRequested(name, log_id, actor, form.reason, form.name)
+        case RaiseLevel() | StartExchange() | ChangeTerms():
+            return _about_cluster(form, name, log_id, actor)
+        case CreateGroup() | AlterGroup() | DropGroup() | ResetGroup():
+            return _about_group(form, name, log_id, actor)
+        case objects_forms.ChangeSchema() | objects_forms.CancelChange():
+            return objects_forms.to_request(form, name, log_id, actor)
+        case _:
+            return baseline_forms.to_request(form, name, log_id, actor)
+
+
+def _about_cluster(
+    form: RaiseLevel | StartExchange | ChangeTerms, name: RequestId, log_id: bytes, actor: str
+) -> AnyRequest:
+    match form:
         case RaiseLevel():
             return LevelRaiseRequested(name, log_id, actor, form.reason, form.level)
         case StartExchange():
             return ExchangeRequested(name, log_id, actor, form.reason)
-        case CreateGroup() | AlterGroup() | DropGroup() | ResetGroup():
-            return _about_group(form, name, log_id, actor)
-        case _:
-            return baseline_forms.to_request(form, name, log_id, actor)
+        case ChangeTerms():
+            return LeaseTermsRequested(name, log_id, actor, form.reason, form.fence_ms, form.margin_ms)
 
 
 def _about_group(

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from topolog.events.membership import NodeRow
 from topolog.events.metadata import ProposalRow
-from topolog.projections import exchanges, partitions
+from topolog.projections import change_rows, changes, exchanges, partitions
 from topolog.projections.packed import CONDITIONS
 from topolog.projections.projector import Projector
 
@@ -36,12 +36,23 @@ class ProjectionMetrics(Collector):
             conditions = partitions.condition_totals(reading)
             exchange = exchanges.open_row(reading)
             open_ms = 0 if exchange is None else exchanges.open_for_ms(reading, projector.age_ms, exchange)
+            opened = change_rows.opened(reading)
+            waited_ms = (
+                changes.now_ms(reading) - reading.surely_decision(opened[0].number).logged_at_ms if opened else 0
+            )
+            undeleted = change_rows.undeleted(reading)
         gauges = {
             "position": ("Position of the newest decision that is projected.", projector.meta.position),
             "age_seconds": ("How long ago the end of the log was last known.", projector.age_ms / 1000),
             "stopped": ("1 if the projector reads no further.", int(projector.stopped is not None)),
             "members": ("Members of the cluster.", members),
             "open_exchange_seconds": ("For how long an exchange has been open; 0 while none is.", open_ms / 1000),
+            "open_changes": ("Changes of databases, tables, views and grants that are not over.", len(opened)),
+            "oldest_open_change_seconds": (
+                "Since the oldest open change was asked for; 0 if none is.",
+                waited_ms / 1000,
+            ),
+            "undeleted_changes": ("Changes that are committed, whose data somebody still deletes.", undeleted),
             "pending_proposals": ("Versions that are proposed and not yet accepted.", proposals),
         }
         for name, (text, value) in gauges.items():

@@ -108,6 +108,24 @@ class ExchangeFilters(PageParameters):
     ] = None
 
 
+class ObjectFilters(PageParameters):
+    state: Annotated[
+        Literal["PRE_CREATE", "USING", "PRE_ALTER", "PRE_RENAME", "PRE_DELETE"] | None,
+        Field(description="Only these; without it all but what is being created."),
+    ] = None
+    database: Annotated[str | None, Field(description="Only what is of this database.")] = None
+    principal: Annotated[str | None, Field(description="Of grants, only this principal's.")] = None
+
+
+class ChangeFilters(PageParameters):
+    state: Annotated[
+        Literal["QUEUED", "PREPARED", "COMMITTED", "ROLLED_BACK"] | None, Field(description="Only these.")
+    ] = None
+    node: Annotated[
+        str | None, Field(description="Only those of which this node has not deleted yet what they have closed.")
+    ] = None
+
+
 class DecisionFilters(PageParameters):
     event: Annotated[str | None, Field(description="Only decisions of this event, as NodeJoined.")] = None
     subject: Annotated[str | None, Field(description="Only decisions about this, as `node n3`.")] = None
@@ -155,6 +173,8 @@ Groups = Annotated[GroupFilters, Query()]
 Partitions = Annotated[PartitionFilters, Query()]
 Maps = Annotated[MapFilters, Query()]
 Exchanges = Annotated[ExchangeFilters, Query()]
+Objects = Annotated[ObjectFilters, Query()]
+Changes = Annotated[ChangeFilters, Query()]
 Decisions = Annotated[DecisionFilters, Query()]
 Requests = Annotated[RequestFilters, Query()]
 Forecast = Annotated[ForecastParameters, Query()]

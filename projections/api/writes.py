@@ -99,7 +99,7 @@ class Desk:
 
         def look() -> OutcomeRow | None:
             def is_enough(reading: Reading, row: OutcomeRow) -> bool:
-                return row.digest != digest or wait != "accepted" or _is_complete(reading, row)
+                return row.digest != digest or wait != "accepted" or queries.is_settled(reading, row)
 
             return self._look(is_enough, name)
 
@@ -243,10 +243,6 @@ async def read_body(request: Request) -> bytes:
         if len(body) > REQUEST_BYTES_MAX:
             raise forms.too_big()
     return bytes(body)
-
-
-def _is_complete(reading: Reading, row: OutcomeRow) -> bool:
-    return row.status is Status.REFUSED or queries.has_taken_effect(reading, row)
 
 
 def _outcome(reading: Reading, name: RequestId, row: OutcomeRow, token: str) -> Outcome:

@@ -20,6 +20,7 @@ from topolog.projections.cli.exit_codes import MEANINGS, ExitCode, exit_code
 from topolog.projections.cli.options import Target, spread
 from topolog.projections.cli.reading import describe, explain, get, history
 from topolog.projections.cli.replaying import replay
+from topolog.projections.cli.schema_commands import apply, cancel, rename
 from topolog.projections.cli.sharing import alter, create, drop, reset, start_exchange
 from topolog.projections.cli.terminal import Screen
 from topolog.projections.cli.waiting import wait
@@ -36,7 +37,23 @@ def build(url: Callable[[], str] = lambda: Target.api, cluster: Callable[[], str
     """
     app = typer.Typer(name="topolog", no_args_is_help=True, pretty_exceptions_enable=False)
     app.callback()(_root)
-    for command in (get, describe, history, explain, wait, propose, remove, create, alter, drop, reset, replay):
+    for command in (
+        get,
+        describe,
+        history,
+        explain,
+        wait,
+        apply,
+        propose,
+        remove,
+        create,
+        alter,
+        rename,
+        drop,
+        cancel,
+        reset,
+        replay,
+    ):
         app.command()(spread(command, api=url, cluster=cluster))
     app.command(name="start-exchange")(spread(start_exchange, api=url, cluster=cluster))
     app.command(name="raise-level")(spread(raise_level, api=url, cluster=cluster))

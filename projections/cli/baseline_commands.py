@@ -34,8 +34,13 @@ AcceptLoss = Annotated[
 
 def cluster_commands(**defaults: Callable[[], object]) -> typer.Typer:
     """The group `cluster`."""
-    app = typer.Typer(no_args_is_help=True, help="Whether the cluster serves; its topics.")
-    for name, command in (("activate", activate), ("read-only", read_only), ("deactivate", deactivate)):
+    app = typer.Typer(no_args_is_help=True, help="Whether the cluster serves; its terms of lease, its topics.")
+    for name, command in (
+        ("activate", activate),
+        ("read-only", read_only),
+        ("deactivate", deactivate),
+        ("lease-terms", lease_terms),
+    ):
         app.command(name=name)(spread(command, **defaults))
     return app
 
@@ -60,6 +65,31 @@ def baseline_commands(**defaults: Callable[[], object]) -> typer.Typer:
 def activate(*, patience: Patience, target: Target, shape: Shape) -> None:
     """Read and write. The first time all servers that are online become the baseline."""
     ask({"kind": "cluster-state", "state": "ACTIVE"}, patience, target, shape)
+
+
+def lease_terms(
+    fence: Annotated[
+        str | None, typer.Option("--fence", metavar="20s", help="So long a node may serve on one heartbeat.")
+    ] = None,
+    margin: Annotated[
+        str | None, typer.Option("--margin", metavar="5s", help="So much longer others wait for a silent node.")
+    ] = None,
+    *,
+    patience: Patience,
+    target: Target,
+    shape: Shape,
+) -> None:
+    """Change how long leases run, and how long others wait; what is not said stays as it is.
+
+    The longer of both waits counts until the change is confirmed, when the former wait is over: --wait accepted.
+    """
+    said: Json = {}
+    for name, text in (("fence", fence), ("margin", margin)):
+        if text is not None:
+            said[f"{name}_ms"] = round(moments.seconds(text, f"--{name}") * 1000)
+    if not said:
+        raise BadInput("No terms are to be changed.", hint="Say what, as --fence 10s --margin 3s.")
+    ask({"kind": "lease-terms", **said}, patience, target, shape)
 
 
 def read_only(*, patience: Patience, target: Target, shape: Shape) -> None:

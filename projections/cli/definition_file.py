@@ -1,4 +1,4 @@
-"""The file that `propose` or `create` reads: one definition in JSON or YAML, checked before anything is sent.
+"""The files that `propose`, `create` and `apply` read: definitions in JSON or YAML, checked before anything is sent.
 
 Threat: a slip that both formats forgive. A key written twice would silently win over the first, a mistyped key would
 silently mean nothing; both are errors here, with the line where they stand.
@@ -59,13 +59,19 @@ def _about(source: str) -> Iterator[None]:
 
 def _read(path: str, what: str, keys: Sequence[str], example: str) -> tuple[str, dict[str, Any]]:
     """What the file is called, and the mapping that it holds, which has no other keys than these."""
+    source, text, content = read_mapping(path, f"the definition of one {what}", example)
+    check_keys(content, text, source, keys)
+    return source, content
+
+
+def read_mapping(path: str, what: str, example: str) -> tuple[str, str, dict[str, Any]]:
+    """What the file is called, its text, and the mapping that it holds, no key of which stands there twice."""
     source = "stdin" if path == "-" else path
     text = _text(path, source, what)
     content = _parse_json(text, source) if _is_json(path, text) else _parse_yaml(text, source)
     if not isinstance(content, dict):
-        raise BadInput(f"{source} holds {_kind(content)}, not the definition of one {what}.", hint=example)
-    _check_keys(content, text, source, keys)
-    return source, content
+        raise BadInput(f"{source} holds {_kind(content)}, not {what}.", hint=example)
+    return source, text, content
 
 
 def _text(path: str, source: str, what: str) -> str:
@@ -73,7 +79,7 @@ def _text(path: str, source: str, what: str) -> str:
         with sys.stdin.buffer if path == "-" else Path(path).open("rb") as file:
             data = file.read(_FILE_BYTES_MAX + 1)
         if len(data) > _FILE_BYTES_MAX:
-            raise BadInput(f"{source} has more than {_FILE_BYTES_MAX} bytes: no definition of one {what} is that big.")
+            raise BadInput(f"{source} has more than {_FILE_BYTES_MAX} bytes: {what} is never that big.")
         return data.decode()
     except FileNotFoundError as error:
         raise BadInput(f"There is no file {path}.", hint="--file - reads from stdin.") from error
@@ -92,7 +98,7 @@ def _parse_json(text: str, source: str) -> object:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         repeated = _repeated([key for key, _ in pairs])
         if repeated is not None:
-            raise BadInput(f"{source}{_line_of(text, repeated, last=True)}: key {repeated!r} stands there twice.")
+            raise BadInput(f"{source}{line_of(text, repeated, last=True)}: key {repeated!r} stands there twice.")
         return dict(pairs)
 
     try:
@@ -122,14 +128,17 @@ def _parse_yaml(text: str, source: str) -> object:
         raise BadInput(f"{source}: no YAML: {error}.") from error
 
 
-def _check_keys(content: dict[Any, Any], text: str, source: str, keys: Sequence[str]) -> None:
+def check_keys(
+    content: dict[Any, Any], text: str, source: str, keys: Sequence[str], what: str = "a definition"
+) -> None:
+    """Refuse a key that is none of these, with the nearest one and the line."""
     for key in content:
         if key in keys:
             continue
         near = get_close_matches(str(key), keys, n=1)
         guess = f"Did you mean {near[0]!r}? " if near else ""
         raise BadInput(
-            f"{source}{_line_of(text, str(key))}: a definition has no key {key!r}.",
+            f"{source}{line_of(text, str(key))}: {what} has no key {key!r}.",
             hint=f"{guess}It may have {', '.join(keys)}.",
         )
 
@@ -143,7 +152,7 @@ def _repeated(keys: Sequence[str]) -> str | None:
     return None
 
 
-def _line_of(text: str, key: str, *, last: bool = False) -> str:
+def line_of(text: str, key: str, *, last: bool = False) -> str:
     """`, line N` of the line that seems to hold the key."""
     numbers = [number for number, line in enumerate(text.splitlines(), 1) if key in line]
     return f", line {numbers[-1 if last else 0]}" if numbers else ""

@@ -11,9 +11,12 @@ import typer
 from topolog.events.group_definition import BACKUPS_MAX, PARTITIONS_DEFAULT, PARTITIONS_MAX
 from topolog.projections.cli.resources import (
     AWAITED,
+    CANCELLABLE,
     CREATABLE,
+    DROPPABLE,
     EXPLAINED,
     REMOVABLE,
+    RENAMABLE,
     REPLAYABLE,
     RESOURCES,
     WITH_HISTORY,
@@ -126,6 +129,12 @@ class Filters:
     primary: Annotated[
         str | None, typer.Option("--primary", metavar="NODE", help="Only partitions that this node acts for.")
     ] = None
+    database: Annotated[
+        str | None, typer.Option("--database", metavar="NAME", help="Only what is of this database.")
+    ] = None
+    principal: Annotated[
+        str | None, typer.Option("--principal", metavar="NAME", help="Only grants of this principal.")
+    ] = None
     type: Annotated[
         str | None, typer.Option("--type", metavar="TYPE", help="Only exchanges that are about this, as JOIN.")
     ] = None
@@ -223,9 +232,19 @@ class Patience:
     """How long a request is followed, why it is made, and under which id."""
 
     wait: Annotated[
-        Wait, typer.Option("--wait", help="Return when sent, when decided, or when every member has accepted it.")
-    ] = Wait.DECIDED
-    timeout: Annotated[str, typer.Option("--timeout", metavar="10s", help="How long to wait for that.")] = "10s"
+        Wait | None,
+        typer.Option(
+            "--wait",
+            help="Return when sent, when decided, or when every member has accepted it.",
+            show_default="decided; accepted for databases, tables, views and grants",
+        ),
+    ] = None
+    timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--timeout", metavar="10s", help="How long to wait for that.", show_default="10s; 60s for a change"
+        ),
+    ] = None
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the decision.")] = ""
     request_id: Annotated[
         str | None,
@@ -238,6 +257,16 @@ class Patience:
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Send nothing; show what would be decided, and what follows from it.")
     ] = False
+
+    @property
+    def awaits(self) -> Wait:
+        """How much of a request's life to wait for where nothing else is usual."""
+        return self.wait or Wait.DECIDED
+
+    @property
+    def decided_within(self) -> str:
+        """How long to wait for the decision."""
+        return self.timeout or "10s"
 
 
 def _one_of(among: Sequence[Resource]) -> Any:
@@ -255,6 +284,9 @@ HistoryArgument = Annotated[str, _one_of(WITH_HISTORY)]
 ExplainArgument = Annotated[str, _one_of(EXPLAINED)]
 ReplayArgument = Annotated[str, _one_of(REPLAYABLE)]
 RemoveArgument = Annotated[str, _one_of(REMOVABLE)]
+DropArgument = Annotated[str, _one_of(DROPPABLE)]
+RenameArgument = Annotated[str, _one_of(RENAMABLE)]
+CancelArgument = Annotated[str, _one_of(CANCELLABLE)]
 WaitArgument = Annotated[str, _one_of(AWAITED)]
 CreateArgument = Annotated[str, _one_of(CREATABLE)]
 NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="One of them; RESOURCE/NAME works too.")]

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from topolog.projections.cli.client import Answer
-from topolog.projections.cli.columns import Column, to_the_second
+from topolog.projections.cli.column import Column, to_the_second
 from topolog.projections.cli.moments import age
 from topolog.projections.cli.options import Format, Shape
 from topolog.projections.cli.problems import Json

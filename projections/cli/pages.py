@@ -50,6 +50,8 @@ def dry_run_page(answer: Answer, wide: bool) -> RenderableType:
     item = answer.item
     parts: list[RenderableType] = [Text(clean(str(item.get("sentence") or "")), style="bold")]
     parts += [Text(f"Warning: {clean(str(each))}", style="bold red") for each in item.get("warnings") or ()]
+    if item.get("steps"):
+        parts += [_heading("Steps"), *(Text(clean(str(each))) for each in item["steps"])]
     if item.get("baseline"):
         parts += [_heading("Baseline"), _properties(item["baseline"])]
     if item.get("groups"):

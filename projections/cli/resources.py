@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from topolog.events.errors import BadInput
@@ -73,6 +73,14 @@ BASELINES = Resource("baseline", "baselines", "bl", "number", has_past=True, unn
 VIEWS = Resource("view", "views", "vi", "version", has_past=True, unnamed="newest")
 JOINS = Resource("join", "joins", "jo", "node")
 """What would become of a node that joined: it can be explained, and is nowhere listed."""
+DATABASES = Resource("database", "databases", "db", "name", has_past=True, filters=("state",))
+TABLES = Resource("table", "tables", "ta", "name", has_past=True, filters=("state", "database"))
+TABLE_VIEWS = Resource("table-view", "table-views", "tv", "name", has_past=True, filters=("state", "database"))
+"""Views of tables; what is called a view without more is one of the cluster."""
+DROPPED_VIEWS = replace(TABLE_VIEWS, singular="view", plural="views", short="vi")
+"""The same where no view of the cluster can be meant."""
+GRANTS = Resource("grant", "grants", "gn", "name", has_past=True, filters=("state", "database", "principal"))
+CHANGES = Resource("change", "changes", "ch", "number", has_past=True, filters=("state", "node"))
 DECISIONS = Resource("decision", "decisions", "de", "position")
 REQUESTS = Resource("request", "requests", "re", "id")
 DEAD_LETTERS = Resource("dead-letter", "dead-letters", "dl", "id")
@@ -88,6 +96,11 @@ RESOURCES = (
     EXCHANGES,
     BASELINES,
     VIEWS,
+    DATABASES,
+    TABLES,
+    TABLE_VIEWS,
+    GRANTS,
+    CHANGES,
     DECISIONS,
     REQUESTS,
     DEAD_LETTERS,
@@ -95,9 +108,25 @@ RESOURCES = (
 REPLAYABLE = (DEAD_LETTERS,)
 REMOVABLE = (TYPES, NODES)
 CREATABLE = (GROUPS,)
-WITH_HISTORY = (CLUSTER, NODES, TYPES, GROUPS, PARTITIONS, EXCHANGES, BASELINES, VIEWS, REQUESTS)
-EXPLAINED = (CLUSTER, NODES, LEASES, TYPES, GROUPS, PARTITIONS, EXCHANGES, JOINS, REQUESTS)
-AWAITED = (EXCHANGES, GROUPS)
+OBJECTS = (DATABASES, TABLES, TABLE_VIEWS, GRANTS)
+DROPPABLE = (GROUPS, DATABASES, TABLES, DROPPED_VIEWS, GRANTS)
+RENAMABLE = (TABLES, DROPPED_VIEWS)
+CANCELLABLE = (CHANGES,)
+WITH_HISTORY = (
+    CLUSTER,
+    NODES,
+    TYPES,
+    GROUPS,
+    PARTITIONS,
+    EXCHANGES,
+    BASELINES,
+    VIEWS,
+    *OBJECTS,
+    CHANGES,
+    REQUESTS,
+)
+EXPLAINED = (CLUSTER, NODES, LEASES, TYPES, GROUPS, PARTITIONS, EXCHANGES, JOINS, *OBJECTS, CHANGES, REQUESTS)
+AWAITED = (EXCHANGES, GROUPS, CHANGES)
 
 
 def find(text: str, among: Iterable[Resource] = RESOURCES) -> Resource:
@@ -135,6 +164,8 @@ def _check_name(resource: Resource, name: str) -> None:
         )
     if resource is DECISIONS and not (name.isascii() and name.isdecimal()):
         raise BadInput(f"{name!r} is no position.", hint="A decision is named by its position, a number from 0.")
+    if resource is CHANGES and not (name.isascii() and name.isdecimal()):
+        raise BadInput(f"{name!r} is no number of a change.", hint=f"One looks like 47; {_lists_them(resource)}")
     if resource is PARTITIONS and not re.fullmatch(r"[^/]+/\d+", name, re.ASCII):
         raise BadInput(f"{name!r} is no partition.", hint=f"One looks like orders/17; {_lists_them(resource)}")
     if resource is MAPS and not all(name.partition("/")):
@@ -146,6 +177,8 @@ def _check_name(resource: Resource, name: str) -> None:
 def _lists_them(resource: Resource) -> str:
     if resource is JOINS:
         resource = NODES
+    if resource is DROPPED_VIEWS:
+        resource = TABLE_VIEWS
     return f"`topolog get {resource.plural} -o name` lists them."
 
 

@@ -1,4 +1,5 @@
-"""The commands that create, alter, drop and reset what is shared out over members: groups."""
+"""The commands that create, alter, drop and reset what is shared out over members: groups. What else can be dropped is
+in `schema_commands.py`."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -8,9 +9,10 @@ import typer
 
 from topolog.events.errors import BadInput
 from topolog.projections.cli.definition_file import read_group
-from topolog.projections.cli.options import CreateArgument, NameArgument, Patience, Shape, Sharing, Target
+from topolog.projections.cli.options import CreateArgument, DropArgument, NameArgument, Patience, Shape, Sharing, Target
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import CREATABLE, find_item, find_named
+from topolog.projections.cli.resources import CREATABLE, DROPPABLE, GROUPS, find_item, find_named
+from topolog.projections.cli.schema_commands import drop_object
 from topolog.projections.cli.writing import Doubt, ask
 
 
@@ -56,16 +58,22 @@ def alter(
 
 
 def drop(
-    resource: CreateArgument,
+    resource: DropArgument,
     name: NameArgument = None,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="No error if it is not there; not of groups.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     *,
     patience: Patience,
     target: Target,
     shape: Shape,
 ) -> None:
-    """Drop a group, and with it every copy of its partitions."""
-    _, name = find_named(resource, name, among=CREATABLE)
+    """Drop a group, a database, a table, a view of one, a grant, and all that goes with it."""
+    kind, name = find_named(resource, name, among=DROPPABLE)
+    if kind is not GROUPS:
+        drop_object(kind, name, if_exists, yes, patience, target, shape)
+        return
+    if if_exists:
+        raise BadInput("--if-exists is not of groups.", hint="`topolog get groups` lists them.")
     effect = "Every copy of its partitions goes with it."
     doubt = Doubt("dropped", lambda cluster: f"Drop group {name} from cluster {cluster}? {effect}")
     ask({"kind": "drop-group", "name": name}, patience, target, shape, None if yes else doubt)

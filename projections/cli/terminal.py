@@ -5,6 +5,7 @@ Colours and the terminal's width matter on a terminal only; in a pipe each row s
 
 import errno
 import os
+import shutil
 import sys
 from collections.abc import Mapping
 from typing import TextIO
@@ -25,6 +26,11 @@ _STYLES = {
     "REFUSED": "red",
     "UNCHANGED": "dim",
     "UNKNOWN": "yellow",
+    "PREPARED": "yellow",
+    "QUEUED": "yellow",
+    "COMMITTED": "green",
+    "ROLLED_BACK": "red",
+    "USING": "green",
 }
 
 
@@ -59,6 +65,29 @@ class Screen:
         """What went wrong and, on a line of its own, what to do about it."""
         shown = Text.assemble(("Error: ", "bold red"), clean(message))
         self.aside(Text.assemble(shown, ("\n Hint: ", "bold"), clean(hint)) if hint else shown)
+
+
+class StatusLine:
+    """One line on stderr that is written over again and again; a context manager, nothing unless it is a terminal."""
+
+    def __init__(self) -> None:
+        self._is_on = sys.stderr.isatty()
+        self._shown = ""
+
+    def __enter__(self) -> "StatusLine":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            write_aside("\r\x1b[K")
+
+    def show(self, text: str) -> None:
+        """The text in place of the one before, cut to the terminal's width."""
+        width = max(20, shutil.get_terminal_size().columns - 1)
+        line = clean(text).replace("\n", " ")[:width]
+        if self._is_on and line != self._shown:
+            self._shown = line
+            write_aside(f"\r\x1b[K{line}")
 
 
 def cell(value: object) -> Text:

@@ -13,11 +13,12 @@ import typer
 
 from topolog.events.errors import BadInput, NotCaughtUp, NotFound
 from topolog.projections.cli import columns, moments
+from topolog.projections.cli.change_wait import Until, await_change
 from topolog.projections.cli.client import Answer, Api, Param
 from topolog.projections.cli.options import NameArgument, Shape, Target, WaitArgument
 from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import AWAITED, EXCHANGES, GROUPS, PARTITIONS, find_named
+from topolog.projections.cli.resources import AWAITED, CHANGES, EXCHANGES, GROUPS, PARTITIONS, find_named
 from topolog.projections.cli.terminal import Screen
 
 _PAUSE_S = 0.1
@@ -27,9 +28,16 @@ _PAUSE_S = 0.1
 class Awaited(StrEnum):
     COMPLETED = "Completed"
     SETTLED = "Settled"
+    COMMITTED = "Committed"
+    DELETED = "Deleted"
+    OVER = "Over"
 
 
-_USUAL = {EXCHANGES: Awaited.COMPLETED, GROUPS: Awaited.SETTLED}
+_USUAL = {
+    EXCHANGES: (Awaited.COMPLETED,),
+    GROUPS: (Awaited.SETTLED,),
+    CHANGES: (Awaited.COMMITTED, Awaited.DELETED, Awaited.OVER),
+}
 _UNSETTLED = ("PAUSED", "MOVING", "SWITCHING", "RENTING")
 
 
@@ -38,19 +46,28 @@ def wait(
     name: NameArgument = None,
     until: Annotated[
         Awaited | None,
-        typer.Option("--for", case_sensitive=False, help="Completed, of an exchange; Settled, of a group."),
+        typer.Option(
+            "--for",
+            case_sensitive=False,
+            help="Completed, of an exchange; Settled, of a group; of a change Committed, Deleted, Over.",
+        ),
     ] = None,
     timeout: Annotated[str, typer.Option("--timeout", metavar="60s", help="How long to wait for that.")] = "60s",
     *,
     target: Target,
     shape: Shape,
 ) -> None:
-    """Wait until an exchange is completed, without a version the newest, or until a group has come to rest. Exit code 7
-    if it takes longer."""
+    """Wait until an exchange is completed, without a version the newest, until a group has come to rest, or until a
+    change is in force (exit code 5 if it is rolled back). Exit code 7 if it takes longer."""
     kind, name = find_named(resource, name, among=AWAITED)
-    if until not in (None, _USUAL[kind]):
-        raise BadInput(f"No {kind.singular} is {until} one day.", hint=f"Wait for it with --for={_USUAL[kind]}.")
-    deadline_s = time.monotonic() + moments.seconds(timeout, "--timeout")
+    if until not in (None, *_USUAL[kind]):
+        hint = f"Wait for it with --for={' or '.join(_USUAL[kind])}."
+        raise BadInput(f"No {kind.singular} is {until} one day.", hint=hint)
+    timeout_s = moments.seconds(timeout, "--timeout")
+    if kind is CHANGES:
+        _wait_for_change(name, Until(until or Awaited.COMMITTED), timeout, timeout_s, target, shape)
+        return
+    deadline_s = time.monotonic() + timeout_s
     with Api(target.api, target.cluster) as api:
         while (answer := _completed(api, name) if kind is EXCHANGES else _settled(api, name)).is_awaited:
             left_s = deadline_s - time.monotonic()
@@ -59,6 +76,12 @@ def wait(
             time.sleep(min(_PAUSE_S, left_s))
     assert answer.found is not None, "what nobody has seen is awaited"
     print_answer(Screen(no_color=shape.no_color), shape, answer.found, View(columns.BY_RESOURCE[kind], kind.label))
+
+
+def _wait_for_change(number: str, until: Until, timeout: str, timeout_s: float, target: Target, shape: Shape) -> None:
+    with Api(target.api, target.cluster) as api:
+        answer = await_change(api, number, until, timeout, timeout_s)
+    print_answer(Screen(no_color=shape.no_color), shape, answer, View(columns.BY_RESOURCE[CHANGES], CHANGES.label))
 
 
 @dataclass(frozen=True)

@@ -81,14 +81,14 @@ class Doubt:
 def ask(request: Json, patience: Patience, target: Target, shape: Shape, doubt: Doubt | None = None) -> None:
     """Make the request, once the doubt about it is over, and show its outcome; a dry run changes nothing."""
     check_request_id(patience.request_id)
-    timeout_s = moments.seconds(patience.timeout, "--timeout")
+    moments.seconds(patience.decided_within, "--timeout")  # before anybody is asked anything
     with Api(target.api, target.cluster) as api:
         if doubt is not None and not patience.dry_run:
-            _confirm(doubt, api.cluster)
-        _follow(api, {**request, "reason": patience.reason}, patience, timeout_s, shape)
+            confirm(doubt, api.cluster)
+        follow(api, {**request, "reason": patience.reason}, patience, shape)
 
 
-def _confirm(doubt: Doubt, cluster: str) -> None:
+def confirm(doubt: Doubt, cluster: str) -> None:
     """Ask on a terminal; BadInput where nobody can be asked, exit 1 for a no."""
     if not sys.stdin.isatty():
         raise BadInput(f"Nothing was {doubt.done}: nobody is here to be asked.", hint="--yes asks no question.")
@@ -97,10 +97,15 @@ def _confirm(doubt: Doubt, cluster: str) -> None:
         raise typer.Exit(1)
 
 
-def _follow(api: Api, request: Json, patience: Patience, timeout_s: float, shape: Shape) -> None:
-    """Make the request and show its outcome; raises what the outcome means if it is not the one that was wanted."""
+def follow(api: Api, request: Json, patience: Patience, shape: Shape, *, is_shown: bool = True) -> Json:
+    """Make the request, show its outcome and return it; raises what it means if it is not the one that was wanted.
+
+    `is_shown`: not if something more is awaited, which is shown then.
+    """
+    check_request_id(patience.request_id)
+    timeout_s = moments.seconds(patience.decided_within, "--timeout")
     screen = Screen(no_color=shape.no_color)
-    params: dict[str, Param] = {"wait": patience.wait.value, "timeout": patience.timeout}
+    params: dict[str, Param] = {"wait": patience.awaits.value, "timeout": patience.decided_within}
     if patience.dry_run:
         params = {"dry_run": "true"}
     try:
@@ -113,19 +118,22 @@ def _follow(api: Api, request: Json, patience: Patience, timeout_s: float, shape
         raise _shown_refusal(screen, shape, answer)
     if patience.dry_run:
         print_answer(screen, shape, answer, View(columns.DRY_RUN, _label, dry_run_page))
-        return
+        return answer.item
+    if not is_shown and answer.item.get("status") != "UNKNOWN":
+        return answer.item
     print_answer(screen, shape, answer, View(columns.OUTCOME, _label))
     if shape.output.is_for_people and answer.item.get("token"):
         screen.note(f"A read with --at-least {answer.item['token']} holds this.")
     _note_stopping(screen, request, answer.item, patience)
     _check(answer.item, patience)
+    return answer.item
 
 
 def _note_stopping(screen: Screen, request: Json, outcome: Json, patience: Patience) -> None:
     """Say of a node that is to be removed that it is not out yet, unless that was waited for."""
     is_removal = request["kind"] == "remove" and request["resource"] == NODES.singular
     is_stopping = outcome.get("status") in ("GRANTED", "UNCHANGED") and not outcome.get("accepted")
-    if is_removal and is_stopping and patience.wait is not Wait.ACCEPTED:
+    if is_removal and is_stopping and patience.awaits is not Wait.ACCEPTED:
         screen.note(
             f"{request['name']} is asked to stop; it is out when its lease is over at the latest (--wait accepted "
             "waits for that)"
@@ -135,17 +143,18 @@ def _note_stopping(screen: Screen, request: Json, outcome: Json, patience: Patie
 def _check(outcome: Json, patience: Patience) -> None:
     """Raise OutcomeUnknown if less is known than the caller waited for."""
     request_id, subject = str(outcome.get("id", "")), str(outcome.get("subject") or "the request")
-    if patience.wait is Wait.NONE:
+    if patience.awaits is Wait.NONE:
         return
     if outcome.get("status") == "UNKNOWN":
         raise OutcomeUnknown(
-            f"Request {request_id} was not decided within {patience.timeout}: its outcome is unknown.",
+            f"Request {request_id} was not decided within {patience.decided_within}: its outcome is unknown.",
             request_id=request_id,
             hint=how_to_ask_again(request_id),
         )
-    if patience.wait is Wait.ACCEPTED and not outcome.get("accepted"):
+    if patience.awaits is Wait.ACCEPTED and not outcome.get("accepted"):
         raise OutcomeUnknown(
-            f"Request {request_id} is granted, but not every member accepted {subject} within {patience.timeout}.",
+            f"Request {request_id} is granted, but not every member accepted {subject} within "
+            f"{patience.decided_within}.",
             request_id=request_id,
             hint=f"`topolog explain {_explained(subject)}` says who was asked.",
         )

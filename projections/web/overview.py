@@ -11,11 +11,13 @@ import msgspec
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from topolog.events.errors import TopologError
-from topolog.projections import baselines, exchanges, joins, queries, situation
+from topolog.projections import baselines, change_rows, changes, exchanges, joins, queries, situation
 from topolog.projections.baseline_resources import Baseline
+from topolog.projections.change_rows import Line
 from topolog.projections.durations import ago
 from topolog.projections.groups import groups
 from topolog.projections.health import lease_health
+from topolog.projections.object_resources import SchemaChange
 from topolog.projections.partition_resources import Exchange
 from topolog.projections.resources import AsOf, Cluster, Decision, Group, Lease, LeaseHealth, Node, Type
 from topolog.projections.store import Reading
@@ -26,6 +28,8 @@ _REFRESH_S = 3
 _DECISIONS = 12
 _EXCHANGES = 5
 _BASELINES = 6
+_OPEN_CHANGES = 20
+_CHANGES = 5
 _LEFT_NODES_MAX = 5
 _STRIP_WIDTH = 120
 _WORDS = {
@@ -67,7 +71,14 @@ _WORDS = {
     "DrainCancelled": "may hold copies again",
     "DrainFinished": "has handed over all copies",
     "FeatureLevelRaised": "raised",
+    "LeaseTermsChanged": "other terms of lease",
+    "LeaseTermsConfirmed": "no lease by former terms is left",
     "RequestRefused": "request refused",
+    "SchemaChangeQueued": "change waits in line",
+    "SchemaChangePrepared": "change prepared",
+    "SchemaChangeCommitted": "committed",
+    "SchemaChangeRolledBack": "rolled back",
+    "DataDeletionConfirmed": "data deleted",
     "RequestUnchanged": "nothing to change",
     "RequestersForgotten": "idle requesters forgotten",
 }
@@ -87,6 +98,7 @@ class Overview(msgspec.Struct, frozen=True):
     heat: HeatMaps | None
     exchanges: list[Exchange]
     baseline: Baseline | None
+    changes: list[SchemaChange]
     graph: tuple[Drawn, ...]
 
     @property
@@ -117,6 +129,7 @@ class Overview(msgspec.Struct, frozen=True):
             or self.cluster.pending_types
             or self.cluster.waiting_joins
             or is_open
+            or self.cluster.open_changes
             or conditions.keys() - {"OWNING"}
         )
         return "busy" if is_busy else "ok"
@@ -144,8 +157,20 @@ def overview(reading: Reading, as_of: AsOf, gallery: Gallery) -> Overview:
         graph=drawn(newest, list(joins.branches(reading))) if newest else (),
         exchanges=list(islice(exchanges.exchanges(reading, as_of.age_ms, {}), _EXCHANGES)),
         health={each.node: each for each in lease_health(reading, as_of.age_ms)} if reading.is_current else {},
+        changes=_changes(reading, as_of.age_ms),
         decisions=list(islice(queries.decisions(reading, {}), _DECISIONS)),
     )
+
+
+def _changes(reading: Reading, age_ms: int) -> list[SchemaChange]:
+    """The changes that are open, the oldest first, then the last that are over."""
+    opened = change_rows.opened(reading)
+    line = Line(opened)
+    over = (each for each in changes.changes(reading, age_ms, {}) if each.closed_at is not None)
+    return [
+        *(changes.shown(reading, age_ms, row, line) for row in opened[:_OPEN_CHANGES]),
+        *islice(over, _CHANGES),
+    ]
 
 
 def page(shown: Overview) -> str:

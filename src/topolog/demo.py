@@ -117,8 +117,8 @@ def load(
     config: Config = None,
     pairs: Set = None,
 ) -> int:
-    """Run clients that write and read until Ctrl-C, then read back all acknowledged writes: exit code 8 if one is lost,
-    7 if one is not answered."""
+    """Run clients that write and read until Ctrl-C, then read back all acknowledged writes: exit code 8 if one is lost
+    or a table was not answered as it is defined, 7 if a write is not answered."""
     from topolog.streams.local.demo.clients import report, run_clients
     from topolog.streams.node.client import Node
     from topolog.streams.node.folder import FolderInUse
@@ -135,7 +135,7 @@ def load(
             hint = "Ctrl-C ends it; --clients says how many clients one load has."
             raise BadInput(f"A load of cluster {name!r} runs already.", hint=hint) from error
     typer.echo(report(ledger))
-    if ledger.lost:
+    if ledger.lost or ledger.definitions.wrong:
         return ExitCode.FOUND
     return ExitCode.UNKNOWN if ledger.unread else ExitCode.OK
 

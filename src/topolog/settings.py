@@ -35,6 +35,7 @@ from pydantic import (
 )
 
 from topolog.events.errors import BadInput
+from topolog.events.lease_terms import contradictions
 
 FILE_NAME: Final = "topolog.toml"
 PREFIX: Final = "TOPOLOG_"
@@ -43,8 +44,6 @@ MASK: Final = "******"
 SECRET: Final = re.compile(r"password|secret|ssl\.key\.pem|sasl\.oauthbearer\.config")
 
 UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
-MIN_BEATS_PER_FENCE: Final = 5  # a few lost heartbeats must not cost a lease
-MIN_MARGIN_PERCENT: Final = 5  # of the fence: what clock drift and pauses are allowed to take
 LEADER_WRITES_PER_FENCE: Final = 4  # so a stand-by that hears nothing for longer than a quarter has heard silence
 HIGHEST_PORT: Final = 65_535
 
@@ -364,12 +363,6 @@ def _check_relations(loaded: Loaded) -> None:
     lease, takeover_ms = settings.lease, settings.coordinator.takeover_ms
     broker_ports = (settings.broker.port, settings.broker.port + 1)
     relations = {
-        f"lease.fence must be at least {MIN_BEATS_PER_FENCE} × lease.heartbeat: a few lost heartbeats are normal": (
-            MIN_BEATS_PER_FENCE * lease.heartbeat_ms <= lease.fence_ms
-        ),
-        f"lease.margin must be at least {MIN_MARGIN_PERCENT} % of lease.fence: clocks drift and processes pause": (
-            lease.margin_ms * 100 >= lease.fence_ms * MIN_MARGIN_PERCENT
-        ),
         "coordinator.takeover must be more than a quarter of lease.fence: so often a leader writes": (
             takeover_ms is None or takeover_ms * LEADER_WRITES_PER_FENCE > lease.fence_ms
         ),
@@ -381,7 +374,10 @@ def _check_relations(loaded: Loaded) -> None:
         ),
         "api.port must be neither broker.port nor the port after it": settings.api.port not in broker_ports,
     }
-    if broken := "; ".join(text for text, holds in relations.items() if not holds):
+    terms = contradictions(
+        *(lease.fence_ms, lease.margin_ms, lease.heartbeat_ms), "lease.fence", "lease.margin", "lease.heartbeat"
+    )
+    if broken := "; ".join([*terms, *(text for text, holds in relations.items() if not holds)]):
         named = [f"{row.key} is {row.value} ({row.origin})" for row in loaded.shown() if row.key in broken]
         raise BadInput(f"{broken}.", hint=f"{', '.join(named)}.")
 

@@ -9,6 +9,7 @@ from topolog.events.changes import unpacked
 from topolog.events.codec import Decision
 from topolog.events.drains import DrainFinished
 from topolog.events.ids import NodeId, Position
+from topolog.events.lease_terms import LeaseTermsConfirmed
 from topolog.events.metadata import MetadataRemoveAccepted, MetadataUpdateAccepted
 from topolog.events.partitions import PartitionState
 from topolog.events.requests import RequestersForgotten, RequestRefused
@@ -50,6 +51,8 @@ def _cause(decision: Decision, state: State, reports: Reports, agenda: Agenda) -
             return reports.source(NodeId(subject.removeprefix("node ")))
         case MetadataUpdateAccepted(evidence=evidence) | MetadataRemoveAccepted(evidence=evidence):
             return "deadline: proceed_ms since the proposal" if evidence.presumed_fenced else reports.newest
+        case LeaseTermsConfirmed():
+            return "deadline: proceed_ms since the change"
         case RequestersForgotten():
             return "deadline: idle for a day"
         case _:

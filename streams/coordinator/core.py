@@ -41,7 +41,17 @@ from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.causes import cause_of
 from topolog.streams.coordinator.exchanges import Exchanges, known_of, maps_from
 from topolog.streams.coordinator.reports import Reports
-from topolog.streams.rules import baseline, cluster_state, drains, membership, metadata, objects, requesters, requests
+from topolog.streams.rules import (
+    baseline,
+    cluster_state,
+    drains,
+    lease_terms,
+    membership,
+    metadata,
+    objects,
+    requesters,
+    requests,
+)
 from topolog.streams.rules.exchange import Patience
 from topolog.streams.rules.requests import Circumstances
 from topolog.streams.rules.single_maps import Known, MapVerdict
@@ -344,6 +354,7 @@ class Core:
             or metadata.settle(self.state, self.reports.applied(), self.agenda.waited_through)
             or self._due_objects()
             or requesters.settle(self.agenda.idle)
+            or lease_terms.settle(self.state, self.agenda.waited_through)
             or self._due_partitions()
         )
 

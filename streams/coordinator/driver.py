@@ -30,6 +30,7 @@ from topolog.streams.clock import Clock
 from topolog.streams.coordinator import places
 from topolog.streams.coordinator.core import Core, Dead, Outgoing, Role
 from topolog.streams.coordinator.hearing import Hearing
+from topolog.streams.coordinator.read_backs import ReadBacks
 from topolog.streams.coordinator.snapshots import PAUSE_S, Cadence, Snapshots
 from topolog.streams.coordinator.timers import Timers
 from topolog.streams.restoring import Restorer
@@ -59,8 +60,6 @@ PROMPT_UNREAD_MAX = 2
 _STUB_BYTES = 10_000
 _RETIRE_MS = 5_000
 _PROBES_MISSED_MAX = 3
-_READ_BACKS_KEPT = 1_000
-"""So a wait of proceed_ms may last a thousandth longer."""
 
 
 class LeaseTerms(msgspec.Struct, frozen=True):
@@ -75,7 +74,8 @@ class Driver:
     """One coordinator process: leads, or stands by until the leader is silent for `takeover_ms` or retires.
 
     `terms` are for a log that it founds, `cadence` says when it takes snapshots, `patience` how long exchanges wait.
-    `takeover_ms` None means fence_ms x 0.4, plus up to a quarter of that so that stand-bys do not claim at once (K5).
+    `takeover_ms` None means fence_ms x 0.4, plus up to a quarter of that so that stand-bys do not claim at once (K5);
+    one that is given goes with the fence of `terms`, and is taken in proportion where another fence is in force.
     """
 
     def __init__(  # noqa: PLR0913 (keyword settings of one object, each explained above)
@@ -154,11 +154,11 @@ class Driver:
         self.core = Core(self.instance, self.life, self._patience)
         self._timers = Timers()
         self._next = Offset(0)
-        self._read_back: deque[tuple[int, Position]] = deque()
+        self._read_backs = ReadBacks()
         self._parked: deque[Entry] = deque()
         self._founding = False
         self._listens = False
-        self._next_beat_ns = 0
+        self._beaten_ns: int | None = None
         self._led_since = NOWHERE
         self._snapshots: Snapshots | None = None
         now_ns = self._clock.monotonic_ns()
@@ -201,7 +201,7 @@ class Driver:
                 self.ignored[found] += 1
                 _LOGGER.info("decisions@%d does not count: %s", entry.offset, found.value)
                 continue
-            self._reader.counted(entry, self._lease_terms().fence_ms)
+            self._reader.counted(entry, self._fence_ms)
             if self._snapshots:
                 self._snapshots.note_read_back(entry)
             self._restart_silence(now_ns)
@@ -217,7 +217,8 @@ class Driver:
     # A stand-by.
 
     def _restart_silence(self, now_ns: int) -> None:
-        takeover_ms = self._takeover_ms or (self._lease_terms().fence_ms * 2) // 5
+        founding_ms = self._terms.fence_ms
+        takeover_ms = max(1, (self._takeover_ms or founding_ms * 2 // 5) * self._fence_ms // founding_ms)
         jitter = 1 + self._chance.random() / 4
         self._silent_until_ns = now_ns + int(takeover_ms * jitter) * _NS_PER_MS
         self._probe_every_ns = takeover_ms * _NS_PER_MS // 8
@@ -291,7 +292,6 @@ class Driver:
     # A leader.
 
     def _begin_to_lead(self, now_ns: int) -> None:
-        self._next_beat_ns = now_ns
         self._heartbeats.begin(now_ns)
         self._maps.begin(now_ns)
         self._led_since = self.core.confirmed.position
@@ -311,9 +311,9 @@ class Driver:
         self._answer([entry for entry in entries if entry.topic is Topic.REQUESTS])
         self._pass_time(now_ns)
         self.core.settle()
-        if now_ns >= self._next_beat_ns:
+        if self._beaten_ns is None or now_ns - self._beaten_ns >= self._fence_ms * _NS_PER_MS // 4:
             self.core.renew()
-            self._next_beat_ns = now_ns + self._lease_terms().fence_ms * _NS_PER_MS // 4
+            self._beaten_ns = now_ns
         if self._snapshots:
             self._snapshots.step()
 
@@ -342,26 +342,22 @@ class Driver:
             for key in self._timers.pass_time(now_ns, self.core.confirmed.position):
                 if hears_maps or not exchange.stops_waiting(key):
                     self.core.pass_deadline(key)
-        read_back = self._read_back_before(now_ns)
+        self._note_read_back(now_ns)
+        waited_through = self._read_backs.pass_time(now_ns)
         if hearing:
-            self.core.agenda.waited_through = read_back
+            self.core.agenda.waited_through = waited_through
 
-    def _read_back_before(self, now_ns: int) -> Position:
-        """Keep what was read back when; what was read back proceed_ms ago, or a little earlier."""
-        proceed_ns = cluster(self.core.state).proceed_ms * _NS_PER_MS
-        noted = self._read_back
-        if not noted or now_ns - noted[-1][0] >= proceed_ns // _READ_BACKS_KEPT:
-            noted.append((now_ns, self.core.confirmed.position))
-        while len(noted) > 1 and noted[1][0] <= now_ns - proceed_ns:
-            noted.popleft()
-        return noted[0][1] if noted[0][0] <= now_ns - proceed_ns else NOWHERE
+    def _note_read_back(self, now_ns: int) -> None:
+        """By the terms of what is decided: it knows of each change that was read back, and forgets only what a wait of
+        its own has proved to be over."""
+        self._read_backs.note(now_ns, self.core.confirmed.position, cluster(self.core.state).proceed_ms)
 
     def _hears(self, now_ns: int) -> tuple[bool, bool]:
         """Whether silence counts now: that of heartbeats, and that of single maps while an exchange waits for some.
 
         After a stall, unread input or an unreachable log the waits start again; nobody is stuck whom we cannot hear.
         """
-        limit_ns = self._lease_terms().fence_ms * _NS_PER_MS // 4
+        limit_ns = self._fence_ms * _NS_PER_MS // 4
         if not self.core.agenda.waits_for_maps:
             self._maps.begin(now_ns)
         heartbeats = self._heartbeats.listen(now_ns, limit_ns, self.core.interrupt_hearing)
@@ -419,11 +415,12 @@ class Driver:
         if error is not None:
             _LOGGER.error("a dead letter was lost: %s", error)
 
-    def _lease_terms(self) -> LeaseTerms:
+    @property
+    def _fence_ms(self) -> int:
+        """The smallest fence in force: by it is measured how often a leader must be heard of, and must have heard."""
         if self.core.confirmed.log_id is None:
-            return self._terms
-        row = cluster(self.core.state)
-        return LeaseTerms(row.fence_ms, row.margin_ms, row.heartbeat_ms)
+            return self._terms.fence_ms
+        return cluster(self.core.state).fence_min_ms
 
 
 def _letter(dead: Dead) -> Entry:

@@ -17,6 +17,7 @@ class Hearing:
         self._reader = reader
         self._topic = topic
         self._heard_ns = 0
+        self._limit_ns = 0
 
     def begin(self, now_ns: int) -> None:
         """Silence counts from now on."""
@@ -25,12 +26,14 @@ class Hearing:
     def listen(self, now_ns: int, limit_ns: int, start_again: Callable[[], None]) -> bool:
         """Whether the log itself has said, within `limit_ns`, that the topic is read to its end.
 
-        Once it says so again after a longer time, all waits for this silence are to `start_again`.
+        Once it says so again after a longer time, all waits for this silence are to `start_again`. A limit that has
+        become shorter since (`events/lease_terms.py`) makes nobody deaf who has listened by the longer one.
         """
+        longest_ns = max(limit_ns, self._limit_ns)
         deaf_ns = now_ns - self._heard_ns
         if deaf_ns > limit_ns // 2 and self._reader.hears(self._topic):
-            if deaf_ns > limit_ns:
+            if deaf_ns > longest_ns:
                 _LOGGER.warning("%s not heard for %d ms; waits start again", self._topic.value, deaf_ns // _NS_PER_MS)
                 start_again()
-            self._heard_ns = now_ns
-        return now_ns - self._heard_ns <= limit_ns
+            self._heard_ns, self._limit_ns = now_ns, limit_ns
+        return now_ns - self._heard_ns <= longest_ns

@@ -1,4 +1,4 @@
-"""The places of an exchange at which a coordinator can be made to die (`events/failpoints.py`).
+"""The places of an exchange and of a schema change at which a coordinator can be made to die (`events/failpoints.py`).
 
 The core, which decides, has no I/O and comes by no such place itself. So the driver asks here what it has decided or
 heard; a set of decisions is known by the last of them. Nothing is looked at unless some place is armed.
@@ -22,6 +22,13 @@ from topolog.events.failpoints import is_any_armed, reach
 from topolog.events.ids import Position
 from topolog.events.log import Entry
 from topolog.events.membership import LeaseStopped
+from topolog.events.objects import (
+    DataDeletionConfirmed,
+    SchemaChangeCommitted,
+    SchemaChangePrepared,
+    SchemaChangeQueued,
+    SchemaChangeRolledBack,
+)
 from topolog.events.stamp import decode_stamp
 from topolog.streams.coordinator.core import Core, Outgoing
 
@@ -35,7 +42,14 @@ _STEPS = (
     AffinitySwitched,
     PartitionStatesChanged,
 )
-"""The last decisions of those sets that have places of their own."""
+_CHANGES = (
+    SchemaChangeQueued,
+    SchemaChangePrepared,
+    SchemaChangeCommitted,
+    SchemaChangeRolledBack,
+    DataDeletionConfirmed,
+)
+"""The last decisions of those sets that have places of their own, of an exchange and of a schema change."""
 
 
 def sets_of(outbox: Sequence[Outgoing]) -> Iterator[Sequence[Outgoing]]:
@@ -43,11 +57,14 @@ def sets_of(outbox: Sequence[Outgoing]) -> Iterator[Sequence[Outgoing]]:
     if not is_any_armed():
         yield outbox
         return
-    first = 0
+    first, was_change = 0, False
     while first < len(outbox):
-        size = decode_stamp(outbox[first].stamp).size
-        yield outbox[first : first + size]
-        first += size
+        some = outbox[first : first + decode_stamp(outbox[first].stamp).size]
+        is_change = _last_of(some) in _CHANGES
+        if was_change and is_change:
+            reach("coordinator.between-changes")
+        yield some
+        first, was_change = first + len(some), is_change
 
 
 def come_to(some: Sequence[Outgoing], index: int) -> None:
@@ -56,7 +73,7 @@ def come_to(some: Sequence[Outgoing], index: int) -> None:
         return
     if index:
         reach("coordinator.inside-a-set")
-    last = CODEC.type_of(some[-1].value)
+    last = _last_of(some)
     if index and index == len(some) - 1 and last is ExchangeCompleted:
         reach("coordinator.inside-an-outcome")
     if index == 0 and last in _STEPS:
@@ -72,11 +89,21 @@ def come_to(some: Sequence[Outgoing], index: int) -> None:
                 PartitionStatesChanged: "coordinator.states-decided",
             }[last]
         )
+    elif index == 0 and last in _CHANGES:
+        reach(
+            {
+                SchemaChangeQueued: "coordinator.queued-decided",
+                SchemaChangePrepared: "coordinator.prepared-decided",
+                SchemaChangeCommitted: "coordinator.commit-decided",
+                SchemaChangeRolledBack: "coordinator.rollback-decided",
+                DataDeletionConfirmed: "coordinator.deletion-decided",
+            }[last]
+        )
 
 
 def leave(some: Sequence[Outgoing]) -> None:
     """All of a set is with the producer."""
-    last = CODEC.type_of(some[-1].value) if is_any_armed() else None
+    last = _last_of(some) if is_any_armed() else None
     if last in _STEPS:
         reach(
             {
@@ -88,6 +115,16 @@ def leave(some: Sequence[Outgoing]) -> None:
                 HandOverPrepared: "coordinator.hand-over-appended",
                 AffinitySwitched: "coordinator.switch-appended",
                 PartitionStatesChanged: "coordinator.states-appended",
+            }[last]
+        )
+    elif last in _CHANGES:
+        reach(
+            {
+                SchemaChangeQueued: "coordinator.queued-appended",
+                SchemaChangePrepared: "coordinator.prepared-appended",
+                SchemaChangeCommitted: "coordinator.commit-appended",
+                SchemaChangeRolledBack: "coordinator.rollback-appended",
+                DataDeletionConfirmed: "coordinator.deletion-appended",
             }[last]
         )
 
@@ -111,6 +148,10 @@ def heard_map(core: Core, entry: Entry, led_since: Position) -> None:
         reach("coordinator.map-heard-again")
     if not silent:
         reach("coordinator.maps-complete")
+
+
+def _last_of(some: Sequence[Outgoing]) -> type | None:
+    return CODEC.type_of(some[-1].value)
 
 
 def _has_drained(core: Core, row: HandOverRow) -> bool:

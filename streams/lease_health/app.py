@@ -2,7 +2,8 @@
 
 faust is only the shell. What a heartbeat changes is in `windows.py`, and correct however often a record comes: faust
 gives every record at least once, its table may be ahead of its place in the topic, its exactly-once is not to be had
-(output goes out beside the transaction). So at-least-once is what it is asked for here.
+(output goes out beside the transaction). So at-least-once is what it is asked for here, and `outbox.py` sees to it that
+the table is never behind.
 """
 
 import asyncio
@@ -27,6 +28,7 @@ from topolog.events.membership import Heartbeat, NodeDied
 from topolog.events.terms import CoordinatorDied
 from topolog.events.topics import HEALTH_APP, PARTITIONS, Topic, topic_name, topic_prefix
 from topolog.streams.lease_health import windows
+from topolog.streams.lease_health.outbox import Outbox
 from topolog.streams.lease_health.silence import Silence
 from topolog.streams.lease_health.windows import Account, Heard, Terms
 
@@ -79,6 +81,7 @@ class HealthApp:
         self.agent = agent(self._measure)
         self._app.timer(told_every_ms(terms.fence_ms) / 1000, name="tell")(self._tell)
         self._app.finalize()
+        Outbox(self._app.producer)
 
     async def run(self, is_told_to_stop: Callable[[], bool], log_now: Callable[[], bytes | None]) -> None:
         """Measure until told to stop, or until `log_now` (the log's id, read anew) is another log's.

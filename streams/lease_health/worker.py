@@ -19,16 +19,16 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from topolog.events.errors import BadInput, DamagedStore
+from topolog.events.errors import BadInput, DamagedStore, TopologError
 from topolog.events.kafka import KafkaReader
 from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.topics import PLANS, Topic
 from topolog.streams.lease_health.app import HealthApp, Place, app_id
 from topolog.streams.lease_health.security import faust_settings
-from topolog.streams.lease_health.terms import read_terms
+from topolog.streams.lease_health.terms import Follower, read_terms
 from topolog.streams.lease_health.windows import Terms
 from topolog.streams.local.stopping import Stop
 
@@ -41,6 +41,8 @@ _REBUILDS_MAX = 3
 _NEEDED = tuple(plan for plan in PLANS if plan.topic in (Topic.DECISIONS, Topic.HEARTBEATS, Topic.LEASE_HEALTH))
 _LOGGER = logging.getLogger("topolog.lease_health")
 
+Newest = Callable[[Terms | None], Terms | None]
+
 
 def run_worker(kafka: Mapping[str, str], cluster: str, folder: Path, stopping: Stop) -> None:
     """Measure the lease health of a cluster until told to stop. `folder` is this worker's own.
@@ -49,16 +51,16 @@ def run_worker(kafka: Mapping[str, str], cluster: str, folder: Path, stopping: S
     good, DamagedStore if the table is damaged again and again.
     """
     settings = faust_settings(kafka)
-    with _only_one(folder), _ending_hard(stopping) as told:
+    with _only_one(folder), _ending_hard(stopping) as told, _following(kafka, cluster, told) as newest:
         admin = KafkaAdmin(kafka)
         admin.wait_for_leaders(cluster, _NEEDED)
         replicas = admin.replicas(cluster, Topic.LEASE_HEALTH)
         rebuilds = 0
-        while terms := _terms(kafka, cluster, told):
+        while terms := newest(_terms(kafka, cluster, told)):
             place = Place(_table_folder(folder, terms.log_id), replicas, f"pid-{os.getpid()}")
             _LOGGER.info("Measuring the heartbeats of log %s (fence %d ms).", terms.log_id.hex(), terms.fence_ms)
             try:
-                asyncio.run(_run(settings, kafka, cluster, terms, place, told))
+                asyncio.run(_run(settings, kafka, cluster, terms, place, told, newest))
             except DamagedStore as error:
                 rebuilds += 1
                 if rebuilds > _REBUILDS_MAX:
@@ -67,13 +69,57 @@ def run_worker(kafka: Mapping[str, str], cluster: str, folder: Path, stopping: S
 
 
 async def _run(
-    settings: Mapping[str, object], kafka: Mapping[str, str], cluster: str, terms: Terms, place: Place, told: Stop
+    settings: Mapping[str, object],
+    kafka: Mapping[str, str],
+    cluster: str,
+    terms: Terms,
+    place: Place,
+    told: Stop,
+    newest: Newest,
 ) -> None:
     def log_now() -> bytes | None:
         found = _terms(kafka, cluster, _Within(_LOG_LIMIT_S, told))
         return found.log_id if found else terms.log_id
 
-    await HealthApp(settings, cluster, terms, place).run(told.is_set, log_now)
+    def is_over() -> bool:
+        return told.is_set() or newest(terms) != terms
+
+    await HealthApp(settings, cluster, terms, place).run(is_over, log_now)
+
+
+@contextlib.contextmanager
+def _following(kafka: Mapping[str, str], cluster: str, told: threading.Event) -> Iterator[Newest]:
+    """Follow the log beside the app; what is given turns terms into those of the same log's end, as far as known."""
+    ended, found = threading.Event(), _Found()
+
+    def follow() -> None:
+        while not (told.is_set() or ended.is_set()):
+            try:
+                with contextlib.closing(KafkaReader(kafka, cluster)) as reader:
+                    follower = Follower(reader)
+                    while not (told.is_set() or ended.is_set()):
+                        follower.step(_LOOK_AGAIN_S)
+                        found.terms = follower.newest or found.terms
+            except TopologError as error:
+                _LOGGER.info("The log is read again for its lease terms: %s", error.message)
+                ended.wait(_LOG_LIMIT_S)
+
+    def newest(terms: Terms | None) -> Terms | None:
+        return found.terms if terms and found.terms and found.terms.log_id == terms.log_id else terms
+
+    thread = threading.Thread(target=follow, name="terms", daemon=True)
+    thread.start()
+    try:
+        yield newest
+    finally:
+        ended.set()
+        thread.join(STOP_LIMIT_S)
+
+
+class _Found:
+    """What one thread knows, and others look at."""
+
+    terms: Terms | None = None
 
 
 def _terms(kafka: Mapping[str, str], cluster: str, stop: Stop) -> Terms | None:

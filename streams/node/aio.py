@@ -24,10 +24,11 @@ from typing import Self, TypeVar
 
 from topolog.events.groups import GroupDefinition, GroupRow
 from topolog.events.ids import Position
+from topolog.events.object_definition import Statement
 from topolog.events.object_types import ObjectType
 from topolog.streams.node.answers import Metadata, Outcome
 from topolog.streams.node.member import TIMEOUT_S, Member, Wait
-from topolog.streams.node.objects import Table
+from topolog.streams.node.objects import Table, View
 from topolog.streams.node.waits import Pending
 
 T = TypeVar("T")
@@ -106,9 +107,20 @@ class AsyncNode(Member):
         """As `Node.create_group`."""
         return await _answer(self._declaring.group(group, reason), timeout_s)
 
+    async def change(
+        self, *statements: Statement, deadline_s: float | None = None, timeout_s: float = TIMEOUT_S, reason: str = ""
+    ) -> Position | None:
+        """As `Node.change`."""
+        deadline_ms = None if deadline_s is None else int(deadline_s * 1000)
+        return await _answer(self._declaring.change(statements, deadline_ms, reason), timeout_s)
+
     async def reset_group(self, group: str, *, timeout_s: float = TIMEOUT_S, reason: str = "") -> None:
         """As `Node.reset_group`."""
         await _answer(self._declaring.reset(group, reason), timeout_s)
+
+    async def catch_up(self, position: Position, *, timeout_s: float = TIMEOUT_S) -> None:
+        """As `Node.catch_up`."""
+        await _answer(self._catching_up(position), timeout_s)
 
     def acting(self, group: str, partition: int, *, writing: bool = True) -> Guard[Position]:
         """As `Node.acting`, for `async with` or `with`; many tasks may be inside of one at once."""
@@ -117,6 +129,10 @@ class AsyncNode(Member):
     def using(self, name: str, *, at_least: Position | None = None) -> Guard[Table]:
         """As `Node.using`, for `async with` or `with`."""
         return Guard(super().using(name, at_least=at_least))
+
+    def viewing(self, name: str, *, at_least: Position | None = None) -> Guard[View]:
+        """As `Node.viewing`, for `async with` or `with`."""
+        return Guard(super().viewing(name, at_least=at_least))
 
     def writing(self, name: str, *, at_least: Position | None = None) -> Guard[Table]:
         """As `Node.writing`, for `async with` or `with`."""

@@ -13,6 +13,8 @@ for asyncio; what both do, `member.py` does.
 from typing import Self
 
 from topolog.events.groups import GroupDefinition, GroupRow
+from topolog.events.ids import Position
+from topolog.events.object_definition import Statement
 from topolog.events.object_types import ObjectType
 from topolog.streams.node.answers import Metadata, Outcome, Submitted
 from topolog.streams.node.member import TIMEOUT_S, Member, Wait
@@ -73,6 +75,18 @@ class Node(Member):
         """
         return self._declaring.group(group, reason).result(timeout_s)
 
+    def change(
+        self, *statements: Statement, deadline_s: float | None = None, timeout_s: float = TIMEOUT_S, reason: str = ""
+    ) -> Position | None:
+        """Change databases, tables, views and grants, all of it or nothing; the number of the change once it is
+        committed, None if all is so already.
+
+        Raises Refused, also with what has rolled it back, as when it is not committed within `deadline_s`;
+        OutcomeUnknown when `timeout_s` is over: then it goes on.
+        """
+        deadline_ms = None if deadline_s is None else int(deadline_s * 1000)
+        return self._declaring.change(statements, deadline_ms, reason).result(timeout_s)
+
     def reset_group(self, group: str, *, timeout_s: float = TIMEOUT_S, reason: str = "") -> None:
         """Give up what is lost of a group, as `topolog reset group` does; returns when that is decided.
 
@@ -80,3 +94,10 @@ class Node(Member):
         OutcomeUnknown when `timeout_s` is over: the same call again does no harm.
         """
         self._declaring.reset(group, reason).result(timeout_s)
+
+    def catch_up(self, position: Position, *, timeout_s: float = TIMEOUT_S) -> None:
+        """Wait until this node has applied `position`, such as the token of a change; then `at_least=position` holds.
+
+        Raises NotCaughtUp when `timeout_s` is over.
+        """
+        self._catching_up(position).result(timeout_s)

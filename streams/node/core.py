@@ -177,6 +177,11 @@ class NodeCore:
         """Whether a hand-over of this node is under way."""
         return self.copies.hands_over(self.state)
 
+    def block(self, first: m.Blocked | None) -> None:
+        """The first decision that the service cannot apply, None if there is none; news of it is to go soon."""
+        self.wants_acknowledgement |= first is not None and first != self.blocked
+        self.blocked = first
+
     def look_at_map(self) -> None:
         """Note whether a single map is to be sent."""
         is_member = self.phase is Phase.MEMBER

@@ -1,4 +1,5 @@
-"""What a service declares to the cluster when it starts, and needs to find there: its groups; and what it gives up.
+"""What a service declares to the cluster when it starts, and needs to find there: its groups, its tables; and what it
+gives up.
 
 Every process of a service declares the same, each time it starts. So a declaration of what holds already costs nothing
 but a look at what this node has applied, and one that is asked for twice is decided once.
@@ -10,8 +11,11 @@ from concurrent.futures import Future
 from topolog.events.errors import OutcomeUnknown, Refused
 from topolog.events.group_definition import GroupDefinition, validate
 from topolog.events.groups import GroupRow, group_row
-from topolog.events.levels import PARTITIONS_LEVEL
-from topolog.events.requests import GroupCreationRequested, LossResetRequested, RequestId
+from topolog.events.ids import Position
+from topolog.events.levels import OBJECTS_LEVEL, PARTITIONS_LEVEL
+from topolog.events.object_definition import Statement
+from topolog.events.objects import ChangeStatus, change_row
+from topolog.events.requests import GroupCreationRequested, LossResetRequested, RequestId, SchemaChangeRequested
 from topolog.streams.node.session import Session
 from topolog.streams.node.waits import Pending, Waits
 from topolog.streams.rules import levels
@@ -60,6 +64,43 @@ class Declaring:
             )
 
         return Pending(self._waits.when(lambda: self._session.requests.decided(request)), lambda _: None, late)
+
+    def change(
+        self, statements: tuple[Statement, ...], deadline_ms: int | None, reason: str
+    ) -> Pending[Position | None]:
+        """The number of the change once it is committed, None if all is so already; raises Refused, also with what has
+        rolled it back."""
+        if self._session.failure:
+            raise self._session.failure
+        core = self._session.core
+        levels.require(core.state, OBJECTS_LEVEL, "Databases, tables, views and grants")
+        assert core.log_id is not None, "a member has read the log"
+        request = self._session.requests.next_id()
+        asked = SchemaChangeRequested(request, core.log_id, core.node, reason, statements, deadline_ms)
+        self._session.requests.send(asked)
+
+        def late(timeout_s: float) -> OutcomeUnknown:
+            return OutcomeUnknown(
+                f"Request {request} is not decided, or its change not over, after {timeout_s:g} s.",
+                request_id=str(request),
+                hint="`topolog explain change` says whom it waits for. IF NOT EXISTS can be asked for again.",
+            )
+
+        return Pending(self._waits.when(lambda: self._changed(request)), lambda found: found[0], late)
+
+    def _changed(self, request: RequestId) -> tuple[Position | None] | None:
+        row = self._session.requests.decided(request)
+        if row is None:
+            return None
+        kind, _, number = row.subject.partition(" ")
+        if kind != "change":
+            return (None,)
+        change = change_row(self._session.core.state, int(number))
+        if change is not None and change.is_open:
+            return None
+        if change is not None and change.status is ChangeStatus.ROLLED_BACK:
+            raise Refused(change.code, change.rule, change.message, change.facts)
+        return (Position(int(number)),)
 
     def _created(self, request: RequestId, name: str) -> GroupRow | None:
         if self._session.requests.decided(request) is None:

@@ -13,7 +13,7 @@ from topolog.streams.node.confirming import newly_owed
 from topolog.streams.node.core import NodeCore
 from topolog.streams.node.deletions import Deletion, closed_by
 from topolog.streams.node.lazy import Lazy
-from topolog.streams.node.objects import EMPTY, Objects, Published, Table
+from topolog.streams.node.objects import EMPTY, Published, Table
 
 TableHook = Callable[[str, Table | None], None]
 ChangeHook = Callable[[ChangeRow], None]
@@ -21,14 +21,14 @@ DeletionHook = Callable[[Deletion], None]
 
 
 class ObjectHooks:
-    """All of it runs on the thread that applies the log."""
+    """All of it runs on the thread that applies the log; any thread may look at `now`."""
 
     def __init__(self) -> None:
         self.on_table: list[TableHook] = []
         self.on_change: list[ChangeHook] = []
         self.on_deletion: list[DeletionHook] = []
         self.lazy: list[Lazy[Any]] = []
-        self.objects = Objects()
+        self.now = EMPTY
         self._asked: set[Position] = set()
         self._blocked: dict[Position, Blocked] = {}
 
@@ -36,7 +36,8 @@ class ObjectHooks:
         """The state begins anew: what was said is taken back, and what is there is said."""
         self._asked.clear()
         self._blocked.clear()
-        self._show(EMPTY, list(self.objects.now.rows))
+        core.block(None)
+        self._show(EMPTY, list(self.now.rows))
         self.adopt(core, core.state.keys())
 
     def adopt(self, core: NodeCore, keys: Sequence[Key]) -> None:
@@ -45,11 +46,11 @@ class ObjectHooks:
         names = [key for kind, key in keys if kind == ObjectRow.KIND]
         if not changes and not names:
             return
-        before, rows = self.objects.now, [core.state.get(ChangeRow, str(number)) for number in changes]
+        before, rows = self.now, [core.state.get(ChangeRow, str(number)) for number in changes]
         for number, row in zip(changes, rows, strict=True):
             self._ask(core, number, row)
-        core.blocked = min(self._blocked.values(), key=lambda each: each.position, default=None)
-        self._show(self.objects.adopted(core.state, names, frozenset(self._blocked)), names)
+        core.block(min(self._blocked.values(), key=lambda each: each.position, default=None))
+        self._show(self.now.adopting(core.state, names, frozenset(self._blocked)), names)
         for change in newly_owed(core, keys):
             for hook in self.on_deletion:
                 hook(closed_by(change, before))
@@ -81,14 +82,14 @@ class ObjectHooks:
             self._blocked[change.number] = Blocked(change.prepared_at, shortened(no.code), shortened(no.message))
 
     def _show(self, found: Published, names: Iterable[str]) -> None:
-        before = self.objects.now
+        before = self.now
         told = [(name, found.usable_table(name)) for name in names]
         news = [(name, table) for name, table in told if before.usable_table(name) != table]
         for lazy in self.lazy:
             lazy.forget(name for name, _ in news)
         if news and self.on_table:
-            self.objects.withhold(frozenset(name for name, _ in news))
+            self.now = before.without(frozenset(name for name, _ in news))
             for name, table in news:
                 for hook in self.on_table:
                     hook(name, table)
-        self.objects.now = found
+        self.now = found

@@ -68,6 +68,11 @@ class Table(msgspec.Struct, frozen=True):
     def token(self) -> Token:
         return Token(self.incarnation, self.version)
 
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """All that must be as it was for a read to count."""
+        return (self.token,)
+
     def column(self, name: str) -> Column | None:
         return next((each for each in self.columns if each.name == name), None)
 
@@ -95,6 +100,11 @@ class View(msgspec.Struct, frozen=True):
     properties: Mapping[str, str]
     age_ms: int | None = None
 
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """All that must be as it was for a read to count."""
+        return (Token(self.incarnation, self.version), self.table.token)
+
 
 class Published:
     """All objects at one position. Raises NotFound for what is not there, BeingCreated, BeingDeleted or BeingAltered
@@ -103,18 +113,21 @@ class Published:
     def __init__(
         self,
         rows: Mapping[str, ObjectRow],
+        tables: Mapping[str, Table],
         names: Mapping[int, tuple[str, ...]],
         blocked: frozenset[Position] = frozenset(),
         withheld: frozenset[str] = frozenset(),
     ) -> None:
-        """`names` by incarnation. Nobody uses what the changes `blocked` would alter, nor what is `withheld`."""
+        """`tables` that can be read, by name; `names` by incarnation. Nobody uses what the changes `blocked` would
+        alter, nor what is `withheld`."""
         self.rows = rows
+        self._tables = tables
         self.names = names
         self.blocked = blocked
         self.withheld = withheld
 
     def table(self, name: str, retry_after_ms: int) -> Table:
-        return _table(self._usable(ObjectKind.TABLE, name, retry_after_ms))
+        return self._tables[self._usable(ObjectKind.TABLE, name, retry_after_ms).name]
 
     def view(self, name: str, retry_after_ms: int) -> View:
         row = self._usable(ObjectKind.VIEW, name, retry_after_ms)
@@ -139,12 +152,12 @@ class Published:
 
     def usable_table(self, name: str) -> Table | None:
         """The table, None if it cannot be used now."""
-        row = self.rows.get(name)
-        return _table(row) if row and self._is_usable_table(row) else None
+        found = self._tables.get(name)
+        return found if found and self._is_free(self.rows[name]) else None
 
     def tables(self) -> Iterator[Table]:
         """All that can be used now."""
-        return (_table(row) for row in self.rows.values() if self._is_usable_table(row))
+        return (found for name, found in self._tables.items() if self._is_free(self.rows[name]))
 
     def table_of(self, incarnation: int) -> Table | None:
         """The table of this incarnation if it can be used now, whatever its name."""
@@ -166,9 +179,30 @@ class Published:
         columns = [each.number for row in alive for each in _columns(row)]
         return 0 < column <= max(row.columns_ever for row in alive) and column not in columns
 
-    def _is_usable_table(self, row: ObjectRow) -> bool:
-        is_usable = row.status in READABLE and row.change not in self.blocked
-        return is_usable and row.kind is ObjectKind.TABLE and row.name not in self.withheld
+    def without(self, withheld: frozenset[str]) -> "Published":
+        """The same, but nobody uses these."""
+        return Published(self.rows, self._tables, self.names, self.blocked, withheld)
+
+    def adopting(self, state: State, touched: Sequence[str], blocked: frozenset[Position]) -> "Published":
+        """What is to follow behind a set that has touched these objects."""
+        if not touched and blocked == self.blocked:
+            return self
+        rows, tables, names = dict(self.rows), dict(self._tables), dict(self.names)
+        for name in touched:
+            _unname(names, rows.pop(name, None))
+            tables.pop(name, None)
+        for name in touched:
+            row = state.get(ObjectRow, name)
+            if row is None:
+                continue
+            rows[name] = row
+            names[row.incarnation] = (*names.get(row.incarnation, ()), name)
+            if row.kind is ObjectKind.TABLE and row.status in READABLE:
+                tables[name] = _table(row)
+        return Published(rows, tables, names, blocked)
+
+    def _is_free(self, row: ObjectRow) -> bool:
+        return row.change not in self.blocked and row.name not in self.withheld
 
     def _usable(self, kind: ObjectKind, name: str, retry_after_ms: int) -> ObjectRow:
         row = self.rows.get(name)
@@ -183,37 +217,11 @@ class Published:
             raise BeingAltered(message, retry_after_ms=retry_after_ms, hint="It will be rolled back.")
         if name in self.withheld:
             message = f"{name!r} was changed a moment ago."
-            raise BeingAltered(message, retry_after_ms=0, hint="Try again: this node is applying that.")
+            raise BeingAltered(message, retry_after_ms=retry_after_ms, hint="Try again: this node is applying that.")
         return row
 
 
-EMPTY = Published({}, {})
-
-
-class Objects:
-    """The objects of one node, as of the last set it has applied."""
-
-    def __init__(self) -> None:
-        self.now = EMPTY
-
-    def adopted(self, state: State, touched: Sequence[str], blocked: frozenset[Position] = frozenset()) -> Published:
-        """What is to be published behind a set that has touched these objects."""
-        if not touched and blocked == self.now.blocked:
-            return self.now
-        rows, names = dict(self.now.rows), dict(self.now.names)
-        for name in touched:
-            _unname(names, rows.pop(name, None))
-        for name in touched:
-            row = state.get(ObjectRow, name)
-            if row is not None:
-                rows[name] = row
-                names[row.incarnation] = (*names.get(row.incarnation, ()), name)
-        return Published(rows, names, blocked)
-
-    def withhold(self, names: frozenset[str]) -> None:
-        """Nobody uses these until something else is published."""
-        now = self.now
-        self.now = Published(now.rows, now.names, now.blocked, names)
+EMPTY = Published({}, {}, {})
 
 
 def _unname(names: dict[int, tuple[str, ...]], row: ObjectRow | None) -> None:
@@ -283,7 +291,7 @@ def _ttl_ms(row: ObjectRow) -> int:
 
 def _refuse(row: ObjectRow, retry_after_ms: int) -> NoReturn:
     noun = f"{row.kind.value.capitalize()} {row.name!r}"
-    hint = f"`topolog describe change/{row.change}` says what it waits for."
+    hint = f"`topolog wait change/{row.change}`, then try again."
     match row.status:
         case ObjectStatus.PRE_CREATE:
             message = f"{noun} is being created by change {row.change}."

@@ -9,6 +9,7 @@ A server answers under its lease only. A client holds none, and answers from wha
 """
 
 import contextlib
+import threading
 from collections.abc import Callable, Collection, Iterator
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ import msgspec
 from topolog.events.errors import BadInput, BeingAltered, BeingDeleted, NotCaughtUp, NotFound
 from topolog.events.ids import Position
 from topolog.events.object_definition import ObjectKind, Privilege
+from topolog.events.requests import NodeKind
 from topolog.streams.clock import Clock
 from topolog.streams.node.guards import LeaseGuard
 from topolog.streams.node.hooks import Hooks
@@ -24,10 +26,14 @@ from topolog.streams.node.lazy import Lazy
 from topolog.streams.node.object_hooks import ChangeHook, DeletionHook, TableHook
 from topolog.streams.node.objects import Database, Published, Table, View
 from topolog.streams.node.session import Session
+from topolog.streams.node.waits import Pending, Waits
 
 _NS_PER_MS = 1_000_000
 T = TypeVar("T")
-Named = TypeVar("Named", Table, View, Database)
+Named = TypeVar("Named")
+Looked = TypeVar("Looked", Table, View, Database)
+Used = TypeVar("Used", Table, View)
+Find = Callable[[Published, int], Named]
 
 
 def stale_kinds(kinds: Collection[ObjectKind]) -> frozenset[ObjectKind]:
@@ -47,9 +53,12 @@ class Schema:
     """A member, as far as definitions are concerned. Any thread may call."""
 
     name: str
+    _kind: NodeKind
     _clock: Clock
     _hooks: Hooks
     _session: Session
+    _waits: Waits
+    _stopping: threading.Event
     _stale: frozenset[ObjectKind]
     lease: LeaseGuard
     _reading: Callable[[], contextlib.AbstractContextManager[None]]
@@ -111,10 +120,9 @@ class Schema:
         return self._look(ObjectKind.DATABASE, at_least, lambda now, ms: now.database(name, ms))
 
     def tables(self, *, at_least: Position | None = None) -> list[Table]:
-        """All tables that can be used now. Raises Fenced and NotCaughtUp."""
+        """All tables that can be used now; never stale. Raises Fenced and NotCaughtUp."""
         with self._reading():
-            self._check_caught_up(at_least)
-            return list(self._published.tables())
+            return self._found(at_least, lambda now, _: list(now.tables()))
 
     def using(self, name: str, *, at_least: Position | None = None) -> contextlib.AbstractContextManager[Table]:
         """Read from a table: what was read inside is right if this exits in order. Raises as `table` does, at the
@@ -125,30 +133,36 @@ class Schema:
         node had not applied as prepared; and one that it had would have shown at the look. So the definition was in
         force at the look, and all that was read inside was read before. An answer that is sent later is one of then.
         """
-        return self._use(name, at_least, writing=False)
+        return self._use(ObjectKind.TABLE, at_least, lambda now, ms: now.table(name, ms))
+
+    def viewing(self, name: str, *, at_least: Position | None = None) -> contextlib.AbstractContextManager[View]:
+        """As `using`, through a view: at the end neither the view nor its table is another one."""
+        return self._use(ObjectKind.VIEW, at_least, lambda now, ms: now.view(name, ms))
 
     def writing(self, name: str, *, at_least: Position | None = None) -> contextlib.AbstractContextManager[Table]:
         """Write to a table: as `using`, never stale. Its `token` travels with each write, its `writable` columns are
         those that may be set. If this raises at its end the write must not be acknowledged; the token sees to it that
         it does no harm to another table, however late it arrives (B6.6)."""
-        return self._use(name, at_least, writing=True)
+        return self._use(None, at_least, lambda now, ms: now.table(name, ms))
 
     def allows(self, principal: str, privilege: Privilege, name: str, *, at_least: Position | None = None) -> bool:
-        """Whether a grant gives the principal this right on exactly this object. Never stale.
+        """Whether a grant gives the principal this right on exactly this object: from the commit of the grant on, until
+        its revocation is prepared. Never stale.
 
         Raises Fenced; NotCaughtUp if this node has not applied `at_least`, the position from which the asker knows of
         a grant: so it is never denied by a node that has not heard of it (N25).
         """
         with self._reading():
-            self._check_caught_up(at_least)
-            return privilege in self._published.privileges(f"{principal}@{name}")
+            return privilege in self._found(at_least, lambda now, _: now.privileges(f"{principal}@{name}"))
 
     def ttl_ms(self, name: str) -> int | None:
         """For how long rows of a table are to be kept, FOREVER if they never expire; None: delete nothing now.
 
-        None while this node is fenced, while it does not know the table, and while the table is created, dropped or
-        renamed. Never raises.
+        None while this node is fenced, or a client, which proves nothing; while it does not know the table, and while
+        that is created, dropped or renamed. Never raises.
         """
+        if self._kind is not NodeKind.SERVER:
+            return None
         try:
             with self.lease.reading():
                 found = self._published.usable_table(name)
@@ -172,48 +186,65 @@ class Schema:
             core = self._session.core
             return core.has_joined and self._published.is_closed(core.state, incarnation, column)
 
-    def _look(self, kind: ObjectKind, at_least: Position | None, find: Callable[[Published, int], Named]) -> Named:
-        age_ms = self._age_ms(kind)
-        with contextlib.nullcontext() if age_ms is not None else self._reading():
-            self._check_caught_up(at_least)
-            found = find(self._published, self._session.heartbeat_ms)
-        return found if age_ms is None else msgspec.structs.replace(found, age_ms=age_ms)
+    def _catching_up(self, position: Position) -> Pending[None]:
+        def late(timeout_s: float) -> NotCaughtUp:
+            return self._behind(position, f" after {timeout_s:g} s")
+
+        caught_up = self._waits.when(lambda: self._session.core.applied.position >= position or None)
+        return Pending(caught_up, lambda _: None, late)
+
+    def _look(self, kind: ObjectKind, at_least: Position | None, find: Find[Looked]) -> Looked:
+        anchor_ns = self._stale_since_ns(kind)
+        with contextlib.nullcontext() if anchor_ns is not None else self._reading():
+            found = self._found(at_least, find)
+        return found if anchor_ns is None else msgspec.structs.replace(found, age_ms=self._age_ms(anchor_ns))
 
     @contextlib.contextmanager
-    def _use(self, name: str, at_least: Position | None, *, writing: bool) -> Iterator[Table]:
-        age_ms = None if writing else self._age_ms(ObjectKind.TABLE)
-        with contextlib.nullcontext() if age_ms is not None else self._reading():
-            self._check_caught_up(at_least)
-            found = self._published.table(name, self._session.heartbeat_ms)
-            yield found if age_ms is None else msgspec.structs.replace(found, age_ms=age_ms)
-            self._check_still(found)
+    def _use(self, stale: ObjectKind | None, at_least: Position | None, find: Find[Used]) -> Iterator[Used]:
+        """`stale`: answer as stale as is allowed for this kind; None for what has effects."""
+        anchor_ns = self._stale_since_ns(stale) if stale else None
+        began_ns = self._clock.boottime_ns()
+        with contextlib.nullcontext() if anchor_ns is not None else self._reading():
+            found = self._found(at_least, find)
+            try:
+                yield found if anchor_ns is None else msgspec.structs.replace(found, age_ms=self._age_ms(anchor_ns))
+            finally:
+                if stale is None:
+                    self.lease.acted(began_ns, self._clock.boottime_ns())
+            self._check_still(found, find)
 
-    def _check_still(self, begun: Table) -> None:
-        """Raise if the table is not the one, or not as it was, when an operation began."""
+    def _found(self, at_least: Position | None, find: Find[Named]) -> Named:
+        if at_least is not None and self._session.core.applied.position < at_least:
+            raise self._behind(at_least, "")
+        return find(self._published, self._session.heartbeat_ms)
+
+    def _check_still(self, begun: Used, find: Find[Used]) -> None:
+        """Raise if what an operation began with is another object by now, or not as it was."""
         try:
-            now = self._published.table(begun.name, self._session.heartbeat_ms)
+            now = self._found(None, find)
         except NotFound:
             now = None
+        noun = f"{type(begun).__name__} {begun.name!r}"
         if now is None or now.incarnation != begun.incarnation:
-            message = f"Table {begun.name!r} was deleted while this ran."
+            message = f"{noun} was deleted while this ran."
             raise BeingDeleted(message, retry_after_ms=0, hint="Begin again: there may be another of that name.")
-        if now.token != begun.token:
-            message = f"Table {begun.name!r} was changed while this ran."
-            raise BeingAltered(message, retry_after_ms=0, hint="Begin again.")
+        if now.tokens != begun.tokens:
+            raise BeingAltered(f"{noun} was changed while this ran.", retry_after_ms=0, hint="Begin again.")
 
-    def _age_ms(self, kind: ObjectKind) -> int | None:
-        """How old an answer of this kind may be that is given now; None if it must be given under the lease."""
+    def _stale_since_ns(self, kind: ObjectKind) -> int | None:
+        """Since when an answer of this kind, given now, may be wrong; None if it must be given under the lease."""
         lease = self._session.lease
-        if kind not in self._stale or self._session.failure or self.lease.is_valid or lease.anchor_ns is None:
-            return None
-        return (self._clock.boottime_ns() - lease.anchor_ns) // _NS_PER_MS
+        is_over = self._session.failure is not None or self._stopping.is_set()
+        return None if kind not in self._stale or is_over or self.lease.is_valid else lease.anchor_ns
 
-    def _check_caught_up(self, at_least: Position | None) -> None:
+    def _age_ms(self, anchor_ns: int) -> int:
+        return -((anchor_ns - self._clock.boottime_ns()) // _NS_PER_MS)
+
+    def _behind(self, position: Position, when: str) -> NotCaughtUp:
         applied = self._session.core.applied.position
-        if at_least is not None and applied < at_least:
-            message = f"Node {self.name!r} has applied position {applied}, and not {at_least} yet."
-            raise NotCaughtUp(message, hint="Try again, or ask another node.")
+        message = f"Node {self.name!r} has applied position {applied}, and not {position} yet{when}."
+        return NotCaughtUp(message, hint="Try again, or ask another node.")
 
     @property
     def _published(self) -> Published:
-        return self._hooks.of_objects.objects.now
+        return self._hooks.of_objects.now

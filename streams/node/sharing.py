@@ -83,7 +83,8 @@ class Sharing:
     def holds(self, whole: Callable[[], Disk]) -> None:
         """`whole()` gives the whole copies that are here, with update counters, by group's number and partition.
 
-        Asked for at each join and for each single map. Without it a node that comes back has nothing.
+        Asked for at each join and for each single map. Without it a node that comes back has nothing; nor has one
+        without a data folder, whatever it says (from feature level 4 on).
         """
         self._hooks.whole_copies = whole
 
@@ -141,6 +142,7 @@ class Sharing:
 
     @contextlib.contextmanager
     def _act(self, group: str, partition: int, writing: bool) -> Iterator[Position]:
+        began_ns = self._clock.boottime_ns()
         self.lease.require()
         begun = self._hooks.serving.begin(writing=writing)
         if writing:
@@ -153,7 +155,9 @@ class Sharing:
         try:
             yield token
         finally:
-            is_good = self._hooks.acting.end(place, token, self._clock.boottime_ns())
+            ended_ns = self._clock.boottime_ns()
+            is_good = self._hooks.acting.end(place, token, ended_ns)
+            self.lease.acted(began_ns, ended_ns)
             if self._hooks.acting.is_closing(place):
                 self._look_at_drains()
         if not is_good:

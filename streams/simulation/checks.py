@@ -17,7 +17,7 @@ from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events.codec import CODEC
-from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, TopologyVersion
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, TopologyVersion
 from topolog.events.log import Entry
 from topolog.events.snapshots import SnapshotTaken
 from topolog.events.terms import cluster
@@ -25,15 +25,14 @@ from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
 from topolog.streams.node.core import Phase
 from topolog.streams.simulation.baseline_checks import BaselineChecks
+from topolog.streams.simulation.lease_checks import LeaseChecks
 from topolog.streams.simulation.ledger import Ledger, Standing
 from topolog.streams.simulation.network import Landed
-from topolog.streams.simulation.processes import TERMS, NodeProcess, Process
+from topolog.streams.simulation.processes import NodeProcess, Process
 from topolog.streams.simulation.rules import Broken, Rule
 from topolog.streams.simulation.schema_checks import SchemaChecks
 from topolog.streams.simulation.sharding_checks import PartitionChecks
 from topolog.streams.simulation.telling import brief
-from topolog.streams.simulation.timeline import NS_PER_MS
-from topolog.streams.simulation.times import FENCE_NS, WAITED_NS
 from topolog.streams.simulation.world import World
 
 _MINOR = (
@@ -61,15 +60,6 @@ class _Type(msgspec.Struct):
     proposed_at: dict[int, Standing] = {}
 
 
-class _Held(msgspec.Struct):
-    """A process's lease as seen from outside; `lapses` counts how often it was over before it ran on."""
-
-    incarnation: Incarnation
-    deadline_ns: int = -1
-    lapses: int = 0
-    lapses_when_read_began: int = 0
-
-
 class Checks:
     """Looks at a world after each of its steps; raises Broken."""
 
@@ -87,15 +77,12 @@ class Checks:
         self._view = TopologyVersion(0, 0)
         self._groups: dict[str, tuple[int, int]] = {}
         self._numbers = 0
-        self._accepted_through = NOWHERE
-        self._needed = NOWHERE
-        self._members: dict[NodeId, Incarnation] = {}
-        self._held: dict[NodeProcess, _Held] = {}
         self._beats: set[tuple[Incarnation, int]] = set()
         self._certificates: dict[Incarnation, tuple[NodeId, int, int]] = {}
+        self._leases = LeaseChecks(self.ledger, world)
+        self._schema = SchemaChecks(self.ledger, world, self._leases.terms)
         self._partitions = PartitionChecks(self.ledger, world)
         self._baselines = BaselineChecks(self.ledger, world, self._partitions.acknowledged)
-        self._schema = SchemaChecks(self.ledger, world)
         self._read_at_ns: int | None = None
 
     def begin_with(self, landed: Iterable[Landed], other: "Checks | None") -> None:
@@ -128,7 +115,7 @@ class Checks:
             self._compare(self._world.turned)
             if self._world.turned.started_from is not None:
                 self.restored.add(self._world.turned)
-        self._check_leases()
+        self._leases.look()
 
     def _look_at_entry(self, entry: Entry, author: str) -> None:
         match entry.topic:
@@ -148,12 +135,11 @@ class Checks:
         self._partitions.judge_set(whole)
         self._baselines.judge_set(whole, self.requests)
         self._schema.judge_set(whole)
-        self._accepted_through = max(self._accepted_through, self._schema.committed_through)
+        self._leases.accept(self._schema.committed_through)
         self._check_the_dead(whole)
         if whole and cluster(self.ledger.state).topology_version != self._view:
             raise Broken(Rule.VIEWS, f"another view than {self._view} is in force")
-        if any(isinstance(each.event, m.NodeJoined | m.NodeLeft) for each in whole):
-            self._members = {row.node: row.incarnation for row in m.members(self.ledger.state)}
+        self._leases.judge_set(whole)
 
     def unrest(self) -> str:
         """Why the cluster is not at rest yet; nothing if it is."""
@@ -176,7 +162,7 @@ class Checks:
                 return f"{count} rows of {kind.KIND} wait"
         if unsettled := self._baselines.unrest() or self._partitions.unrest() or self._schema.unrest():
             return unsettled
-        recent = self.ledger.position_before(world.timeline.now_ns - FENCE_NS)
+        recent = self._leases.terms.outdated(world.timeline.now_ns)
         behind = [process.describe() for process in world.processes if process.mark()[0] < recent]
         return f"behind: {', '.join(behind)}" if behind else ""
 
@@ -226,61 +212,10 @@ class Checks:
         if isinstance(process, NodeProcess):
             if process.misled:
                 raise Broken(Rule.HOOKS, f"{process.describe()}: {process.misled}")
-            held = self._held.setdefault(process, _Held(process.session.core.incarnation))
-            if process.session.core.lease.deadline_ns > held.deadline_ns:
-                self._check_anchor(process, held)
-            self._check_read(process, held)
+            self._leases.look_at(process)
             self._partitions.look_at(process)
             self._baselines.look_at(process)
             self._schema.look_at(process)
-
-    def _check_read(self, node: NodeProcess, held: _Held) -> None:
-        if node.read_held and held.lapses != held.lapses_when_read_began:
-            raise Broken(Rule.READS, f"{node.describe()}, whose lease was over {held.lapses} times")
-        if node.read_began:
-            held.lapses_when_read_began = held.lapses
-
-    def _check_anchor(self, node: NodeProcess, held: _Held) -> None:
-        """A lease that has been prolonged rests on an echoed heartbeat, from the moment that was handed over."""
-        core = node.session.core
-        if held.deadline_ns < node.clock.boottime_ns() or held.incarnation != core.incarnation:
-            held.lapses += 1
-        held.incarnation, held.deadline_ns = core.incarnation, core.lease.deadline_ns
-        echoes = self.ledger.echoed.get((core.node, core.incarnation), [])
-        read = [sequence for position, sequence in echoes if position <= core.applied.position]
-        anchors = [node.handed[core.incarnation, sequence] for sequence in read[-1:]]
-        if not anchors or core.lease.deadline_ns > anchors[0] + TERMS.fence_ms * NS_PER_MS:
-            raise Broken(Rule.ANCHORED_LEASE, f"{node.describe()}, which has read the echoes of {read[-3:]}")
-
-    def _check_leases(self) -> None:
-        """Of those nodes whose own doing, or whose cluster's, can have changed something since the last look.
-
-        A lease begins only in a turn of its holder. A node that is up to date needs no look at its clock.
-        """
-        world, turned = self._world, self._world.turned
-        stale = self.ledger.position_before(world.timeline.now_ns - FENCE_NS)
-        needed = max(stale, self._accepted_through)
-        if world.broker.landed or needed != self._needed:
-            self._needed = needed
-            concerned = world.nodes
-        else:
-            concerned = [turned] if isinstance(turned, NodeProcess) else []
-        for node in concerned:
-            core = node.session.core
-            behind = core.applied.position < needed or self._members.get(core.node) != core.incarnation
-            if behind and node.is_server and node.holds_lease:
-                self._check_lease(node, stale)
-
-    def _check_lease(self, node: NodeProcess, stale: Position) -> None:
-        """A server that may answer now."""
-        core = node.session.core
-        is_member = self._members.get(core.node) == core.incarnation
-        if not is_member and node.fences:
-            raise Broken(Rule.MEMBER_LEASE, node.describe())
-        if core.applied.position < stale and node.fences:
-            raise Broken(Rule.FRESH_LEASE, f"{node.describe()}; the log had {stale} a fence ago")
-        if core.applied.position < self._accepted_through and is_member:
-            raise Broken(Rule.ACCEPTED, f"{node.describe()}; all up to {self._accepted_through} is accepted")
 
     def _judge(self, standing: Standing) -> None:
         """One decision that has come to stand in the log."""
@@ -293,6 +228,7 @@ class Checks:
             raise Broken(Rule.ONE_AUTHOR, f"{standing.author} continues a term of {self._author}")
         self._check_outcome(standing)
         self._check_view(event)
+        self._leases.terms.note(standing)
         self._partitions.judge(standing)
         match event:
             case m.NodeLeft():
@@ -381,9 +317,7 @@ class Checks:
             raise Broken(Rule.NO_FALSE_REMOVAL, running[0].describe())
         row = self.ledger.state.get(m.NodeRow, node)
         assert row is not None
-        waited_ns = self._now_ns - self.ledger.renewed_ns[node, incarnation]
-        if waited_ns < WAITED_NS[row.kind]:
-            raise Broken(Rule.LEFT_IN_TIME, f"{node}, {waited_ns / 1e6:.1f} ms after its last renewal")
+        self._leases.check_left((node, incarnation), row.kind, self._now_ns)
 
     def _check_proposed(self, event: md.MetadataUpdateProposed, standing: Standing) -> None:
         known = self._types.setdefault(event.type_name, _Type(proposed_at={}))
@@ -408,10 +342,10 @@ class Checks:
         self, accepted: md.MetadataUpdateAccepted | md.MetadataRemoveAccepted, proposed: Standing
     ) -> None:
         """What is accepted must be applied by now, or its silent holders were waited for since it stood in the log."""
-        self._accepted_through = max(self._accepted_through, proposed.place.position)
-        waited_ns = self._now_ns - proposed.at_ns
-        if accepted.evidence.presumed_fenced and waited_ns < WAITED_NS[q.NodeKind.SERVER]:
-            raise Broken(Rule.PRESUMED_IN_TIME, f"{brief(accepted)}, after {waited_ns / 1e6:.1f} ms")
+        self._leases.accept(proposed.place.position)
+        if accepted.evidence.presumed_fenced and self._now_ns < self._leases.terms.waited_ns(proposed.place.position):
+            waited_ms = (self._now_ns - proposed.at_ns) / 1e6
+            raise Broken(Rule.PRESUMED_IN_TIME, f"{brief(accepted)}, after {waited_ms:.1f} ms")
 
 
 def _require(holds: bool, event: md.MetadataEvent) -> None:

@@ -5,7 +5,7 @@ sorts of acts out altogether: many defects show only where nothing else distract
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
 import msgspec
@@ -18,7 +18,7 @@ from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
 from topolog.streams.node.core import Phase
 from topolog.streams.simulation.network import Fate
-from topolog.streams.simulation.operations import log_id_of, operate
+from topolog.streams.simulation.operations import change_terms, log_id_of, operate
 from topolog.streams.simulation.processes import TERMS, CoordinatorProcess, NodeProcess, Process
 from topolog.streams.simulation.schemas import change
 from topolog.streams.simulation.world import World
@@ -65,15 +65,18 @@ class Faults(msgspec.Struct, frozen=True):
     restores: int = 0
     copies: int = 0
     moves: int = 0
+    terms: int = 0
     changes: int = 0
 
     @classmethod
     def of_seed(cls, seed: int) -> "Faults":
         """What `topolog simulate` draws a seed from: every second has a baseline, every fourth two logs, every fourth
-        changes of definitions."""
+        changes of definitions, and in every third the terms of leases are changed."""
         if seed % 2 == 0:
-            return cls() if seed % 4 == 0 else cls.of_schema()
-        return cls.of_histories() if seed % 4 == 3 else cls.of_disks()
+            faults = cls() if seed % 4 == 0 else cls.of_schema()
+        else:
+            faults = cls.of_histories() if seed % 4 == 3 else cls.of_disks()
+        return msgspec.structs.replace(faults, terms=4) if seed % 3 == 0 else faults
 
     @classmethod
     def of_disks(cls) -> "Faults":
@@ -127,6 +130,7 @@ class Kind(Enum):
     RESTORE = "restores"
     COPY = "copies"
     MOVE = "moves"
+    TERMS = "terms"
     CHANGE = "changes"
 
 
@@ -272,21 +276,12 @@ def _change_disk(world: World, act: Act, draw: random.Random) -> None:
 
 def _ask(world: World, act: Act, draw: random.Random) -> None:
     match act.kind:
-        case Kind.OPERATE:
-            operate(world, draw)
-        case Kind.CHANGE:
-            for _ in range(draw.choice((1, 1, 2, 3))):
-                change(world, draw)
         case Kind.REMOVE_NODE | Kind.REMOVE_TYPE:
             _remove(world, act, draw)
-        case Kind.REPEAT:
-            _repeat(world, draw)
-        case Kind.PROPOSE:
-            for _ in range(draw.choice((1, 1, 2, 4))):
-                _propose(world, draw)
-        case Kind.SHARE:
-            for _ in range(draw.choice((1, 2, 4))):
-                _share(world, draw)
+        case kind if kind in _ASKED:
+            ask, times = _ASKED[kind]
+            for _ in range(draw.choice(times) if len(times) > 1 else times[0]):
+                ask(world, draw)
 
 
 def _remove(world: World, act: Act, draw: random.Random) -> None:
@@ -380,3 +375,14 @@ def describe(acts: Sequence[Act]) -> str:
     """How often each sort of act stands in a plan: `2 crashes, 1 pauses`."""
     counts = {kind: sum(act.kind is kind for act in acts) for kind in Kind}
     return ", ".join(f"{count} {kind.value}" for kind, count in counts.items() if count)
+
+
+_ASKED: Mapping[Kind, tuple[Callable[[World, random.Random], None], tuple[int, ...]]] = {
+    Kind.OPERATE: (operate, (1,)),
+    Kind.TERMS: (change_terms, (1,)),
+    Kind.CHANGE: (change, (1, 1, 2, 3)),
+    Kind.REPEAT: (_repeat, (1,)),
+    Kind.PROPOSE: (_propose, (1, 1, 2, 4)),
+    Kind.SHARE: (_share, (1, 2, 4)),
+}
+"""What is asked, and how often in one act."""

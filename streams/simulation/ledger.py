@@ -5,8 +5,6 @@ reading shares with it the layout of a stamp, the hash and the effect of an even
 knows the true time at which each decision came to stand in the log, which nobody inside can know.
 """
 
-from collections import deque
-
 import msgspec
 
 from topolog.events.codec import CODEC, Decision
@@ -42,7 +40,7 @@ class Ledger:
     """All accepted decisions so far.
 
     `marks`: chain hash and state hash at the end of each set. `echoed`: which heartbeats of each life are echoed, and
-    where. `renewed_ns`: since when the last renewal of each life, or its joining, stands in the log.
+    where. `renewed_at`: where the last renewal of each life, or its joining, stands in the log.
     """
 
     def __init__(self) -> None:
@@ -50,15 +48,13 @@ class Ledger:
         self.position = NOWHERE
         self.marks: dict[Position, tuple[bytes, bytes]] = {NOWHERE: (NO_CHAIN, State().hash())}
         self.echoed: dict[Life, list[tuple[Position, int]]] = {}
-        self.renewed_ns: dict[Life, int] = {}
+        self.renewed_at: dict[Life, Position] = {}
         self._log_id: bytes | None = None
         self._term = Term(0)
         self._ended = False
         self._expected = 0
         self._set: list[_Record] = []
         self._chain = NO_CHAIN
-        self._ends: deque[tuple[int, Position]] = deque()
-        self._old = NOWHERE
 
     def read(self, entry: Entry, author: str, now_ns: int) -> list[Standing]:
         """One record that has landed on `decisions`; the decisions that stand in the log because of it."""
@@ -73,14 +69,7 @@ class Ledger:
         whole, self._set = self._set, []
         standing = [self._accept(each, now_ns) for each in whole]
         self.marks[self.position] = (self._chain, self.state.hash())
-        self._ends.append((now_ns, self.position))
         return standing
-
-    def position_before(self, at_ns: int) -> Position:
-        """The last position in the log at this true time; times asked for never go back."""
-        while self._ends and self._ends[0][0] <= at_ns:
-            self._old = self._ends.popleft()[1]
-        return self._old
 
     def _counts(self, stamp: Stamp) -> bool:
         """K3: a term's records count in the order 0, 1, 2 …, each once, until a gap, its end, or a later term."""
@@ -103,17 +92,17 @@ class Ledger:
         evolve(self.state, event, place)  # type: ignore[arg-type]  # only decisions are written to `decisions`
         if isinstance(event, LogStarted | TermEnded):
             self._ended = True
-        self._note_lease(event, place, now_ns)  # type: ignore[arg-type]
+        self._note_lease(event, place)  # type: ignore[arg-type]
         return Standing(place, record.stamp, event, record.author, now_ns)  # type: ignore[arg-type]
 
-    def _note_lease(self, event: Decision, place: Place, now_ns: int) -> None:
+    def _note_lease(self, event: Decision, place: Place) -> None:
         match event:
             case NodeJoined():
-                self.renewed_ns[NodeId(event.joiner.node), Incarnation(event.joiner.incarnation)] = now_ns
+                self.renewed_at[NodeId(event.joiner.node), Incarnation(event.joiner.incarnation)] = place.position
             case LeasesRenewed():
                 for slot, _ in unpack_renewals(event.renewals):
                     lease = self.state.get(LeaseRow, str(slot))
                     assert lease is not None
                     life = (lease.node, lease.incarnation)
                     self.echoed.setdefault(life, []).append((place.position, lease.sequence))
-                    self.renewed_ns[life] = now_ns
+                    self.renewed_at[life] = place.position

@@ -15,6 +15,10 @@ from topolog.streams.simulation.world import World
 Head = tuple[q.RequestId, bytes, str, str]
 
 _ACTIVE, _READ_ONLY, _INACTIVE = ClusterState.ACTIVE, ClusterState.ACTIVE_READ_ONLY, ClusterState.INACTIVE
+_FENCES_MS = (1_000, 1_000, 1_500, 3_000)
+"""The shortest that five heartbeats allow, and longer ones. A tenth of it pays for two clocks, as in `TERMS`."""
+
+
 _VOUCHES_MS = 1_500
 _SOFT_MS, _HARD_MS = (200, 600, 1_500), (600, 2_500)
 
@@ -25,6 +29,16 @@ def operate(world: World, draw: random.Random) -> None:
         asked = draw.choice(_CHOICE)(_head(world), world, draw)
         world.note_deed(f"OPERATE {_told(asked)}")
         world.operator.send(asked)
+
+
+def change_terms(world: World, draw: random.Random) -> None:
+    """One change of lease terms, or some in a row: lowered, raised, both, taken back."""
+    if log_id_of(world) is not None:
+        for _ in range(draw.choice((1, 1, 2, 3))):
+            fence_ms = draw.choice(_FENCES_MS)
+            margin_ms = fence_ms // draw.choice((10, 10, 5))
+            world.note_deed(f"TERMS fence {fence_ms} ms, margin {margin_ms} ms")
+            world.operator.send(q.LeaseTermsRequested(*_head(world), fence_ms, margin_ms))
 
 
 def begin_work(world: World, chance: random.Random) -> None:

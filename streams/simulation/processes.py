@@ -5,6 +5,7 @@ word to the code inside it.
 """
 
 import random
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -185,7 +186,7 @@ class NodeProcess(Process):
             disk=disk.past if joiner.folder and self.is_server else None,
         )
         self._guard = LeaseGuard(self.clock, self.session)
-        schema = Definitions(self.name, self.clock, self.shard, self.session, self._guard)
+        schema = Definitions(joiner, self.clock, self.shard, self.session, self._guard)
         table_chance = random.Random(f"{shard_seed} tables")
         send = partial(carry, table_chance)
         self.tables = SimulatedTables(table_chance, life.timeline, schema, disk.store(history), send)
@@ -319,13 +320,15 @@ class ProjectorProcess(Process):
 class Definitions(Schema):
     """The node's real class of definitions, on its session and guard."""
 
-    def __init__(self, name: str, clock: Clock, hooks: Hooks, session: Session, guard: LeaseGuard) -> None:
-        self.name = name
+    def __init__(self, joiner: Joiner, clock: Clock, hooks: Hooks, session: Session, guard: LeaseGuard) -> None:
+        self.name = joiner.node
+        self._kind = joiner.kind
         self.lease = guard
         self._clock = clock
         self._hooks = hooks
         self._session = session
         self._stale = frozenset()
+        self._stopping = threading.Event()
         self._reading = guard.reading
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 from topolog.events import membership as m
 from topolog.events import objects as ob
-from topolog.events import requests as q
 from topolog.events.claims import line
 from topolog.events.ids import Incarnation, Position
 from topolog.events.object_definition import FOREVER, Column, ObjectKind
@@ -19,7 +18,7 @@ from topolog.streams.simulation.rules import Broken, Rule
 from topolog.streams.simulation.schema_ledger import SchemaLedger, Span
 from topolog.streams.simulation.store import Cell
 from topolog.streams.simulation.tables import Admitted, Allowed, Deleted, Expired, Read
-from topolog.streams.simulation.times import FENCE_NS, WAITED_NS
+from topolog.streams.simulation.terms_in_force import TermsInForce
 from topolog.streams.simulation.world import World
 
 Life = tuple[Position, Position | None]
@@ -29,7 +28,8 @@ Life = tuple[Position, Position | None]
 class SchemaChecks:
     """Raises Broken."""
 
-    def __init__(self, ledger: Ledger, world: World) -> None:
+    def __init__(self, ledger: Ledger, world: World, terms: TermsInForce) -> None:
+        self._terms = terms
         self._ledger = ledger
         self._world = world
         self._schema = SchemaLedger(ledger.state)
@@ -97,9 +97,10 @@ class SchemaChecks:
             prepared = self._schema.prepared(number)
             if prepared is None:
                 continue
-            waited_ns = standing.at_ns - prepared.at_ns
-            if committed.evidence.presumed_fenced and waited_ns < WAITED_NS[q.NodeKind.SERVER]:
-                raise Broken(Rule.PRESUMED_IN_TIME, f"{committed}, after {waited_ns / 1e6:.1f} ms")
+            is_early = standing.at_ns < self._terms.waited_ns(prepared.place.position)
+            if committed.evidence.presumed_fenced and is_early:
+                waited_ms = (standing.at_ns - prepared.at_ns) / 1e6
+                raise Broken(Rule.PRESUMED_IN_TIME, f"{committed}, after {waited_ms:.1f} ms")
             for name in committed.evidence.applied:
                 row = state.get(m.NodeRow, name)
                 if row and (row.incarnation, prepared.place.position) in self._blocked:
@@ -149,7 +150,7 @@ class SchemaChecks:
         """Whether the read shows this definition of its table, or one that was to follow it."""
         found = [span.definition.columns]
         for pending in self._schema.about(read.table):
-            is_over = pending.until_ns is not None and pending.until_ns < read.began_ns - FENCE_NS
+            is_over = pending.until_ns is not None and pending.until_ns < read.began_ns - self._terms.longest_lease_ns
             if pending.base is span and pending.step.definition and pending.from_ns <= read.ended_ns and not is_over:
                 found.append(pending.step.definition.columns)
         if read.kind is ObjectKind.VIEW:

@@ -31,8 +31,8 @@ _CERTIFICATE_MS_MAX = 2_000.0
 _SENTINEL_LIVES = 0.7
 """How often a process that is killed leaves a sentinel that can say so."""
 
-_DISKS = 0.6
-"""How often a node's copies outlive its process."""
+_DISKS, _FOLDERS = 0.6, 0.4
+"""How often a node's copies outlive its process; how often they lie in a folder, which says of which life they are."""
 
 _EMPTIES = 0.3
 """How often a node that is refused for its past is given an empty disk."""
@@ -107,10 +107,10 @@ class World:
         for number in range(chance.randint(2, 3)):
             self.start_coordinator(f"c{number + 1}")
         for number in range(chance.randint(3, 6)):
-            joiner, has_disk = _draw_joiner(chance, number), chance.random() < _DISKS
+            joiner = _draw_joiner(chance, number)
             if number == unfenced:
                 joiner = msgspec.structs.replace(joiner, capabilities=())
-            self._install(f"n{number}", joiner, has_disk=has_disk)
+            self._install(f"n{number}", joiner, chance.random())
             self.start_node(f"n{number}")
         self.start_projector("p1")
         self.machines: list[str] = [each.machine for each in self.processes]
@@ -140,12 +140,12 @@ class World:
         self._lives: Counter[str] = Counter()
         site.worlds.append(self)
 
-    def _install(self, name: str, joiner: q.Joiner, *, has_disk: bool) -> None:
+    def _install(self, name: str, joiner: q.Joiner, draw: float) -> None:
         """A node with a folder has a disk; where disks matter, each node has a folder."""
-        if self.is_durable and not joiner.folder:
+        if (self.is_durable or draw < _FOLDERS) and not joiner.folder:
             joiner = msgspec.structs.replace(joiner, folder=f"disk of {name}")
         self.site.joiners[name] = joiner
-        if has_disk or joiner.folder:
+        if draw < _DISKS or joiner.folder:
             self.site.disks[name] = SimulatedDisk()
 
     @property

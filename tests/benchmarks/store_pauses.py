@@ -35,7 +35,6 @@ from topolog.events.membership import NodeJoined, NodeLeft, NodeRow
 from topolog.events.requests import NodeKind
 from topolog.events.topics import PLANS
 from topolog.streams.local.demo.program import run_demo_node
-from topolog.streams.local.demo.serving import AGREED
 from topolog.streams.local.demo.shards import GROUP
 from topolog.streams.local.stopping import stopping_when_told
 from topolog.streams.node.client import Node
@@ -91,7 +90,7 @@ class Writer:
             connection = HTTPConnection(urlsplit(route.endpoint).netloc, timeout=10)
             self._connections[route.endpoint] = connection
         try:
-            connection.request("PUT", f"/rows/Bench/{self._key}", row, {"Content-Type": AGREED})
+            connection.request("PUT", f"/rows/Bench/{self._key}", row)
             response = connection.getresponse()
             response.read()
         except (OSError, HTTPException):

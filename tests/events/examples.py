@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from topolog.events import baseline as b
-from topolog.events import drains, levels, terms, voiding
+from topolog.events import drains, lease_terms, levels, terms, voiding
 from topolog.events import exchange as x
 from topolog.events import groups as g
 from topolog.events import health as h
@@ -195,6 +195,8 @@ EXAMPLES: tuple[Record, ...] = (
     drains.DrainStarted(REF, N1, VIEW),
     drains.DrainCancelled(REF, N1, VIEW),
     drains.DrainFinished(N1),
+    lease_terms.LeaseTermsChanged(REF, 10_000, 3_000),
+    lease_terms.LeaseTermsConfirmed(Position(97)),
     ob.SchemaChangeQueued(REF, STATEMENTS, 30_000),
     ob.SchemaChangePrepared(REF, Position(97), STEPS, 30_000),
     ob.SchemaChangeCommitted((Position(97), Position(98)), EVIDENCE),
@@ -222,6 +224,7 @@ EXAMPLES: tuple[Record, ...] = (
     q.AutoAdjustRequested(ID, LOG_ID, "ada", "", enabled=True, soft_ms=1_000, hard_ms=60_000),
     q.WarmRequested(ID, LOG_ID, "ada", "the others will not come back"),
     q.DrainRequested(ID, LOG_ID, "ada", "n1 goes", "n1", cancelled=True),
+    q.LeaseTermsRequested(ID, LOG_ID, "ada", "a faster Kafka", 10_000, 3_000),
     q.SchemaChangeRequested(ID, LOG_ID, "ada", "the new shop", STATEMENTS, 30_000),
     q.ChangeCancellationRequested(ID, LOG_ID, "ada", "too early", 97),
     q.DeletionsConfirmed(ID, LOG_ID, "n1", "", "n1", -42, (97, 98)),

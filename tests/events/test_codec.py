@@ -18,8 +18,9 @@ from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events import terms
-from topolog.events.codec import CODEC, MARKER, RECORDS, Codec, Record, describe_prefix, full_name
+from topolog.events.codec import CODEC, RECORDS, Codec, Record, describe_prefix, full_name
 from topolog.events.errors import BadInput, Undecodable
+from topolog.events.framing import MARKER
 from topolog.events.ids import Incarnation, Position, Term, Version
 from topolog.events.levels import NEWEST_LEVEL, FeatureLevelRaised
 

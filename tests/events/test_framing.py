@@ -3,9 +3,9 @@
 import pytest
 from tests.events.examples import EXAMPLES
 
-from topolog.events.codec import CODEC, PREFIX_BYTES, Record
+from topolog.events.codec import CODEC, Record
 from topolog.events.errors import Undecodable
-from topolog.events.framing import SCHEMA_HEADER, framed, schema_id, unframed
+from topolog.events.framing import PREFIX_BYTES, SCHEMA_HEADER, framed, schema_id, unframed
 
 IDS = {CODEC.encode(record)[:PREFIX_BYTES]: 7 + number for number, record in enumerate(EXAMPLES)}
 

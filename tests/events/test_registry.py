@@ -12,8 +12,8 @@ from tests.events.examples import EXAMPLES
 from tests.events.registry_server import FIRST_ID, RegistryServer
 
 from topolog import schemas
-from topolog.events.codec import CODEC, DECISIONS, PREFIX_BYTES, REQUESTS, full_name
-from topolog.events.framing import schema_id, unframed
+from topolog.events.codec import CODEC, DECISIONS, REQUESTS, full_name
+from topolog.events.framing import PREFIX_BYTES, schema_id, unframed
 from topolog.events.log import Entry, InMemoryLog
 from topolog.events.registry import FramingReader, FramingWriter, Registry
 from topolog.events.topics import Topic

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import pytest
+from tests.integration.nursery import Forked
 
 from topolog.events import failpoints
 from topolog.events.codec import CODEC
@@ -30,11 +31,16 @@ from topolog.streams.node.client import Node
 
 T = TypeVar("T")
 FENCE_MS, MARGIN_MS, HEARTBEAT_MS = 2_000, 500, 200
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 MEMBER = "tests.integration.member"
 
 
-def eventually(look: Callable[[], T | None], what: str, patience_s: float = PATIENCE_S, every_s: float = 0.02) -> T:
+def eventually(
+    look: Callable[[], T | None],
+    what: str = "what is looked for",
+    patience_s: float = PATIENCE_S,
+    every_s: float = 0.02,
+) -> T:
     """What `look` finds, as soon as it finds something; fails with `what` after `patience_s`.
 
     Nothing found is what is false: None, False, an empty list.
@@ -58,11 +64,13 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Process:
-    """A child process that is killed at the end of the test if it still lives."""
+    """A child process that is killed at the end of the test if it still lives; `forked`: one that has begun already."""
 
-    def __init__(self, command: list[str], env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, command: list[str], env: Mapping[str, str] | None = None, forked: Forked | None = None) -> None:
         pipe = subprocess.PIPE
-        self._popen = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, bufsize=1, env=env)
+        self._popen = forked or subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, bufsize=1, env=env
+        )
         self._lines: queue.Queue[str] = queue.Queue()
         self.complaints: list[str] = []
         self._readers = [
@@ -252,7 +260,10 @@ class Site:
             process.close()
 
     def started(self, command: list[str], env: Mapping[str, str] | None = None) -> Process:
-        process = Process(command, env)
+        return self.kept(Process(command, env))
+
+    def kept(self, process: Process) -> Process:
+        """It is killed with the site."""
         self._processes.append(process)
         return process
 

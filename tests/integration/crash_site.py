@@ -5,13 +5,12 @@ import itertools
 import re
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 from tests.integration.armed import NEVER, TERMS
 from tests.integration.conftest import PATIENCE_S, Process, Site, eventually
+from tests.integration.nursery import Nursery
 
 from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.object_types import ObjectType
@@ -21,8 +20,6 @@ from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.driver import Driver
 from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.node.client import Node, Submitted
-
-ARMED = Path(__file__).parent / "armed.py"
 
 LANDED = "=pause:50ms+crash"
 """The pause lets the producer's own thread deliver what it was given; without it, all of that is lost."""
@@ -37,9 +34,18 @@ class CrashSite(Site):
         super().__init__(bootstrap, cluster)
         self.numbers = itertools.count(1)
         self._writer = KafkaWriter(self.kafka, cluster)
+        self._nursery = Nursery()
 
     def armed(self, entry: str, role: str, *arguments: str) -> Process:
-        return self.started([sys.executable, str(ARMED), entry, self.cluster, self.bootstrap, role, *arguments])
+        return self.forked("armed", entry, self.cluster, self.bootstrap, role, *arguments)
+
+    def forked(self, module: str, *arguments: str) -> Process:
+        """`python -m tests.integration.MODULE ARGUMENTS`, without the time that it takes to load."""
+        return self.kept(Process([], forked=self._nursery.fork(module, *arguments)))
+
+    def close(self) -> None:
+        super().close()
+        self._nursery.close()
 
     def put(self, topic: Topic, key: str, value: bytes) -> None:
         self._writer.append(topic, key, value)
@@ -50,7 +56,7 @@ class CrashSite(Site):
         return self.witness.submit(ObjectType("Busy", {f"w{next(self.numbers)}": "long"}), wait="decided")
 
     @contextlib.contextmanager
-    def leading(self, cadence: Cadence = NEVER) -> Iterator[None]:
+    def leading(self, cadence: Cadence = NEVER, takeover_ms: int = 600) -> Iterator[None]:
         """A sound coordinator in this process, which leads inside and retires at the end."""
         with (
             contextlib.closing(KafkaReader(self.kafka, self.cluster)) as reader,
@@ -58,7 +64,7 @@ class CrashSite(Site):
         ):
             name = f"c{next(self.numbers)}"
             driver = Driver(
-                reader, writer, SystemClock(), self.cluster, name, terms=TERMS, takeover_ms=600, cadence=cadence
+                reader, writer, SystemClock(), self.cluster, name, terms=TERMS, takeover_ms=takeover_ms, cadence=cadence
             )
             stop = threading.Event()
             thread = threading.Thread(target=driver.run, args=(stop.is_set,))

@@ -6,7 +6,6 @@ time for whatever it may, and keeps a diary of it. A witness, a client, sees wha
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,8 +38,7 @@ class ExchangeSite(CrashSite):
     def actor(self, name: str) -> Process:
         """Its process, started if there is none."""
         if name not in self.actors:
-            command = [sys.executable, "-m", "tests.integration.actor", self.cluster, name, self.bootstrap]
-            self.actors[name] = self.started([*command, str(self.folder)])
+            self.actors[name] = self.forked("actor", self.cluster, name, self.bootstrap, str(self.folder))
         return self.actors[name]
 
     def enter(self, name: str) -> None:

@@ -6,6 +6,7 @@ from topolog.events.asking import digest_of
 from topolog.events.codec import CODEC, Decision
 from topolog.events.errors import Refused
 from topolog.events.log import Headers, InMemoryWriter, OnDelivery
+from topolog.events.membership import NodeRow
 from topolog.events.requests import (
     AnyRequest,
     RequestRef,
@@ -58,6 +59,8 @@ class AnsweringWriter(InMemoryWriter):
     def accept_all(self) -> None:
         """Every member has applied everything, so everything pending is accepted."""
         self._chronicle.accept_pending()
+        everybody = (row.node for _, row in self._chronicle.fold.state.rows(NodeRow))
+        self._chronicle.settle_changes(*everybody)
         self._projector.step()
 
     def _decisions(self, request: AnyRequest, ref: RequestRef) -> list[Decision]:

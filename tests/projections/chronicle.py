@@ -1,10 +1,10 @@
 """A coordinator for tests of readers: logs whatever the test says has been decided, stamped and chained correctly."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from topolog.events.codec import CODEC, Decision
 from topolog.events.fold import Fold
-from topolog.events.ids import Position, Term, TopologyVersion, Version
+from topolog.events.ids import NOWHERE, Position, Term, TopologyVersion, Version
 from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.log import Entry, InMemoryLog
 from topolog.events.membership import (
@@ -34,6 +34,7 @@ from topolog.events.stamp import HEADER_NAME, NO_CHAIN, Stamp, chain_after, enco
 from topolog.events.terms import LogStarted, TermStarted, cluster
 from topolog.events.topics import Topic
 from topolog.events.views import Kinship
+from topolog.streams.rules import objects
 
 LOG_ID = bytes(range(16))
 FENCE_MS = 20_000
@@ -183,6 +184,19 @@ class Chronicle:
                 self.accept(row.name, *members)
             if row.removing:
                 self.decide(MetadataRemoveAccepted(row.name, row.pending_version, Evidence(applied=members)))
+
+    def settle_changes(self, *applied: str, waited: bool = False, late: Collection[str] = ()) -> None:
+        """What follows for changes of objects if these servers have applied everything, by the real rules."""
+        state = self.fold.state
+        while True:
+            reports = {
+                row.node: (row.incarnation, self.position) for _, row in state.rows(NodeRow) if row.node in applied
+            }
+            waited_through = self.position if waited else NOWHERE
+            decided = objects.settle(state, reports, {}, waited_through, late)
+            if not decided:
+                return
+            self.decide(*decided, cause="heartbeats/0@9 n1")
 
     def remove_type(self, name: str) -> Position:
         """Propose and accept a removal."""

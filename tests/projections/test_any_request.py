@@ -38,7 +38,7 @@ requests = st.fixed_dictionaries(
         "kind": st.sampled_from(
             (
                 *("propose", "remove", "create-group", "alter-group", "drop-group", "reset-group", "exchange"),
-                *("cluster-state", "baseline", "auto-adjust", "hold", "warm", "drain"),
+                *("cluster-state", "baseline", "auto-adjust", "hold", "warm", "drain", "lease-terms"),
             )
         )
         | texts

@@ -9,6 +9,8 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
+import msgspec
+
 from topolog.events import groups as g
 from topolog.events import membership as m
 from topolog.events import metadata as md
@@ -76,16 +78,19 @@ class Coordinator(Process):
 
 
 class Wire:
-    """A writer that, while it `is_mute`, loses single maps and nothing else."""
+    """A writer that, while it `is_mute`, loses single maps and nothing else; its heartbeats say what `blocked` says."""
 
     def __init__(self, writer: LogWriter) -> None:
         self.is_mute = False
+        self.blocked: m.Blocked | None = None
         self._writer = writer
         self.serve, self.flush, self.close = writer.serve, writer.flush, writer.close
 
     def append(
         self, topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None
     ) -> None:
+        if self.blocked and isinstance(beat := CODEC.decode(value), m.Heartbeat):
+            value = CODEC.encode(msgspec.structs.replace(beat, blocked=self.blocked))
         if not (self.is_mute and topic is Topic.MAPS):
             self._writer.append(topic, key, value, headers, on_delivery)
 

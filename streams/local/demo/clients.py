@@ -1,8 +1,9 @@
 """Clients of the store that run while nodes come, go and die, and prove that none of their acknowledged writes is lost.
 
-Each has a row in every partition, reads it, and writes the next number into it. It goes to the node that the log names,
-on to wherever that one sends it, and asks again what is not answered. In the end every acknowledged write is read
-back. What counts as lost is in ledger.py.
+Each has a row in every partition, of a table of their own, reads it, and writes the next number into it. It goes to the
+node that the log names, on to wherever that one sends it, and asks again what is not answered. In the end every
+acknowledged write is read back. What counts as lost is in ledger.py. Beside them somebody reads the other tables, and
+proves that each is answered as it is defined (`watching.py`).
 
 They are one client node of the cluster: it holds no lease and causes no exchange, and knows by the log who
 acts and what is lost.
@@ -13,13 +14,16 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 import msgspec
 
 from topolog.events.errors import BadInput, NotFound, Retriable, TopologError, Unreachable
-from topolog.streams.local.demo.ledger import Ledger, Pause, Row, Verdict
-from topolog.streams.local.demo.others import REDIRECTIONS_MAX, Connections, path_of
+from topolog.events.object_definition import Column, ColumnType, Definition, ObjectKind, Statement, Verb
+from topolog.streams.local.demo.ledger import Definitions, Ledger, Pause, Row, Verdict
+from topolog.streams.local.demo.others import Connections, path_of
 from topolog.streams.local.demo.shards import GROUP
+from topolog.streams.local.demo.watching import Watcher
 from topolog.streams.local.stopping import Stop
 from topolog.streams.node.client import Node
 from topolog.streams.node.views import PartitionView
@@ -27,7 +31,17 @@ from topolog.streams.rules.affinity import partition_of
 
 Say = Callable[[str], None]
 
-TYPE = "Load"
+DATABASE, TABLE = "load", "load.numbers"
+TABLES = (
+    Statement(Verb.CREATE, ObjectKind.DATABASE, DATABASE, Definition(), if_needed=True),
+    Statement(
+        Verb.CREATE,
+        ObjectKind.TABLE,
+        TABLE,
+        Definition((Column("id", ColumnType.STRING), Column("number", ColumnType.INT64)), "id"),
+        if_needed=True,
+    ),
+)
 VISIT_PAUSE_S = 0.05
 AGAIN_S = 0.01
 """Between two attempts at what is not answered, so that a pause is measured to this."""
@@ -50,9 +64,12 @@ HEARSAY_S = 5.0
 GROUP_S = 10.0
 """How long the first node may take to make the store's group: `up` says that it is up before its nodes are."""
 
+CHANGE_S = 1.0
+"""How long to wait for our table before we look whether we are to stop."""
+
 TELL_S, LOOK_S = 5.0, 0.1
 
-_DONE, _NONE, _ELSEWHERE, _SENSELESS = (200, 204), 404, 307, 400
+_DONE, _NONE, _SENSELESS = (200, 204), 404, 400
 
 
 class Losses(msgspec.Struct, frozen=True):
@@ -69,7 +86,30 @@ class Cluster:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._losses: dict[int, Losses] = {}
+        self._table: int | None = None
         node.on_map(self._on_map)
+
+    def make_table(self, stopping: Stop) -> None:
+        """Return when our table is there. Raises as `Node.change` does."""
+        while not stopping.is_set():
+            try:
+                self._node.change(*TABLES, timeout_s=CHANGE_S, reason="the rows of topolog demo load")
+                self._table = self._node.table(TABLE).incarnation
+            except Retriable:
+                self.check()
+            else:
+                return
+
+    def check_table(self) -> None:
+        """Raise NotFound if it is no more: what was in it is neither kept nor lost."""
+        try:
+            found = self._node.table(TABLE).incarnation
+        except Retriable:
+            return
+        except NotFound:
+            found = None
+        if found != self._table:
+            raise NotFound(f"Somebody has dropped table {TABLE!r}, in which these clients write.", hint="Begin again.")
 
     def _on_map(self, found: Sequence[PartitionView]) -> None:
         for each in found:
@@ -98,7 +138,7 @@ class Cluster:
 
     def endpoint(self, key: str) -> str:
         """Where a row is. Raises what Node.route raises."""
-        return self._node.route(GROUP.name, _row_key(key)).endpoint
+        return self._node.route(GROUP.name, key).endpoint
 
     def check(self) -> None:
         if self._node.failure:
@@ -159,6 +199,7 @@ class Client:
                 self._write(nodes, row)
             except (Retriable, NotFound):
                 self._cluster.check()
+                self._cluster.check_table()
                 self._hindered.setdefault(partition, (begun, lost_s))
                 if time.monotonic() >= begun + PATIENCE_S:
                     self._not_before[partition] = time.monotonic() + LOOK_BACK_S
@@ -190,20 +231,16 @@ class Client:
 
     def _ask(self, nodes: Connections, endpoint: str, method: str, key: str, body: bytes = b"") -> bytes | None:
         """What is answered in the end, None for no row. Raises Unreachable: ask again, BadInput: never again."""
-        for _ in range(REDIRECTIONS_MAX):
-            if not endpoint:
-                break
-            response = nodes.ask(endpoint, method, path_of(TYPE, key), body)
-            if response.status in _DONE:
-                return response.body
-            if response.status == _NONE and method == "GET":
+        response = nodes.follow(endpoint, method, path_of(TABLE, key), body)
+        if response.status in _DONE:
+            return response.body
+        if response.status == _NONE:
+            self._cluster.check_table()
+            if method == "GET":
                 return None
-            if response.status == _SENSELESS:
-                raise BadInput(f"{endpoint} answers to a {method}: {response.body.decode(errors='replace')}")
-            if response.status != _ELSEWHERE:
-                raise Unreachable(f"{endpoint} answers {response.status}.")
-            endpoint = response.location
-        raise Unreachable(f"Nobody says where row {key} is.")
+        if response.status == _SENSELESS:
+            raise BadInput(f"{endpoint} answers to a {method}: {response.detail}")
+        raise Unreachable(f"{endpoint} answers {response.status}.")
 
     # What it means.
 
@@ -219,6 +256,7 @@ class Client:
         """A node may know of a loss before our own reading of the log does: what looks lost is looked at again."""
         deadline = time.monotonic() + HEARSAY_S
         while row.judge(found, life := self._cluster.life(row.partition)) is Verdict.LOST:
+            self._cluster.check_table()
             if time.monotonic() >= deadline:
                 break
             time.sleep(AGAIN_S)
@@ -242,6 +280,7 @@ class Client:
                 self._judged(row, self._read(nodes, row))
                 return
             except (Retriable, NotFound):
+                self._cluster.check_table()
                 if time.monotonic() >= deadline:
                     self.ledger.unread += 1
                     return
@@ -252,7 +291,7 @@ class Client:
         """A row of ours that lies in this partition."""
         while True:
             key = f"{self._name}-{next(self._numbers)}"
-            if partition_of(_row_key(key), GROUP.partitions) == partition:
+            if partition_of(key, GROUP.partitions) == partition:
                 return Row(key, partition)
 
 
@@ -262,19 +301,21 @@ def run_clients(node: Node, count: int, stopping: Stop, say: Say, *, for_s: floa
     `node` is a client of the cluster that is not entered yet. Raises what ends a client: a store that refuses what it
     has to take, or a cluster that the node is out of; NotFound if there is no store.
     """
-    cluster = Cluster(node)
-    ending = threading.Event()
+    cluster, ending = Cluster(node), threading.Event()
+    watcher = Watcher(node, ending)
     with ExitStack() as stack:
         stack.enter_context(node)
         _await_group(node, stopping)
+        cluster.make_table(stopping)
         begun = time.monotonic()
         clients = [Client(f"{node.incarnation:x}-{number}", cluster, ending) for number in range(1, count + 1)]
+        threads: list[Client | Watcher] = [*clients, watcher]
         stack.callback(ending.set)
-        for client in clients:
-            client.start()
+        for each in threads:
+            each.start()
         say(f"{count} clients write and read; Ctrl-C ends them and tells whether they lost anything")
         told = begun
-        while not stopping.wait(LOOK_S) and not any(client.failure for client in clients):
+        while not stopping.wait(LOOK_S) and not any(each.failure for each in threads):
             now = time.monotonic()
             if for_s is not None and now >= begun + for_s:
                 break
@@ -283,11 +324,11 @@ def run_clients(node: Node, count: int, stopping: Stop, say: Say, *, for_s: floa
                 say(_progress(clients, now - begun))
         ending.set()
         say("reading back every acknowledged write")
-        for client in clients:
-            client.join()
-        if failure := next((client.failure for client in clients if client.failure), None):
+        for each in threads:
+            each.join()
+        if failure := next((each.failure for each in threads if each.failure), None):
             raise failure
-        return _all(clients)
+        return replace(_all(clients), definitions=watcher.found)
 
 
 def _await_group(node: Node, stopping: Stop) -> None:
@@ -311,6 +352,7 @@ def report(ledger: Ledger) -> str:
         if pause.seconds
         else "longest pause  none",
     ]
+    lines += _report_on_tables(ledger.definitions)
     if ledger.gone:
         places = [_place(each) for each in sorted(ledger.gone_with)]
         more = f" and {len(places) - 4} more" if len(places) > 4 else ""
@@ -320,6 +362,16 @@ def report(ledger: Ledger) -> str:
     lines.append(f"lost           {'none while a copy lived' if not ledger.lost else f'{len(ledger.lost)} rows:'}")
     lines += [f"               {key}: {what}" for key, what in itertools.islice(ledger.lost.items(), 10)]
     return "\n".join(lines)
+
+
+def _report_on_tables(found: Definitions) -> list[str]:
+    if found.wrong:
+        told = [f"               {row}: {what}" for row, what in itertools.islice(found.wrong.items(), 10)]
+        return [f"tables         {len(found.wrong)} answers are not as defined:", *told]
+    if not found.rows:
+        return []
+    gone = f", nothing of {len(found.gone)} that are gone" if found.gone else ""
+    return [f"tables         {found.rows} rows of {len(found.tables)} as they are defined{gone}"]
 
 
 def _progress(clients: Sequence[Client], seconds: float) -> str:
@@ -341,7 +393,3 @@ def _all(clients: Sequence[Client]) -> Ledger:
 
 def _place(partition: int) -> str:
     return f"{GROUP.name}/{partition}"
-
-
-def _row_key(key: str) -> str:
-    return f"{TYPE}/{key}"

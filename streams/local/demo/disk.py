@@ -26,7 +26,7 @@ import msgspec
 
 from topolog.events.errors import BadInput
 from topolog.events.ids import NodeId, Position
-from topolog.streams.local.demo.replication.content import Content
+from topolog.streams.local.demo.replication.content import Content, Keep, everything
 from topolog.streams.local.demo.replication.messages import Cell, Version
 from topolog.streams.local.demo.replication.replica import Replica
 
@@ -87,6 +87,11 @@ class Journal:
     def write(self, entry: Put | Whole) -> None:
         self._opened().write(_encoded(entry))
 
+    def begin_anew(self, entries: Iterable[Put | Whole]) -> None:
+        """Write these in the place of all that was written before."""
+        self._opened().close()
+        self._file = self._replaced(entries)
+
     def flush(self) -> None:
         if self._file is not None:
             self._file.flush()
@@ -130,15 +135,17 @@ class Journal:
                 ) from error
 
     def _written_anew(self) -> BinaryIO:
-        """A file of what counts in the place of the former one; a crash leaves one or the other."""
+        entries: list[Put | Whole] = []
+        for number, each in self._left.items():
+            entries += (_put(each.content, key, cell) for key, cell in each.cells.items())
+            entries.append(Whole(number, each.group_number, each.content))
+        return self._replaced(entries)
+
+    def _replaced(self, entries: Iterable[Put | Whole]) -> BinaryIO:
+        """A file of these in the place of the former one; a crash leaves one or the other."""
         new = self._path.with_name(f"{self._path.name}.new")
         with new.open("wb") as file:
-            for number, each in self._left.items():
-                file.writelines(
-                    _encoded(Put(each.content, key, cell.version.token, cell.version.number, cell.value))
-                    for key, cell in each.cells.items()
-                )
-                file.write(_encoded(Whole(number, each.group_number, each.content)))
+            file.writelines(map(_encoded, entries))
         new.replace(self._path)
         return self._path.open("ab")
 
@@ -146,8 +153,8 @@ class Journal:
 class DiskContent(Content):
     """Rows that are in the journal too; `number` is the content's there."""
 
-    def __init__(self, page_rows: int, journal: Journal, number: int) -> None:
-        super().__init__(page_rows)
+    def __init__(self, page_rows: int, journal: Journal, number: int, keep: Keep) -> None:
+        super().__init__(page_rows, keep)
         self.number = number
         self._journal = journal
 
@@ -166,8 +173,8 @@ class DiskContent(Content):
 class DiskReplica(Replica):
     """The copies of a node, of one group, on its disk."""
 
-    def __init__(self, node: NodeId, group: str, journal: Journal) -> None:
-        super().__init__(node)
+    def __init__(self, node: NodeId, group: str, journal: Journal, keep: Keep = everything) -> None:
+        super().__init__(node, keep=keep)
         self._group = group
         self._journal = journal
         self._written: dict[int, Whole] = {}
@@ -177,7 +184,7 @@ class DiskReplica(Replica):
             partition = self.partition((self._group, number))
             if partition is None or partition.view is None or partition.view.group_number != left.group_number:
                 continue
-            content = DiskContent(self._page_rows, self._journal, left.content)
+            content = DiskContent(self._page_rows, self._journal, left.content, self._keep)
             content.take_up(left.cells.items())
             partition.content, partition.is_whole = content, True
             self._written[number] = Whole(number, left.group_number, left.content)
@@ -195,16 +202,33 @@ class DiskReplica(Replica):
                 self._note(Whole(number, view.group_number, None))
         self._journal.flush()
 
+    def sweep(self) -> bool:
+        """As for what is in memory; then the file is written anew, so that nothing of it lies there either."""
+        has_swept = super().sweep()
+        if has_swept:
+            self._journal.begin_anew(self._entries())
+        return has_swept
+
+    def _entries(self) -> Iterator[Put | Whole]:
+        for content in self._contents():
+            assert isinstance(content, DiskContent), "all contents are made here"
+            yield from (_put(content.number, key, cell) for key, cell in content.cells())
+        yield from self._written.values()
+
     def _note(self, whole: Whole) -> None:
         self._written[whole.partition] = whole
         self._journal.write(whole)
 
     def _new_content(self) -> Content:
-        return DiskContent(self._page_rows, self._journal, self._journal.next_content())
+        return DiskContent(self._page_rows, self._journal, self._journal.next_content(), self._keep)
 
 
 def _cell(put: Put) -> Cell:
     return Cell(Version(put.token, put.number), put.value)
+
+
+def _put(content: int, key: str, cell: Cell) -> Put:
+    return Put(content, key, cell.version.token, cell.version.number, cell.value)
 
 
 def _encoded(entry: Put | Whole) -> bytes:

@@ -65,6 +65,16 @@ class Pause(msgspec.Struct, frozen=True):
 
 
 @dataclass
+class Definitions:
+    """What was shown of tables: how many rows, of which tables, which of them had gone, and what was not as defined."""
+
+    rows: int = 0
+    tables: set[str] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
+    wrong: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
 class Ledger:
     """What happened to the clients of one run, or to one of them."""
 
@@ -75,6 +85,7 @@ class Ledger:
     lost: dict[str, str] = field(default_factory=dict)
     unread: int = 0
     longest: Pause = field(default_factory=lambda: Pause(0, 0.0))
+    definitions: Definitions = field(default_factory=Definitions)
 
     def paused(self, pause: Pause) -> None:
         self.longest = max(self.longest, pause, key=lambda each: each.seconds)

@@ -6,13 +6,13 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from topolog.events.errors import Unreachable
-from topolog.streams.local.demo.serving import AGREED
+from topolog.events.errors import BadInput, NotFound, Unreachable
 
 TIMEOUT_S = 10.0
 REDIRECTIONS_MAX = 3
 
 _STORED, _IS_THERE, _ELSEWHERE = 204, 412, 307
+_REFUSALS = {400: BadInput, 404: NotFound, 409: BadInput}
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -21,6 +21,11 @@ class Response(msgspec.Struct, frozen=True):
     status: int
     location: str
     body: bytes
+
+    @property
+    def detail(self) -> str:
+        """Why it is not done, in words."""
+        return self.body.decode(errors="replace").strip()
 
 
 class Connections:
@@ -52,6 +57,17 @@ class Connections:
             raise Unreachable(f"{endpoint} does not answer: {error}.", hint="Ask again.") from error
         return Response(response.status, response.headers.get("Location", "").removesuffix(path), found)
 
+    def follow(self, endpoint: str, method: str, path: str, body: bytes = b"", **headers: str) -> Response:
+        """What is answered by whoever the others send us to. Raises Unreachable also if nobody knows who that is."""
+        for _ in range(REDIRECTIONS_MAX):
+            if not endpoint:
+                break
+            response = self.ask(endpoint, method, path, body, **headers)
+            if response.status != _ELSEWHERE:
+                return response
+            endpoint = response.location
+        raise Unreachable(f"Nobody says where {path} is.", hint="Ask again.")
+
     def _close(self, endpoint: str) -> None:
         self._connections.pop(endpoint).close()
 
@@ -59,23 +75,19 @@ class Connections:
 class Others(Connections):
     """The other nodes, for a loader."""
 
-    def put_if_absent(self, endpoint: str, type_name: str, key: str, row: bytes) -> None:
-        """Store a row whose values are as agreed, unless there is one; goes on to wherever it is sent.
+    def put_if_absent(self, endpoint: str, name: str, key: str, row: bytes) -> None:
+        """Store a row unless there is one.
 
-        Raises Unreachable if it may not have been stored: the same again does no harm.
+        Raises Unreachable if it may not have been stored: the same again does no harm; NotFound without such a table,
+        BadInput for a row that makes no sense there.
         """
-        path = path_of(type_name, key)
-        for _ in range(REDIRECTIONS_MAX):
-            response = self.ask(endpoint, "PUT", path, row, Content_Type=AGREED, If_None_Match="*")
-            if response.status in (_STORED, _IS_THERE):
-                return
-            if response.status != _ELSEWHERE:
-                raise Unreachable(
-                    f"{endpoint} answers {response.status} to a row of {type_name}.", hint="It is sent again."
-                )
-            endpoint = response.location
-        raise Unreachable(f"Row {key} of {type_name} is sent from one node to the next.", hint="It is sent again.")
+        response = self.follow(endpoint, "PUT", path_of(name, key), row, If_None_Match="*")
+        if response.status in _REFUSALS:
+            raise _REFUSALS[response.status](f"{endpoint} answers to a row of {name}: {response.detail}")
+        if response.status not in (_STORED, _IS_THERE):
+            raise Unreachable(f"{endpoint} answers {response.status} to a row of {name}.", hint="It is sent again.")
 
 
-def path_of(type_name: str, key: str) -> str:
-    return f"/rows/{quote(type_name, safe='')}/{quote(key, safe='')}"
+def path_of(name: str, key: str) -> str:
+    """Of a row of this table or type."""
+    return f"/rows/{quote(name, safe='')}/{quote(key, safe='')}"

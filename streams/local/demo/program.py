@@ -1,4 +1,4 @@
-"""One process of the example service: join, load rows and agree on their types, serve, leave.
+"""One process of the example service: join, make its tables, load rows and agree on their types, serve, leave.
 
 A node loads its share of the rows, each into the partition that it falls into, wherever that is served. A row that is
 there already stays as it is: a node that comes back must not undo what clients have written meanwhile.
@@ -15,10 +15,11 @@ from pathlib import Path
 
 import msgspec
 
-from topolog.events.errors import BadInput, Fenced, NotPrimary, Refused, Retriable, TopologError
+from topolog.events.errors import BadInput, Changing, Fenced, NotFound, NotPrimary, Refused, Retriable, TopologError
 from topolog.streams.local.demo.agreement import Agreement, Say, Shape
 from topolog.streams.local.demo.disk import NAME as JOURNAL
 from topolog.streams.local.demo.disk import Journal
+from topolog.streams.local.demo.founding import column_names, found_tables
 from topolog.streams.local.demo.others import Others
 from topolog.streams.local.demo.rows import Share, Table, read_tables
 from topolog.streams.local.demo.serving import Listener
@@ -29,8 +30,9 @@ from topolog.streams.local.demo.types_of_rows import Document
 from topolog.streams.local.stopping import Stop, Stopping, Told
 from topolog.streams.node.client import Node
 
-PASSING = ("STALE_INCARNATION", "TYPE_REMOVING")
-"""Refusals that are over soon: the node is joining again, or the type is on its way out."""
+PASSING = ("STALE_INCARNATION", "TYPE_REMOVING", "BEING_DELETED", "LEVEL_TOO_LOW")
+"""Refusals that somebody ends: the node is joining again, type or database are on their way out, an operator raises the
+feature level once all are of this version."""
 
 TRY_AGAIN_S = 0.2
 
@@ -129,12 +131,13 @@ class Loader:
         self._loading = loading
 
     def run(self, tables: list[Table], share: Share) -> None:
-        """Load every table, or until told to stop. Raises what ends the node."""
+        """Load every table that is there, or until told to stop. Raises what ends the node."""
+        self._insist(partial(found_tables, self._node, tables))
         for table in tables:
             try:
                 self._load(table, share)
-            except Refused as refused:
-                self._say(f"{table.name} from {table.path.name} is not loaded: {refused}")
+            except (Refused, NotFound) as error:
+                self._say(f"{table.name} from {table.path.name} is not loaded: {error}")
             if self._stopping.is_set():
                 return
         self._say("all rows are loaded")
@@ -144,7 +147,7 @@ class Loader:
         for number, document in enumerate(table.documents(share), 1):
             shape = Shape.of(table.name, table.key, table.types, document)
             try:
-                self._insist(partial(self._put, shape, document))
+                self._insist(partial(self._put, table.table, shape, document))
                 stored += 1
             except BadInput as error:
                 aside += 1
@@ -154,15 +157,17 @@ class Loader:
                 return
         self._say(f"{table.name}: {stored} rows from {table.path.name}{f', {aside} put aside' if aside else ''}")
 
-    def _put(self, shape: Shape, document: Document) -> None:
-        """Store it where it belongs."""
-        row, key = self._store.as_agreed(shape, document), str(document[shape.key])
+    def _put(self, table: str, shape: Shape, document: Document) -> None:
+        """Agree on what it is, and store it where it belongs."""
+        agreed, columns = self._store.as_agreed(shape, document), column_names(document)
+        row = msgspec.json.encode({columns[field]: value for field, value in agreed.items()})
+        key = str(document[shape.key])
         try:
-            self._store.put_agreed(shape.name, key, row, if_absent=True)
+            self._store.put(table, key, row, if_absent=True)
         except NotPrimary as error:
             if not error.endpoint:
                 raise
-            self._others.put_if_absent(error.endpoint, shape.name, key, row)
+            self._others.put_if_absent(error.endpoint, table, key, row)
 
     def _insist(self, act: Callable[[], None]) -> None:
         """Act until it works or the process is told to stop; what hinders is said once, and when it is over.
@@ -189,4 +194,4 @@ class Loader:
 
 
 def _pause_s(error: TopologError) -> float:
-    return max(TRY_AGAIN_S, error.retry_after_ms / 1000) if isinstance(error, Fenced) else TRY_AGAIN_S
+    return max(TRY_AGAIN_S, error.retry_after_ms / 1000) if isinstance(error, Fenced | Changing) else TRY_AGAIN_S

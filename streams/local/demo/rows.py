@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from topolog.events.errors import BadInput, MissingExtra
+from topolog.streams.local.demo.founding import table_name
 from topolog.streams.local.demo.types_of_rows import Document, document_of, field_names, type_name
 
 FORMATS = (".parquet", ".csv", ".jsonl", ".ndjson")
@@ -32,9 +33,11 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """One file of rows. `fields`: column -> field name; `types`: field name -> type name, of fields with values."""
+    """One file of rows. `name` is its type's, `table` that of the table in which they are stored. `fields`: column ->
+    field name; `types`: field name -> type name, of fields with values."""
 
     name: str
+    table: str
     path: Path
     key: str
     fields: Mapping[str, str]
@@ -89,7 +92,7 @@ def read_table(path: Path) -> Table:
     fields = field_names(columns)
     types = {fields[each.name]: name for each in content.schema if (name := _type_name(arrow, each.type))}
     key = next((field for field in fields.values() if field.lower() == "id"), fields[columns[0]])
-    return Table(type_name(path.stem), path, key, fields, types, content)
+    return Table(type_name(path.stem), table_name(path.stem), path, key, fields, types, content)
 
 
 def _arrow() -> ModuleType:

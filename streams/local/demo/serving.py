@@ -1,12 +1,13 @@
 """The store over HTTP, for clients and for the other nodes.
 
-    curl -i http://127.0.0.1:40123/rows/Customer/17
-    curl -i -L -X PUT --data '{"name": "Ada"}' http://127.0.0.1:40123/rows/Customer/17
-    curl -i -L -X DELETE http://127.0.0.1:40123/rows/Customer/17
+    curl -i -L http://127.0.0.1:40123/rows/shop.customer/17
+    curl -i -L -X PUT --data '{"name": "Ada"}' http://127.0.0.1:40123/rows/shop.customer/17
+    curl -i -L -X DELETE http://127.0.0.1:40123/rows/shop.customer/17
     curl http://127.0.0.1:40123/counts
 
 Any node may be asked: 307 names the node that acts for the row's partition (curl follows it with -L). 503 with
-Retry-After: the node is fenced, nobody acts just now, or an operation was not done in time; a write may be sent again.
+Retry-After: the node is fenced, nobody acts just now, an operation was not done in time, or a change of the table is in
+the way; a write may be sent again.
 The address is in the node's row: `topolog get nodes -o wide`.
 """
 
@@ -21,13 +22,10 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from topolog.events.errors import BadInput, Fenced, NotPrimary, Refused, Retriable, TopologError
+from topolog.events.errors import BadInput, Changing, Fenced, NotFound, NotPrimary, Refused, Retriable, TopologError
 from topolog.streams.local.demo import courier
 from topolog.streams.local.demo.shards import Shards
 from topolog.streams.local.demo.store import Store
-
-AGREED = "application/vnd.topolog.agreed+json"
-"""The media type of a row whose values are as the cluster has agreed: what one node of the store sends another."""
 
 BODY_BYTES_MAX = 16_000_000
 
@@ -36,7 +34,6 @@ class Request(msgspec.Struct, frozen=True):
     method: str
     path: str
     body: bytes = b""
-    media_type: str = ""
     if_absent: bool = False
 
 
@@ -53,21 +50,20 @@ def answer(store: Store, request: Request) -> Answer:
     parts = [unquote(part) for part in request.path.strip("/").split("/")]
     try:
         match (request.method, parts):
-            case ("GET", ["rows", type_name, key]):
-                row = store.get(type_name, key)
+            case ("GET", ["rows", name, key]):
+                row = store.get(name, key)
                 return Answer(HTTPStatus.OK, row) if row else _problem(HTTPStatus.NOT_FOUND, "There is no such row.")
-            case ("PUT", ["rows", type_name, key]):
-                put = store.put_agreed if request.media_type == AGREED else store.put_json
-                if put(type_name, key, request.body, if_absent=request.if_absent):
+            case ("PUT", ["rows", name, key]):
+                if store.put(name, key, request.body, if_absent=request.if_absent):
                     return Answer(HTTPStatus.NO_CONTENT, b"")
                 return _problem(HTTPStatus.PRECONDITION_FAILED, "There is such a row.")
-            case ("DELETE", ["rows", type_name, key]):
-                store.delete(type_name, key)
+            case ("DELETE", ["rows", name, key]):
+                store.delete(name, key)
                 return Answer(HTTPStatus.NO_CONTENT, b"")
             case ("GET", ["counts"]):
                 return Answer(HTTPStatus.OK, store.counts())
             case _:
-                return _problem(HTTPStatus.NOT_FOUND, "There are /counts and /rows/<type>/<key>.")
+                return _problem(HTTPStatus.NOT_FOUND, "There are /counts and /rows/<table or type>/<key>.")
     except TopologError as error:
         return _trouble(error, request.path)
 
@@ -77,10 +73,12 @@ def _trouble(error: TopologError, path: str) -> Answer:
         case NotPrimary(endpoint=endpoint) if endpoint:
             location = {"Location": f"{endpoint}{quote(path, safe='/%')}"}
             return _problem(HTTPStatus.TEMPORARY_REDIRECT, str(error), location)
-        case Fenced(retry_after_ms=retry_after_ms):
+        case Fenced(retry_after_ms=retry_after_ms) | Changing(retry_after_ms=retry_after_ms):
             return _later(error, max(1, -(-retry_after_ms // 1000)))
         case Retriable():
             return _later(error, 1)
+        case NotFound():
+            return _problem(HTTPStatus.NOT_FOUND, str(error))
         case BadInput():
             return _problem(HTTPStatus.BAD_REQUEST, str(error))
         case Refused():
@@ -187,7 +185,7 @@ def _handler(respond: Callable[[Request], Answer]) -> type[BaseHTTPRequestHandle
 
 def _request(method: str, path: str, headers: "Message[str, str]", body: bytes) -> Request:
     is_conditional = headers.get("If-None-Match", "").strip() == "*"
-    return Request(method, path.partition("?")[0], body, headers.get("Content-Type", ""), is_conditional)
+    return Request(method, path.partition("?")[0], body, is_conditional)
 
 
 def _length(headers: "Message[str, str]") -> int | None:

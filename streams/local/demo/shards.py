@@ -2,8 +2,8 @@
 
 Three kinds of threads meet here. The node's own tells what the log says, and must not be held up: it takes the lock for
 as long as a few dictionary look-ups last. Threads of clients begin an operation under the node's guard and wait outside
-of the lock. One thread of its own says again what others have not answered, and reports what is loaded and cleared, for
-a hook may not.
+of the lock. One thread of its own says again what others have not answered, deletes what the commit of a change has
+closed, and reports what is loaded, cleared and deleted, for a hook may not.
 """
 
 import itertools
@@ -34,8 +34,11 @@ from topolog.streams.local.demo.replication.messages import (
     Write,
 )
 from topolog.streams.local.demo.replication.replica import Replica
+from topolog.streams.local.demo.table_rows import spread_by
+from topolog.streams.local.demo.tables import Tables
 from topolog.streams.node.client import Node
 from topolog.streams.node.copies import Disk
+from topolog.streams.node.deletions import Deletion
 from topolog.streams.node.views import PartitionView
 from topolog.streams.rules.affinity import partition_of
 
@@ -60,19 +63,24 @@ class Shards:
         self.group = group
         self.node = NodeId(node.name)
         self._node = node
-        self._replica = DiskReplica(self.node, group.name, journal) if journal else Replica(self.node)
+        self.tables = Tables(node)
+        keep = self.tables.keep
+        self._replica = DiskReplica(self.node, group.name, journal, keep) if journal else Replica(self.node, keep=keep)
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._running: dict[int, Future[Answered]] = {}
         self._reports: deque[Loaded | Cleared] = deque()
         self._is_due = threading.Event()
         self._hears_of_loss = True
+        self._closed: deque[Position] = deque()
+        self._is_unswept = False
         self._stopping = threading.Event()
         self._courier = Courier(node, self._receive_all)
         self._thread = threading.Thread(target=self._look_after, name=f"{node.name} copies", daemon=True)
         node.on_map(self._on_map)
         node.on_joined(self._on_joined)
         node.on_left(self._on_left)
+        node.on_deletion(self._on_deletion)
         node.holds(self._whole)
 
     def __enter__(self) -> Self:
@@ -160,12 +168,18 @@ class Shards:
             self._perform(self._replica.adopt(own))
 
     def _on_joined(self) -> None:
+        self._is_unswept = True
         with self._lock:
             self._perform(self._replica.enter())
 
     def _on_left(self, _: object) -> None:
         with self._lock:
             self._perform(self._replica.leave())
+
+    def _on_deletion(self, deletion: Deletion) -> None:
+        self.tables.close(deletion)
+        self._closed.append(deletion.change)
+        self._is_due.set()
 
     def _whole(self) -> Disk:
         with self._lock:
@@ -202,7 +216,7 @@ class Shards:
             ) from error
 
     def _partition_of(self, key: str) -> int:
-        return partition_of(key, self.group.partitions)
+        return partition_of(spread_by(key), self.group.partitions)
 
     def _run(self, operation: Operation) -> Answered:
         done: Future[Answered] = Future()
@@ -244,6 +258,7 @@ class Shards:
             is_hurried = self._is_due.wait(RESEND_S)
             self._is_due.clear()
             self._report()
+            self._delete_what_is_closed()
             if self._hears_of_loss:
                 self._begin_anew_if_all_is_lost()
             if not is_hurried and self._courier.is_idle:
@@ -257,11 +272,28 @@ class Shards:
             try:
                 match report:
                     case Loaded():
+                        self._is_unswept = True
                         self._node.loaded(report.group, report.partition, report.since, report.token)
                     case Cleared():
                         self._node.cleared(report.group, report.partition, report.since)
             except TopologError:
                 return  # the node has ended: `node.failure` says why
+
+    def _delete_what_is_closed(self) -> None:
+        """What counts for nothing since a commit; and what was closed while this node was away, which it finds on its
+        disk when it joins, or loads from others."""
+        changes = [self._closed.popleft() for _ in range(len(self._closed))]
+        if not changes and not self._is_unswept:
+            return
+        if self._is_unswept:
+            self._is_unswept = False
+            with self._lock:
+                found = list(self._replica.rows())
+            self.tables.look_at(found)
+        with self._lock:
+            self._replica.sweep()
+        for change in changes:
+            self._node.deleted(change)
 
     def _begin_anew_if_all_is_lost(self) -> None:
         """If rows are in memory and no partition has an owner, no process that held one lives, and none can come back.

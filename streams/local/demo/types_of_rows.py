@@ -17,6 +17,17 @@ Convert = Callable[[Any], Any]
 """Raises ValueError if the value has no equal in the other type."""
 
 
+JSON_TYPES: Mapping[type, str] = {
+    bool: "boolean",
+    int: "long",
+    float: "double",
+    str: "String",
+    list: "Collection",
+    dict: "Map",
+}
+"""What a value of JSON is, by the type that it is decoded to."""
+
+
 def type_name(stem: str) -> str:
     """The name of a type from a file's or table's: orders -> Order, customer_addresses -> CustomerAddress."""
     words = [word for word in re.split(r"[^0-9A-Za-z]+", stem) if word] or ["Row"]

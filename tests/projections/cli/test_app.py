@@ -51,6 +51,7 @@ def test_no_command_is_a_coroutine() -> None:
         "activate",
         "read-only",
         "deactivate",
+        "lease-terms",
         "baseline",
         "set",
         "add",

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 import pytest
 from tests.streams.rules.cluster import LOG_ID, new_id
 from tests.streams.rules.counted import Counted
-from tests.streams.rules.exchanging import Shared
-from tests.streams.rules.test_exchange import kinds, passed, shared
+from tests.streams.rules.exchanging import Shared, kinds, passed, shared
 
 from topolog.events.codec import Decision
 from topolog.events.exchange import ExchangeCompleted, open_exchange

@@ -2,11 +2,11 @@
 
 import asyncio
 import threading
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.integration.conftest import eventually
 
 from topolog.events.errors import (
     BadInput,
@@ -36,13 +36,6 @@ def cluster() -> Iterator[LocalCluster]:
 
 def reasons(cluster: LocalCluster) -> list[LeaveReason]:
     return [each.reason for each in cluster.decisions(NodeLeft)]
-
-
-def eventually(condition: Callable[[], object]) -> None:
-    pause, deadline_s = threading.Event(), time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline_s
-        pause.wait(0.001)
 
 
 def own_threads() -> list[str]:

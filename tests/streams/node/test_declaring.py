@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from topolog.events import groups as g
 from topolog.events.errors import BadInput, Fenced, OutcomeUnknown, Refused, Unreachable
+from topolog.events.object_definition import Column, ColumnType, Definition, ObjectKind, Statement, Verb
+from topolog.events.objects import SchemaChangeCommitted
 from topolog.events.requests import NodeKind
 from topolog.events.topics import Topic
 from topolog.streams.coordinator import driver
@@ -55,6 +58,37 @@ def test_another_group_of_the_name_is_refused_with_what_differs(cluster: LocalCl
             node.create_group(g.GroupDefinition("orders", 128, 1, ORDERS.affinity))
         assert refused.value.code == "GROUP_EXISTS"
         assert node.groups()["orders"].partitions == 64
+
+
+SHOP = Statement(Verb.CREATE, ObjectKind.DATABASE, "shop", Definition(), if_needed=True)
+PARTS = Statement(
+    Verb.CREATE,
+    ObjectKind.TABLE,
+    "shop.parts",
+    Definition((Column("id", ColumnType.INT64),), "id"),
+    if_needed=True,
+)
+
+
+def test_every_process_of_a_service_declares_the_same_tables_and_one_change_comes_of_it(
+    cluster: LocalCluster,
+) -> None:
+    """B4: the first gets the number of a change that is committed, the others hear that all is so."""
+    with cluster.node("n1") as one, cluster.node("n2") as two, cluster.node("c", kind=NodeKind.CLIENT) as client:
+        numbers = [each.change(SHOP, PARTS) for each in (one, two, client)]
+        (committed,) = cluster.decisions(SchemaChangeCommitted)
+        assert numbers == [committed.changes[0], None, None]
+
+
+def test_a_change_that_is_not_committed_in_time_is_refused_with_what_has_rolled_it_back(cluster: LocalCluster) -> None:
+    """V6: a server is silent for longer than the asker waits."""
+    with cluster.node("n1") as one, cluster.node("n2"), cluster.cut_off("n2"):
+        asking = ThreadPoolExecutor(1).submit(one.change, SHOP, deadline_s=1)
+        while not asking.done():
+            cluster.advance(0.2)
+        with pytest.raises(Refused, match="not committed within 1000 ms") as refused:
+            asking.result()
+        assert refused.value.code == "DEADLINE"
 
 
 def test_what_cannot_be_a_group_is_not_sent(cluster: LocalCluster) -> None:

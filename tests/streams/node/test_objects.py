@@ -26,7 +26,7 @@ from topolog.events.ids import Position
 from topolog.events.object_definition import FOREVER, ColumnType, ObjectKind, Privilege, Statement, Verb
 from topolog.events.objects import ObjectRow
 from topolog.streams.node.deletions import ClosedColumn, ClosedTable, Deletions, closed_by
-from topolog.streams.node.objects import Objects, Published, Table, Token
+from topolog.streams.node.objects import EMPTY, Published, Table, Token
 
 MS = 7
 ORDERS = "shop.orders"
@@ -37,18 +37,14 @@ class Node:
 
     def __init__(self) -> None:
         self.cluster = Changing("n1", "n2")
-        self.objects = Objects()
+        self.now = EMPTY
         self.number = Position(0)
         self.cluster.make(database(ttl_ms=1_000), table(note=TEXT, count=INT))
         self.look()
 
-    @property
-    def now(self) -> Published:
-        return self.objects.now
-
     def look(self) -> Published:
         touched = [key for kind, key in self.cluster.state.drain() if kind == ObjectRow.KIND]
-        self.objects.now = self.objects.adopted(self.cluster.state, touched)
+        self.now = self.now.adopting(self.cluster.state, touched, frozenset())
         return self.now
 
     def prepare(self, *statements: Statement) -> Published:
@@ -272,7 +268,7 @@ def test_a_commit_says_which_tables_and_columns_it_closes(node: Node) -> None:
 def test_nobody_uses_what_a_change_alters_that_this_node_cannot_apply(node: Node) -> None:
     """V2: until it is rolled back."""
     node.prepare(alter(ORDERS, add("city")))
-    node.objects.now = node.objects.adopted(node.cluster.state, (), frozenset({node.number}))
+    node.now = node.now.adopting(node.cluster.state, (), frozenset({node.number}))
     with pytest.raises(BeingAltered, match="cannot apply"):
         node.now.table(ORDERS, MS)
     assert list(node.now.tables()) == []

@@ -77,3 +77,11 @@ def test_settings_may_be_larger_than_a_pipe(make_sentinel: MakeSentinel) -> None
     assert isinstance(process := sentinel._process, subprocess.Popen)
     sentinel._tell({"done": True})
     assert process.wait(60) == 0
+
+
+def test_a_sentinel_loads_nothing_that_only_a_service_needs() -> None:
+    """Each node has one, and one that is still starting has not heard for whom it speaks."""
+    heavy = ("numpy", "fastavro", "topolog.events.codec")
+    script = f"import sys, topolog.streams.node.sentinel; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 from tests.streams.node.shard import Shard
@@ -28,11 +29,15 @@ PARTITIONS = 32
 
 @contextmanager
 def shared(
-    *names: str, partitions: int = PARTITIONS, backups: int = 1, loss: LossPolicy = LossPolicy.READ_WRITE_SAFE
+    *names: str,
+    partitions: int = PARTITIONS,
+    backups: int = 1,
+    loss: LossPolicy = LossPolicy.READ_WRITE_SAFE,
+    folders: Path | None = None,
 ) -> Iterator["Cluster"]:
-    """A cluster in memory whose nodes share the group `orders`, at rest."""
+    """A cluster in memory whose nodes share the group `orders`, at rest; each may have a folder of its own."""
     with LocalCluster() as local, ExitStack() as stack:
-        cluster = Cluster(local, stack)
+        cluster = Cluster(local, stack, folders)
         for name in names:
             cluster.join(name)
         group = GroupDefinition("orders", partitions, backups, loss_policy=loss)
@@ -42,13 +47,15 @@ def shared(
 
 
 class Cluster:
-    def __init__(self, local: LocalCluster, stack: ExitStack) -> None:
+    def __init__(self, local: LocalCluster, stack: ExitStack, folders: Path | None = None) -> None:
         self.local = local
         self.shards: dict[str, Shard] = {}
         self._stack = stack
+        self._folders = folders
 
     def join(self, name: str, *, is_slow: bool = False, whole: tuple[int, ...] = ()) -> Shard:
-        node = self.local.node(name, endpoint=f"http://{name}")
+        folder = self._folders / name if self._folders else None
+        node = self.local.node(name, endpoint=f"http://{name}", folder=folder)
         node.holds(lambda: {1: dict.fromkeys(whole, UpdateCounter(0, 1))} if whole else {})
         shard = self.shards[name] = Shard(node)
         shard.is_slow = is_slow
@@ -57,8 +64,10 @@ class Cluster:
         return shard
 
     def kill(self, name: str) -> None:
-        del self.shards[name]
+        """As `kill -9`; with its process the lock of its folder goes."""
+        node = self.shards.pop(name).node
         self.local.kill(name)
+        node.__exit__()
 
     def rest(self) -> None:
         """Until nothing moves any more."""
@@ -229,18 +238,19 @@ def test_what_is_lost_refuses_whoever_comes() -> None:
         assert survivor.lost("orders") == list(gone)
 
 
-def test_an_owner_that_returns_with_its_copies_ends_the_loss() -> None:
-    """DS2: they are told to it as its own once an outcome has confirmed them."""
-    with shared("n1", "n2", backups=0) as cluster:
+@pytest.mark.parametrize("has_folder", [True, False])
+def test_an_owner_that_returns_with_its_copies_ends_the_loss(has_folder: bool, tmp_path: Path) -> None:
+    """DS2: they are told to it as its own once an outcome has confirmed them; without a folder they are not known to be
+    those of its last life."""
+    with shared("n1", "n2", backups=0, folders=tmp_path if has_folder else None) as cluster:
         gone = tuple(partition for partition, primary in cluster.primaries().items() if primary == "n2")
         survivor = cluster.shards["n1"].node
         cluster.kill("n2")
         cluster.rest()
         back = cluster.join("n2", whole=gone)
         cluster.rest()
-        assert {each.partition for each in back.assigned} == set(gone)
-        assert survivor.lost("orders") == []
-        assert back.acts_for() == set(gone)
+        assert {each.partition for each in back.assigned} == back.acts_for() == (set(gone) if has_folder else set())
+        assert survivor.lost("orders") == ([] if has_folder else list(gone))
 
 
 def test_read_only_safe_refuses_all_writes_while_anything_is_lost() -> None:

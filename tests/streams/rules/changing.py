@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from tests.streams.rules.cluster import LOG_ID, Cluster, join_request, joiner
 
 from topolog.events import requests as q
-from topolog.events.claims import ClaimsRow, LineRow, line
+from topolog.events.claims import ClaimsRow, LineRow, line, must_wait
 from topolog.events.codec import Decision
 from topolog.events.fold import evolve
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term
@@ -24,7 +24,7 @@ from topolog.events.object_definition import (
     Verb,
 )
 from topolog.events.objects import ChangeRow, ObjectRow, change_row, object_row
-from topolog.streams.rules import objects
+from topolog.streams.rules import membership, objects
 
 INT, LONG, TEXT = ColumnType.INT32, ColumnType.INT64, ColumnType.STRING
 NONE: Mapping[str, ColumnType] = {}
@@ -105,8 +105,22 @@ class Changing(Cluster):
         for name in servers:
             self.join(name)
 
-    def join(self, name: str) -> None:
-        self.ask(join_request(joiner(name, capabilities=(FENCING, announced(NEWEST_LEVEL)))))
+    def join(self, name: str, incarnation: int = 1, *, fences: bool = True) -> None:
+        capabilities = (*((FENCING,) if fences else ()), announced(NEWEST_LEVEL))
+        self.ask(join_request(joiner(name, incarnation, capabilities=capabilities)))
+
+    def leave(self, node: str, *, settle: bool = True) -> list[Decision]:
+        """It is dead, and certified to be."""
+        self.applied.pop(NodeId(node), None)
+        self.blocks.pop(NodeId(node), None)
+        dead = {(NodeId(node), self.node(node).incarnation)}
+        self.log(*membership.settle(self.state, {}, (), dead, end=self.position))
+        return self.settle() if settle else []
+
+    def begin(self, *statements: Statement) -> Position:
+        """Ask for a change; gives its number."""
+        self.ask(change(*statements))
+        return self.position
 
     def apply(self, *nodes: str, quickly: bool = False) -> list[Decision]:
         """These servers, or all, have applied all there is; gives what follows."""
@@ -164,6 +178,14 @@ class Changing(Cluster):
     def is_over(self) -> bool:
         """Nothing is open, and nothing that belongs to open changes is left."""
         return not any(self.state.count(kind) for kind in (LineRow, ClaimsRow))
+
+    def waits(self, number: Position) -> bool:
+        """It is in line behind another one."""
+        return must_wait(self.state, self.change(number).claims, number)
+
+    def undeleted(self, node: str) -> list[Position]:
+        """The changes of which this server has closed data to delete."""
+        return [row.number for _, row in self.state.rows(ChangeRow) if node in row.undeleted]
 
     def names(self) -> list[str]:
         return sorted(name for name, _ in self.state.rows(ObjectRow))

@@ -224,3 +224,24 @@ class Shared(Cluster):
             assert when is When.BETWEEN, "an exchange takes nothing from a live primary"
         assert (after.token != before.token) == (after.acting != before.acting)
         assert not after.is_lost or after.acting is None
+
+
+def shared(*nodes: str, partitions: int = 16, backups: int = 1) -> Shared:
+    """A cluster at rest with one group."""
+    found = Shared()
+    found.join(*nodes)
+    found.create("orders", partitions, backups)
+    found.rest()
+    return found
+
+
+def kinds(decided: Sequence[object]) -> list[str]:
+    return [type(each).__name__ for each in decided]
+
+
+def passed(found: Shared, what: str) -> None:
+    """All waits for single maps of this kind are over."""
+    row = x.open_exchange(found.state)
+    assert row is not None
+    keys = [each.key for each in exchange.deadlines(row, exchange.Patience(), gaps=0)]
+    found.passed |= {key for key in keys if f"/{what}/" in key}

@@ -169,11 +169,11 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (who_is_ahead_is_welcome, MOVING, 5, Rule.NO_MIXING),
     (an_older_disk_is_believed, RESTORING, 17, Rule.NO_WRITE_LOST),
     (who_is_behind_is_refused, MOVING, 1, Rule.NO_FALSE_REFUSAL),
-    (a_change_of_the_state_waits_for_nobody, STATES, 9, Rule.SERVES),
+    (a_change_of_the_state_waits_for_nobody, STATES, 15, Rule.SERVES),
     (an_operation_outlives_the_state_that_allowed_it, STATES, 1, Rule.SERVES),
     (a_node_serves_what_it_likes, STATES, 1, Rule.SERVES),
     (the_cold_is_not_waited_out, DISKS, 13, Rule.COLD),
-    (outsiders_are_given_copies, DISKS, 5, Rule.PLACED),
+    (outsiders_are_given_copies, DISKS, 11, Rule.PLACED),
     (a_drained_server_is_dropped_with_its_copies, STATES, 1, Rule.BASELINE),
     (a_baseline_follows_whatever_is_held, STATES, 18, Rule.BASELINE),
 )

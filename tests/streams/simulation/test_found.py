@@ -3,10 +3,15 @@
 import random
 
 import pytest
+from tests.scenarios import world as scenarios
 
+from topolog.events import ownership as o
 from topolog.events.errors import Refused
+from topolog.events.group_definition import GroupDefinition
+from topolog.events.ids import NodeId
 from topolog.events.log import InMemoryLog, InMemoryWriter
 from topolog.events.membership import NodeRow
+from topolog.events.partitions import PartitionState
 from topolog.events.requests import Joiner, NodeKind
 from topolog.events.topics import PARTITIONS, Topic
 from topolog.streams.clock import ManualClock
@@ -116,6 +121,47 @@ def test_a_heartbeat_that_was_copied_with_the_log_is_not_renewed_in_both_histori
     with pytest.raises(Refused) as refused:
         copy.run(moved, turns=100)
     assert refused.value.code == "FORKED"
+
+
+@pytest.mark.parametrize("folder", ["", "disk of n1"])
+def test_the_disk_of_a_life_before_the_last_one_is_no_owners_return(folder: str) -> None:
+    """DS2, seed 1950: another process of the node has owned since, and has died; the first one's disk comes back."""
+    world = scenarios.World(["c1"])
+    first = world.node("n1", folder=folder)
+    world.node("n2")
+    world.create_group("operator", GroupDefinition("orders", 8, 1))
+    world.settle()
+    first.paused = True
+    world.node("n1", process="twin", folder=folder and "another disk")
+    world.run(scenarios.PROCEED_MS + 1_000)
+    load(world)
+    world.kill("n2")
+    world.run(scenarios.PROCEED_MS + 1_000)
+    assert len(owned_by(world, "n1")) == 8
+    world.kill("twin")
+    world.kill("n1")
+    back = world.node("n1", folder=folder, disk=True)
+    world.run(scenarios.PROCEED_MS + 1_000)
+    assert not back.is_fenced
+    assert back.service.disk, "its service says that it has whole copies"
+    assert owned_by(world, "n1") == []
+
+
+def load(world: scenarios.World) -> None:
+    """Let all be loaded that is to be."""
+    for node in world.nodes.values():
+        if not node.paused:
+            node.finish(PartitionState.MOVING)
+    world.run(500)
+
+
+def owned_by(world: scenarios.World, name: str) -> list[int]:
+    """The partitions that the node owns as the log has it."""
+    number = o.number_of(world.state, NodeId(name))
+    assert number is not None
+    rows = [row for _, row in world.state.rows(o.OwnershipRow)]
+    every = [each for row in rows for each in o.ownerships(row, range(row.first, row.first + row.count))]
+    return [each.partition for each in every if number in each.owners and not each.is_lost]
 
 
 def live(world: World, checks: Checks, ms: int) -> None:

@@ -11,6 +11,7 @@ from topolog.streams.simulation.processes import ProjectorProcess
 from topolog.streams.simulation.world import World
 
 SEEDS = 150
+SEEDS_OF_TERMS = 60
 SPAN_MS = 10_000
 
 
@@ -27,6 +28,12 @@ def test_no_seed_breaks_a_rule() -> None:
     assert sum(report.terms for report in reports) > 2 * SEEDS, "leaders change"
     assert sum(report.nodes_left for report in reports) > SEEDS, "nodes leave"
     assert sum(report.requests for report in reports) > 20 * SEEDS, "requests are answered"
+
+
+def test_no_seed_breaks_a_rule_while_lease_terms_change() -> None:
+    """N26, B8: lowered, raised, twice at once, over take-overs and cuts; the rules judge by the terms at each echo."""
+    reports = [simulate(seed, SPAN_MS, Faults(terms=8)) for seed in range(SEEDS_OF_TERMS)]
+    assert sum(report.nodes_left for report in reports) > SEEDS_OF_TERMS, "nodes leave"
 
 
 @pytest.mark.parametrize("seed", range(10))

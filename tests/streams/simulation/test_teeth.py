@@ -35,9 +35,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from topolog.events import groups
+from topolog.events import fold, groups
 from topolog.events.fold import Accepted, Fold, Header, Ignored, Judge
 from topolog.events.ids import Offset, Place, Position
+from topolog.events.lease_terms import LeaseTermsChanged
 from topolog.events.log import Entry
 from topolog.events.membership import (
     Heartbeat,
@@ -59,6 +60,7 @@ from topolog.streams.coordinator.core import Core
 from topolog.streams.coordinator.driver import Driver
 from topolog.streams.coordinator.hearing import Hearing
 from topolog.streams.coordinator.obituary import Obituary, _is_settled_at_once
+from topolog.streams.coordinator.read_backs import ReadBacks
 from topolog.streams.coordinator.reports import Reports
 from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.coordinator.timers import Timers
@@ -66,10 +68,10 @@ from topolog.streams.node.core import NodeCore
 from topolog.streams.node.lease import Lease
 from topolog.streams.node.session import Session
 from topolog.streams.restoring import Restored, Restorer
-from topolog.streams.rules import membership, metadata
+from topolog.streams.rules import lease_terms, membership, metadata
 from topolog.streams.rules.verdict import Verdict, verdict
 from topolog.streams.simulation import Faults, Rule, Violation, simulate, world
-from topolog.streams.simulation.processes import Process
+from topolog.streams.simulation.processes import TERMS, Process
 from topolog.streams.simulation.timeline import DriftingClock
 from topolog.streams.simulation.world import World
 
@@ -227,6 +229,60 @@ def a_lock_proves_too_much(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(membership, "_proves_it_gone", lambda *_: True)
 
 
+# Terms that change.
+
+
+def a_shorter_wait_counts_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Whoever waits goes by the new terms before the change is confirmed."""
+    patch.setattr(ClusterRow, "proceed_ms", property(lambda row: row.fence_ms + row.margin_ms))
+
+
+def former_terms_are_forgotten_in_a_take_over(patch: pytest.MonkeyPatch) -> None:
+    """A new leader waits by the newest terms, whatever was in force when it began to lead."""
+
+    def shorter(row: ClusterRow) -> int:
+        own_ms = row.fence_ms + row.margin_ms
+        is_its_own = row.former is not None and row.former.changed_at > row.led_since
+        return max(own_ms, row.former.proceed_ms) if row.former and is_its_own else own_ms
+
+    patch.setattr(ClusterRow, "proceed_ms", property(shorter))
+
+
+def a_change_is_confirmed_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for the last lease by the former terms."""
+    settle = lease_terms.settle
+    patch.setattr(lease_terms, "settle", lambda state, _: settle(state, Position(1 << 60)))
+
+
+def the_last_change_hides_the_one_before(patch: pytest.MonkeyPatch) -> None:
+    """A second change keeps what the first one had brought, and forgets what was before that."""
+
+    def hidden(state: State, event: Any, place: Place) -> None:
+        row = cluster(state)
+        if isinstance(event, LeaseTermsChanged):
+            state.put("", msgspec.structs.replace(row, former=None))
+        evolved(state, event, place)
+
+    evolved = fold._EVOLVE[LeaseTermsChanged]
+    patch.setitem(fold._EVOLVE, LeaseTermsChanged, hidden)
+
+
+def a_raised_fence_is_waited_for_once_it_is_confirmed(patch: pytest.MonkeyPatch) -> None:
+    """Until then whoever waits goes by the former, shorter one."""
+    proceed_ms = lambda row: row.former.proceed_ms if row.former else row.fence_ms + row.margin_ms  # noqa: E731
+    patch.setattr(ClusterRow, "proceed_ms", property(proceed_ms))
+
+
+def a_changed_fence_runs_too_long(patch: pytest.MonkeyPatch) -> None:
+    """A node takes half as much again as the log says at the echo, once the fence has been changed."""
+    echoed = Lease.echoed
+
+    def prolonged(lease: Lease, sequence: int, fence_ms: int, now_ns: int) -> None:
+        echoed(lease, sequence, fence_ms * 3 // 2 if fence_ms != TERMS.fence_ms else fence_ms, now_ns)
+
+    patch.setattr(Lease, "echoed", prolonged)
+
+
 # Deaths.
 
 
@@ -278,26 +334,24 @@ def a_paused_process_is_certified(patch: pytest.MonkeyPatch) -> None:
 
 def margin_below_the_drift(patch: pytest.MonkeyPatch) -> None:
     """A silent holder is presumed fenced after fence_ms and a tenth of what two clocks may drift apart."""
-    before = Driver._read_back_before
+    note = ReadBacks.note
 
-    def sooner(driver: Driver, now_ns: int) -> Position:
-        with pytest.MonkeyPatch.context() as briefly:
-            briefly.setattr(ClusterRow, "proceed_ms", property(lambda row: row.fence_ms + row.margin_ms // 10))
-            return before(driver, now_ns)
+    def sooner(read_backs: ReadBacks, now_ns: int, position: Position, proceed_ms: int) -> None:
+        note(read_backs, now_ns, position, proceed_ms - TERMS.margin_ms * 9 // 10)
 
-    patch.setattr(Driver, "_read_back_before", sooner)
+    patch.setattr(ReadBacks, "note", sooner)
 
 
 def proposals_in_flight_are_ignored(patch: pytest.MonkeyPatch) -> None:
     """The wait for a silent holder starts when a proposal is decided, not when it is read back."""
-    before = Driver._read_back_before
+    note = Driver._note_read_back
 
-    def decided(driver: Driver, now_ns: int) -> Position:
+    def decided(driver: Driver, now_ns: int) -> None:
         with pytest.MonkeyPatch.context() as briefly:
             briefly.setattr(Core, "confirmed", property(lambda core: core._ahead))
-            return before(driver, now_ns)
+            note(driver, now_ns)
 
-    patch.setattr(Driver, "_read_back_before", decided)
+    patch.setattr(Driver, "_note_read_back", decided)
 
 
 def accepted_without_waiting(patch: pytest.MonkeyPatch) -> None:
@@ -564,6 +618,8 @@ HANDOVERS = only(cuts=10, retirements=8)
 USURPATIONS = only(cuts=20, usurpers=25, crashes=20)
 DEATHS = only(crashes=60)
 CUT_SETS = only(crashes=60, losses=100, proposals=0)
+CHANGES = only(terms=12, cuts=16, crashes=4)
+CHANGES_OF_LEADERS = only(terms=20, cuts=16, suspends=20, retirements=16, proposals=60)
 RESTARTS = only(crashes=40, twins=4)
 
 DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
@@ -580,13 +636,21 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (removed_member_counts_as_released, ANY, 0, Rule.LEFT_IN_TIME),
     (unheard_silence_counts, CUTS, 16, Rule.NO_FALSE_REMOVAL),
     (heartbeats_of_any_incarnation_count, RESTARTS, 81, Rule.ECHOES),
-    (the_dead_come_back, DEATHS, 104, Rule.DEAD_STAY_OUT),
+    (the_dead_come_back, DEATHS, 32, Rule.DEAD_STAY_OUT),
     (a_former_life_speaks_for_the_present_one, DEATHS, 0, Rule.LEFT_IN_TIME),
     (early_certificates_are_forgotten, DEATHS, 13, Rule.DEAD_STAY_OUT),
     (a_paused_process_is_certified, ANY, 0, Rule.LEFT_IN_TIME),
     (release_before_the_end, ANY, 0, Rule.MEMBER_LEASE),
     (waits_without_margin, ANY, 1, Rule.LEFT_IN_TIME),
-    (a_lock_proves_too_much, ANY, 1, Rule.LEFT_IN_TIME),
+    (a_lock_proves_too_much, ANY, 9, Rule.LEFT_IN_TIME),
+    (a_shorter_wait_counts_at_once, CHANGES, 20, Rule.LEFT_IN_TIME),
+    (a_shorter_wait_counts_at_once, CHANGES, 4, Rule.PRESUMED_IN_TIME),
+    (former_terms_are_forgotten_in_a_take_over, CHANGES_OF_LEADERS, 7, Rule.LEFT_IN_TIME),
+    (former_terms_are_forgotten_in_a_take_over, CHANGES_OF_LEADERS, 117, Rule.PRESUMED_IN_TIME),
+    (a_change_is_confirmed_at_once, CHANGES, 12, Rule.LEFT_IN_TIME),
+    (the_last_change_hides_the_one_before, CHANGES, 4, Rule.PRESUMED_IN_TIME),
+    (a_raised_fence_is_waited_for_once_it_is_confirmed, CHANGES, 4, Rule.PRESUMED_IN_TIME),
+    (a_changed_fence_runs_too_long, CHANGES, 1, Rule.ANCHORED_LEASE),
     (accepted_without_waiting, ANY, 0, Rule.PRESUMED_IN_TIME),
     (silent_holders_are_left_out, HANDOVERS, 18, Rule.ACCEPTED),
     (margin_below_the_drift, CUTS, 27, Rule.PRESUMED_IN_TIME),

@@ -1,6 +1,6 @@
 """The rows of one copy, each under the version of the write that made it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from heapq import nsmallest
 
 from topolog.events.ids import Position
@@ -11,11 +11,24 @@ PAGE_BYTES = 256_000
 """A page ends with the row that exceeds this."""
 
 
-class Content:
-    """Rows by key, and markers of deletions that some copy may not have yet."""
+Keep = Callable[[str, bytes], bytes | None]
+"""What of a row counts by now, under its key: the same for good, or less than before; None for nothing of it."""
 
-    def __init__(self, page_rows: int = PAGE_ROWS) -> None:
+
+def everything(_: str, value: bytes) -> bytes:
+    return value
+
+
+class Content:
+    """Rows by key, and markers of deletions that some copy may not have yet.
+
+    What counts no more is not stored, whoever sends it; `sweep` drops what has come to that since. Copies may differ in
+    that, for each learns it by itself, and no reader sees it.
+    """
+
+    def __init__(self, page_rows: int = PAGE_ROWS, keep: Keep = everything) -> None:
         self._page_rows = page_rows
+        self._keep = keep
         self._cells: dict[str, Cell] = {}
         self._markers: dict[str, Version] = {}
 
@@ -27,11 +40,35 @@ class Content:
         held = self._cells.get(key)
         if held is not None and held.version >= cell.version:
             return
-        self._cells[key] = cell
+        kept = self._kept(key, cell)
+        if kept is None:
+            return
+        self._cells[key] = kept
         if cell.value is None:
             self._markers[key] = cell.version
         else:
             self._markers.pop(key, None)
+
+    def sweep(self) -> bool:
+        """Drop what counts no more; whether there was any."""
+        found = [(key, kept) for key, cell in self._cells.items() if (kept := self._kept(key, cell)) is not cell]
+        for key, kept in found:
+            if kept is None:
+                del self._cells[key]
+                self._markers.pop(key, None)
+            else:
+                self._cells[key] = kept
+        return bool(found)
+
+    def cells(self) -> Iterator[tuple[str, Cell]]:
+        """All there is, markers included, in no order."""
+        return iter(self._cells.items())
+
+    def _kept(self, key: str, cell: Cell) -> Cell | None:
+        value = self._keep(key, cell.value or b"")
+        if value is None or cell.value is None or value == cell.value:
+            return None if value is None else cell
+        return Cell(cell.version, value)
 
     def forget_deletions(self, token: Position, settled: int) -> None:
         """Remove markers that no message can contradict any more: every copy has the writes up to this number."""

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from topolog.events.ids import NodeId
-from topolog.streams.local.demo.replication.content import PAGE_ROWS, Content
+from topolog.streams.local.demo.replication.content import PAGE_ROWS, Content, Keep, everything
 from topolog.streams.local.demo.replication.leading import Supplier, by_number
-from topolog.streams.local.demo.replication.messages import AnyMessage, Operation, Output
+from topolog.streams.local.demo.replication.messages import AnyMessage, Cell, Operation, Output
 from topolog.streams.local.demo.replication.partition import Life, Partition
 from topolog.streams.node.copies import PartitionId
 from topolog.streams.node.views import PartitionView
@@ -22,10 +22,13 @@ from topolog.streams.node.views import PartitionView
 class Replica:
     """`refused` counts messages that came too late, or to the wrong life of a copy, by reason."""
 
-    def __init__(self, node: NodeId, *, page_rows: int = PAGE_ROWS, supplier: Supplier = by_number) -> None:
+    def __init__(
+        self, node: NodeId, *, page_rows: int = PAGE_ROWS, supplier: Supplier = by_number, keep: Keep = everything
+    ) -> None:
         self._life = Life(node)
         self._page_rows = page_rows
         self._supplier = supplier
+        self._keep = keep
         self._partitions: dict[PartitionId, Partition] = {}
         self._outputs: list[Output] = []
 
@@ -91,6 +94,16 @@ class Replica:
     def write_down(self) -> None:
         """Keep what has changed, before anybody hears of it. In memory it is kept."""
 
+    def sweep(self) -> bool:
+        """Drop what counts no more of all that is here; whether there was any."""
+        swept = [content.sweep() for content in self._contents()]
+        return any(swept)
+
+    def rows(self) -> Iterator[tuple[str, Cell]]:
+        """All that is here, also what is on its way."""
+        for content in self._contents():
+            yield from content.cells()
+
     def whole(self) -> Mapping[int, Mapping[int, int]]:
         """By group number and partition the copies that are whole, each with the newest token that it has a row of:
         what this process has to say when it joins again and is asked what it holds."""
@@ -107,6 +120,14 @@ class Replica:
     def partition(self, place: PartitionId) -> Partition | None:
         return self._partitions.get(place)
 
+    def _contents(self) -> Iterator[Content]:
+        """Of the copies, and what their intakes have brought so far."""
+        for _, partition in self.partitions():
+            yield partition.content
+            came = partition.following.unfinished() if partition.following else None
+            if came is not None:
+                yield came
+
     def _look_again(self) -> None:
         for partition in self._partitions.values():
             if partition.view is not None:
@@ -121,7 +142,7 @@ class Replica:
         return found
 
     def _new_content(self) -> Content:
-        return Content(self._page_rows)
+        return Content(self._page_rows, self._keep)
 
     def _taken(self) -> list[Output]:
         taken = list(self._outputs)

@@ -3,11 +3,12 @@ find what is wrong."""
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 import msgspec
 import pytest
+from tests.integration.conftest import eventually
 
 from topolog.events.errors import BadInput, NotFound, TopologError
 from topolog.events.requests import NodeKind
@@ -19,6 +20,7 @@ from topolog.streams.local.demo.ledger import Ledger
 from topolog.streams.local.demo.serving import Listener
 from topolog.streams.local.demo.shards import ATTRIBUTES, GROUP, Shards
 from topolog.streams.local.demo.store import Store
+from topolog.streams.local.demo.table_rows import spread_by
 from topolog.streams.node.testing import LocalCluster
 
 IN_MEMORY = msgspec.structs.replace(GROUP, persistent=False)
@@ -26,13 +28,6 @@ PATIENCE_S = 60.0
 LOST_FOR_S = 3.0
 UNDECIDED_S = 2.0
 HARDLY_S = 0.3
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, "in vain"
-        time.sleep(0.01)
 
 
 IN_MEMORY = msgspec.structs.replace(GROUP, persistent=False)
@@ -83,7 +78,7 @@ class Stores:
 
     def held(self) -> int:
         """Rows of the clients that some node has."""
-        return len({key for shards in self.by_name.values() for key in shards.keys(acting_only=True) if "Load" in key})
+        return len({key for shards in self.by_name.values() for key in shards.keys(acting_only=True)})
 
     def at_rest(self) -> bool:
         found = [shards.states() for shards in self.by_name.values()]
@@ -141,10 +136,10 @@ def test_a_store_that_forgets_is_found_out(stores: Stores) -> None:
     stores.visit(count=1)
     eventually(lambda: stores.held() >= 64)
     shards = stores.by_name["n1"]
-    key = next(key for key in shards.keys(acting_only=True) if "Load" in key)
+    key = shards.keys(acting_only=True)[0]
     shards.write(key, None)
     ledger = stores.end()
-    assert list(ledger.lost) == [key.removeprefix("Load/")]
+    assert list(ledger.lost) == [spread_by(key)]
     assert "was acknowledged, nothing is there" in next(iter(ledger.lost.values()))
 
 
@@ -203,7 +198,7 @@ def test_a_store_that_refuses_what_makes_sense_ends_the_clients(
         raise BadInput("That is no row.")
 
     stores.open("n1")
-    monkeypatch.setattr(stores.store["n1"], "put_json", refuse)
+    monkeypatch.setattr(stores.store["n1"], "put", refuse)
     stores.visit(count=1)
     eventually(lambda: stores.failure is not None)
     with pytest.raises(BadInput, match="That is no row"):

@@ -6,7 +6,7 @@ its own shows.
 
 Not in the table, because no history of this world can show it: that loads do not count while an exchange is open (DS6),
 which keeps the answers of an exchange about one state, and that surplus is cleared only when all that are wanted own
-(DS6), which costs a copy and loses no row while the others live; both are tested by `rules/test_exchange.py`.
+(DS6), which costs a copy and loses no row while the others live; both are tested by `rules/test_copies.py`.
 """
 
 import itertools
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from tests.streams.local.demo import test_replication as schedules
 from tests.streams.local.demo.replicating import Process, Rule, Violation, World
-from tests.streams.rules import test_exchange as log_schedules
+from tests.streams.rules import test_copies as log_schedules
 
 from topolog.events import ownership
 from topolog.events.ids import NodeId, Position

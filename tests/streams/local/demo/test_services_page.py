@@ -3,13 +3,16 @@
 import re
 from contextlib import ExitStack
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
+from tests.streams.rules.changing import TEXT, alter, database, drop, drop_column, rename_column, table
 
-from topolog.events.errors import Fenced, Retriable, TopologError
+from topolog.events.errors import Fenced, NotFound, Retriable, TopologError
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.object_types import ObjectType
+from topolog.events.objects import DataDeletionConfirmed
 from topolog.streams.node.client import Node
 from topolog.streams.node.testing import LocalCluster
 
@@ -153,3 +156,30 @@ def test_every_error_on_the_page_exists() -> None:
 
 def _family(kind: type[TopologError]) -> set[type[TopologError]]:
     return {kind}.union(*(_family(child) for child in kind.__subclasses__()))
+
+
+def test_the_rows_on_the_page_belong_to_their_table_and_not_to_its_name() -> None:
+    """A renamed column keeps its values, a dropped one is deleted, and a new table of the name is empty."""
+    (snippet,) = (each for each in SNIPPETS if "class Rows" in each)
+    names: dict[str, Any] = {"Node": Node, "SimpleQueue": SimpleQueue}
+    exec(compile(snippet, str(PAGE), "exec"), names)
+    with LocalCluster() as cluster:
+        rows = names["Rows"](cluster.node("a"))
+        with rows.node as node:
+            cluster.change(database(), table(note=TEXT, city=TEXT))
+            rows.write("shop.orders", "1", {"note": "x", "city": "y"})
+            cluster.change(alter("shop.orders", rename_column("note", "remark"), drop_column("city")))
+            assert rows.read("shop.orders", "1") == {"id": None, "remark": "x"}
+            rows.step()
+            assert list(rows.kept.values()) == [{"1": {2: "x"}}]
+            number = cluster.change(drop())
+            with pytest.raises(NotFound):
+                rows.read("shop.orders", "1")
+            cluster.change(table(remark=TEXT))
+            assert rows.read("shop.orders", "1") == {"id": None, "remark": None}
+            assert rows.kept != {}
+            rows.step()
+            assert rows.kept == {}
+            cluster.settle()
+            assert number in cluster.decisions(DataDeletionConfirmed)[-1].changes
+            assert node.failure is None
