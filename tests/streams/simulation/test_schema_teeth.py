@@ -10,7 +10,7 @@ Not in the table, because no history of this simulation can show it, but proved 
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -30,7 +30,7 @@ from topolog.streams.node.core import NodeCore
 from topolog.streams.node.deletions import ClosedTable, Deletion
 from topolog.streams.node.guards import LeaseGuard
 from topolog.streams.node.object_hooks import ObjectHooks
-from topolog.streams.node.objects import READABLE, Published
+from topolog.streams.node.objects import Published
 from topolog.streams.node.schema import Schema
 from topolog.streams.rules import object_plan, objects
 from topolog.streams.rules.verdict import Verdict, verdict
@@ -168,7 +168,14 @@ def a_table_is_served_before_it_is_created(patch: pytest.MonkeyPatch) -> None:
 
 def what_is_created_is_unknown_till_the_commit_is_heard(patch: pytest.MonkeyPatch) -> None:
     """A server says that there is none, instead of that it is being created."""
-    _published_with(patch, lambda row: None if row.status is ObjectStatus.PRE_CREATE else row)
+    adopting = Published.adopting
+
+    def hidden(before: Published, *given: Any) -> Published:
+        now = adopting(before, *given)
+        rows = {name: row for name, row in now.rows.items() if row.status is not ObjectStatus.PRE_CREATE}
+        return _showing(now, rows)
+
+    patch.setattr(Published, "adopting", hidden)
 
 
 def a_right_is_honoured_when_it_is_prepared(patch: pytest.MonkeyPatch) -> None:
@@ -294,21 +301,20 @@ def _checked_before_only(guard: LeaseGuard) -> Any:
 
 def _served_as(patch: pytest.MonkeyPatch, status: ObjectStatus) -> None:
     """Objects of this status are taken for ones at rest."""
-    _published_with(patch, lambda row: _at_rest(row, status))
-
-
-def _published_with(patch: pytest.MonkeyPatch, seen: Callable[[ObjectRow], ObjectRow | None]) -> None:
-    """Servers see these rows in place of what they have folded."""
     adopting = Published.adopting
 
-    def wrongly(before: Published, *given: Any) -> Published:
+    def served(before: Published, *given: Any) -> Published:
         now = adopting(before, *given)
-        rows = {name: found for name, row in now.rows.items() if (found := seen(row))}
-        readable = {name: row for name, row in rows.items() if row.kind is ObjectKind.TABLE and row.status in READABLE}
-        tables = {name: node_objects._table(row) for name, row in readable.items()}
-        return Published(rows, tables, now.names, now.blocked)
+        return _showing(now, {name: _at_rest(row, status) for name, row in now.rows.items()})
 
-    patch.setattr(Published, "adopting", wrongly)
+    patch.setattr(Published, "adopting", served)
+
+
+def _showing(now: Published, rows: Mapping[str, ObjectRow]) -> Published:
+    """The same, with other rows."""
+    readable = {name: row for name, row in rows.items() if row.status in node_objects.READABLE}
+    found = {name: node_objects._table(row) for name, row in readable.items() if row.kind is ObjectKind.TABLE}
+    return Published(rows, found, now.names, now.blocked)
 
 
 def _at_rest(row: ObjectRow, status: ObjectStatus) -> ObjectRow:
