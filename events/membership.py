@@ -20,7 +20,8 @@ service's process gone) ends the lease at once: a dead process cannot act, and i
 (`streams/node/guards.py` compares process ids). Its heartbeats may still be under way and its renewals in flight; they
 stand in the log before NodeLeft or are ignored, and nobody is left to rely on them.
 
-The waiting side is `streams/rules/verdict.py`, the holding side `streams/node/lease.py`.
+The waiting side is `streams/rules/verdict.py`, the holding side `streams/node/lease.py`. How both terms are changed
+while leases run stands in `lease_terms.py`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -330,7 +330,8 @@ def _commit(state: State, number: Position, evidence: Evidence, place: Place) ->
     """Gives the row of the change as it was."""
     row = change_row(state, number)
     assert row is not None and row.is_open, f"there is no open change {number}"
-    here = (each.node for _, each in state.rows(NodeRow) if each.holds_lease)
+    # Sorted, for those who start from a store have these rows in another order.
+    here = sorted(each.node for _, each in state.rows(NodeRow) if each.holds_lease)
     undeleted = tuple(here) if closes_data(state, row) else ()
     _end(state, row, place, status=ChangeStatus.COMMITTED, evidence=evidence, undeleted=undeleted)
     for step in row.steps:

@@ -115,6 +115,7 @@ def _shown(now: _Now, node: NodeRow, row: HealthRow | None) -> resources.LeaseHe
         silent_ms=silent_ms,
         lateness_ms=health.lateness_ms if health else None,
         warning_below_ms=warning_margin_ms(fence_ms, heartbeat_ms),
+        late_above_ms=now.cluster.margin_ms // 2,
         fence_ms=fence_ms,
         heartbeat_ms=heartbeat_ms,
         window=_figures(health.window, fence_ms, heartbeat_ms) if health else None,
@@ -180,7 +181,8 @@ def _doubt(now: _Now, watch: WatchRow | None, now_ms: int) -> str:
 
 
 def _said_of_margin(cluster: ClusterRow, health: LeaseHealth, silent_ms: int) -> _Said:
-    fence_ms, limit_ms = cluster.fence_ms, warning_margin_ms(cluster.fence_ms, cluster.heartbeat_ms)
+    fence_ms, heartbeat_ms = cluster.fence_ms, cluster.heartbeat_ms
+    limit_ms = warning_margin_ms(fence_ms, heartbeat_ms)
     window, name = health.window, health.node
     margin_ms = window.margin_ms(fence_ms)
     if (left_ms := fence_ms - silent_ms) < limit_ms:
@@ -188,10 +190,27 @@ def _said_of_margin(cluster: ClusterRow, health: LeaseHealth, silent_ms: int) ->
     if margin_ms is not None and margin_ms < limit_ms:
         left = f"{margin_ms} of {fence_ms} ms were left" if margin_ms > 0 else f"none of {fence_ms} ms was left"
         return _Said(WARNING, f"{name}'s heartbeats come late: {left} when one came; below {limit_ms} is half eaten.")
+    if pause := _pause(cluster, window.gap_max_ms - heartbeat_ms if window.gaps else 0):
+        return _Said(WARNING, f"{name}{pause}")
     if window.is_flapping:
         return _Said(WARNING, f"{name} flaps: {window.starts} starts and {window.returns} returns in ten minutes.")
     smallest = f", smallest margin {margin_ms} of {fence_ms} ms" if margin_ms is not None else ""
     return _Said(OK, f"{name}'s heartbeats come in good time{smallest}.")
+
+
+def _pause(cluster: ClusterRow, late_ms: int) -> str:
+    """What is to be said of a heartbeat that was late by more than half of margin_ms, which is all that others wait
+    beyond a lease; the worst is said of one that was late by more than all of it.
+
+    A process that stands still behind a check, for as long, acts that long behind the end of its lease.
+    """
+    if late_ms * 2 <= cluster.margin_ms:
+        return ""
+    share = "all" if late_ms > cluster.margin_ms else "more than half"
+    return (
+        f"'s heartbeats come up to {late_ms} ms late: a pause as long behind a lease check takes {share} of the margin "
+        f"of {cluster.margin_ms} ms that others wait. `topolog cluster lease-terms --margin` gives it more."
+    )
 
 
 def _figures(figures: Figures, fence_ms: int, heartbeat_ms: int) -> resources.HealthFigures:

@@ -189,9 +189,10 @@ class HealthMinute(msgspec.Struct, frozen=True):
 class LeaseHealth(msgspec.Struct, frozen=True):
     """How punctual a member's heartbeats are: for people and alarms, no decision rests on it.
 
-    `state`: OK, WARNING (half of a margin eaten, or flapping), FENCED, SILENT (for longer than the fence), RELEASED,
-    UNKNOWN (nothing heard that is new enough to say); `sentence` says why. `window` is the last ten minutes, `whole`
-    this incarnation. `heard_time` and `heard_age_ms`: when whoever measures said a word last. It has no past.
+    `state`: OK, WARNING (half of the fence's margin eaten, or of what others wait beyond the fence; or flapping),
+    FENCED, SILENT (for longer than the fence), RELEASED, UNKNOWN (nothing heard that is new enough to say); `sentence`
+    says why. `window` is the last ten minutes, `whole` this incarnation. `heard_time` and `heard_age_ms`: when whoever
+    measures said a word last. It has no past.
     """
 
     node: str
@@ -203,6 +204,7 @@ class LeaseHealth(msgspec.Struct, frozen=True):
     silent_ms: int | None
     lateness_ms: int | None
     warning_below_ms: int
+    late_above_ms: int
     fence_ms: int
     heartbeat_ms: int
     window: HealthFigures | None

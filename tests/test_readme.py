@@ -25,7 +25,7 @@ FENCE = "10s"
 
 SHOWN_LINES_MAX = 14
 LEFT_RUNNING, CTRL_C = "topolog demo load", "^C"
-REPORT_LINES = 6
+REPORT_LINES = 7
 """Of what was left running, at its end."""
 
 MASKS = (

@@ -268,6 +268,7 @@ _ALL: tuple[msgspec.Struct, ...] = (
         silent_ms=620,
         lateness_ms=210,
         warning_below_ms=9_500,
+        late_above_ms=2_500,
         fence_ms=20_000,
         heartbeat_ms=1_000,
         window=_FIGURES,

@@ -33,7 +33,7 @@ def await_change(api: Api, number: str, until: Until, timeout: str, timeout_s: f
             line.show(progress(answer.item))
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
-                raise NotCaughtUp(f"{_late(answer.item)} within {timeout}.", hint=_HINT.format(number))
+                raise NotCaughtUp(f"{_late(answer.item)} longer than {timeout}.", hint=_HINT.format(number))
             time.sleep(min(_PAUSE_S, left_s))
     found = answer.item
     if found.get("state") == "ROLLED_BACK" and until is not Until.OVER:
@@ -79,4 +79,4 @@ def _is_on_its_way(change: Json, until: Until) -> bool:
 
 def _late(change: Json) -> str:
     said = progress(change)
-    return f"{said[0].upper()}{said[1:]}; it was not over"
+    return f"{said[0].upper()}{said[1:]}; that takes"

@@ -5,7 +5,6 @@ that, and its service finds it on its disk when it joins, for an incarnation of 
 no more is told by `is_closed`.
 """
 
-import threading
 from collections.abc import Iterator
 
 import msgspec
@@ -59,37 +58,34 @@ def _dropped(row: ObjectRow) -> Iterator[ClosedColumn]:
 
 
 class Deletions:
-    """The debts of one life, by number of the change. Any thread may say that one is done."""
+    """The debts of one life, by number of the change. Any thread may say that one is done; the rest is for the one that
+    applies the log."""
 
     def __init__(self) -> None:
-        self._open: dict[Position, bool] = {}
-        self._lock = threading.Lock()
+        self._owed: dict[Position, None] = {}
+        self._done: set[int] = set()
 
     def begin(self) -> None:
         """Another life has other debts."""
-        with self._lock:
-            self._open.clear()
+        self._owed.clear()
+        self._done.clear()
 
     def owe(self, number: Position) -> bool:
         """Whether it is a new debt."""
-        with self._lock:
-            if number in self._open:
-                return False
-            self._open[number] = False
-            return True
+        is_new = number not in self._owed
+        self._owed[number] = None
+        return is_new
 
     def done(self, number: int) -> None:
         """Nothing is left of it; what is no debt of this life is passed over."""
-        with self._lock:
-            if number in self._open:
-                self._open[Position(number)] = True
+        if number in self._owed:
+            self._done.add(number)
 
     def forget(self, number: Position) -> None:
         """The log has taken note, or nobody waits for it."""
-        with self._lock:
-            self._open.pop(number, None)
+        self._owed.pop(number, None)
+        self._done.discard(number)
 
     def due(self) -> tuple[Position, ...]:
         """What is done and to be said, the oldest first."""
-        with self._lock:
-            return tuple(number for number, is_done in self._open.items() if is_done)[:SAID_AT_ONCE_MAX]
+        return tuple(number for number in self._owed if number in self._done)[:SAID_AT_ONCE_MAX]

@@ -4,6 +4,7 @@ No check covers a pause that comes after it. A read is therefore checked again w
 (the position that made its sender responsible, or the incarnation of the object), and stores refuse lower ones.
 """
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,9 @@ from typing import Protocol
 from topolog.events.errors import Fenced, TopologError
 from topolog.streams.clock import Clock
 from topolog.streams.node.lease import Lease
+
+_LOGGER = logging.getLogger("topolog.node")
+_NS_PER_MS = 1_000_000
 
 
 class Holder(Protocol):
@@ -25,6 +29,9 @@ class Holder(Protocol):
     @property
     def heartbeat_ms(self) -> int: ...
 
+    @property
+    def margin_ms(self) -> int: ...
+
 
 class LeaseGuard:
     """The lease of a node, as its service sees it. Any thread may ask; each answer is computed from the clock."""
@@ -34,6 +41,12 @@ class LeaseGuard:
         self._holder = holder
         self._process = os.getpid()
         self._is_told = False
+        self._longest_ns = self._warned_ns = 0
+
+    @property
+    def longest_ms(self) -> int:
+        """The longest operation so far that acted on one check: what may be done behind the end of a lease."""
+        return self._longest_ns // _NS_PER_MS
 
     @property
     def is_valid(self) -> bool:
@@ -64,6 +77,23 @@ class LeaseGuard:
         self.require()
         if self._holder.lease.generation != generation:
             raise Fenced("The lease changed during the read.", retry_after_ms=0, hint="Read again.")
+
+    def acted(self, began_ns: int, ended_ns: int) -> None:
+        """An operation with effects has ended; `began_ns` was read before its check, both by the holder's clock.
+
+        A lease that ends right behind the check is outlived by this much, and margin_ms is all that others wait beyond
+        it. A read takes none of that, for it is checked again when it is done; nor does the thread that applies the
+        log, for a lease that is renewed late ends earlier.
+        """
+        took_ns, margin_ms = ended_ns - began_ns, self._holder.margin_ms
+        self._longest_ns = max(self._longest_ns, took_ns)
+        if took_ns * 2 > margin_ms * _NS_PER_MS and took_ns >= 2 * self._warned_ns:
+            self._warned_ns = took_ns
+            share = "all" if took_ns > margin_ms * _NS_PER_MS else "more than half"
+            _LOGGER.warning(
+                "An operation took %d ms behind its lease check: %s of the margin of %d ms that others wait.",
+                *(took_ns // _NS_PER_MS, share, margin_ms),
+            )
 
     def fence_child(self) -> None:
         """A forked child holds a copy of the lease and none of the threads that keep it: it starts fenced."""

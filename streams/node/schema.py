@@ -201,11 +201,16 @@ class Schema:
 
     @contextlib.contextmanager
     def _use(self, stale: ObjectKind | None, at_least: Position | None, find: Find[Used]) -> Iterator[Used]:
-        """`stale`: answer as stale as is allowed for this kind."""
+        """`stale`: answer as stale as is allowed for this kind; None for what has effects."""
         anchor_ns = self._stale_since_ns(stale) if stale else None
+        began_ns = self._clock.boottime_ns()
         with contextlib.nullcontext() if anchor_ns is not None else self._reading():
             found = self._found(at_least, find)
-            yield found if anchor_ns is None else msgspec.structs.replace(found, age_ms=self._age_ms(anchor_ns))
+            try:
+                yield found if anchor_ns is None else msgspec.structs.replace(found, age_ms=self._age_ms(anchor_ns))
+            finally:
+                if stale is None:
+                    self.lease.acted(began_ns, self._clock.boottime_ns())
             self._check_still(found, find)
 
     def _found(self, at_least: Position | None, find: Find[Named]) -> Named:

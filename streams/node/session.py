@@ -55,6 +55,7 @@ _LOGGER = logging.getLogger("topolog.node")
 _NS_PER_MS = 1_000_000
 _DEFAULT_HEARTBEAT_MS = 1_000
 _DEFAULT_FENCE_MS = 20_000
+_DEFAULT_MARGIN_MS = 5_000
 
 RETURNS_AFTER = (LeaveReason.FENCED, LeaveReason.DIED)
 """A node removed for these reasons joins again by itself; any other end is somebody's decision."""
@@ -119,6 +120,11 @@ class Session:
     def fence_ms(self) -> int:
         row = self.core.state.get(ClusterRow, "")
         return row.fence_ms if row else _DEFAULT_FENCE_MS
+
+    @property
+    def margin_ms(self) -> int:
+        row = self.core.state.get(ClusterRow, "")
+        return row.margin_ms if row else _DEFAULT_MARGIN_MS
 
     def step(self, timeout_s: float) -> bool:
         """Read and apply what is there, waiting up to `timeout_s`; returns whether anything was.

@@ -142,6 +142,7 @@ class Sharing:
 
     @contextlib.contextmanager
     def _act(self, group: str, partition: int, writing: bool) -> Iterator[Position]:
+        began_ns = self._clock.boottime_ns()
         self.lease.require()
         begun = self._hooks.serving.begin(writing=writing)
         if writing:
@@ -154,7 +155,9 @@ class Sharing:
         try:
             yield token
         finally:
-            is_good = self._hooks.acting.end(place, token, self._clock.boottime_ns())
+            ended_ns = self._clock.boottime_ns()
+            is_good = self._hooks.acting.end(place, token, ended_ns)
+            self.lease.acted(began_ns, ended_ns)
             if self._hooks.acting.is_closing(place):
                 self._look_at_drains()
         if not is_good:

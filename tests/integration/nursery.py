@@ -6,7 +6,7 @@ has just loaded its modules. What it draws is its own (Python seeds `random` ane
 
 A request is one message: the name of a module of this folder and the arguments of its `main`, as JSON, with four
 descriptors: the child's three streams, and where its number is written when it has begun, and its exit code when it has
-ended. The nursery ends with its end of the sockets.
+ended. The nursery ends with its end of the sockets, and its children with the nursery.
 """
 
 import importlib
@@ -19,6 +19,8 @@ import subprocess
 import sys
 import time
 from typing import Final
+
+from topolog.streams.local.stopping import PIPE_VARIABLE
 
 MODULES: Final = ("armed", "actor", "schema_reader")
 _PACKAGE = "tests.integration"
@@ -111,6 +113,8 @@ class Nursery:
 def tend(end: socket.socket) -> list[str]:
     """Fork when told to. Returns in each child, with what it is to be; in the nursery itself never."""
     living: dict[int, tuple[int, int]] = {}
+    alive, kept_open = os.pipe()
+    os.environ[PIPE_VARIABLE] = str(alive)
     poll = select.poll()
     poll.register(end, select.POLLIN)
     while True:
@@ -126,7 +130,7 @@ def tend(end: socket.socket) -> list[str]:
             pid = os.fork()
             if not pid:
                 end.close()
-                _begin(streams, [*given, *living, *(kept for _, kept in living.values())])
+                _begin(streams, [kept_open, *given, *living, *(kept for _, kept in living.values())])
                 return list(json.loads(message))
             for stream in streams:
                 os.close(stream)

@@ -14,6 +14,8 @@ from tests.projections.serving import served
 from topolog.events.codec import CODEC
 from topolog.events.health import Figures, HealthHeard, LeaseHealth, Minute
 from topolog.events.ids import Incarnation, NodeId, Offset
+from topolog.events.lease_terms import LeaseTermsChanged
+from topolog.events.requests import RequestRef
 from topolog.events.topics import Topic
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
@@ -83,6 +85,10 @@ def test_figures_are_those_that_were_told(client: Client, chronicle: Chronicle, 
     [
         ({"gap_max_ms": 10_501}, "WARNING", "9499 of 20000 ms were left"),
         ({"gap_max_ms": 25_000}, "WARNING", "none of 20000 ms was left"),
+        ({"gap_max_ms": 3_500}, "OK", "smallest margin 16500 of 20000 ms"),
+        ({"gap_max_ms": 3_501}, "WARNING", "up to 2501 ms late"),
+        ({"gap_max_ms": 6_000}, "WARNING", "takes more than half of the margin of 5000 ms"),
+        ({"gap_max_ms": 6_001}, "WARNING", "takes all of the margin of 5000 ms"),
         ({"fenced": True}, "FENCED", "held no valid lease"),
         ({"released": True}, "RELEASED", "has said that it stops"),
         ({"incarnation": Incarnation(7)}, "UNKNOWN", "No heartbeat of n1's incarnation"),
@@ -99,6 +105,22 @@ def test_each_state_has_its_sentence(
     is_said = "Warning: " in client.get(f"{MAIN}/nodes/n1/explain").json()["item"]["sentence"]
     assert is_said is (state in ("WARNING", "FENCED"))
     assert ("⚠" in client.get("/").text) is True, "of n2 nothing was measured"
+
+
+def test_n28_what_a_pause_may_take_is_measured_by_the_margin_in_force(
+    client: Client, chronicle: Chronicle, projector: Projector
+) -> None:
+    """N28: a margin that is lowered is eaten by what was nothing to the former one; one that is raised is not."""
+    tell(chronicle, projector, health(chronicle, gap_max_ms=3_000), alive())
+    assert (item(client)["state"], item(client)["late_above_ms"]) == ("OK", 2_500)
+    chronicle.decide(LeaseTermsChanged(RequestRef("ada", 1, bytes(8)), 20_000, 1_500))
+    projector.step()
+    assert (item(client)["state"], item(client)["late_above_ms"]) == ("WARNING", 750)
+    assert "takes all of the margin of 1500 ms" in str(item(client)["sentence"])
+    assert "takes all of the margin of 1500 ms" in client.get("/").text
+    chronicle.decide(LeaseTermsChanged(RequestRef("ada", 2, bytes(8)), 20_000, 9_000))
+    projector.step()
+    assert item(client)["state"] == "OK"
 
 
 @pytest.mark.parametrize(("silent_s", "state"), [(10, "OK"), (11, "WARNING"), (20, "SILENT")])

@@ -37,6 +37,16 @@ READS = {
     "get-requests": "get requests",
     "get-request": "get request cli-4f2a/3",
     "get-dead-letters": "get dead-letters",
+    "get-databases": "get databases",
+    "get-tables": "get tables",
+    "get-table-views": "get tv",
+    "get-grants": "get grants",
+    "get-changes": "get changes",
+    "describe-table": "describe table shop.orders",
+    "describe-change": "describe change 47",
+    "history-table": "history ta/shop.orders",
+    "explain-table": "explain table shop.orders",
+    "explain-change": "explain change/47",
     "describe-dead-letter": "describe dl 3",
     "replay-dead-letter": "replay dead-letter 3 --reason upgraded",
     "describe-cluster": "describe cluster",
@@ -67,6 +77,7 @@ READS = {
     "explain-exchange": "explain exchange",
     "explain-node-if": "explain node n1 --if dies",
     "wait-exchange": "wait exchange/5.0 --for completed",
+    "wait-change": "wait change/44",
 }
 ASKS = {
     "propose-granted": ("propose", "granted", 200),
@@ -77,6 +88,11 @@ ASKS = {
     "create-refused": ("create group orders --partitions 128", "group-exists", 409),
     "activate-granted": ("cluster activate", "activated", 200),
     "baseline-imagined": ("baseline remove n2 --accept-loss --dry-run", "imagined", 200),
+    "drop-granted": ("drop table shop.orders --yes --wait decided", "change-begun", 200),
+    "drop-imagined": ("drop database shop --dry-run", "change-imagined", 200),
+    "drop-refused": ("drop table shop.orders --yes", "object-in-use", 409),
+    "cancel-granted": ("cancel change/47", "change-cancelled", 200),
+    "cancel-refused": ("cancel change/44", "change-committed", 409),
     "baseline-refused": ("baseline remove n1 --yes", "member-online", 409),
 }
 FORMATS = [output.value for output in Format]
@@ -200,7 +216,20 @@ def test_text_of_strangers_does_not_drive_the_terminal(cli: Cli, api: FakeApi) -
 @pytest.mark.parametrize("width", [30, 80, 140])
 @pytest.mark.parametrize(
     "kind",
-    ["nodes", "types", "groups", "partitions", "exchanges", "maps", "baselines", "views", "decisions", "requests"],
+    [
+        "nodes",
+        "types",
+        "groups",
+        "partitions",
+        "exchanges",
+        "maps",
+        "baselines",
+        "views",
+        "tables",
+        "changes",
+        "decisions",
+        "requests",
+    ],
 )
 def test_nothing_is_cut_off_on_a_narrow_terminal(kind: str, width: int) -> None:
     """Names and numbers stay whole; only columns of long text fold, and they keep every character."""

@@ -211,6 +211,7 @@ def test_nobody_is_fenced_and_nobody_deposed_by_a_change() -> None:
     assert len(world.events(terms.TermStarted)) == 1
     assert world.events(m.NodeLeft) == []
     assert len(world.events(LeaseTermsChanged)) == 4
+    assert world.leader().driver.core.agenda.gaps == 0, "a shorter limit made nobody deaf"
 
 
 def test_a_take_over_time_that_is_set_goes_with_the_fence() -> None:

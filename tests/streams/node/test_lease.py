@@ -137,6 +137,7 @@ class Holding(msgspec.Struct):
 
     lease: Lease
     heartbeat_ms: int = 200
+    margin_ms: int = 500
     failure: TopologError | None = None
 
 
@@ -192,6 +193,26 @@ def test_a_read_that_outlasts_the_lease_is_not_answered(clock: ManualClock, rene
     renew(lease)
     with guard.reading():
         clock.advance(FENCE_MS)
+
+
+def test_n28_an_operation_that_outlasts_the_margin_is_told(
+    clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """N28, B5: what is done behind a check is what the margin pays for; half of it, and all of it, is said."""
+    guard = guard_of(Lease(Incarnation(1)), clock)
+
+    def act(ms: int) -> int:
+        began_ns = clock.boottime_ns()
+        clock.advance(ms)
+        guard.acted(began_ns, clock.boottime_ns())
+        return len(caplog.messages)
+
+    assert [act(250), act(251), act(501), act(502), act(1_004)] == [0, 1, 1, 2, 3]
+    assert guard.longest_ms == 1_004
+    assert "took 251 ms behind its lease check: more than half of the margin of 500 ms" in caplog.messages[0]
+    assert "took 502 ms behind its lease check: all of the margin of 500 ms" in caplog.messages[1]
+    assert act(10) == 3
+    assert guard.longest_ms == 1_004
 
 
 def test_a_read_that_spans_a_lapse_is_not_answered(clock: ManualClock, renew: Callable[[Lease], None]) -> None:

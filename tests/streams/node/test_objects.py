@@ -194,12 +194,12 @@ def test_while_a_table_is_renamed_neither_name_is_served(node: Node) -> None:
 
 
 def test_a_view_shows_columns_as_its_table_has_them(node: Node) -> None:
-    """B4: by number, so a column of another type shows with that; without its table there is no view."""
+    """B4: by number, whatever else its table gets or loses; without its table there is no view."""
     found = node.make(view("shop.notes", ORDERS, "count")).view("shop.notes", MS)
     assert [(each.name, each.type) for each in found.columns] == [("count", INT)]
-    widened = node.prepare(alter(ORDERS, retype("count", LONG))).view("shop.notes", MS)
-    assert [each.type for each in widened.columns] == [LONG]
-    assert widened.table.version == 2
+    altered = node.prepare(alter(ORDERS, drop_column("note"), add("city"))).view("shop.notes", MS)
+    assert altered.columns == found.columns
+    assert altered.table.version == 2
     node.commit()
     with pytest.raises(BeingDeleted):
         node.prepare(drop("shop.notes", ObjectKind.VIEW), drop()).view("shop.notes", MS)

@@ -1,5 +1,6 @@
 """Whatever a request of 850 kB asks of objects: each decision, and each row's texts, stay below the limit of a record,
-and deciding takes no time that others would notice (DESIGN §1, §4.5)."""
+and deciding takes no time that others would notice (DESIGN §1, §4.5). Times are the processor's, for machines are busy.
+"""
 
 import time
 from collections.abc import Callable, Iterable
@@ -106,9 +107,9 @@ def requests_of_any_size() -> Iterable[tuple[str, tuple[Statement, ...]]]:
 def test_whatever_fills_a_request_is_decided_at_once_and_fits_a_record(statements: tuple[Statement, ...]) -> None:
     """DESIGN 1: a leader that decides more than a record holds ends, and so does the next one."""
     found = shop()
-    began = time.perf_counter()
+    began = time.process_time()
     decided = outcome(found, change(*statements))
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     assert len(CODEC.encode(decided)) <= RECORD_BYTES_MAX
     found.ask(change(drop("shop", ObjectKind.DATABASE, if_needed=True)))
     waiting = outcome(found, change(*statements))
@@ -151,9 +152,9 @@ def test_many_alters_of_wide_tables_are_too_large_for_one_change() -> None:
     found = shop()
     for each in range(60):
         found.make(wide_table(f"shop.t{each}", COLUMNS_MAX - 2))
-    began = time.perf_counter()
+    began = time.process_time()
     decided = outcome(found, change(*(alter(f"shop.t{each}", add("more")) for each in range(60))))
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     assert isinstance(decided, q.RequestRefused)
     assert decided.code == "TOO_LARGE"
 
@@ -162,9 +163,9 @@ def test_a_table_of_1000_columns_loses_most_of_them_in_one_change() -> None:
     """DESIGN 1: as many actions as a table can have columns."""
     found = shop()
     found.make(wide_table("shop.t", COLUMNS_MAX - 1))
-    began = time.perf_counter()
+    began = time.process_time()
     found.make(alter("shop.t", *(drop_column(f"c{each}") for each in range(COLUMNS_MAX - 1))))
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
     row = found.object("shop.t")
     assert row.definition is not None
     assert [each.name for each in row.definition.columns] == ["id"]
@@ -175,9 +176,9 @@ def test_a_database_with_ten_thousand_tables_is_dropped_in_one_change() -> None:
     """B4: everything that is in it goes with it; a step without a definition is little more than its name."""
     found = shop()
     many_tables(found, 10_000)
-    began = time.perf_counter()
+    began = time.process_time()
     (prepared,) = found.ask(change(drop("shop", ObjectKind.DATABASE)))
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     assert isinstance(prepared, SchemaChangePrepared)
     assert len(prepared.steps) == 10_001
     found.apply()
@@ -233,9 +234,9 @@ def test_what_a_blocked_server_says_is_told_in_short() -> None:
 
 
 def seconds(action: Callable[[], object]) -> float:
-    began = time.perf_counter()
+    began = time.process_time()
     action()
-    return time.perf_counter() - began
+    return time.process_time() - began
 
 
 def ask_all(found: Changing, changes: Iterable[q.AnyRequest]) -> None:

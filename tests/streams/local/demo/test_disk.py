@@ -29,9 +29,11 @@ def view(
 class Life:
     """One process of the node: it joins, with what the journal has."""
 
-    def __init__(self, path: Path, *told: PartitionView) -> None:
+    def __init__(self, path: Path, *told: PartitionView, closed: set[str]) -> None:
         self.journal = Journal(path)
-        self.replica = DiskReplica(OWN, "rows", self.journal)
+        self.replica = DiskReplica(
+            OWN, "rows", self.journal, lambda key, value: None if key in closed else value.replace(b"closed", b"")
+        )
         self.replica.adopt(told)
         self.replica.come_back()
         self.replica.write_down()
@@ -49,15 +51,17 @@ class Life:
 
 
 class Disk:
-    """The node's disk, and the processes that it has had: the file of a former one need not be closed."""
+    """The node's disk, and the processes that it has had: the file of a former one need not be closed. Rows with a key
+    in `closed` count for nothing, nor does the word in any other."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.closed: set[str] = set()
         self._lives: list[Life] = []
 
     def begin(self, *told: PartitionView) -> Life:
         """The next process."""
-        life = Life(self.path, *told)
+        life = Life(self.path, *told, closed=self.closed)
         self._lives.append(life)
         return life
 
@@ -183,3 +187,32 @@ def test_a_deletion_that_others_may_not_have_comes_back_with_its_version(disk: D
     assert partition is not None
     partition.content.put("a", Cell(Version(Position(10), 1), b"1"))
     assert dict(partition.content.rows()) == {}
+
+
+def test_what_counts_no_more_is_neither_in_memory_nor_in_the_file(disk: Disk) -> None:
+    """And the next process finds the rest, each row under its version, and what was written since."""
+    life = disk.owner()
+    for key in ("a", "bb", "ccc"):
+        life.write(10, key, b"one")
+    life.write(10, "ccc", None)
+    before = disk.path.read_bytes()
+    disk.closed.add("a")
+    assert life.replica.sweep()
+    assert life.rows == {"bb": b"one"}
+    life.write(10, "dddd", b"four")
+    assert b'"a"' in before
+    assert b'"a"' not in disk.path.read_bytes()
+    assert disk.begin(view(10)).rows == {"bb": b"one", "dddd": b"four"}
+    size = disk.path.stat().st_size
+    assert not life.replica.sweep()
+    assert disk.path.stat().st_size == size
+
+
+def test_what_counts_no_more_is_not_stored_again(disk: Disk) -> None:
+    """Whoever sends it; of a row that counts in part the rest is stored."""
+    life = disk.owner()
+    disk.closed.add("a")
+    life.write(10, "a", b"one")
+    life.write(10, "bb", b"half closed")
+    assert life.rows == {"bb": b"half "}
+    assert b'"a"' not in disk.path.read_bytes()

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from tests.streams.rules.changing import add, alter, drop, table
 
 from topolog.events.errors import BadInput
 from topolog.events.requests import NodeKind
@@ -47,7 +48,8 @@ with stopping_when_told(os.environ) as stopping:
     say = lambda text: print(text, flush=True)
     loading = Loading(Path(data), nodes=1, pause_s=0)
     kafka = {"bootstrap.servers": bootstrap}
-    sys.exit(run_demo_node(cluster, name, kafka, stopping=stopping, say=say, loading=loading))
+    folder = Path(data) / name
+    sys.exit(run_demo_node(cluster, name, kafka, stopping=stopping, say=say, folder=folder, loading=loading))
 """
 
 
@@ -158,10 +160,13 @@ def process(coordinated: Coordinated, tmp_path: Path) -> Iterator["subprocess.Po
 
 
 def test_a_paused_node_refuses_until_it_has_caught_up(watcher: Node, process: "subprocess.Popen[str]") -> None:
-    """Stopped beyond its lease it is put out; continued, it says 503 first, joins again and then answers."""
+    """Stopped beyond its lease it is put out, and tables change without it; continued, it says 503 first, joins again
+    and then answers by what they have become (I4)."""
     (endpoint,) = endpoints(watcher)
+    watcher.change(table("shop.others"))
     assert get(endpoint, "/rows/shop.things/2") == (200, {"id": 2, "name": "two"})
     process.send_signal(signal.SIGSTOP)
+    watcher.change(alter("shop.things", add("note")), drop("shop.others"))
     wait_until(lambda: endpoints(watcher) == [])
     with socket.create_connection((urlsplit(endpoint).hostname, urlsplit(endpoint).port)) as early:
         early.sendall(b"GET /rows/shop.things/2 HTTP/1.0\r\n\r\n")
@@ -171,6 +176,8 @@ def test_a_paused_node_refuses_until_it_has_caught_up(watcher: Node, process: "s
     assert b"Retry-After: 1" in first
     wait_until(lambda: endpoints(watcher) == [endpoint])
     wait_until(lambda: get(endpoint, "/rows/shop.things/2")[0] == 200)
+    assert get(endpoint, "/rows/shop.things/2") == (200, {"id": 2, "name": "two", "note": None})
+    assert get(endpoint, "/rows/shop.others/2")[0] == 404
 
 
 def test_a_node_that_is_told_to_stop_releases_its_lease(watcher: Node, process: "subprocess.Popen[str]") -> None:
