@@ -237,12 +237,12 @@ def _check_form(statement: Statement) -> None:
     verb, kind, name = statement.verb, statement.kind, statement.name
     if verb is Verb.UNKNOWN or kind is ObjectKind.UNKNOWN:
         message = f"The statement about {name[:100]!r} says what this version does not know."
-        raise Refused("BAD_STATEMENT", "DESIGN 4.5", message)
+        raise _bad_statement(name, message)
     _check_name(kind, name)
     if (statement.definition is not None) is not (verb is Verb.CREATE):
-        raise Refused("BAD_STATEMENT", "DESIGN 4.5", f"{verb.value} of {name!r}: a definition belongs to CREATE.")
+        raise _bad_statement(name, f"{verb.value} of {name!r}: a definition belongs to CREATE.")
     if bool(statement.new_name) is not (verb is Verb.RENAME):
-        raise Refused("BAD_STATEMENT", "DESIGN 4.5", f"{verb.value} of {name!r}: a new name belongs to RENAME.")
+        raise _bad_statement(name, f"{verb.value} of {name!r}: a new name belongs to RENAME.")
     if statement.definition is not None:
         check_definition(kind, name, statement.definition)
     if statement.new_name:
@@ -250,7 +250,11 @@ def _check_form(statement: Statement) -> None:
     if verb is Verb.ALTER:
         _check_alteration(statement)
     elif _alters(statement):
-        raise Refused("BAD_STATEMENT", "DESIGN 4.5", f"{verb.value} of {name!r} alters nothing; ALTER does.")
+        raise _bad_statement(name, f"{verb.value} of {name!r} alters nothing; ALTER does.")
+
+
+def _bad_statement(name: str, message: str) -> Refused:
+    return Refused("BAD_STATEMENT", "DESIGN 4.5", message, {"object": name[:200]})
 
 
 def _check_name(kind: ObjectKind, name: str) -> None:
@@ -285,7 +289,7 @@ def _alters(statement: Statement) -> bool:
 def _check_alteration(statement: Statement) -> None:
     kind, name = statement.kind, statement.name
     if not _alters(statement):
-        raise Refused("BAD_STATEMENT", "DESIGN 4.5", f"ALTER of {name!r} says nothing that is to change.")
+        raise _bad_statement(name, f"ALTER of {name!r} says nothing that is to change.")
     asked = {
         "columns": statement.columns,
         "ttl_ms": statement.ttl_ms is not None,
@@ -296,14 +300,14 @@ def _check_alteration(statement: Statement) -> None:
     foreign = [field for field, value in asked.items() if value and field not in own]
     if foreign:
         message = f"Of a {kind.value.lower()} nobody can alter {' and '.join(foreign)}: {name!r}."
-        raise Refused("BAD_STATEMENT", "DESIGN 4.5", message, {"object": name})
+        raise _bad_statement(name, message)
     _check_ttl(name, statement.ttl_ms)
     _check_properties(name, statement.properties)
     if len(statement.columns) > COLUMNS_MAX or len(statement.unset) > PROPERTIES_MAX:
         message = f"ALTER of {name!r} names more than {COLUMNS_MAX} columns or unsets more than {PROPERTIES_MAX}."
-        raise Refused("BAD_STATEMENT", "DESIGN 4.5", message, {"object": name})
+        raise _bad_statement(name, message)
     if Privilege.UNKNOWN in statement.privileges:
-        raise Refused("BAD_STATEMENT", "DESIGN 4.5", f"Grant {name!r}: the rights are READ and WRITE.")
+        raise _bad_statement(name, f"Grant {name!r}: the rights are READ and WRITE.")
     if twice := _repeated((*statement.properties, *statement.unset)):
         message = f"Property {twice!r} of {name!r} is set and unset at once, or twice."
         raise Refused("NAMED_TWICE", "B4", message, {"object": name})
@@ -323,7 +327,7 @@ def _check_action(name: str, action: ColumnAction) -> None:
         or bool(action.new_name) is not (action.verb is ColumnVerb.RENAME)
     ):
         message = f"{action.verb.value} of column {action.name[:100]!r} of {name!r} says too little or too much."
-        raise Refused("BAD_STATEMENT", "DESIGN 4.5", message, {"object": name})
+        raise _bad_statement(name, message)
     _check_column_name(name, action.new_name or action.name)
 
 

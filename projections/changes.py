@@ -140,14 +140,13 @@ def in_force_by(reading: Reading, row: ChangeRow) -> str | None:
     """
     if row.prepared_at is None or row.status is ChangeStatus.ROLLED_BACK or not change_rows.revoked(reading, row):
         return None
-    holders = (node for _, node in reading.as_of(row.prepared_at).rows(NodeRow) if node.holds_lease)
-    if row.is_open and any(FENCING not in node.capabilities for node in holders):
-        return None
-    prepared_ms = reading.surely_decision(row.prepared_at).logged_at_ms
-    latest_ms = prepared_ms + queries.cluster_row(reading.as_of(row.prepared_at)).proceed_ms
-    if row.closed_at is not None:
-        latest_ms = min(latest_ms, reading.surely_decision(row.closed_at).logged_at_ms)
-    return iso(latest_ms)
+    prepared = reading.as_of(row.prepared_at)
+    holders = (node for _, node in prepared.rows(NodeRow) if node.holds_lease)
+    latest_ms = [] if row.closed_at is None else [reading.surely_decision(row.closed_at).logged_at_ms]
+    if all(FENCING in node.capabilities for node in holders):
+        prepared_ms = reading.surely_decision(row.prepared_at).logged_at_ms
+        latest_ms.append(prepared_ms + queries.cluster_row(prepared).proceed_ms)
+    return iso(min(latest_ms)) if latest_ms else None
 
 
 def now_ms(reading: Reading) -> int:

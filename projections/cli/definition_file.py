@@ -79,7 +79,9 @@ def _text(path: str, source: str, what: str) -> str:
         with sys.stdin.buffer if path == "-" else Path(path).open("rb") as file:
             data = file.read(_FILE_BYTES_MAX + 1)
         if len(data) > _FILE_BYTES_MAX:
-            raise BadInput(f"{source} has more than {_FILE_BYTES_MAX} bytes: {what} is never that big.")
+            raise BadInput(
+                f"{source} has more than {_FILE_BYTES_MAX} bytes: no {what.removeprefix('the ')} is that big."
+            )
         return data.decode()
     except FileNotFoundError as error:
         raise BadInput(f"There is no file {path}.", hint="--file - reads from stdin.") from error

@@ -92,7 +92,7 @@ class _Text(msgspec.Struct, frozen=True):
 
 def read_schema(path: str) -> SchemaFile:
     """All that the file, `-` for stdin, wants; BadInput with the file's name and the line for what cannot be."""
-    source, text, content = read_mapping(path, "databases, tables, views and grants", _EXAMPLE)
+    source, text, content = read_mapping(path, "the description of databases, tables, views and grants", _EXAMPLE)
     check_keys(content, text, source, tuple(_KINDS), "it")
     file = _Text(source, text)
     wanted = [

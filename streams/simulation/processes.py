@@ -186,7 +186,7 @@ class NodeProcess(Process):
             disk=disk.past if joiner.folder and self.is_server else None,
         )
         self._guard = LeaseGuard(self.clock, self.session)
-        schema = _Definitions(joiner, self.clock, self.shard, self.session, self._guard)
+        schema = Definitions(joiner, self.clock, self.shard, self.session, self._guard)
         table_chance = random.Random(f"{shard_seed} tables")
         send = partial(carry, table_chance)
         self.tables = SimulatedTables(table_chance, life.timeline, schema, disk.store(history), send)
@@ -317,7 +317,7 @@ class ProjectorProcess(Process):
         return f"{self.name} at position {self._fold.header.position}"
 
 
-class _Definitions(Schema):
+class Definitions(Schema):
     """The node's real class of definitions, on its session and guard."""
 
     def __init__(self, joiner: Joiner, clock: Clock, hooks: Hooks, session: Session, guard: LeaseGuard) -> None:

@@ -16,6 +16,9 @@ COMMANDS = (
     "create",
     "alter",
     "drop",
+    "apply",
+    "rename",
+    "cancel",
     "reset",
     "help",
     "cluster",
@@ -44,6 +47,12 @@ RESOURCES = (
     "graph",
     "n1",
     "Customer",
+    "table",
+    "table-views",
+    "grant",
+    "change",
+    "shop.orders",
+    "47",
 )
 OPTIONS = (
     "-o",
@@ -64,6 +73,9 @@ OPTIONS = (
     "--dry-run",
     "--soft",
     "--yes",
+    "--prune",
+    "--if-exists",
+    "--deadline",
 )
 VALUES = (
     "json",

@@ -32,6 +32,8 @@ from tests.streams.rules.changing import (
 from topolog.events import requests as q
 from topolog.events.errors import Refused
 from topolog.events.object_definition import (
+    COLUMNS_MAX,
+    PROPERTIES_MAX,
     Column,
     ColumnAction,
     ColumnType,
@@ -202,6 +204,16 @@ REFUSALS: dict[str, tuple[str, str, tuple[Statement, ...]]] = {
     "out of its database": ("RENAME_NOT_ALLOWED", "DESIGN 4.5", (rename("shop.other", "mall.other"),)),
     "to its own name": ("RENAME_NOT_ALLOWED", "DESIGN 4.5", (rename("shop.other", "shop.other"),)),
     "nothing to alter": ("BAD_STATEMENT", "DESIGN 4.5", (alter("shop.other"),)),
+    "more columns than a table has": (
+        "BAD_STATEMENT",
+        "DESIGN 4.5",
+        (alter("shop.other", *(drop_column(f"c{each}") for each in range(COLUMNS_MAX + 1))),),
+    ),
+    "more properties than an object has": (
+        "BAD_STATEMENT",
+        "DESIGN 4.5",
+        (Statement(Verb.ALTER, DATABASE, "shop", unset=tuple(map(str, range(PROPERTIES_MAX + 1)))),),
+    ),
     "columns of a view": ("BAD_STATEMENT", "DESIGN 4.5", (alter("shop.v", add("b"), kind=VIEW),)),
     "a type that is unknown": ("BAD_STATEMENT", "DESIGN 4.5", (alter("shop.other", add("b", ColumnType.UNKNOWN)),)),
     "an unknown verb": ("BAD_STATEMENT", "DESIGN 4.5", (Statement(Verb.UNKNOWN, TABLE, "shop.other"),)),
@@ -262,6 +274,7 @@ def test_what_is_refused_says_why_and_changes_nothing(code: str, rule: str, stat
     with pytest.raises(Refused) as caught:
         found.decide(change(*statements))
     assert (caught.value.code, caught.value.rule) == (code, rule)
+    assert caught.value.facts.keys() & {"object", "name"} or not statements
     assert found.state.hash() == before
 
 

@@ -136,7 +136,9 @@ def generation_ignores_a_lapse(patch: pytest.MonkeyPatch) -> None:
 
 def generations_start_anew_with_an_incarnation(patch: pytest.MonkeyPatch) -> None:
     """A new incarnation counts its generations from the beginning."""
-    patch.setattr("topolog.streams.node.core.Lease", lambda incarnation, _=0: Lease(incarnation))
+    patch.setattr(
+        "topolog.streams.node.core.Lease", lambda incarnation, _=0, anchor_ns=None: Lease(incarnation, 0, anchor_ns)
+    )
 
 
 def stopping_node_keeps_its_lease(patch: pytest.MonkeyPatch) -> None:
