@@ -34,6 +34,7 @@ def test_whichever_node_is_first_makes_all_tables_and_the_rest_find_them(cluster
     with cluster.node("n1") as one, cluster.node("n2") as two:
         for node in (one, two, one):
             found_tables(node, FILES)
+            cluster.settle()
         assert len(cluster.decisions(SchemaChangeCommitted)) == 1
         orders, parts = two.table("shop.orders"), two.table("shop.parts")
     assert [(each.name, each.type) for each in orders.columns] == [
