@@ -41,7 +41,7 @@ from topolog.events.requests import RequestRef, grant
 from topolog.events.state import Row, State
 from topolog.events.terms import cluster
 
-CHANGES_KEPT = 256
+CHANGES_KEPT = 1_024
 """Changes that are over are kept among the rows, without their definitions, up to so many."""
 
 
@@ -389,16 +389,17 @@ def _end(state: State, row: ChangeRow, place: Place, **rest: object) -> None:
 
 
 def _close(state: State, ended: Sequence[ChangeRow]) -> None:
-    """These changes, as they were, leave the line, and others have their turn. The oldest that are over are forgotten,
-    unless somebody still deletes data."""
+    """These changes, as they were, leave the line, and others have their turn. The oldest that were over before are
+    forgotten, unless somebody still deletes data: whoever waits for one of these finds it behind this decision."""
     numbers = [row.number for row in ended]
     claims.leave_line(state, numbers)
     _call_up(state, (each for row in ended for each in claims.next_after(state, row.claims)))
-    closed = (*_closed(state), *numbers)
-    forgotten = {number for number in closed[:-CHANGES_KEPT] if _is_done(state, number)}
+    before = _closed(state)
+    surplus = max(0, len(before) + len(numbers) - CHANGES_KEPT)
+    forgotten = {number for number in before[:surplus] if _is_done(state, number)}
     for number in forgotten:
         state.drop(ChangeRow, str(number))
-    state.put("", ClosedRow(tuple(each for each in closed if each not in forgotten)))
+    state.put("", ClosedRow((*(each for each in before if each not in forgotten), *numbers)))
 
 
 def _closed(state: State) -> tuple[Position, ...]:

@@ -90,6 +90,8 @@ def plan(wanted: Sequence[Wanted], present: Sequence[Present], *, prune: bool) -
         if held is None and former is not None:
             steps.append(_rename(each, former))
             problems += _changes_too(each, former)
+        elif held is None and each.renamed_from:
+            problems.append(f"{each.name} is not there, nor is {each.renamed_from}, from which it was renamed")
         elif held is None:
             steps.append(_create(each))
         elif held.kind is not each.kind:

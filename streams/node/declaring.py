@@ -96,9 +96,15 @@ class Declaring:
         if kind != "change":
             return (None,)
         change = change_row(self._session.core.state, int(number))
-        if change is not None and change.is_open:
+        if change is None:
+            raise OutcomeUnknown(
+                f"Change {number} is long over: so many others have ended since that this node has forgotten how.",
+                request_id=str(request),
+                hint=f"`topolog explain change {number}` knows.",
+            )
+        if change.is_open:
             return None
-        if change is not None and change.status is ChangeStatus.ROLLED_BACK:
+        if change.status is ChangeStatus.ROLLED_BACK:
             raise Refused(change.code, change.rule, change.message, change.facts)
         return (Position(int(number)),)
 

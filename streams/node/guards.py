@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from topolog.events.errors import Fenced, TopologError
+from topolog.events.errors import Fenced, NotFound, TopologError
 from topolog.streams.clock import Clock
 from topolog.streams.node.lease import Lease
 
@@ -70,10 +70,18 @@ class LeaseGuard:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Check before and after a read: whatever was read inside is valid if this exits without Fenced."""
+        """Check before and after a read: whatever was read inside is valid if this exits without Fenced. So is what
+        was not found: a pause may lie between the look and the answer that there is none."""
         self.require()
         generation = self._holder.lease.generation
-        yield
+        try:
+            yield
+        except NotFound:
+            self._require_still(generation)
+            raise
+        self._require_still(generation)
+
+    def _require_still(self, generation: int) -> None:
         self.require()
         if self._holder.lease.generation != generation:
             raise Fenced("The lease changed during the read.", retry_after_ms=0, hint="Read again.")

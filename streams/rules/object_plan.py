@@ -223,7 +223,17 @@ def _alter(draft: _Draft, statement: Statement, found: Standing) -> list[Step]:
         return []
     if len(then.columns) > COLUMNS_MAX or len(then.properties) > PROPERTIES_MAX:
         check_definition(found.kind, found.name, then)
-    return [Step(Verb.ALTER, found.kind, found.name, then)]
+    return [Step(Verb.ALTER, found.kind, found.name, then), *_views_after(draft, found.name, then)]
+
+
+def _views_after(draft: _Draft, table: str, then: Definition) -> Iterator[Step]:
+    """The views whose columns the table now has with other types: a view says of its columns what its table does."""
+    by_number = {each.number: each for each in then.columns}
+    for view in _views_of(draft, table):
+        columns = tuple(by_number[each.number] for each in view.definition.columns)
+        if columns != view.definition.columns:
+            shown = msgspec.structs.replace(view.definition, columns=columns)
+            yield Step(Verb.ALTER, view.kind, view.name, shown)
 
 
 def _ordered(privileges: Iterable[Privilege]) -> tuple[Privilege, ...]:
@@ -249,7 +259,7 @@ def _acted(draft: _Draft, table: Standing, actions: Iterable[ColumnAction]) -> t
             continue
         held = columns.pop(action.name)
         if action.verb is ColumnVerb.RETYPE:
-            columns[held.name] = _retyped(table, held, action, shown)
+            columns[held.name] = _retyped(table, held, action)
         elif action.verb is ColumnVerb.RENAME:
             columns[action.new_name] = msgspec.structs.replace(held, name=action.new_name)
     return tuple(sorted(columns.values(), key=lambda each: each.number))
@@ -274,29 +284,39 @@ def _check_action(
 
 def _shown_columns(draft: _Draft, table: str) -> Mapping[int, str]:
     """A view that shows the column, by the column's number."""
-    views = [each for each in draft.users(table) if each.kind is ObjectKind.VIEW]
-    return {column.number: view.name for view in reversed(views) for column in view.definition.columns}
+    views = reversed(_views_of(draft, table))
+    return {column.number: view.name for view in views for column in view.definition.columns}
 
 
-def _retyped(table: Standing, held: Column, action: ColumnAction, shown: Mapping[int, str]) -> Column:
+def _views_of(draft: _Draft, table: str) -> list[Standing]:
+    return [each for each in draft.users(table) if each.kind is ObjectKind.VIEW]
+
+
+def _retyped(table: Standing, held: Column, action: ColumnAction) -> Column:
     assert action.type is not None, "a column that gets another type names it"
     if action.type is held.type:
         return held
-    if action.type not in WIDER.get(held.type, ()) and held.name != table.definition.key:
+    _check_no_key(table, held, action)
+    if action.type not in WIDER.get(held.type, ()):
         possible = ", ".join(each.value for each in WIDER.get(held.type, ())) or "nothing else"
         text = f"keeps {held.type.value} values in {action.name!r}: they can become {possible}."
         _refuse(table, action, "TYPE_CHANGE_NOT_ALLOWED", text)
-    _check_free(table, held, action, shown)
     return msgspec.structs.replace(held, type=action.type)
 
 
 def _check_free(table: Standing, held: Column, action: ColumnAction, shown: Mapping[int, str]) -> None:
-    """A column that is dropped, or gets another name or type, is not the key, and no view shows it: a view says of its
-    columns what its table does."""
+    """A column that is dropped or gets another name is not the key, and no view shows it under this name."""
+    _check_no_key(table, held, action)
+    if held.number in shown:
+        view = shown[held.number]
+        message = f"Column {held.name!r} of table {table.name!r} is shown by view {view!r}."
+        facts = {"object": table.name, "column": held.name, "used_by": view}
+        raise Refused("IN_USE", "B4", message, facts, hint=f"`topolog drop view {view}` first.")
+
+
+def _check_no_key(table: Standing, held: Column, action: ColumnAction) -> None:
     if held.name == table.definition.key:
         _refuse(table, action, "COLUMN_IS_KEY", f"has its rows named by {held.name!r}, which stays as it is.")
-    if held.number in shown:
-        _refuse(table, action, "IN_USE", f"shows column {held.name!r} in view {shown[held.number]!r}.")
 
 
 def _refuse(table: Standing, action: ColumnAction, code: str, text: str) -> NoReturn:

@@ -19,8 +19,9 @@ from topolog.events.claims import line
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import Position
 from topolog.events.kafka import KafkaReader, KafkaWriter
+from topolog.events.metadata import Evidence
 from topolog.events.object_definition import Statement
-from topolog.events.objects import ChangeRow, SchemaChangeCommitted, change_row
+from topolog.events.objects import ChangeStatus, SchemaChangeCommitted, SchemaChangeRolledBack
 from topolog.events.requests import (
     AnyRequest,
     ChangeCancellationRequested,
@@ -45,6 +46,15 @@ class Known(msgspec.Struct, frozen=True):
     folded: Folded
 
 
+class Ended(msgspec.Struct, frozen=True):
+    """How a change ended: `code` of a rollback, `evidence` of a commit. Its row may be forgotten by then."""
+
+    number: Position
+    status: ChangeStatus
+    code: str = ""
+    evidence: Evidence = Evidence()
+
+
 class Operator:
     """One requester on one cluster. Only the thread that uses it as a context may ask; any may look.
 
@@ -58,7 +68,7 @@ class Operator:
         self._writer = KafkaWriter(kafka, cluster, linger_ms=0)
         self._fold = Fold()
         self._outcomes: dict[int, OutcomeRow] = {}
-        self._ended: dict[Position, ChangeRow] = {}
+        self._ended: dict[Position, Ended] = {}
         self._hashes: dict[Position, bytes] = {}
         self._next = 1
         self._folding = threading.Lock()
@@ -113,11 +123,11 @@ class Operator:
         assert row.status is Status.GRANTED, row
         return Position(int(row.subject.removeprefix("change ")))
 
-    def ended(self, number: Position) -> ChangeRow:
+    def ended(self, number: Position) -> Ended:
         """The change, as soon as it is over."""
         return self.eventually(lambda: self._ended.get(number), f"the end of change {number}")
 
-    def change(self, *statements: Statement, deadline_ms: int | None = None) -> ChangeRow:
+    def change(self, *statements: Statement, deadline_ms: int | None = None) -> Ended:
         """Ask for a change; gives it when it is over."""
         return self.ended(self.number(self.ask(*statements, deadline_ms=deadline_ms)))
 
@@ -156,13 +166,19 @@ class Operator:
                 self.outcomes[str(ref)] += 1
             if ref is not None and ref.requester == self._name and (row := outcome_of(self._fold.state, ref)):
                 self._outcomes[ref.sequence] = row
-            change = getattr(folded.event, "change", None)
-            for number in getattr(folded.event, "changes", () if change is None else (change,)):
-                row_of_change = change_row(self._fold.state, number)
-                if row_of_change is not None and not row_of_change.is_open:
-                    self._ended[row_of_change.number] = row_of_change
+            self._ended.update((each.number, each) for each in ended_by(folded))
 
 
 def commits_of(folded: Folded) -> tuple[Position, ...]:
     """The changes that it commits, if it commits any."""
     return folded.event.changes if isinstance(folded.event, SchemaChangeCommitted) else ()
+
+
+def ended_by(folded: Folded) -> list[Ended]:
+    """The changes that are over with this decision."""
+    match folded.event:
+        case SchemaChangeCommitted(changes=changes, evidence=evidence):
+            return [Ended(number, ChangeStatus.COMMITTED, evidence=evidence) for number in changes]
+        case SchemaChangeRolledBack(change=change, code=code):
+            return [Ended(change, ChangeStatus.ROLLED_BACK, code)]
+    return []

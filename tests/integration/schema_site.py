@@ -14,6 +14,7 @@ from topolog.events.ids import NodeId, Position
 from topolog.events.membership import NodeRow
 from topolog.events.objects import (
     ChangeRow,
+    ObjectEvent,
     SchemaChangeCommitted,
     SchemaChangePrepared,
     SchemaChangeRolledBack,
@@ -70,6 +71,10 @@ class SchemaSite(CrashSite):
         """What the operator's fold says of an object, in one line; None if there is none that is committed."""
         with self.operator.looking() as state:
             return told_of(state, name)
+
+    def decided(self) -> int:
+        """How many decisions about changes are in the log."""
+        return sum(isinstance(each.event, ObjectEvent) for each in self.told().decisions)
 
     def undeleted(self, number: Position) -> tuple[NodeId, ...]:
         """Who has not said yet that it has deleted what the change has closed."""

@@ -90,15 +90,24 @@ class Cluster:
         node.on_map(self._on_map)
 
     def make_table(self, stopping: Stop) -> None:
-        """Return when our table is there. Raises as `Node.change` does."""
+        """Return when our table is there. Asked for once: while a node hangs it takes that node's lease until it is.
+        Raises as `Node.change` does."""
         while not stopping.is_set():
             try:
-                self._node.change(*TABLES, timeout_s=CHANGE_S, reason="the rows of topolog demo load")
                 self._table = self._node.table(TABLE).incarnation
+            except NotFound:
+                self._ask_for_table()
             except Retriable:
                 self.check()
+                stopping.wait(LOOK_S)
             else:
                 return
+
+    def _ask_for_table(self) -> None:
+        try:
+            self._node.change(*TABLES, timeout_s=CHANGE_S, reason="the rows of topolog demo load")
+        except Retriable:
+            self.check()
 
     def check_table(self) -> None:
         """Raise NotFound if it is no more: what was in it is neither kept nor lost."""

@@ -174,6 +174,9 @@ def test_a_table_is_renamed_only_by_saying_from_what(planned: Planned) -> None:
     assert planned(text, SHOP, sales, prune=True) == Plan()  # it stays true when it is done
     both = planned(text.replace("price: INT32", "price: INT64"), SHOP, ORDERS)
     assert "two changes" in both.problems[0]
+    mistyped = planned(text.replace("from: shop.orders", "from: shop.oders"), SHOP, ORDERS)
+    assert not mistyped.statements
+    assert "nor is shop.oders" in mistyped.problems[0]
 
 
 def test_narrowing_a_right_is_shown_as_what_it_takes_away(planned: Planned) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topolog.events.errors import Fenced, TopologError
+from topolog.events.errors import Fenced, NotFound, TopologError
 from topolog.events.ids import Incarnation
 from topolog.streams.clock import ManualClock
 from topolog.streams.node.guards import LeaseGuard
@@ -152,6 +152,23 @@ def renew(clock: ManualClock) -> Callable[[Lease], None]:
         lease.echoed(1, FENCE_MS, clock.boottime_ns())
 
     return renew
+
+
+def test_nobody_says_late_that_there_is_none(clock: ManualClock, renew: Callable[[Lease], None]) -> None:
+    """B6.5: between the look and the answer the process may have been stopped; what it did not find may be there."""
+    lease = Lease(Incarnation(1))
+    renew(lease)
+    guard = guard_of(lease, clock)
+
+    def look(paused_ms: int) -> None:
+        with guard.reading():
+            clock.advance(paused_ms)
+            raise NotFound("There is no table 'shop.orders'.")
+
+    with pytest.raises(NotFound):
+        look(0)
+    with pytest.raises(Fenced):
+        look(FENCE_MS + 1)
 
 
 def test_require_raises_fenced_with_a_time_to_retry(clock: ManualClock) -> None:

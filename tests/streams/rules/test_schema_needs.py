@@ -88,9 +88,23 @@ def test_a_table_that_a_view_shows_is_neither_dropped_nor_renamed() -> None:
     assert outcome(found, drop("shop.v", VIEW), drop("shop.other")) == "PREPARED"
 
 
-@pytest.mark.parametrize("action", [drop_column("a"), rename_column("a", "b"), retype("a", LONG)])
-def test_a_column_that_a_view_shows_stays_as_it_is(action: ColumnAction) -> None:
-    """I3: a view says of its columns what its table does, so they do not change apart."""
+def test_views_go_with_a_column_that_becomes_wider() -> None:
+    """I3: a view says of its columns what its table does, so they change in one."""
+    found = shop()
+    found.make(alter("shop.other", add("free", INT)))
+    found.make(view("shop.v", "shop.other", "a"))
+    found.make(view("shop.w", "shop.other", "free"))
+    number = found.make(alter("shop.other", retype("a", LONG)))
+    assert [step.name for step in found.change(number).steps] == ["shop.other", "shop.v"]
+    shown = found.object("shop.v").definition
+    assert shown is not None
+    assert [column.type for column in shown.columns] == [LONG]
+    assert found.object("shop.w").version == 1
+
+
+@pytest.mark.parametrize("action", [drop_column("a"), rename_column("a", "b")])
+def test_a_column_that_a_view_shows_keeps_its_name(action: ColumnAction) -> None:
+    """B4: whoever reads the view by that name finds it; the refusal says which view."""
     found = shop()
     found.make(alter("shop.other", add("free", INT)))
     found.make(view("shop.v", "shop.other", "a"))

@@ -15,10 +15,11 @@ from tests.streams.rules.changing import (
     table,
 )
 
+from topolog.events import objects
 from topolog.events.errors import Refused
 from topolog.events.ids import NodeId
 from topolog.events.object_definition import ObjectKind, Statement, Verb
-from topolog.events.objects import CHANGES_KEPT, change_row
+from topolog.events.objects import ChangeStatus, change_row
 from topolog.events.state import State
 
 
@@ -109,13 +110,26 @@ def test_a_confirmation_of_a_former_life_or_of_nothing_counts_for_nothing() -> N
     assert type(unchanged).__name__ == "RequestUnchanged"
 
 
-def test_changes_that_are_over_are_forgotten_unless_somebody_still_deletes() -> None:
+def test_who_waits_for_one_of_many_changes_that_end_together_finds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DESIGN 4.5: however many one decision ends, it forgets none of these."""
+    monkeypatch.setattr(objects, "CHANGES_KEPT", 2)
+    found = Changing("n1")
+    found.make(database())
+    numbers = [found.begin(table(f"shop.t{each}")) for each in range(5)]
+    found.apply()
+    assert [found.change(number).status for number in numbers] == [ChangeStatus.COMMITTED] * 5
+    found.make(table("shop.later"))
+    assert [number for number in numbers if change_row(found.state, number)] == numbers[-1:]
+
+
+def test_changes_that_are_over_are_forgotten_unless_somebody_still_deletes(monkeypatch: pytest.MonkeyPatch) -> None:
     """DESIGN 4.5: rows stay few."""
+    monkeypatch.setattr(objects, "CHANGES_KEPT", 8)
     found = Changing("n1")
     found.make(database(), table())
     number = found.make(alter("shop.orders", add("x")))
     closing = found.make(alter("shop.orders", drop_column("x")))
-    for each in range(CHANGES_KEPT):
+    for each in range(9):
         found.make(alter("shop.orders", (add if each % 2 == 0 else drop_column)("y")))
     assert change_row(found.state, number) is None
     assert change_row(found.state, closing) is not None

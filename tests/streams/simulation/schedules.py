@@ -88,7 +88,7 @@ class Server:
             self.reader, self.writer, self.clock, joiner, self.hooks, chance=lambda: chance.getrandbits(63)
         )
         self.guard = LeaseGuard(self.clock, self.session)
-        self.schema: Schema = Definitions(name, self.clock, self.hooks, self.session, self.guard)
+        self.schema: Schema = Definitions(joiner, self.clock, self.hooks, self.session, self.guard)
 
     def turn(self) -> None:
         if self.is_stopped:

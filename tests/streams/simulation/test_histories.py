@@ -1,4 +1,5 @@
-"""Seeds with a baseline, power cuts, disks lost and put back, and with a copy of the log that goes live beside it."""
+"""Seeds with a baseline, power cuts, disks lost and put back, with a copy of the log that goes live beside it, and with
+definitions that change."""
 
 from topolog.streams.simulation import Faults, Violation, simulate
 
@@ -24,3 +25,14 @@ def test_a_seed_of_two_logs_repeats_both() -> None:
     """The digest is over every byte of both."""
     report = simulate(5, SPAN_MS, Faults.of_histories())
     assert simulate(5, SPAN_MS, Faults.of_histories()) == report
+
+
+def test_no_seed_of_changing_definitions_breaks_a_rule() -> None:
+    """Every rule holds after every step, and each run comes to rest: every change ends."""
+    broken = []
+    for seed in range(SEEDS):
+        try:
+            simulate(seed, SPAN_MS, Faults.of_schema())
+        except Violation as violation:
+            broken.append(violation)
+    assert not broken, f"seeds {[each.seed for each in broken]}\n\n{broken[0]}"

@@ -6,6 +6,7 @@ from tests.streams.simulation.schedules import OWED_MS, PROCEED_MS, TERMS, Shop
 
 from topolog.events.errors import BeingDeleted, Fenced, Retriable
 from topolog.events.objects import SchemaChangeCommitted
+from topolog.events.requests import LeaseTermsRequested, RequestId
 
 HOUR_MS = 3_600_000
 
@@ -182,6 +183,31 @@ def test_clocks_that_run_apart_leave_no_moment_between(ppm: int) -> None:
             shop.run(20)
         assert presumed_fenced(shop) == ("n1",)
         assert slow.look() == "fenced"
+
+
+def test_a_fence_that_was_lowered_and_raised_again_is_waited_out_in_full() -> None:
+    """B8, F10: a server that has heard of neither holds a lease by the first terms; the longest of them counts."""
+    shop = Shop()
+    terms(shop, 3_000)
+    shop.run(2 * OWED_MS)
+    deaf = shop.servers[0]
+    assert deaf.session.lease.remaining_ms(deaf.clock.boottime_ns()) > PROCEED_MS
+    deaf.is_deaf = deaf.is_mute = True
+    terms(shop, 1_000)
+    shop.run(100)
+    terms(shop, 1_500)
+    shop.change(drop())
+    while shop.status() != "COMMITTED":
+        shop.run(20)
+    assert presumed_fenced(shop) == ("n1",)
+    assert deaf.look() == "fenced"
+
+
+def terms(shop: Shop, fence_ms: int) -> None:
+    log_id = shop.fold().header.log_id
+    assert log_id is not None
+    shop.send(LeaseTermsRequested(RequestId(f"bob-{fence_ms}", 1), log_id, "bob", "", fence_ms, fence_ms // 10))
+    shop.run(40)
 
 
 def test_a_write_that_was_admitted_before_the_closing_and_arrives_behind_it_is_dropped() -> None:

@@ -293,7 +293,7 @@ def test_whoever_has_not_heard_a_rollback_is_fenced_before_the_next_change_is_co
     assert (shop.status(), shop.ends()) == ("PREPARED", {"committed": 1, "rolled back": 1})
     assert behind.look() == found
     run_until(shop, lambda: shop.status() == "COMMITTED")
-    assert committed(shop).evidence.presumed_fenced == ("n1", "n2")
+    assert "n1" in committed(shop).evidence.presumed_fenced
     assert behind.look() == "fenced"
 
 

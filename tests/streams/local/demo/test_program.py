@@ -48,7 +48,8 @@ with stopping_when_told(os.environ) as stopping:
     say = lambda text: print(text, flush=True)
     loading = Loading(Path(data), nodes=1, pause_s=0)
     kafka = {"bootstrap.servers": bootstrap}
-    sys.exit(run_demo_node(cluster, name, kafka, stopping=stopping, say=say, loading=loading))
+    folder = Path(data) / name
+    sys.exit(run_demo_node(cluster, name, kafka, stopping=stopping, say=say, folder=folder, loading=loading))
 """
 
 

@@ -150,7 +150,7 @@ def test_every_error_on_the_page_exists() -> None:
     names = set(
         re.findall(r"`([A-Z]\w+)`", " ".join(row.split("|")[1] for row in table.splitlines() if "|" in row[1:]))
     )
-    assert len(names) == 8
+    assert len(names) == 11
     assert names <= {kind.__name__ for kind in _family(TopologError)}
 
 
