@@ -282,8 +282,7 @@ def _call_up(state: State, numbers: Iterable[Position]) -> None:
 
 def _prepare_step(state: State, step: Step, number: Position) -> None:
     if step.verb is Verb.CREATE:
-        blank = ObjectRow(step.kind, step.name, _next_object(state), ObjectStatus.PRE_CREATE, Version(0), None, NOWHERE)
-        _put_pending(state, blank, step.definition, Version(1), number)
+        _put_pending(state, _blank(step, step.name, _next_object(state)), step.definition, Version(1), number)
         return
     row = object_row(state, step.name)
     assert row is not None and row.status is ObjectStatus.USING, f"{step.name} is not at rest"
@@ -291,17 +290,14 @@ def _prepare_step(state: State, step: Step, number: Position) -> None:
     changing = msgspec.structs.replace(row, status=_PREPARED[step.verb])
     _put_pending(state, changing, step.definition, version, number)
     if step.verb is Verb.RENAME:
-        reserved = ObjectRow(
-            step.kind,
-            step.new_name,
-            row.incarnation,
-            ObjectStatus.PRE_CREATE,
-            Version(0),
-            None,
-            NOWHERE,
-            columns_ever=row.columns_ever,
-        )
+        reserved = _blank(step, step.new_name, row.incarnation, row.columns_ever)
         _put_pending(state, reserved, step.definition, version, number)
+
+
+def _blank(step: Step, name: str, incarnation: int, columns_ever: int = 0) -> ObjectRow:
+    """An object that is not there before the commit."""
+    status, version = ObjectStatus.PRE_CREATE, Version(0)
+    return ObjectRow(step.kind, name, incarnation, status, version, None, NOWHERE, columns_ever=columns_ever)
 
 
 _PREPARED = {

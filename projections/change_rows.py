@@ -10,7 +10,6 @@ from topolog.events.objects import (
     ChangeRow,
     ChangeStatus,
     ObjectRow,
-    ObjectStatus,
     SchemaChangePrepared,
     SchemaChangeQueued,
 )
@@ -36,13 +35,6 @@ def opened(reading: Reading) -> list[ChangeRow]:
 def undeleted(reading: Reading) -> int:
     """How many changes have closed data that somebody still deletes."""
     return sum(bool(row.undeleted) for _, row in reading.rows(ChangeRow))
-
-
-def tables(reading: Reading) -> int:
-    """How many tables there are."""
-    return sum(
-        row.kind is ObjectKind.TABLE and row.status is not ObjectStatus.PRE_CREATE for _, row in reading.rows(ObjectRow)
-    )
 
 
 class Line:

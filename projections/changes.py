@@ -19,7 +19,7 @@ from topolog.projections.store import Reading
 _DIGITS_MAX = 18
 
 
-class Wait(msgspec.Struct, frozen=True):
+class Waiting(msgspec.Struct, frozen=True):
     """For whom a prepared change waits. `heard_ms`: how long ago each of `asked` was heard, as far as that is known;
     `silent`: those of them that were not heard since; `endless`: those that no time ends the wait for."""
 
@@ -106,7 +106,7 @@ def shown(reading: Reading, age_ms: int, row: ChangeRow, line: Line) -> SchemaCh
     )
 
 
-def waiting(reading: Reading, age_ms: int, row: ChangeRow) -> Wait | None:
+def waiting(reading: Reading, age_ms: int, row: ChangeRow) -> Waiting | None:
     """Whom the verdict on a prepared change asks, and who of them is silent; None for one that is not prepared."""
     if row.status is not ChangeStatus.PREPARED or row.prepared_at is None:
         return None
@@ -116,7 +116,7 @@ def waiting(reading: Reading, age_ms: int, row: ChangeRow) -> Wait | None:
     heard_ms = _heard_ms(reading, age_ms, [each.node for each in asked])
     silent = tuple(node for node, ms in heard_ms.items() if ms > waited_ms)
     endless = tuple(each.node for each in asked if each.at_most_ms is None)
-    return Wait(asked, heard_ms, waited_ms, span, silent, endless)
+    return Waiting(asked, heard_ms, waited_ms, span, silent, endless)
 
 
 def _heard_ms(reading: Reading, age_ms: int, nodes: Sequence[str]) -> dict[str, int]:

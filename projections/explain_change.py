@@ -7,7 +7,7 @@ from topolog.events.object_definition import ObjectKind
 from topolog.events.objects import ChangeRow, ChangeStatus, ObjectRow, ObjectStatus
 from topolog.projections import change_rows, changes, definition_words, objects
 from topolog.projections.change_rows import Line
-from topolog.projections.changes import Wait
+from topolog.projections.changes import Waiting
 from topolog.projections.durations import ago
 from topolog.projections.explain import chain, in_words
 from topolog.projections.layout import Decided
@@ -84,7 +84,7 @@ def _gone(reading: Reading, kind: ObjectKind, name: str, found: ObjectRow | None
     return Explanation(sentence, {}, chain(_of_object(reading, name)))
 
 
-def _state(found: SchemaChange, row: ChangeRow, wait: Wait | None) -> str:
+def _state(found: SchemaChange, row: ChangeRow, wait: Waiting | None) -> str:
     match row.status:
         case ChangeStatus.QUEUED:
             behind = [f"change {number}" for number in found.behind]
@@ -100,7 +100,7 @@ def _state(found: SchemaChange, row: ChangeRow, wait: Wait | None) -> str:
             return f"was rolled back at position {row.closed_at} ({row.code}): {row.message}"
 
 
-def _waiting(wait: Wait) -> str:
+def _waiting(wait: Waiting) -> str:
     """«waits 14 s for n3, last heard 15 s ago, proceeds in 11 s at the latest»."""
     if not wait.asked:
         return "waits for nobody, and proceeds now"
@@ -139,7 +139,7 @@ def _ahead(row: ChangeRow, line: Line) -> Iterator[tuple[str, str]]:
         yield f"waits for {name}", f"which change {number}{does} has"
 
 
-def _waits(wait: Wait) -> Iterator[tuple[str, str]]:
+def _waits(wait: Waiting) -> Iterator[tuple[str, str]]:
     for node, heard_ms in wait.heard_ms.items():
         since = "not since the change was prepared" if node in wait.silent else "since then"
         yield f"{node} was last heard", f"{ago(heard_ms)} ago, {since}"
@@ -167,7 +167,7 @@ def _ended(found: SchemaChange, row: ChangeRow) -> Iterator[tuple[str, str]]:
 
 
 def _revoked(reading: Reading, found: SchemaChange, row: ChangeRow) -> Iterator[tuple[str, str]]:
-    """When a revocation is in force everywhere; None of it is in doubt before the end of the wait (N19)."""
+    """What it takes away, and when that is in force everywhere (N19)."""
     names = change_rows.revoked(reading, row)
     if not names or row.status is ChangeStatus.ROLLED_BACK:
         return
@@ -190,7 +190,7 @@ def _next(found: SchemaChange, line: Line) -> Iterator[tuple[str, str]]:
 
 
 def _decisions(reading: Reading, row: ChangeRow) -> Sequence[Decided]:
-    """The decisions that began, prepared and ended it, newest first; then those about deletions."""
+    """The decisions that began, prepared and ended it, newest first."""
     positions = {row.number, row.prepared_at, row.closed_at}
     return [reading.surely_decision(each) for each in sorted(filter(None, positions), reverse=True)]
 

@@ -49,6 +49,13 @@ def no_object(reading: Reading, kind: ObjectKind, name: str, found: ObjectRow | 
     return not_found(name, (key for key, row in reading.rows(ObjectRow) if row.kind is kind), noun(kind))
 
 
+def table_count(reading: Reading) -> int:
+    """How many tables there are, without those that are being created."""
+    return sum(
+        row.kind is ObjectKind.TABLE and row.status is not ObjectStatus.PRE_CREATE for _, row in reading.rows(ObjectRow)
+    )
+
+
 def was_ever(reading: Reading, kind: ObjectKind, name: str) -> bool:
     versions = islice(reading.versions(ObjectRow, name), 1_000)
     return any(row is not None and row.kind is kind for _, row in versions)

@@ -13,7 +13,7 @@ from topolog.events.metadata import ProposalRow, TypeRow
 from topolog.events.objects import ChangeRow
 from topolog.events.snapshots import SnapshotRow
 from topolog.events.terms import ClusterRow
-from topolog.projections import baselines, change_rows, exchanges, patience, queries
+from topolog.projections import baselines, change_rows, exchanges, objects, patience, queries
 from topolog.projections.baseline_resources import BaselineNow, Cold
 from topolog.projections.durations import ago
 from topolog.projections.moments import iso
@@ -32,7 +32,7 @@ def cluster(reading: Reading, age_ms: int) -> Cluster:
     groups_there = sum(1 for _ in reading.rows(GroupRow))
     opened = exchanges.open_row(reading)
     open_exchange = str(opened.version) if opened else None
-    opened_changes, tables = change_rows.opened(reading), change_rows.tables(reading)
+    opened_changes, tables = change_rows.opened(reading), objects.table_count(reading)
     state, standing = baselines.state_row(reading), baselines.now(reading)
     cold, drains = baselines.cold(reading), baselines.drains(reading)
     former = _former_terms(reading, row)

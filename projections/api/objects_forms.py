@@ -1,6 +1,6 @@
 """The bodies of POST /requests that are about databases, tables, views, grants, and changes of these."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -144,5 +144,5 @@ def _action(form: ColumnActionForm) -> ColumnAction:
     return ColumnAction(ColumnVerb(form.verb), form.name, type_, form.new_name)
 
 
-def _privileges(names: tuple[Any, ...]) -> tuple[Privilege, ...]:
+def _privileges(names: tuple[PrivilegeName, ...]) -> tuple[Privilege, ...]:
     return tuple(Privilege(each) for each in names)

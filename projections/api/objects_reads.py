@@ -27,7 +27,6 @@ def _name(found: SchemaObject) -> str:
 def _add(kind: ObjectKind, path: str, title: str) -> None:
     """The addresses of one kind of object."""
     noun, one, many = path.replace("-", " "), title, f"{title}List"
-    tags = ["definitions"]
 
     async def list_objects(request: Request, here: Here, given: parameters.Objects) -> Response:
         return await here.page(request, given, many, _listed(kind), _name, begins_after=True)
@@ -44,24 +43,18 @@ def _add(kind: ObjectKind, path: str, title: str) -> None:
 
         return await here.one(request, given, "Explanation", ask, is_lasting=False)
 
-    for address, call, said, answers in (
-        ("", list_objects, f"All {noun}, by name; what is being created only with `state`.", True),
-        ("/{name}", get_object, f"One of the {noun}, with the change that has it and what waits for it.", None),
-        ("/{name}/history", get_history, f"Every change of one of the {noun}, newest first.", False),
-        ("/{name}/explain", explain_object, "In which state it is, what it waits for, what can be done.", False),
+    listed, named = contract.many(SchemaObject, many), contract.one(SchemaObject, one)
+    changed, explained = contract.many(resources.Change, "History"), contract.one(resources.Explanation)
+    for address, call, said, responses in (
+        ("", list_objects, f"All {noun}, by name; what is being created only with `state`.", listed),
+        ("/{name}", get_object, f"One of the {noun}, with the change that has it and what waits for it.", named),
+        ("/{name}/history", get_history, f"Every change of one of the {noun}, newest first.", changed),
+        ("/{name}/explain", explain_object, "In which state it is, what it waits for, what can be done.", explained),
     ):
-        if answers is None:
-            responses = contract.one(SchemaObject, one)
-        elif answers:
-            responses = contract.many(SchemaObject, many)
-        elif call is get_history:
-            responses = contract.many(resources.Change, "History")
-        else:
-            responses = contract.one(resources.Explanation)
         router.add_api_route(
             f"/{path}{address}",
             call,
-            tags=list(tags),
+            tags=["definitions"],
             responses=responses,
             description=said,
             name=f"{call.__name__} {path}",

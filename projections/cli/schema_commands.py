@@ -80,7 +80,7 @@ def apply(
         _show(screen, shape, plan, position)
         if not plan.statements:
             return
-        loss = " What is dropped goes with its data." if plan.drops else ""
+        loss = " What is dropped goes with its data." if plan.loses_data else ""
         doubt = Doubt("applied", lambda cluster: f"Apply this to cluster {cluster}?{loss}")
         _ask(api, plan.statements, deadline, patience, shape, None if yes else doubt)
 

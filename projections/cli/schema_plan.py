@@ -48,7 +48,7 @@ class Present(msgspec.Struct, frozen=True):
     dropped_by: int | None = None
 
 
-class Line(msgspec.Struct, frozen=True):
+class PlanLine(msgspec.Struct, frozen=True):
     """One line of the plan as people read it: `sign` is +, ~ or -, `details` what changes within."""
 
     sign: str
@@ -61,13 +61,18 @@ class Plan(msgspec.Struct, frozen=True):
     `problems`: why the file cannot be reached in one change."""
 
     statements: tuple[Statement, ...] = ()
-    lines: tuple[Line, ...] = ()
+    lines: tuple[PlanLine, ...] = ()
     kept: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
     @property
-    def drops(self) -> bool:
-        return any(line.sign == "-" or any(each.startswith("- ") for each in line.details) for line in self.lines)
+    def loses_data(self) -> bool:
+        """Whether a table, or a column of one, is dropped; a database is never."""
+        return any(
+            (each.verb is Verb.DROP and each.kind is ObjectKind.TABLE)
+            or any(action.verb is ColumnVerb.DROP for action in each.columns)
+            for each in self.statements
+        )
 
 
 _ORDER = (ObjectKind.DATABASE, ObjectKind.TABLE, ObjectKind.VIEW, ObjectKind.GRANT)
@@ -76,7 +81,7 @@ _ORDER = (ObjectKind.DATABASE, ObjectKind.TABLE, ObjectKind.VIEW, ObjectKind.GRA
 def plan(wanted: Sequence[Wanted], present: Sequence[Present], *, prune: bool) -> Plan:
     """The statements that lead from what is present to what is wanted: drops first, then what is altered, created."""
     there = {each.name: each for each in present}
-    steps: list[tuple[Statement, Line]] = []
+    steps: list[tuple[Statement, PlanLine]] = []
     kept: list[str] = []
     problems: list[str] = []
     taken = {each.renamed_from for each in wanted if each.renamed_from and each.name not in there}
@@ -118,20 +123,20 @@ def _database(name: str) -> str:
     return database_of(object_of(name) or name)
 
 
-def _drop(present: Present) -> tuple[Statement, Line]:
+def _drop(present: Present) -> tuple[Statement, PlanLine]:
     statement = Statement(Verb.DROP, present.kind, present.name, planned_on=present.committed_at)
-    return statement, Line("-", f"{definition_words.noun(present.kind)} {present.name}")
+    return statement, PlanLine("-", f"{definition_words.noun(present.kind)} {present.name}")
 
 
-def _create(wanted: Wanted) -> tuple[Statement, Line]:
+def _create(wanted: Wanted) -> tuple[Statement, PlanLine]:
     statement = Statement(Verb.CREATE, wanted.kind, wanted.name, wanted.definition, planned_on=ABSENT)
     details = tuple(f"+ {each}" for each in definition_words.contents(wanted.definition))
-    return statement, Line("+", f"{definition_words.noun(wanted.kind)} {wanted.name}", details)
+    return statement, PlanLine("+", f"{definition_words.noun(wanted.kind)} {wanted.name}", details)
 
 
-def _rename(wanted: Wanted, former: Present) -> tuple[Statement, Line]:
+def _rename(wanted: Wanted, former: Present) -> tuple[Statement, PlanLine]:
     statement = Statement(Verb.RENAME, former.kind, former.name, new_name=wanted.name, planned_on=former.committed_at)
-    return statement, Line("~", f"{definition_words.noun(former.kind)} {former.name} renamed to {wanted.name}")
+    return statement, PlanLine("~", f"{definition_words.noun(former.kind)} {former.name} renamed to {wanted.name}")
 
 
 def _changes_too(wanted: Wanted, former: Present) -> Iterator[str]:
@@ -146,13 +151,13 @@ def _changes_too(wanted: Wanted, former: Present) -> Iterator[str]:
 
 def _alter(
     wanted: Wanted, held: Present, *, prune: bool, kept: list[str], problems: list[str]
-) -> list[tuple[Statement, Line]]:
+) -> list[tuple[Statement, PlanLine]]:
     """One statement with all that is to change, or none."""
     was, then = held.definition, wanted.definition
     if held.kind is ObjectKind.VIEW:
-        return _again(wanted, held, prune=prune, kept=kept, problems=problems)
+        return _alter_view(wanted, held, prune=prune, kept=kept, problems=problems)
     actions, after = _columns(wanted, held, prune=prune, kept=kept)
-    problems += _twice(held, actions)
+    problems += _renamed_and_retyped(held, actions)
     if held.kind is ObjectKind.TABLE and then.key and then.key not in (was.key, _former(wanted, was.key)):
         problems.append(f"{held.name} has its rows named by {was.key}, and cannot change to {then.key}")
     ttl_ms = then.ttl_ms if "ttl" in wanted.says and then.ttl_ms != was.ttl_ms else None
@@ -178,12 +183,12 @@ def _alter(
         privileges=privileges or was.privileges,
     )
     details = tuple(definition_words.differences(was, whole))
-    return [(statement, Line("~", f"{definition_words.noun(held.kind)} {held.name}", details))]
+    return [(statement, PlanLine("~", f"{definition_words.noun(held.kind)} {held.name}", details))]
 
 
-def _again(
+def _alter_view(
     wanted: Wanted, held: Present, *, prune: bool, kept: list[str], problems: list[str]
-) -> list[tuple[Statement, Line]]:
+) -> list[tuple[Statement, PlanLine]]:
     """Of a view only properties can be altered: what it shows is said once."""
     was, then = held.definition, wanted.definition
     shows = [column.name for column in then.columns]
@@ -196,10 +201,10 @@ def _again(
         Verb.ALTER, held.kind, held.name, properties=properties, unset=unset, planned_on=held.committed_at
     )
     whole = msgspec.structs.replace(was, properties=_set(was, properties, unset))
-    return [(statement, Line("~", f"view {held.name}", tuple(definition_words.differences(was, whole))))]
+    return [(statement, PlanLine("~", f"view {held.name}", tuple(definition_words.differences(was, whole))))]
 
 
-def _twice(held: Present, actions: Sequence[ColumnAction]) -> Iterator[str]:
+def _renamed_and_retyped(held: Present, actions: Sequence[ColumnAction]) -> Iterator[str]:
     renamed = {each.new_name for each in actions if each.verb is ColumnVerb.RENAME}
     for each in actions:
         if each.verb is ColumnVerb.RETYPE and each.name in renamed:

@@ -238,7 +238,7 @@ class Schema:
         return None if kind not in self._stale or is_over or self.lease.is_valid else lease.anchor_ns
 
     def _age_ms(self, anchor_ns: int) -> int:
-        return -((anchor_ns - self._clock.boottime_ns()) // _NS_PER_MS)
+        return -((anchor_ns - self._clock.boottime_ns()) // _NS_PER_MS)  # rounded up
 
     def _behind(self, position: Position, when: str) -> NotCaughtUp:
         applied = self._session.core.applied.position

@@ -130,13 +130,14 @@ def _begin(state: State, request: SchemaChangeRequested, ref: RequestRef) -> Dec
         raise Refused("TOO_MANY_CHANGES", "DESIGN 4.5", message)
     for statement in statements:
         _check_not_dropped(state, statement)
-    if must_wait(state, claims_of(state, statements), _NEWEST):
+    if must_wait(state, claims_of(state, statements), _LATEST):
         return SchemaChangeQueued(ref, statements, deadline_ms)
     steps = _planned(state, statements)
     return SchemaChangePrepared(ref, None, steps, deadline_ms) if steps else RequestUnchanged(ref, "schema", None)
 
 
-_NEWEST = Position((1 << 63) - 1)
+_LATEST = Position((1 << 63) - 1)
+"""The number of a change that is only asked for: all that are open come before it."""
 
 
 def _planned(state: State, statements: tuple[Statement, ...]) -> tuple[Step, ...]:

@@ -21,7 +21,7 @@ from topolog.streams.simulation.tables import Admitted, Allowed, Deleted, Expire
 from topolog.streams.simulation.terms_in_force import TermsInForce
 from topolog.streams.simulation.world import World
 
-Life = tuple[Position, Position | None]
+Origin = tuple[Position, Position | None]
 """Of which table, by the place of its creation, and of which life of which of its columns a value is."""
 
 
@@ -34,7 +34,7 @@ class SchemaChecks:
         self._world = world
         self._schema = SchemaLedger(ledger.state)
         self._blocked: dict[tuple[Incarnation, Position], str] = {}
-        self._written: dict[int, Life] = {}
+        self._written: dict[int, Origin] = {}
 
     @property
     def committed_through(self) -> Position:

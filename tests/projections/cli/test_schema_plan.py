@@ -18,7 +18,7 @@ from topolog.events.object_definition import (
     check_statements,
 )
 from topolog.projections.cli.schema_file import read_schema
-from topolog.projections.cli.schema_plan import Line, Plan, Present, plan
+from topolog.projections.cli.schema_plan import Plan, PlanLine, Present, plan
 
 SHOP = Present(ObjectKind.DATABASE, "shop", Definition(ttl_ms=0, properties={"team": "sales"}), 40)
 ORDERS = Present(
@@ -90,8 +90,8 @@ def test_what_is_not_there_is_created_and_rests_on_nothing(planned: Planned) -> 
         (Verb.CREATE, "shop.prices", ABSENT),
         (Verb.CREATE, "ada@shop.orders", ABSENT),
     ]
-    assert found.lines[1] == Line("+", "table shop.orders", ("+ id INT64 (key)", "+ price INT32", "+ note STRING"))
-    assert not found.drops
+    assert found.lines[1] == PlanLine("+", "table shop.orders", ("+ id INT64 (key)", "+ price INT32", "+ note STRING"))
+    assert not found.loses_data
 
 
 def test_an_object_is_altered_once_and_rests_on_what_was_seen(planned: Planned) -> None:
@@ -112,7 +112,7 @@ def test_an_object_is_altered_once_and_rests_on_what_was_seen(planned: Planned) 
         (ColumnVerb.ADD, "day", ""),
     ]
     assert found.lines == (
-        Line(
+        PlanLine(
             "~",
             "table shop.orders",
             (
@@ -146,8 +146,8 @@ def test_what_the_file_leaves_out_stays_unless_it_is_pruned(planned: Planned) ->
         (Verb.ALTER, "shop", 40),
         (Verb.ALTER, "shop.orders", 42),
     ]
-    assert pruned.drops
-    assert pruned.lines[-1] == Line("~", "table shop.orders", ("- note STRING",))
+    assert pruned.loses_data
+    assert pruned.lines[-1] == PlanLine("~", "table shop.orders", ("- note STRING",))
 
 
 def test_nothing_is_pruned_of_a_database_that_the_file_does_not_name(planned: Planned) -> None:
@@ -181,9 +181,9 @@ def test_a_table_is_renamed_only_by_saying_from_what(planned: Planned) -> None:
 
 def test_narrowing_a_right_is_shown_as_what_it_takes_away(planned: Planned) -> None:
     found = planned("grants: {ada@shop.orders: READ}", *ALL)
-    assert found.lines == (Line("~", "grant ada@shop.orders", ("- WRITE",)),)
+    assert found.lines == (PlanLine("~", "grant ada@shop.orders", ("- WRITE",)),)
     assert found.statements[0].privileges == (Privilege.READ,)
-    assert found.drops
+    assert not found.loses_data
 
 
 @pytest.mark.parametrize(

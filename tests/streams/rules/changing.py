@@ -8,6 +8,7 @@ from tests.streams.rules.cluster import LOG_ID, Cluster, join_request, joiner
 from topolog.events import requests as q
 from topolog.events.claims import ClaimsRow, LineRow, line, must_wait
 from topolog.events.codec import Decision
+from topolog.events.errors import Refused
 from topolog.events.fold import evolve
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term
 from topolog.events.levels import NEWEST_LEVEL, FeatureLevelRaised, announced
@@ -23,7 +24,14 @@ from topolog.events.object_definition import (
     Statement,
     Verb,
 )
-from topolog.events.objects import ChangeRow, ObjectRow, change_row, object_row
+from topolog.events.objects import (
+    ChangeRow,
+    ObjectRow,
+    SchemaChangePrepared,
+    SchemaChangeQueued,
+    change_row,
+    object_row,
+)
 from topolog.streams.rules import membership, objects
 
 INT, LONG, TEXT = ColumnType.INT32, ColumnType.INT64, ColumnType.STRING
@@ -207,3 +215,26 @@ class Changing(Cluster):
         row = change_row(self.state, number)
         assert row is not None, f"there is no change {number}"
         return row
+
+
+def shop() -> Changing:
+    """Two servers, and a database with two tables."""
+    found = Changing("n1", "n2")
+    found.make(database(), table("shop.other", a=INT), table("shop.taken"))
+    return found
+
+
+def outcome(found: Changing, *statements: Statement) -> str:
+    """PREPARED, QUEUED, UNCHANGED, or the code of the refusal."""
+    try:
+        (decided,) = found.decide(change(*statements))
+    except Refused as refusal:
+        return refusal.code
+    match decided:
+        case SchemaChangePrepared():
+            return "PREPARED"
+        case SchemaChangeQueued():
+            return "QUEUED"
+        case q.RequestUnchanged():
+            return f"UNCHANGED {decided.subject}"
+    raise AssertionError(decided)

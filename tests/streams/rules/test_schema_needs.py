@@ -5,7 +5,6 @@ from tests.streams.rules.changing import (
     INT,
     LONG,
     TEXT,
-    Changing,
     add,
     alter,
     change,
@@ -13,14 +12,15 @@ from tests.streams.rules.changing import (
     drop,
     drop_column,
     grant,
+    outcome,
     rename,
     rename_column,
     retype,
+    shop,
     table,
     view,
 )
 
-from topolog.events import requests as q
 from topolog.events.errors import Refused
 from topolog.events.object_definition import (
     ABSENT,
@@ -32,31 +32,9 @@ from topolog.events.object_definition import (
     Statement,
     Verb,
 )
-from topolog.events.objects import SchemaChangePrepared, SchemaChangeQueued, object_row
+from topolog.events.objects import SchemaChangePrepared, object_row
 
 TABLE, VIEW, DATABASE, GRANT = ObjectKind.TABLE, ObjectKind.VIEW, ObjectKind.DATABASE, ObjectKind.GRANT
-
-
-def shop() -> Changing:
-    found = Changing("n1", "n2")
-    found.make(database(), table("shop.other", a=INT), table("shop.taken"))
-    return found
-
-
-def outcome(found: Changing, *statements: Statement) -> str:
-    """PREPARED, QUEUED, UNCHANGED, or the code of the refusal."""
-    try:
-        (decided,) = found.decide(change(*statements))
-    except Refused as refusal:
-        return refusal.code
-    match decided:
-        case SchemaChangePrepared():
-            return "PREPARED"
-        case SchemaChangeQueued():
-            return "QUEUED"
-        case q.RequestUnchanged():
-            return f"UNCHANGED {decided.subject}"
-    raise AssertionError(decided)
 
 
 # What it was planned on.

@@ -6,7 +6,7 @@ every other change of one that is in change is refused, and says wait or retry.
 
 Documented differences, all for one reason, that changes of one object stand in line (`events/claims.py`): where IoTDB
 says wait or retry, topolog waits. They are the entries QUEUED below. What such a change says at its turn is in
-`test_schema_line.py`.
+`test_schema_needs.py` and `test_schema_histories.py`.
 """
 
 import pytest
@@ -14,7 +14,6 @@ from tests.streams.rules.changing import (
     INT,
     LONG,
     TEXT,
-    Changing,
     add,
     alter,
     change,
@@ -22,14 +21,15 @@ from tests.streams.rules.changing import (
     drop,
     drop_column,
     grant,
+    outcome,
     rename,
     rename_column,
     retype,
+    shop,
     table,
     view,
 )
 
-from topolog.events import requests as q
 from topolog.events.errors import Refused
 from topolog.events.object_definition import (
     COLUMNS_MAX,
@@ -44,31 +44,9 @@ from topolog.events.object_definition import (
     Statement,
     Verb,
 )
-from topolog.events.objects import ObjectStatus, SchemaChangePrepared, SchemaChangeQueued
+from topolog.events.objects import ObjectStatus
 
 TABLE, VIEW, DATABASE, GRANT = ObjectKind.TABLE, ObjectKind.VIEW, ObjectKind.DATABASE, ObjectKind.GRANT
-
-
-def shop() -> Changing:
-    found = Changing("n1", "n2")
-    found.make(database(), table("shop.other", a=INT), table("shop.taken"))
-    return found
-
-
-def outcome(found: Changing, *statements: Statement) -> str:
-    """PREPARED, QUEUED, UNCHANGED, or the code of the refusal."""
-    try:
-        (decided,) = found.decide(change(*statements))
-    except Refused as refusal:
-        return refusal.code
-    match decided:
-        case SchemaChangePrepared():
-            return "PREPARED"
-        case SchemaChangeQueued():
-            return "QUEUED"
-        case q.RequestUnchanged():
-            return f"UNCHANGED {decided.subject}"
-    raise AssertionError(decided)
 
 
 # The table of B4.

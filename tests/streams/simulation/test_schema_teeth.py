@@ -4,7 +4,7 @@ Not in the table, because no history of this simulation can show it, but proved 
 
 - A node that goes on using what a change alters that it cannot apply itself: whether the simulated service could is
   drawn, and what it makes of it nobody sees (`node/test_schema.py`).
-- A second commit, a rollback behind a commit: the fold stops at these (`events/test_objects.py`).
+- A second commit, a rollback behind a commit: the fold stops at these (asserted in `events/objects.py`).
 - Claims taken in another order than the log's: who waits too long still comes to his turn
   (`rules/test_schema_histories.py`).
 """
