@@ -42,7 +42,9 @@ from topolog.events.state import Row, State
 from topolog.events.terms import cluster
 
 CHANGES_KEPT = 256
-"""Changes that are over are kept among the rows, without their definitions, up to so many."""
+"""Changes that are over are kept among the rows, without their definitions, up to so many; never fewer than those that
+the newest decision has ended, nor may more be given up in one set: how each ended must be seen at the end of some set.
+"""
 
 
 class ObjectStatus(Enum):
@@ -398,8 +400,10 @@ def _close(state: State, ended: Sequence[ChangeRow]) -> None:
     numbers = [row.number for row in ended]
     claims.leave_line(state, numbers)
     _call_up(state, (each for row in ended for each in claims.next_after(state, row.claims)))
-    closed = (*_closed(state), *numbers)
-    forgotten = {number for number in closed[:-CHANGES_KEPT] if _is_done(state, number)}
+    before = _closed(state)
+    closed = (*before, *numbers)
+    over = min(max(0, len(closed) - CHANGES_KEPT), len(before))  # who waits for one of these has to see how it ended
+    forgotten = {number for number in closed[:over] if _is_done(state, number)}
     for number in forgotten:
         state.drop(ChangeRow, str(number))
     state.put("", ClosedRow(tuple(each for each in closed if each not in forgotten)))
