@@ -96,9 +96,15 @@ class Declaring:
         if kind != "change":
             return (None,)
         change = change_row(self._session.core.state, int(number))
-        if change is not None and change.is_open:
+        if change is None:  # this node has read so much at once that it has seen none of its end
+            raise OutcomeUnknown(
+                f"Change {number} is over, and how it ended is no longer kept.",
+                request_id=str(request),
+                hint=f"`topolog explain change {number}` tells it. IF NOT EXISTS can be asked for again.",
+            )
+        if change.is_open:
             return None
-        if change is not None and change.status is ChangeStatus.ROLLED_BACK:
+        if change.status is ChangeStatus.ROLLED_BACK:
             raise Refused(change.code, change.rule, change.message, change.facts)
         return (Position(int(number)),)
 
