@@ -42,7 +42,9 @@ from topolog.events.state import Row, State
 from topolog.events.terms import cluster
 
 CHANGES_KEPT = 1_024
-"""Changes that are over are kept among the rows, without their definitions, up to so many."""
+"""Changes that are over are kept among the rows, without their definitions, up to so many; never fewer than those that
+the newest decision has ended, nor may more be given up in one set: how each ended must be seen at the end of some set.
+"""
 
 
 class ObjectStatus(Enum):

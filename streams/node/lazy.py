@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from topolog.events.objects import ObjectStatus
 from topolog.streams.node.objects import Table, Token
 
 T = TypeVar("T")
@@ -20,6 +21,7 @@ T = TypeVar("T")
 
 class _Held(msgspec.Struct, Generic[T], frozen=True):
     token: Token
+    status: ObjectStatus
     generation: int
     value: T
 
@@ -38,8 +40,9 @@ class Lazy(Generic[T]):
     def of(self, table: Table) -> T:
         """What `load(table)` gives, or gave. `table` is one that `using` or `writing` has yielded."""
         generation, held = self._generation(), self._held.get(table.name)
-        if held is None or held.token != table.token or held.generation != generation:
-            held = _Held(table.token, generation, self._load(table))
+        seen = table.token, table.status, generation  # a prepared version may be written to in other columns
+        if held is None or (held.token, held.status, held.generation) != seen:
+            held = _Held(*seen, self._load(table))
             self._held[table.name] = held
         return held.value
 

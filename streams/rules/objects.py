@@ -5,7 +5,6 @@ The argument stands in `events/objects.py`, the line in which changes wait in `e
 
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
-from itertools import groupby
 
 from topolog.events.claims import claims_on, line, line_row, must_wait
 from topolog.events.codec import Decision
@@ -25,6 +24,7 @@ from topolog.events.object_definition import (
     size_bytes,
 )
 from topolog.events.objects import (
+    CHANGES_KEPT,
     ChangeRow,
     ChangeStatus,
     DataDeletionConfirmed,
@@ -59,8 +59,8 @@ STEPS_BYTES_MAX = 700_000
 
 DEADLINE_MS_MAX = 30 * 86_400_000
 
-ENDED_MAX = 1_000
-"""Changes that are given up in one set; the rest follow in the next."""
+ENDED_MAX = CHANGES_KEPT
+"""Changes that are given up in one set, none of which that set forgets; the rest follow in the next."""
 
 Blocks = Mapping[NodeId, tuple[Incarnation, Blocked]]
 """What each node has last said that it cannot apply."""
@@ -241,18 +241,17 @@ def _prepared(state: State, number: Position) -> ChangeRow:
 def _committed(
     state: State, prepared: Sequence[Position], reports: Reports, blocks: Blocks, waited_through: Position
 ) -> list[Decision]:
-    """All that may be committed now, those with the same evidence together. Verdicts are monotone in the position, so
-    the first that waits ends the pass."""
-    found: list[tuple[Evidence, Position]] = []
+    """All that may be committed now and has the same evidence; the rest follow in the next set, for a second decision
+    may forget what the first has ended. Verdicts are monotone in the position: the first that waits ends the pass."""
+    found: list[Position] = []
+    evidence = Evidence()
     for number in prepared:
         each = verdict_on(state, _prepared(state, number), reports, blocks, waited_through)
-        if not each.proceed:
+        if not each.proceed or (found and each.evidence != evidence):
             break
-        found.append((each.evidence, number))
-    return [
-        SchemaChangeCommitted(tuple(number for _, number in some), evidence)
-        for evidence, some in groupby(found, key=lambda pair: pair[0])
-    ]
+        evidence = each.evidence
+        found.append(number)
+    return [SchemaChangeCommitted(tuple(found), evidence)] if found else []
 
 
 def _out_of_time(state: State, late: Collection[str]) -> list[Decision]:

@@ -26,6 +26,7 @@ from topolog.events.ids import Position
 from topolog.events.object_definition import FOREVER, ColumnType, ObjectKind, Privilege, Statement, Verb
 from topolog.events.objects import ObjectRow
 from topolog.streams.node.deletions import ClosedColumn, ClosedTable, Deletions, closed_by
+from topolog.streams.node.lazy import Lazy
 from topolog.streams.node.objects import EMPTY, Published, Table, Token
 
 MS = 7
@@ -282,6 +283,15 @@ def test_a_published_value_never_changes(node: Node) -> None:
     assert before.table(ORDERS, MS).version == 1
     assert before.usable_table(ORDERS) is not None
     assert node.now.usable_table(ORDERS) is None
+
+
+def test_what_was_loaded_of_a_prepared_table_is_not_used_when_it_is_committed(node: Node) -> None:
+    """B2: a thread that is slow stores its value behind the commit; the version is the same, what is written is not."""
+    codecs = Lazy(lambda found: {each.name for each in found.writable}, lambda: 1)
+    before = node.prepare(alter(ORDERS, add("city"))).table(ORDERS, MS)
+    after = node.commit().table(ORDERS, MS)
+    assert "city" not in codecs.of(before)
+    assert "city" in codecs.of(after)
 
 
 def test_deletions_are_said_when_they_are_done_and_owed_once() -> None:

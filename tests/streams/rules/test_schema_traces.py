@@ -15,12 +15,13 @@ from tests.streams.rules.changing import (
     table,
 )
 
-from topolog.events import objects
+from topolog.events import objects as events
 from topolog.events.errors import Refused
-from topolog.events.ids import NodeId
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
 from topolog.events.object_definition import ObjectKind, Statement, Verb
-from topolog.events.objects import ChangeStatus, change_row
+from topolog.events.objects import CHANGES_KEPT, ChangeRow, ChangeStatus, change_row
 from topolog.events.state import State
+from topolog.streams.rules import objects
 
 
 def nodes(*names: str) -> tuple[NodeId, ...]:
@@ -110,21 +111,9 @@ def test_a_confirmation_of_a_former_life_or_of_nothing_counts_for_nothing() -> N
     assert type(unchanged).__name__ == "RequestUnchanged"
 
 
-def test_who_waits_for_one_of_many_changes_that_end_together_finds_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DESIGN 4.5: however many one decision ends, it forgets none of these."""
-    monkeypatch.setattr(objects, "CHANGES_KEPT", 2)
-    found = Changing("n1")
-    found.make(database())
-    numbers = [found.begin(table(f"shop.t{each}")) for each in range(5)]
-    found.apply()
-    assert [found.change(number).status for number in numbers] == [ChangeStatus.COMMITTED] * 5
-    found.make(table("shop.later"))
-    assert [number for number in numbers if change_row(found.state, number)] == numbers[-1:]
-
-
 def test_changes_that_are_over_are_forgotten_unless_somebody_still_deletes(monkeypatch: pytest.MonkeyPatch) -> None:
     """DESIGN 4.5: rows stay few."""
-    monkeypatch.setattr(objects, "CHANGES_KEPT", 8)
+    monkeypatch.setattr(events, "CHANGES_KEPT", 8)
     found = Changing("n1")
     found.make(database(), table())
     number = found.make(alter("shop.orders", add("x")))
@@ -133,6 +122,25 @@ def test_changes_that_are_over_are_forgotten_unless_somebody_still_deletes(monke
         found.make(alter("shop.orders", (add if each % 2 == 0 else drop_column)("y")))
     assert change_row(found.state, number) is None
     assert change_row(found.state, closing) is not None
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_how_a_change_has_ended_is_seen_however_many_end_at_once(is_committed: bool) -> None:
+    """I5: whoever waits for one of a thousand changes behind one wait looks when their set is applied."""
+    found = Changing("n1")
+    numbers = []
+    for each in range(CHANGES_KEPT + 20):
+        found.take(found.decide(change(database(f"d{each}"), deadline_ms=5)))
+        numbers.append(found.position)
+    if is_committed:
+        found.applied[NodeId("n1")] = Incarnation(1), found.position
+    else:
+        found.late = {f"change/{number}/deadline" for number in numbers}
+    seen: set[Position] = set()
+    while decided := objects.settle(found.state, found.applied, {}, NOWHERE, found.late):
+        found.take(decided)
+        seen.update(row.number for _, row in found.state.rows(ChangeRow) if not row.is_open)
+    assert seen == set(numbers)
 
 
 def test_who_folds_on_from_rows_in_another_order_comes_to_the_same_state() -> None:
