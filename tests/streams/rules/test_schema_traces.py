@@ -19,7 +19,7 @@ from topolog.events import objects as events
 from topolog.events.errors import Refused
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
 from topolog.events.object_definition import ObjectKind, Statement, Verb
-from topolog.events.objects import CHANGES_KEPT, ChangeRow, ChangeStatus, change_row
+from topolog.events.objects import CHANGES_KEPT, ChangeRow, change_row
 from topolog.events.state import State
 from topolog.streams.rules import objects
 
