@@ -150,8 +150,10 @@ class Schema:
         its revocation is prepared. Never stale.
 
         Raises Fenced; NotCaughtUp if this node has not applied `at_least`, the position from which the asker knows of
-        a grant: so it is never denied by a node that has not heard of it (N25).
+        a grant: so it is never denied by a node that has not heard of it (N25); BadInput for what is no right.
         """
+        if not isinstance(privilege, Privilege):
+            raise BadInput(f"{privilege!r} is no right.", hint="Give Privilege.READ or Privilege.WRITE.")
         with self._reading():
             return privilege in self._found(at_least, lambda now, _: now.privileges(f"{principal}@{name}"))
 

@@ -188,6 +188,8 @@ def test_a_right_that_is_taken_away_is_honoured_by_nobody(shop: Shop) -> None:
     assert shop.two.allows("ada", READ, ORDERS)
     assert not shop.two.allows("ada", Privilege.WRITE, ORDERS)
     assert not shop.two.allows("bob", READ, ORDERS)
+    with pytest.raises(BadInput, match="is no right"):
+        shop.two.allows("ada", "READ", ORDERS)  # type: ignore[arg-type]  # what a service without types may say
     with shop.cluster.cut_off("n2"):
         shop.cluster.change(drop(name, ObjectKind.GRANT))
         assert not shop.one.allows("ada", READ, ORDERS)
