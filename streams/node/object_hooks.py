@@ -31,17 +31,27 @@ class ObjectHooks:
         self.now = EMPTY
         self._asked: set[Position] = set()
         self._blocked: dict[Position, Blocked] = {}
+        self._has_begun = False
 
     def begin(self, core: NodeCore) -> None:
         """The state begins anew: what was said is taken back, and what is there is said."""
         self._asked.clear()
         self._blocked.clear()
         core.block(None)
+        self._has_begun = False
         self._show(EMPTY, list(self.now.rows))
         self.adopt(core, core.state.keys())
 
     def adopt(self, core: NodeCore, keys: Sequence[Key]) -> None:
-        """These rows have changed. Nobody uses what a hook is told of before the hook has returned."""
+        """These rows have changed. Nobody uses what a hook is told of before the hook has returned.
+
+        Until this process asks to join, what it reads is history: changes that are long over, tables as they were. Then
+        it is told all that is there at once, before it can hold a lease.
+        """
+        if core.has_never_asked:
+            return
+        if not self._has_begun:
+            self._has_begun, keys = True, core.state.keys()
         changes = [Position(int(key)) for kind, key in keys if kind == ChangeRow.KIND]
         names = [key for kind, key in keys if kind == ObjectRow.KIND]
         if not changes and not names:
@@ -67,7 +77,7 @@ class ObjectHooks:
         self._asked.discard(number)
         blocked = self._blocked.pop(number, None)
         is_committed = change is None or change.status is ChangeStatus.COMMITTED
-        if blocked and is_committed and not core.has_never_asked:
+        if blocked and is_committed:
             raise HookFailed(
                 f"Change {number} is committed, and this node cannot apply it: {blocked.code}: {blocked.message}",
                 hint="The node is fenced. Start it with a build that can.",

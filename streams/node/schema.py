@@ -69,7 +69,9 @@ class Schema:
         """Call `hook(name, table)` when a table can be used in another way than before, with None when it cannot be.
 
         Called in the order of the log, before the decision counts as applied here, hence before this node leaves a
-        fence; nobody uses the table meanwhile. For registries: what must be complete before this node serves.
+        fence; nobody uses the table meanwhile. When this process joins it is called once for each table that is there.
+        For registries: what must be complete before this node serves. If it raises, the node ends with HookFailed: so a
+        service that cannot serve a table which is there does not serve beside it.
         """
         self._hooks.of_objects.on_table.append(hook)
 

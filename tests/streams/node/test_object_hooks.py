@@ -96,7 +96,7 @@ def test_a_node_that_cannot_apply_a_change_ends_it_for_everybody(shop: Shop) -> 
     assert columns(shop.one.table(ORDERS)) == columns(node.table(ORDERS)) == ["id", "note"]
     shop.cluster.change(alter(ORDERS, add("town")))
     assert "town" in columns(node.table(ORDERS))
-    assert len(asked) == 3  # the table's own change among them
+    assert len(asked) == 2
     assert node._session.core.blocked is None
 
 
@@ -156,6 +156,33 @@ def deleting(node: Node) -> list[Deletion]:
     told: list[Deletion] = []
     node.on_deletion(told.append)
     return told
+
+
+def test_a_node_that_joins_hears_of_what_is_there_and_not_of_its_history(shop: Shop) -> None:
+    """B6.10: tables as they are by now, each once; no change that is over, no table that is gone."""
+    shop.cluster.change(alter(ORDERS, add("city")))
+    shop.cluster.change(table("shop.gone"))
+    shop.cluster.change(drop("shop.gone"))
+    node = shop.cluster.node("n3")
+    asked, told = refusing(node, "city"), list[tuple[str, Table | None]]()
+    node.on_table(lambda name, found: told.append((name, found)))
+    shop.enter(node)
+    assert not asked
+    assert [(name, found and columns(found)) for name, found in told] == [(ORDERS, ["id", "note", "city"])]
+
+
+def test_a_service_that_cannot_serve_a_table_that_is_there_ends_before_it_serves_anything(shop: Shop) -> None:
+    """V4: also when it is started again behind a change that it had refused."""
+    shop.cluster.change(alter(ORDERS, add("city")))
+
+    def read(name: str, found: Table | None) -> None:
+        if found and found.column("city"):
+            raise CannotApply("NO_CODEC", f"There is no codec for {name}.")
+
+    node = shop.cluster.node("n3")
+    node.on_table(read)
+    with pytest.raises(HookFailed, match="no codec"), node:
+        pass
 
 
 def test_a_node_without_data_has_deleted_it_at_once(shop: Shop) -> None:
