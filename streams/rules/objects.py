@@ -120,11 +120,11 @@ def verdict_on(state: State, row: ChangeRow, reports: Reports, blocks: Blocks, w
 def _begin(state: State, request: SchemaChangeRequested, ref: RequestRef) -> Decision:
     statements, deadline_ms = request.statements, request.deadline_ms
     check_statements(statements)
-    if (dropping := _dropped_already(state, statements)) is not None:
-        return RequestUnchanged(ref, f"change {dropping}", None)
     if deadline_ms is not None and not 1 <= deadline_ms <= DEADLINE_MS_MAX:
         message = f"A deadline is 1 to {DEADLINE_MS_MAX} ms, and not {deadline_ms}."
         raise Refused("BAD_STATEMENT", "V6", message, {"deadline_ms": str(deadline_ms)})
+    if (dropping := _dropped_already(state, statements)) is not None:
+        return RequestUnchanged(ref, f"change {dropping}", None)
     if len(line(state)) >= CHANGES_OPEN_MAX:
         message = f"{CHANGES_OPEN_MAX} changes are under way. Ask again when some of them are over."
         raise Refused("TOO_MANY_CHANGES", "DESIGN 4.5", message)

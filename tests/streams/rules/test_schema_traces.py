@@ -17,9 +17,17 @@ from tests.streams.rules.changing import (
 
 from topolog.events import objects as events
 from topolog.events.errors import Refused
-from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
+from topolog.events.fold import evolve
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term
+from topolog.events.metadata import Evidence
 from topolog.events.object_definition import ObjectKind, Statement, Verb
-from topolog.events.objects import CHANGES_KEPT, ChangeRow, change_row
+from topolog.events.objects import (
+    CHANGES_KEPT,
+    ChangeRow,
+    SchemaChangeCommitted,
+    SchemaChangeRolledBack,
+    change_row,
+)
 from topolog.events.state import State
 from topolog.streams.rules import objects
 
@@ -122,6 +130,19 @@ def test_changes_that_are_over_are_forgotten_unless_somebody_still_deletes(monke
         found.make(alter("shop.orders", (add if each % 2 == 0 else drop_column)("y")))
     assert change_row(found.state, number) is None
     assert change_row(found.state, closing) is not None
+
+
+def test_a_second_end_of_a_change_is_folded_by_nobody() -> None:
+    """I5: each preparation ends in exactly one commit or rollback; a log that says more is poisoned (K8)."""
+    found = Changing("n1")
+    number = found.make(database())
+    ends = (
+        SchemaChangeCommitted((number,), Evidence()),
+        SchemaChangeRolledBack(None, number, "CANCELLED", "I5", "", {}),
+    )
+    for event in ends:
+        with pytest.raises(AssertionError, match="no open change"):
+            evolve(found.state, event, Place(found.position, bytes(16), Term(1)))
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
