@@ -365,7 +365,9 @@ def test_a_request_whose_api_died_can_be_repeated(led_site: CrashSite, tmp_path:
 
     def post(process: Process) -> httpx.Response:
         url = process.hear("ready")["url"]
-        eventually(lambda: httpx.get(f"{url}/readyz", trust_env=False).status_code == 200, "an API that is ready")
+        eventually(
+            lambda: httpx.get(f"{url}/readyz", timeout=30, trust_env=False).status_code == 200, "an API that is ready"
+        )
         path = f"{url}/v1/clusters/{led_site.cluster}/requests?timeout=20s"
         return httpx.post(path, json=body, headers=headers, trust_env=False, timeout=PATIENCE_S)
 

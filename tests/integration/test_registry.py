@@ -78,7 +78,7 @@ def test_the_registry_s_schema_reads_the_body(decided: list[Message], registry: 
     for message in decided:
         value = message.value()
         assert isinstance(value, bytes)
-        schema = json.loads(httpx.get(f"{registry}/schemas/ids/{schema_id(value)}").json()["schema"])
+        schema = json.loads(httpx.get(f"{registry}/schemas/ids/{schema_id(value)}", timeout=30).json()["schema"])
         body = io.BytesIO(value[5:])
         fastavro.schemaless_reader(body, fastavro.parse_schema(schema, named_schemas={}), None)
         assert body.tell() == len(value) - 5

@@ -26,7 +26,9 @@ def served(projector: Projector, requester: Requester) -> Iterator[httpx.Client]
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:
-            with httpx.Client(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", trust_env=False) as client:
+            with httpx.Client(
+                base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=30, trust_env=False
+            ) as client:
                 yield client
         finally:
             server.should_exit = True

@@ -23,7 +23,7 @@ def test_it_answers_and_stops_cleanly_when_told(tmp_path: Path, told: signal.Sig
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
-        with httpx.Client(base_url=url, trust_env=False) as client:
+        with httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
             assert client.get("/v1/clusters/main/nodes", params={"at_least": 3}).json()["asOf"]["position"] == 3
         process.send_signal(told)
         rest, _ = process.communicate(timeout=20)
