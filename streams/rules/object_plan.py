@@ -289,7 +289,7 @@ def _shown_columns(draft: _Draft, table: str) -> Mapping[int, str]:
 
 
 def _views_of(draft: _Draft, table: str) -> list[Standing]:
-    return [each for each in draft.users(table) if each.kind is ObjectKind.VIEW]
+    return [each for each in draft.users(table) if each.kind is ObjectKind.VIEW and each.definition.over == table]
 
 
 def _retyped(table: Standing, held: Column, action: ColumnAction) -> Column:

@@ -100,6 +100,8 @@ def test_views_go_with_a_column_that_becomes_wider() -> None:
     assert shown is not None
     assert [column.type for column in shown.columns] == [LONG]
     assert found.object("shop.w").version == 1
+    found.make(Statement(Verb.ALTER, DATABASE, "shop", ttl_ms=5_000))
+    assert found.object("shop.v").version == 2
 
 
 @pytest.mark.parametrize("action", [drop_column("a"), rename_column("a", "b")])
