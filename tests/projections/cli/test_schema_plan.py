@@ -196,6 +196,20 @@ def test_narrowing_a_right_is_shown_as_what_it_takes_away(planned: Planned) -> N
             "tables: {shop.orders: {columns: {id: INT64, cost: {type: INT64, renamed_from: price}}, key: id}}",
             "takes two changes",
         ),
+        (
+            "tables: {shop.orders: {columns: {id: INT64, cost: {type: INT32, renamed_from: prize}}, key: id}}",
+            "shop.orders has no column cost, nor prize, from which it was renamed",
+        ),
+        (
+            """tables: {shop.orders: {key: id, columns: {
+                id: INT64, a: {type: INT32, renamed_from: price}, b: {type: INT32, renamed_from: price}}}}""",
+            "column price of shop.orders would become a and b",
+        ),
+        (
+            """tables: {shop.orders: {key: id, columns: {
+                id: INT64, cost: {type: INT32, renamed_from: price}, price: INT32}}}""",
+            "column price of shop.orders would become price and cost",
+        ),
     ],
 )
 def test_what_cannot_be_reached_in_one_change_is_said(text: str, problem: str, planned: Planned) -> None:
