@@ -58,7 +58,7 @@ class PlanLine(msgspec.Struct, frozen=True):
 
 class Plan(msgspec.Struct, frozen=True):
     """What is asked for, in this order, and the same for people. `kept`: what is there and not wanted, and stays.
-    `problems`: why the file cannot be reached in one change."""
+    `problems`: why the file cannot be applied."""
 
     statements: tuple[Statement, ...] = ()
     lines: tuple[PlanLine, ...] = ()
