@@ -237,6 +237,9 @@ def test_what_is_being_dropped_is_not_taken_for_there(planned: Planned) -> None:
         ("tables: {shop.a: {columns: {id: INT64, ID: INT64, id: INT32}, key: id}}", "key 'id' stands there twice", ""),
         ("databases: {shop: {ttl: soon}}", "'soon' is no time to live", "forever"),
         ("databases: {shop: {ttl: no}}", "False is no time to live", "forever"),
+        ("databases: {shop: {ttl: 0}}", "0 is no time to live", "forever"),
+        ("databases: {shop: {ttl: 0d}}", "'0d' is no time to live: for ever is `forever`", "30d"),
+        ("databases:\n  shop:\n    ttl: 0.0m", "line 3: shop: '0.0m' is no time to live", "forever"),
         ("databases: {shop: {properties: {size: 3}}}", "property size is a text, and not 3", "quotes"),
         ("databases: {shop: {renamed_from: mall}}", "database shop has no key 'renamed_from'", ""),
         ("grants: {ada@shop: [ALL]}", "'ALL' is no right", "READ, WRITE"),
@@ -260,7 +263,7 @@ def test_a_file_that_cannot_be_meant_so_is_refused_with_the_line(
 
 def test_durations_and_types_are_read_as_people_write_them(tmp_path: Path) -> None:
     file = tmp_path / "schema.json"
-    file.write_text('{"databases": {"a": {"ttl": "90m"}, "b": {"ttl": "forever"}, "c": {"ttl": 0}, "d": null}}')
-    assert [each.definition.ttl_ms for each in read_schema(str(file)).wanted] == [5_400_000, 0, 0, None]
+    file.write_text('{"databases": {"a": {"ttl": "90m"}, "b": {"ttl": "forever"}, "d": null}}')
+    assert [each.definition.ttl_ms for each in read_schema(str(file)).wanted] == [5_400_000, 0, None]
     file.write_text('{"tables": {"a.b": {"columns": {"id": "int64"}, "key": "id"}}}')
     assert read_schema(str(file)).wanted[0].definition.columns == (Column("id", ColumnType.INT64),)
