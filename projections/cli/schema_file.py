@@ -120,7 +120,7 @@ def _wanted(file: _Text, section: str, name: str, said: object) -> Wanted:
         ttl_ms=_ttl_ms(file, content["ttl"]) if "ttl" in content else None,
         properties=_properties(file, content.get("properties")),
         over=file.string(content.get("over", ""), "what a view is over"),
-        privileges=tuple(_privileges(file, content.get("privileges"))),
+        privileges=tuple(dict.fromkeys(_privileges(file, content.get("privileges")))),
     )
     former = file.string(content.get("renamed_from", ""), "a former name")
     with _about(file):
@@ -143,6 +143,8 @@ def _columns(file: _Text, kind: ObjectKind, said: object, renamed: dict[str, str
     if kind is ObjectKind.VIEW:
         if not isinstance(said, list | None):
             raise file.wrong("the columns of a view are a list of names.", "One looks like [id, price].", "columns")
+        if said == []:
+            raise file.wrong("a view without columns shows nothing.", "Leave `columns` out to show all of its table.")
         yield from (Column(file.string(each, "a column's name"), ColumnType.UNKNOWN) for each in said or ())
         return
     for name, about in file.mapping(said, "columns").items():

@@ -186,6 +186,12 @@ def test_narrowing_a_right_is_shown_as_what_it_takes_away(planned: Planned) -> N
     assert not found.loses_data
 
 
+def test_a_right_that_is_said_twice_is_given_once(planned: Planned) -> None:
+    found = planned("grants: {ada@shop.orders: [READ, READ]}", SHOP, ORDERS)
+    assert found.lines == (PlanLine("+", "grant ada@shop.orders", ("+ READ",)),)
+    assert found.statements[0].definition == Definition(privileges=(Privilege.READ,))
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -245,6 +251,11 @@ def test_what_is_being_dropped_is_not_taken_for_there(planned: Planned) -> None:
         ("grants: {ada@shop: [ALL]}", "'ALL' is no right", "READ, WRITE"),
         ("grants: {ada@shop: []}", "allows nothing", ""),
         ("views: {shop.a: {over: shop.b, columns: {id: INT64}}}", "a list of names", ""),
+        (
+            "views:\n  shop.a: {over: shop.b, columns: []}",
+            "line 2: shop.a: a view without columns",
+            "Leave `columns` out",
+        ),
         (
             "tables: {shop.a: {columns: {id: INT64}, key: id}}\nviews:\n  shop.a: {over: shop.b}",
             "line 3: shop.a stands there twice",
