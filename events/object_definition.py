@@ -239,10 +239,9 @@ def _check_form(statement: Statement) -> None:
         message = f"The statement about {name[:100]!r} says what this version does not know."
         raise _bad_statement(name, message)
     _check_name(kind, name)
-    if (statement.definition is not None) is not (verb is Verb.CREATE):
-        raise _bad_statement(name, f"{verb.value} of {name!r}: a definition belongs to CREATE.")
-    if bool(statement.new_name) is not (verb is Verb.RENAME):
-        raise _bad_statement(name, f"{verb.value} of {name!r}: a new name belongs to RENAME.")
+    about = f"{verb.value} of {name!r}"
+    _check_belongs(name, about, "definition", statement.definition is not None, (Verb.CREATE,), verb)
+    _check_belongs(name, about, "new_name", bool(statement.new_name), (Verb.RENAME,), verb)
     if statement.definition is not None:
         check_definition(kind, name, statement.definition)
     if statement.new_name:
@@ -251,6 +250,16 @@ def _check_form(statement: Statement) -> None:
         _check_alteration(statement)
     elif _alters(statement):
         raise _bad_statement(name, f"{verb.value} of {name!r} alters nothing; ALTER does.")
+
+
+def _check_belongs(name: str, about: str, field: str, said: bool, owners: tuple[Enum, ...], verb: Enum) -> None:
+    """Raise Refused if the field is not said where it is needed, or said where it means nothing."""
+    if said is (verb in owners):
+        return
+    if said:
+        belongs = " and ".join(str(each.value) for each in owners)
+        raise _bad_statement(name, f"{about} has a `{field}`, which belongs to {belongs}.")
+    raise _bad_statement(name, f"{about} needs a `{field}`, and has none.")
 
 
 def _bad_statement(name: str, message: str) -> Refused:
@@ -319,15 +328,12 @@ def _check_alteration(statement: Statement) -> None:
 
 
 def _check_action(name: str, action: ColumnAction) -> None:
-    needs_type = action.verb in (ColumnVerb.ADD, ColumnVerb.RETYPE)
-    if (
-        action.verb is ColumnVerb.UNKNOWN
-        or (action.type is not None) is not needs_type
-        or action.type is ColumnType.UNKNOWN
-        or bool(action.new_name) is not (action.verb is ColumnVerb.RENAME)
-    ):
-        message = f"{action.verb.value} of column {action.name[:100]!r} of {name!r} says too little or too much."
-        raise _bad_statement(name, message)
+    about = f"{action.verb.value} of column {action.name[:100]!r} of {name!r}"
+    if action.verb is ColumnVerb.UNKNOWN or action.type is ColumnType.UNKNOWN:
+        raise _bad_statement(name, f"{about} says what this version does not know.")
+    typed = (ColumnVerb.ADD, ColumnVerb.RETYPE)
+    _check_belongs(name, about, "type", action.type is not None, typed, action.verb)
+    _check_belongs(name, about, "new_name", bool(action.new_name), (ColumnVerb.RENAME,), action.verb)
     _check_column_name(name, action.new_name or action.name)
 
 
