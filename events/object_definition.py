@@ -31,9 +31,12 @@ FOREVER = 0
 ABSENT = -1
 """What a plan rests on that saw no such object."""
 
-_WORD = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
+WORD_CHARS_MAX = 64
+"""Of each word of a name, and of a column's."""
+
+_WORD = rf"[A-Za-z_][A-Za-z0-9_]{{0,{WORD_CHARS_MAX - 1}}}"
 _COLUMN = re.compile(_WORD)
-_PRINCIPAL = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}"
+_PRINCIPAL = rf"[A-Za-z0-9_][A-Za-z0-9_.:-]{{0,{WORD_CHARS_MAX - 1}}}"
 
 
 class ObjectKind(Enum):
@@ -268,9 +271,19 @@ def _bad_statement(name: str, message: str) -> Refused:
 
 def _check_name(kind: ObjectKind, name: str) -> None:
     if not _FORMS[kind].fullmatch(name):
-        message = f"{name[:100]!r} is no name of a {kind.value.lower()}."
-        hint = "Words have letters, digits and _: shop, shop.orders, ada@shop.orders."
+        message = f"{name[:100]!r} is no name of a {kind.value.lower()}{_too_long(re.split('[.@]', name))}."
+        hint = f"{_WORDS_HINT}: shop, shop.orders, ada@shop.orders."
         raise Refused("BAD_NAME", "DESIGN 4.5", message, {"name": name[:100]}, hint=hint)
+
+
+_WORDS_HINT = f"Words have 1 to {WORD_CHARS_MAX} letters, digits and _, and begin with no digit"
+
+
+def _too_long(words: Iterable[str]) -> str:
+    longest = max(map(len, words))
+    return f": a word of it has {longest} characters, at most {WORD_CHARS_MAX} are possible" * (
+        longest > WORD_CHARS_MAX
+    )
 
 
 def _check_rename(kind: ObjectKind, name: str, new_name: str) -> None:
@@ -353,8 +366,8 @@ def _check_columns(name: str, definition: Definition) -> None:
 
 def _check_column_name(name: str, column: str) -> None:
     if not _COLUMN.fullmatch(column):
-        message = f"{column[:100]!r} is no name of a column of {name!r}."
-        raise Refused("BAD_NAME", "DESIGN 4.5", message, {"name": column[:100]}, hint="It has letters, digits and _.")
+        message = f"{column[:100]!r} is no name of a column of {name!r}{_too_long([column])}."
+        raise Refused("BAD_NAME", "DESIGN 4.5", message, {"name": column[:100]}, hint=f"{_WORDS_HINT}.")
 
 
 def _check_ttl(name: str, ttl_ms: int | None) -> None:
@@ -364,12 +377,17 @@ def _check_ttl(name: str, ttl_ms: int | None) -> None:
 
 
 def _check_properties(name: str, properties: Mapping[str, str]) -> None:
-    texts = [text for pair in properties.items() for text in pair]
-    if len(properties) > PROPERTIES_MAX or any(len(text) > TEXT_CHARS_MAX for text in texts) or "" in properties:
-        message = (
-            f"{name!r} may have {PROPERTIES_MAX} properties with names and of at most {TEXT_CHARS_MAX} characters."
-        )
+    if len(properties) > PROPERTIES_MAX:
+        message = f"{name!r} would have {len(properties)} properties, at most {PROPERTIES_MAX} are possible."
         raise Refused("BAD_DEFINITION", "DESIGN 4.5", message, {"object": name})
+    if "" in properties:
+        raise Refused("BAD_DEFINITION", "DESIGN 4.5", f"A property of {name!r} has no name.", {"object": name})
+    for each, value in properties.items():
+        for what, size in (("a name", len(each)), ("a value", len(value))):
+            if size > TEXT_CHARS_MAX:
+                message = f"Property {each[:100]!r} of {name!r} has {what} of {size} characters"
+                message += f", at most {TEXT_CHARS_MAX} are possible."
+                raise Refused("BAD_DEFINITION", "DESIGN 4.5", message, {"object": name})
 
 
 def _repeated(names: Iterable[str]) -> str | None:

@@ -283,6 +283,30 @@ def test_a_statement_that_lacks_what_it_needs_is_told_what(statement: Statement,
     assert (caught.value.code, caught.value.facts) == ("BAD_STATEMENT", {"object": statement.name})
 
 
+TOO_MANY = {f"p{each}": "" for each in range(PROPERTIES_MAX + 1)}
+
+
+@pytest.mark.parametrize(
+    ("statement", "said", "hint"),
+    [
+        (table("shop." + "t" * 65), "a word of it has 65 characters, at most 64 are possible", "1 to 64 letters"),
+        (grant("a" * 70 + "@shop"), "a word of it has 70 characters", "1 to 64 letters"),
+        (database("1a"), "'1a' is no name of a database.", "begin with no digit"),
+        (alter("shop.other", add("c" * 101)), "a word of it has 101 characters", "1 to 64 letters"),
+        (database("d", properties=TOO_MANY), "'d' would have 101 properties, at most 100 are possible", ""),
+        (database("d", properties={"a": "x" * 1_001}), "Property 'a' of 'd' has a value of 1001 characters", ""),
+        (database("d", properties={"n" * 1_001: "x"}), "of 'd' has a name of 1001 characters, at most 1000", ""),
+        (database("d", properties={"": "x"}), "A property of 'd' has no name", ""),
+    ],
+)
+def test_what_is_too_long_is_told_how_long_it_may_be(statement: Statement, said: str, hint: str) -> None:
+    """DESIGN 4.5: the limit and what was found, both as numbers."""
+    with pytest.raises(Refused) as caught:
+        shop().decide(change(statement))
+    assert said in caught.value.message
+    assert hint in caught.value.hint
+
+
 @pytest.mark.parametrize("deadline_ms", [0, -1, 30 * 86_400_000 + 1])
 def test_a_deadline_that_is_none_is_refused(deadline_ms: int) -> None:
     """V6."""
