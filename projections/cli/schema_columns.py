@@ -85,7 +85,7 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         field("NUMBER", "number"),
         field("STATE", "state"),
         field("DOES", "does", folds=True),
-        Column("AGE", lambda item: item.get("age_ms"), brief=_span),
+        Column("TOOK", lambda item: item.get("age_ms"), brief=_span),
         Column("WAITS FOR", _waits_for, folds=True),
         Column("AT MOST", lambda item: item.get("at_most_ms"), brief=_span),
         field("UNDELETED", "undeleted", folds=True),
