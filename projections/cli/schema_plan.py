@@ -13,6 +13,7 @@ import msgspec
 
 from topolog.events.object_definition import (
     ABSENT,
+    STATEMENTS_MAX,
     Column,
     ColumnAction,
     ColumnVerb,
@@ -107,6 +108,8 @@ def plan(wanted: Sequence[Wanted], present: Sequence[Present], *, prune: bool) -
         else:
             kept.append(f"{definition_words.noun(unwanted.kind)} {unwanted.name}")
     found = [*drops, *steps]
+    if len(found) > STATEMENTS_MAX:
+        problems.append(f"it takes {len(found)} statements, a change has at most {STATEMENTS_MAX}: apply it in parts")
     return Plan(tuple(each for each, _ in found), tuple(line for _, line in found), tuple(kept), tuple(problems))
 
 

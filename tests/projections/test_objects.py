@@ -299,6 +299,21 @@ def test_a_plan_that_has_become_old_is_refused(shop: Shop) -> None:
     assert (refused.status_code, refused.json()["code"]) == (409, "PLAN_IS_OLD")
 
 
+@pytest.mark.parametrize(
+    ("count", "name", "hint"),
+    [
+        (0, "shop", "A change has 1 to 1000 statements"),
+        (1_001, "shop", "A change has 1 to 1000 statements"),
+        (1, "s" * 850_000, "a schema change in several"),
+    ],
+)
+def test_a_change_beyond_a_limit_is_told_the_limit_and_not_sent(shop: Shop, count: int, name: str, hint: str) -> None:
+    """DESIGN 4.5: in words about changes, whatever else the API takes."""
+    answer = shop.post(*[{"verb": "DROP", "kind": "DATABASE", "name": name}] * count)
+    assert answer.status_code == 400
+    assert hint in answer.json()["hint"]
+
+
 def test_what_a_change_would_lead_to_is_told_and_not_sent(shop: Shop) -> None:
     """operators.md: what goes with it, what is lost, behind whom it would wait; a refusal is the same as if sent."""
     shop.make(SHOP, ORDERS, PRICES, ADA)

@@ -8,6 +8,7 @@ import pytest
 from topolog.events.errors import BadInput
 from topolog.events.object_definition import (
     ABSENT,
+    STATEMENTS_MAX,
     Column,
     ColumnType,
     ColumnVerb,
@@ -221,6 +222,12 @@ def test_a_right_that_is_said_twice_is_given_once(planned: Planned) -> None:
 def test_what_cannot_be_reached_in_one_change_is_said(text: str, problem: str, planned: Planned) -> None:
     (said,) = planned(text, *ALL).problems
     assert problem in said
+
+
+def test_a_file_that_takes_more_statements_than_a_change_has_is_told_so(planned: Planned) -> None:
+    """DESIGN 4.5: before anything is shown or asked."""
+    text = "databases: {" + ", ".join(f"d{each}: {{}}" for each in range(STATEMENTS_MAX + 1)) + "}"
+    assert planned(text).problems == ("it takes 1001 statements, a change has at most 1000: apply it in parts",)
 
 
 def test_what_is_being_dropped_is_not_taken_for_there(planned: Planned) -> None:
