@@ -359,3 +359,15 @@ def test_what_is_not_there_is_answered_with_the_nearest(shop: Shop) -> None:
     assert shop.get("/tables/shop.prices", 404)["hint"] == "`topolog get table-view shop.prices`"
     assert shop.get("/changes/999", 404)["hint"].endswith("`topolog get changes`.")
     assert shop.get("/changes/x", 400)["detail"] == "'x' is no number of a change."
+
+
+def test_what_was_dropped_is_told_from_what_never_was(shop: Shop) -> None:
+    """N24: its history knows more than that it is not there."""
+    shop.make(SHOP, ORDERS, PRICES)
+    shop.make({"verb": "DROP", "kind": "VIEW", "name": "shop.prices"}, DROP)
+    for path, resource in (("tables/shop.orders", "table"), ("table-views/shop.prices", "table-view")):
+        hint = shop.get(f"/{path}", 404)["hint"]
+        name = path.partition("/")[2]
+        assert hint == f"There was one: `topolog history {resource} {name}` tells what became of it."
+        assert shop.get(f"/{path}/history")["items"]
+    assert "hint" not in shop.get("/tables/shop.parts", 404)
