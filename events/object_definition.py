@@ -31,9 +31,12 @@ FOREVER = 0
 ABSENT = -1
 """What a plan rests on that saw no such object."""
 
-_WORD = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
+WORD_CHARS_MAX = 64
+"""Of each word of a name, and of a column's."""
+
+_WORD = rf"[A-Za-z_][A-Za-z0-9_]{{0,{WORD_CHARS_MAX - 1}}}"
 _COLUMN = re.compile(_WORD)
-_PRINCIPAL = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}"
+_PRINCIPAL = rf"[A-Za-z0-9_][A-Za-z0-9_.:-]{{0,{WORD_CHARS_MAX - 1}}}"
 
 
 class ObjectKind(Enum):
@@ -239,10 +242,9 @@ def _check_form(statement: Statement) -> None:
         message = f"The statement about {name[:100]!r} says what this version does not know."
         raise _bad_statement(name, message)
     _check_name(kind, name)
-    if (statement.definition is not None) is not (verb is Verb.CREATE):
-        raise _bad_statement(name, f"{verb.value} of {name!r}: a definition belongs to CREATE.")
-    if bool(statement.new_name) is not (verb is Verb.RENAME):
-        raise _bad_statement(name, f"{verb.value} of {name!r}: a new name belongs to RENAME.")
+    about = f"{verb.value} of {name!r}"
+    _check_belongs(name, about, "definition", statement.definition is not None, (Verb.CREATE,), verb)
+    _check_belongs(name, about, "new_name", bool(statement.new_name), (Verb.RENAME,), verb)
     if statement.definition is not None:
         check_definition(kind, name, statement.definition)
     if statement.new_name:
@@ -253,15 +255,35 @@ def _check_form(statement: Statement) -> None:
         raise _bad_statement(name, f"{verb.value} of {name!r} alters nothing; ALTER does.")
 
 
+def _check_belongs(name: str, about: str, field: str, said: bool, owners: tuple[Enum, ...], verb: Enum) -> None:
+    """Raise Refused if the field is not said where it is needed, or said where it means nothing."""
+    if said is (verb in owners):
+        return
+    if said:
+        belongs = " and ".join(str(each.value) for each in owners)
+        raise _bad_statement(name, f"{about} has a `{field}`, which belongs to {belongs}.")
+    raise _bad_statement(name, f"{about} needs a `{field}`, and has none.")
+
+
 def _bad_statement(name: str, message: str) -> Refused:
     return Refused("BAD_STATEMENT", "DESIGN 4.5", message, {"object": name[:200]})
 
 
 def _check_name(kind: ObjectKind, name: str) -> None:
     if not _FORMS[kind].fullmatch(name):
-        message = f"{name[:100]!r} is no name of a {kind.value.lower()}."
-        hint = "Words have letters, digits and _: shop, shop.orders, ada@shop.orders."
+        message = f"{name[:100]!r} is no name of a {kind.value.lower()}{_too_long(re.split('[.@]', name))}."
+        hint = f"{_WORDS_HINT}: shop, shop.orders, ada@shop.orders."
         raise Refused("BAD_NAME", "DESIGN 4.5", message, {"name": name[:100]}, hint=hint)
+
+
+_WORDS_HINT = f"Words have 1 to {WORD_CHARS_MAX} letters, digits and _, and begin with no digit"
+
+
+def _too_long(words: Iterable[str]) -> str:
+    longest = max(map(len, words))
+    return f": a word of it has {longest} characters, at most {WORD_CHARS_MAX} are possible" * (
+        longest > WORD_CHARS_MAX
+    )
 
 
 def _check_rename(kind: ObjectKind, name: str, new_name: str) -> None:
@@ -319,15 +341,12 @@ def _check_alteration(statement: Statement) -> None:
 
 
 def _check_action(name: str, action: ColumnAction) -> None:
-    needs_type = action.verb in (ColumnVerb.ADD, ColumnVerb.RETYPE)
-    if (
-        action.verb is ColumnVerb.UNKNOWN
-        or (action.type is not None) is not needs_type
-        or action.type is ColumnType.UNKNOWN
-        or bool(action.new_name) is not (action.verb is ColumnVerb.RENAME)
-    ):
-        message = f"{action.verb.value} of column {action.name[:100]!r} of {name!r} says too little or too much."
-        raise _bad_statement(name, message)
+    about = f"{action.verb.value} of column {action.name[:100]!r} of {name!r}"
+    if action.verb is ColumnVerb.UNKNOWN or action.type is ColumnType.UNKNOWN:
+        raise _bad_statement(name, f"{about} says what this version does not know.")
+    typed = (ColumnVerb.ADD, ColumnVerb.RETYPE)
+    _check_belongs(name, about, "type", action.type is not None, typed, action.verb)
+    _check_belongs(name, about, "new_name", bool(action.new_name), (ColumnVerb.RENAME,), action.verb)
     _check_column_name(name, action.new_name or action.name)
 
 
@@ -347,8 +366,8 @@ def _check_columns(name: str, definition: Definition) -> None:
 
 def _check_column_name(name: str, column: str) -> None:
     if not _COLUMN.fullmatch(column):
-        message = f"{column[:100]!r} is no name of a column of {name!r}."
-        raise Refused("BAD_NAME", "DESIGN 4.5", message, {"name": column[:100]}, hint="It has letters, digits and _.")
+        message = f"{column[:100]!r} is no name of a column of {name!r}{_too_long([column])}."
+        raise Refused("BAD_NAME", "DESIGN 4.5", message, {"name": column[:100]}, hint=f"{_WORDS_HINT}.")
 
 
 def _check_ttl(name: str, ttl_ms: int | None) -> None:
@@ -358,12 +377,17 @@ def _check_ttl(name: str, ttl_ms: int | None) -> None:
 
 
 def _check_properties(name: str, properties: Mapping[str, str]) -> None:
-    texts = [text for pair in properties.items() for text in pair]
-    if len(properties) > PROPERTIES_MAX or any(len(text) > TEXT_CHARS_MAX for text in texts) or "" in properties:
-        message = (
-            f"{name!r} may have {PROPERTIES_MAX} properties with names and of at most {TEXT_CHARS_MAX} characters."
-        )
+    if len(properties) > PROPERTIES_MAX:
+        message = f"{name!r} would have {len(properties)} properties, at most {PROPERTIES_MAX} are possible."
         raise Refused("BAD_DEFINITION", "DESIGN 4.5", message, {"object": name})
+    if "" in properties:
+        raise Refused("BAD_DEFINITION", "DESIGN 4.5", f"A property of {name!r} has no name.", {"object": name})
+    for each, value in properties.items():
+        for what, size in (("a name", len(each)), ("a value", len(value))):
+            if size > TEXT_CHARS_MAX:
+                message = f"Property {each[:100]!r} of {name!r} has {what} of {size} characters"
+                message += f", at most {TEXT_CHARS_MAX} are possible."
+                raise Refused("BAD_DEFINITION", "DESIGN 4.5", message, {"object": name})
 
 
 def _repeated(names: Iterable[str]) -> str | None:

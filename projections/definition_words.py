@@ -67,7 +67,7 @@ def _of_property(name: str, was: str | None, now: str | None) -> Iterator[str]:
 def contents(definition: Definition) -> Iterator[str]:
     """What is in a definition, one text each."""
     if definition.over:
-        yield f"over {definition.over}"
+        yield f"over {definition.over}{'' if definition.columns else ', all columns'}"
     for column in definition.columns:
         key = " (key)" if column.name == definition.key else ""
         yield f"{column.name}{'' if definition.over else f' {column.type.value}'}{key}"

@@ -43,10 +43,16 @@ def surely(reading: Reading, kind: ObjectKind, name: str) -> ObjectRow:
 
 def no_object(reading: Reading, kind: ObjectKind, name: str, found: ObjectRow | None = None) -> NotFound:
     if found is not None:
-        resource = "table-view" if found.kind is ObjectKind.VIEW else noun(found.kind)
         message = f"{name!r} is no {noun(kind)}, it is a {noun(found.kind)}."
-        return NotFound(message, hint=f"`topolog get {resource} {name}`")
+        return NotFound(message, hint=f"`topolog get {_resource(found.kind)} {name}`")
+    if was_ever(reading, kind, name):
+        hint = f"There was one: `topolog history {_resource(kind)} {name}` tells what became of it."
+        return NotFound(f"There is no {noun(kind)} {name!r}.", hint=hint)
     return not_found(name, (key for key, row in reading.rows(ObjectRow) if row.kind is kind), noun(kind))
+
+
+def _resource(kind: ObjectKind) -> str:
+    return "table-view" if kind is ObjectKind.VIEW else noun(kind)
 
 
 def table_count(reading: Reading) -> int:

@@ -145,7 +145,9 @@ def read_form(body: bytes) -> Form:
         form: Form = msgspec.json.decode(body, type=Form)
     except msgspec.ValidationError as error:
         reason, _, path = str(error).partition(" - at `$")
-        raise InvalidParameter(path.strip("`.") or "body", reason, hint=_HINT) from error
+        parameter_ = path.strip("`.") or "body"
+        hint = objects_forms.LENGTH_HINT if parameter_ == "statements" else _HINT
+        raise InvalidParameter(parameter_, reason, hint=hint) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidParameter("body", f"this is no JSON: {error}", hint=_HINT) from error
     _check_texts(form)
@@ -241,7 +243,9 @@ def request_id(text: str, requester: Requester) -> RequestId:
 
 def too_big() -> InvalidParameter:
     return InvalidParameter(
-        "body", f"it has more than {REQUEST_BYTES_MAX} bytes", hint="Propose fewer fields at a time: they are united."
+        "body",
+        f"it has more than {REQUEST_BYTES_MAX} bytes",
+        hint="Ask for less at a time: a schema change in several, fields of a type in several proposals.",
     )
 
 

@@ -20,6 +20,7 @@ from topolog.events.requests import ChangeCancellationRequested, RequestId, Sche
 from topolog.projections.api.problems import InvalidParameter
 
 _POSITION_MAX = 2**63 - 1
+LENGTH_HINT = f"A change has 1 to {STATEMENTS_MAX} statements; ask for more in several."
 
 Kind = Literal["DATABASE", "TABLE", "VIEW", "GRANT"]
 TypeName = Literal["BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE", "STRING", "BLOB", "DATE", "TIMESTAMP"]

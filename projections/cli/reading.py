@@ -35,12 +35,14 @@ from topolog.projections.cli.resources import (
     JOINS,
     LEASE_HEALTH,
     NODES,
+    OBJECTS,
     WITH_HISTORY,
     Resource,
     find_item,
     find_named,
     nearest,
 )
+from topolog.projections.cli.schema_columns import in_words
 from topolog.projections.cli.terminal import Screen
 
 RECENT = 5
@@ -83,7 +85,8 @@ def describe(
     more = "" if are_all else f"the last {len(recent)}; `topolog history {kind.singular} {name}` shows all"
 
     def page(answer: Answer, wide: bool) -> RenderableType:
-        return describe_page(answer.item, recent, more, wide=wide)
+        item = in_words(answer.item) if kind in OBJECTS else answer.item
+        return describe_page(item, recent, more, wide=wide)
 
     print_answer(
         Screen(no_color=shape.no_color),

@@ -15,6 +15,20 @@ def _ttl(item: Json) -> object:
     return definition_words.ttl(ttl_ms) if isinstance(ttl_ms, int) else None
 
 
+def in_words(item: Json) -> Json:
+    """An object for who reads it: of its definitions what is in them, and `ttl` as a file of `apply` writes it."""
+    told = {field: _told(item[field]) for field in ("definition", "pending") if isinstance(item.get(field), dict)}
+    return {**item, **told}
+
+
+def _told(definition: Json) -> Json:
+    said = {name: value for name, value in definition.items() if value not in (None, "", [], {})}
+    return {
+        "ttl" if name == "ttl_ms" else name: definition_words.ttl(value) if name == "ttl_ms" else value
+        for name, value in said.items()
+    }
+
+
 def _columns(item: Json) -> list[Mapping[str, object]]:
     """The columns of an object; of one that is being created those it is to have."""
     definition = item.get("definition") or item.get("pending")
@@ -85,7 +99,7 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         field("NUMBER", "number"),
         field("STATE", "state"),
         field("DOES", "does", folds=True),
-        Column("AGE", lambda item: item.get("age_ms"), brief=_span),
+        Column("TOOK", lambda item: item.get("age_ms"), brief=_span),
         Column("WAITS FOR", _waits_for, folds=True),
         Column("AT MOST", lambda item: item.get("at_most_ms"), brief=_span),
         field("UNDELETED", "undeleted", folds=True),

@@ -76,7 +76,7 @@ def apply(
         plan = schema_plan.plan(schema.wanted, present, prune=prune)
         if plan.problems:
             problems = "; ".join(plan.problems)
-            raise Refused("PLAN_IMPOSSIBLE", "", f"{schema.source} cannot be reached in one change: {problems}.")
+            raise Refused("PLAN_IMPOSSIBLE", "", f"{schema.source} cannot be applied: {problems}.")
         _show(screen, shape, plan, position)
         if not plan.statements:
             return

@@ -45,6 +45,7 @@ _KINDS: Mapping[str, tuple[ObjectKind, tuple[str, ...]]] = {
     "views": (ObjectKind.VIEW, ("over", "columns", "properties", "renamed_from")),
     "grants": (ObjectKind.GRANT, ("privileges",)),
 }
+_TTL_HINT = "One looks like 90m, 12h, 30d or forever."
 _COLUMN_KEYS = ("type", "renamed_from")
 _TYPES = tuple(each.value for each in ColumnType if each is not ColumnType.UNKNOWN)
 _PRIVILEGES = tuple(each.value for each in Privilege if each is not Privilege.UNKNOWN)
@@ -119,7 +120,7 @@ def _wanted(file: _Text, section: str, name: str, said: object) -> Wanted:
         ttl_ms=_ttl_ms(file, content["ttl"]) if "ttl" in content else None,
         properties=_properties(file, content.get("properties")),
         over=file.string(content.get("over", ""), "what a view is over"),
-        privileges=tuple(_privileges(file, content.get("privileges"))),
+        privileges=tuple(dict.fromkeys(_privileges(file, content.get("privileges")))),
     )
     former = file.string(content.get("renamed_from", ""), "a former name")
     with _about(file):
@@ -142,6 +143,8 @@ def _columns(file: _Text, kind: ObjectKind, said: object, renamed: dict[str, str
     if kind is ObjectKind.VIEW:
         if not isinstance(said, list | None):
             raise file.wrong("the columns of a view are a list of names.", "One looks like [id, price].", "columns")
+        if said == []:
+            raise file.wrong("a view without columns shows nothing.", "Leave `columns` out to show all of its table.")
         yield from (Column(file.string(each, "a column's name"), ColumnType.UNKNOWN) for each in said or ())
         return
     for name, about in file.mapping(said, "columns").items():
@@ -155,14 +158,16 @@ def _columns(file: _Text, kind: ObjectKind, said: object, renamed: dict[str, str
 
 
 def _ttl_ms(file: _Text, said: object) -> int:
-    if said == "forever" or (said == FOREVER and not isinstance(said, bool)):
+    """In ms, FOREVER for `forever`. 0 in any unit is refused: it could as well mean that data expires at once."""
+    if said == "forever":
         return FOREVER
     try:
-        return duration_ms(str(said))
+        ttl_ms = duration_ms(str(said))
     except BadInput as error:
-        raise file.wrong(
-            f"{said!r} is no time to live.", "One looks like 90m, 12h, 30d or forever.", str(said)
-        ) from error
+        raise file.wrong(f"{said!r} is no time to live.", _TTL_HINT, str(said)) from error
+    if ttl_ms == FOREVER:
+        raise file.wrong(f"{said!r} is no time to live: for ever is `forever`.", _TTL_HINT, str(said))
+    return ttl_ms
 
 
 def _properties(file: _Text, said: object) -> dict[str, str]:

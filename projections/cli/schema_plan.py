@@ -13,6 +13,7 @@ import msgspec
 
 from topolog.events.object_definition import (
     ABSENT,
+    STATEMENTS_MAX,
     Column,
     ColumnAction,
     ColumnVerb,
@@ -58,7 +59,7 @@ class PlanLine(msgspec.Struct, frozen=True):
 
 class Plan(msgspec.Struct, frozen=True):
     """What is asked for, in this order, and the same for people. `kept`: what is there and not wanted, and stays.
-    `problems`: why the file cannot be reached in one change."""
+    `problems`: why the file cannot be applied."""
 
     statements: tuple[Statement, ...] = ()
     lines: tuple[PlanLine, ...] = ()
@@ -107,6 +108,8 @@ def plan(wanted: Sequence[Wanted], present: Sequence[Present], *, prune: bool) -
         else:
             kept.append(f"{definition_words.noun(unwanted.kind)} {unwanted.name}")
     found = [*drops, *steps]
+    if len(found) > STATEMENTS_MAX:
+        problems.append(f"it takes {len(found)} statements, a change has at most {STATEMENTS_MAX}: apply it in parts")
     return Plan(tuple(each for each, _ in found), tuple(line for _, line in found), tuple(kept), tuple(problems))
 
 
@@ -158,6 +161,7 @@ def _alter(
         return _alter_view(wanted, held, prune=prune, kept=kept, problems=problems)
     actions, after = _columns(wanted, held, prune=prune, kept=kept)
     problems += _renamed_and_retyped(held, actions)
+    problems += _former_columns(wanted, held)
     if held.kind is ObjectKind.TABLE and then.key and then.key not in (was.key, _former(wanted, was.key)):
         problems.append(f"{held.name} has its rows named by {was.key}, and cannot change to {then.key}")
     ttl_ms = then.ttl_ms if "ttl" in wanted.says and then.ttl_ms != was.ttl_ms else None
@@ -209,6 +213,20 @@ def _renamed_and_retyped(held: Present, actions: Sequence[ColumnAction]) -> Iter
     for each in actions:
         if each.verb is ColumnVerb.RETYPE and each.name in renamed:
             yield f"column {each.name} of {held.name} is renamed and gets another type, which takes two changes"
+
+
+def _former_columns(wanted: Wanted, held: Present) -> Iterator[str]:
+    """A column that is not there yet has to come from one that is, and that nothing else of the file is."""
+    was = {column.name for column in held.definition.columns}
+    taken = {column.name: column.name for column in wanted.definition.columns if column.name in was}
+    for name, former in wanted.renamed_columns.items():
+        if name in was:
+            continue
+        if former not in was:
+            yield f"{held.name} has no column {name}, nor {former}, from which it was renamed"
+        elif former in taken:
+            yield f"column {former} of {held.name} would become {taken[former]} and {name}"
+        taken.setdefault(former, name)
 
 
 def _set(was: Definition, properties: Mapping[str, str], unset: Sequence[str]) -> dict[str, str]:

@@ -19,8 +19,9 @@ def decide(state: State, request: LeaseTermsRequested, ref: RequestRef) -> list[
     margin_ms = row.margin_ms if request.margin_ms is None else request.margin_ms
     if (fence_ms, margin_ms) == (row.fence_ms, row.margin_ms):
         return [RequestUnchanged(ref, subject_of(request), None)]
-    if broken := contradictions(fence_ms, margin_ms, row.heartbeat_ms):
-        given = {"fence_ms": fence_ms, "margin_ms": margin_ms, "heartbeat_ms": row.heartbeat_ms}
+    given = {"fence_ms": fence_ms, "margin_ms": margin_ms, "heartbeat_ms": row.heartbeat_ms}
+    names = (f"the {name.removesuffix('_ms')} ({value} ms)" for name, value in given.items())
+    if broken := contradictions(fence_ms, margin_ms, row.heartbeat_ms, *names):
         message = f"{'; '.join(broken)}."
         facts = {name: str(value) for name, value in given.items()}
         raise Refused("BAD_TERMS", "B5", f"{message[0].upper()}{message[1:]}", facts)

@@ -144,7 +144,8 @@ def _planned(state: State, statements: tuple[Statement, ...]) -> tuple[Step, ...
     steps = plan(state, statements)
     size = sum(map(size_bytes, steps))
     if size > STEPS_BYTES_MAX:
-        message = f"The change would touch {len(steps)} objects, whose definitions are {size} bytes. Make it smaller."
+        message = f"The change would touch {len(steps)} objects, whose definitions are {size} bytes."
+        message += f" At most {STEPS_BYTES_MAX} are possible: make it in several."
         raise Refused("TOO_LARGE", "DESIGN 1", message, {"objects": str(len(steps)), "bytes": str(size)})
     return steps
 

@@ -299,6 +299,21 @@ def test_a_plan_that_has_become_old_is_refused(shop: Shop) -> None:
     assert (refused.status_code, refused.json()["code"]) == (409, "PLAN_IS_OLD")
 
 
+@pytest.mark.parametrize(
+    ("count", "name", "hint"),
+    [
+        (0, "shop", "A change has 1 to 1000 statements"),
+        (1_001, "shop", "A change has 1 to 1000 statements"),
+        (1, "s" * 850_000, "a schema change in several"),
+    ],
+)
+def test_a_change_beyond_a_limit_is_told_the_limit_and_not_sent(shop: Shop, count: int, name: str, hint: str) -> None:
+    """DESIGN 4.5: in words about changes, whatever else the API takes."""
+    answer = shop.post(*[{"verb": "DROP", "kind": "DATABASE", "name": name}] * count)
+    assert answer.status_code == 400
+    assert hint in answer.json()["hint"]
+
+
 def test_what_a_change_would_lead_to_is_told_and_not_sent(shop: Shop) -> None:
     """operators.md: what goes with it, what is lost, behind whom it would wait; a refusal is the same as if sent."""
     shop.make(SHOP, ORDERS, PRICES, ADA)
@@ -344,3 +359,15 @@ def test_what_is_not_there_is_answered_with_the_nearest(shop: Shop) -> None:
     assert shop.get("/tables/shop.prices", 404)["hint"] == "`topolog get table-view shop.prices`"
     assert shop.get("/changes/999", 404)["hint"].endswith("`topolog get changes`.")
     assert shop.get("/changes/x", 400)["detail"] == "'x' is no number of a change."
+
+
+def test_what_was_dropped_is_told_from_what_never_was(shop: Shop) -> None:
+    """N24: its history knows more than that it is not there."""
+    shop.make(SHOP, ORDERS, PRICES)
+    shop.make({"verb": "DROP", "kind": "VIEW", "name": "shop.prices"}, DROP)
+    for path, resource in (("tables/shop.orders", "table"), ("table-views/shop.prices", "table-view")):
+        hint = shop.get(f"/{path}", 404)["hint"]
+        name = path.partition("/")[2]
+        assert hint == f"There was one: `topolog history {resource} {name}` tells what became of it."
+        assert shop.get(f"/{path}/history")["items"]
+    assert "hint" not in shop.get("/tables/shop.parts", 404)

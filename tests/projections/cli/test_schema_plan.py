@@ -8,6 +8,7 @@ import pytest
 from topolog.events.errors import BadInput
 from topolog.events.object_definition import (
     ABSENT,
+    STATEMENTS_MAX,
     Column,
     ColumnType,
     ColumnVerb,
@@ -186,6 +187,12 @@ def test_narrowing_a_right_is_shown_as_what_it_takes_away(planned: Planned) -> N
     assert not found.loses_data
 
 
+def test_a_right_that_is_said_twice_is_given_once(planned: Planned) -> None:
+    found = planned("grants: {ada@shop.orders: [READ, READ]}", SHOP, ORDERS)
+    assert found.lines == (PlanLine("+", "grant ada@shop.orders", ("+ READ",)),)
+    assert found.statements[0].definition == Definition(privileges=(Privilege.READ,))
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -196,11 +203,31 @@ def test_narrowing_a_right_is_shown_as_what_it_takes_away(planned: Planned) -> N
             "tables: {shop.orders: {columns: {id: INT64, cost: {type: INT64, renamed_from: price}}, key: id}}",
             "takes two changes",
         ),
+        (
+            "tables: {shop.orders: {columns: {id: INT64, cost: {type: INT32, renamed_from: prize}}, key: id}}",
+            "shop.orders has no column cost, nor prize, from which it was renamed",
+        ),
+        (
+            """tables: {shop.orders: {key: id, columns: {
+                id: INT64, a: {type: INT32, renamed_from: price}, b: {type: INT32, renamed_from: price}}}}""",
+            "column price of shop.orders would become a and b",
+        ),
+        (
+            """tables: {shop.orders: {key: id, columns: {
+                id: INT64, cost: {type: INT32, renamed_from: price}, price: INT32}}}""",
+            "column price of shop.orders would become price and cost",
+        ),
     ],
 )
 def test_what_cannot_be_reached_in_one_change_is_said(text: str, problem: str, planned: Planned) -> None:
     (said,) = planned(text, *ALL).problems
     assert problem in said
+
+
+def test_a_file_that_takes_more_statements_than_a_change_has_is_told_so(planned: Planned) -> None:
+    """DESIGN 4.5: before anything is shown or asked."""
+    text = "databases: {" + ", ".join(f"d{each}: {{}}" for each in range(STATEMENTS_MAX + 1)) + "}"
+    assert planned(text).problems == ("it takes 1001 statements, a change has at most 1000: apply it in parts",)
 
 
 def test_what_is_being_dropped_is_not_taken_for_there(planned: Planned) -> None:
@@ -223,11 +250,19 @@ def test_what_is_being_dropped_is_not_taken_for_there(planned: Planned) -> None:
         ("tables: {shop.a: {columns: {id: INT64, ID: INT64, id: INT32}, key: id}}", "key 'id' stands there twice", ""),
         ("databases: {shop: {ttl: soon}}", "'soon' is no time to live", "forever"),
         ("databases: {shop: {ttl: no}}", "False is no time to live", "forever"),
+        ("databases: {shop: {ttl: 0}}", "0 is no time to live", "forever"),
+        ("databases: {shop: {ttl: 0d}}", "'0d' is no time to live: for ever is `forever`", "30d"),
+        ("databases:\n  shop:\n    ttl: 0.0m", "line 3: shop: '0.0m' is no time to live", "forever"),
         ("databases: {shop: {properties: {size: 3}}}", "property size is a text, and not 3", "quotes"),
         ("databases: {shop: {renamed_from: mall}}", "database shop has no key 'renamed_from'", ""),
         ("grants: {ada@shop: [ALL]}", "'ALL' is no right", "READ, WRITE"),
         ("grants: {ada@shop: []}", "allows nothing", ""),
         ("views: {shop.a: {over: shop.b, columns: {id: INT64}}}", "a list of names", ""),
+        (
+            "views:\n  shop.a: {over: shop.b, columns: []}",
+            "line 2: shop.a: a view without columns",
+            "Leave `columns` out",
+        ),
         (
             "tables: {shop.a: {columns: {id: INT64}, key: id}}\nviews:\n  shop.a: {over: shop.b}",
             "line 3: shop.a stands there twice",
@@ -246,7 +281,7 @@ def test_a_file_that_cannot_be_meant_so_is_refused_with_the_line(
 
 def test_durations_and_types_are_read_as_people_write_them(tmp_path: Path) -> None:
     file = tmp_path / "schema.json"
-    file.write_text('{"databases": {"a": {"ttl": "90m"}, "b": {"ttl": "forever"}, "c": {"ttl": 0}, "d": null}}')
-    assert [each.definition.ttl_ms for each in read_schema(str(file)).wanted] == [5_400_000, 0, 0, None]
+    file.write_text('{"databases": {"a": {"ttl": "90m"}, "b": {"ttl": "forever"}, "d": null}}')
+    assert [each.definition.ttl_ms for each in read_schema(str(file)).wanted] == [5_400_000, 0, None]
     file.write_text('{"tables": {"a.b": {"columns": {"id": "int64"}, "key": "id"}}}')
     assert read_schema(str(file)).wanted[0].definition.columns == (Column("id", ColumnType.INT64),)

@@ -55,22 +55,23 @@ def test_what_holds_already_changes_nothing(found: Cluster, request_: q.LeaseTer
 @pytest.mark.parametrize(
     ("request_", "why"),
     [
-        (asked(fence_ms=999), "The fence must be at least 5 × the heartbeat"),
-        (asked(fence_ms=10_001), "The margin must be at least 5 % of the fence"),
-        (asked(margin_ms=99), "The margin must be at least 5 % of the fence"),
-        (asked(1_000, 49), "he margin must be at least 50 ms"),
-        (asked(600_001, 60_000), "The fence must be at most 600000 ms"),
-        (asked(margin_ms=600_001), "The margin must be at most 600000 ms"),
-        (asked(fence_ms=0), "The fence must be at least"),
-        (asked(fence_ms=-5_000, margin_ms=-5_000), "The fence must be at least"),
+        (asked(fence_ms=999), "The fence (999 ms) must be at least 5 × the heartbeat (200 ms)"),
+        (asked(fence_ms=10_001), "The margin (500 ms) must be at least 5 % of the fence (10001 ms)"),
+        (asked(margin_ms=99), "The margin (99 ms) must be at least 5 % of the fence (2000 ms)"),
+        (asked(1_000, 49), "he margin (49 ms) must be at least 50 ms"),
+        (asked(600_001, 60_000), "The fence (600001 ms) must be at most 600000 ms"),
+        (asked(margin_ms=600_001), "The margin (600001 ms) must be at most 600000 ms"),
+        (asked(fence_ms=0), "The fence (0 ms) must be at least"),
+        (asked(fence_ms=-5_000, margin_ms=-5_000), "The fence (-5000 ms) must be at least"),
     ],
 )
 def test_b5_terms_that_contradict_each_other_are_refused(
     found: Cluster, request_: q.LeaseTermsRequested, why: str
 ) -> None:
     """B5: some beats per fence, a margin that covers two clocks and a short pause; the facts say all three terms."""
-    with pytest.raises(Refused, match=why) as refusal:
+    with pytest.raises(Refused) as refusal:
         found.decide(request_)
+    assert why in refusal.value.message
     assert (refusal.value.code, refusal.value.rule) == ("BAD_TERMS", "B5")
     assert set(refusal.value.facts) == {"fence_ms", "margin_ms", "heartbeat_ms"}
     assert refusal.value.facts["heartbeat_ms"] == "200"

@@ -192,6 +192,7 @@ def test_a_database_whose_names_fill_a_record_is_dropped_in_parts() -> None:
     decided = outcome(found, change(drop("shop", ObjectKind.DATABASE)))
     assert isinstance(decided, q.RequestRefused)
     assert (decided.code, decided.facts["objects"]) == ("TOO_LARGE", "10001")
+    assert "At most 700000 are possible" in decided.message
 
 
 def test_the_size_of_a_step_is_never_underestimated() -> None:

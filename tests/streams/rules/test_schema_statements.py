@@ -256,6 +256,57 @@ def test_what_is_refused_says_why_and_changes_nothing(code: str, rule: str, stat
     assert found.state.hash() == before
 
 
+def of_column(verb: ColumnVerb, type_: ColumnType | None = None, new_name: str = "") -> Statement:
+    return alter("shop.other", ColumnAction(verb, "a", type_, new_name))
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        (Statement(Verb.CREATE, TABLE, "shop.t"), "CREATE of 'shop.t' needs a `definition`"),
+        (Statement(Verb.DROP, GRANT, "ada@shop", Definition()), "has a `definition`, which belongs to CREATE"),
+        (Statement(Verb.RENAME, TABLE, "shop.other"), "RENAME of 'shop.other' needs a `new_name`"),
+        (Statement(Verb.DROP, TABLE, "shop.other", new_name="shop.t"), "has a `new_name`, which belongs to RENAME"),
+        (of_column(ColumnVerb.ADD), "ADD of column 'a' of 'shop.other' needs a `type`"),
+        (of_column(ColumnVerb.RETYPE), "RETYPE of column 'a' of 'shop.other' needs a `type`"),
+        (of_column(ColumnVerb.DROP, INT), "has a `type`, which belongs to ADD and RETYPE"),
+        (of_column(ColumnVerb.RENAME), "RENAME of column 'a' of 'shop.other' needs a `new_name`"),
+        (of_column(ColumnVerb.ADD, INT, "b"), "has a `new_name`, which belongs to RENAME"),
+        (of_column(ColumnVerb.UNKNOWN), "says what this version does not know"),
+    ],
+)
+def test_a_statement_that_lacks_what_it_needs_is_told_what(statement: Statement, said: str) -> None:
+    """DESIGN 4.5: what is left out is another mistake than what is too much, and is not said in its words."""
+    with pytest.raises(Refused) as caught:
+        shop().decide(change(statement))
+    assert said in caught.value.message
+    assert (caught.value.code, caught.value.facts) == ("BAD_STATEMENT", {"object": statement.name})
+
+
+TOO_MANY = {f"p{each}": "" for each in range(PROPERTIES_MAX + 1)}
+
+
+@pytest.mark.parametrize(
+    ("statement", "said", "hint"),
+    [
+        (table("shop." + "t" * 65), "a word of it has 65 characters, at most 64 are possible", "1 to 64 letters"),
+        (grant("a" * 70 + "@shop"), "a word of it has 70 characters", "1 to 64 letters"),
+        (database("1a"), "'1a' is no name of a database.", "begin with no digit"),
+        (alter("shop.other", add("c" * 101)), "a word of it has 101 characters", "1 to 64 letters"),
+        (database("d", properties=TOO_MANY), "'d' would have 101 properties, at most 100 are possible", ""),
+        (database("d", properties={"a": "x" * 1_001}), "Property 'a' of 'd' has a value of 1001 characters", ""),
+        (database("d", properties={"n" * 1_001: "x"}), "of 'd' has a name of 1001 characters, at most 1000", ""),
+        (database("d", properties={"": "x"}), "A property of 'd' has no name", ""),
+    ],
+)
+def test_what_is_too_long_is_told_how_long_it_may_be(statement: Statement, said: str, hint: str) -> None:
+    """DESIGN 4.5: the limit and what was found, both as numbers."""
+    with pytest.raises(Refused) as caught:
+        shop().decide(change(statement))
+    assert said in caught.value.message
+    assert hint in caught.value.hint
+
+
 @pytest.mark.parametrize("deadline_ms", [0, -1, 30 * 86_400_000 + 1])
 def test_a_deadline_that_is_none_is_refused(deadline_ms: int) -> None:
     """V6."""
