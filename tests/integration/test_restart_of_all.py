@@ -15,6 +15,8 @@ from topolog.events.requests import NodeKind
 from topolog.streams.node.client import Node
 from topolog.streams.rules.affinity import partition_of
 
+Held = dict[str, dict[str, dict[str, str]]]
+
 NAMES = ("n1", "n2", "n3")
 STORED_MIN = 60
 
@@ -87,14 +89,21 @@ def test_what_was_acknowledged_outlives_all_members(site: Site, tmp_path: Path, 
         assert site.agrees_with(witness)
 
 
-def assert_all_there(witness: Node, members: Mapping[str, Process], rows: Mapping[str, str]) -> None:
-    """Each acknowledged row is on every owner, all owners are equal, and who acts answers with it."""
-    held: dict[str, dict[str, dict[str, str]]] = {}
+def rows_of_owners(witness: Node, members: Mapping[str, Process]) -> Held | None:
+    """What each member has of what it owns, by partition; None while the witness knows of more that it owns."""
+    held: Held = {}
     for name, process in members.items():
         process.tell(do="rows")
         held[name] = process.hear("rows")["rows"]
+    owned = [(copy.node, str(each.partition)) for each in witness.partitions(ROWS.name) for copy in each.copies]
+    return held if all(number in held[node] for node, number in owned) else None
+
+
+def assert_all_there(witness: Node, members: Mapping[str, Process], rows: Mapping[str, str]) -> None:
+    """Each acknowledged row is on every owner, all owners are equal, and who acts answers with it."""
+    held = eventually(partial(rows_of_owners, witness, members), "each owner to have read that it is one")
     for each in witness.partitions(ROWS.name):
-        copies = [held[copy.node].get(str(each.partition), {}) for copy in each.copies]  # no key may fall into it
+        copies = [held[copy.node][str(each.partition)] for copy in each.copies]
         assert all(copy == copies[0] for copy in copies), f"owners of rows/{each.partition} differ"
         expected = {key: value for key, value in rows.items() if partition_of(key, ROWS.partitions) == each.partition}
         assert expected.items() <= copies[0].items(), f"acknowledged rows of rows/{each.partition} are gone"
