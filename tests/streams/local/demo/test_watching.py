@@ -1,10 +1,10 @@
 """Who reads the tables all the while, beside real stores over HTTP: it finds nothing, and finds what is wrong."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.integration.conftest import eventually
 from tests.streams.local.demo.shops import Shops
 from tests.streams.rules.changing import TEXT, add, alter, database, drop, drop_column, rename, table
 
@@ -17,14 +17,6 @@ from topolog.streams.node.testing import LocalCluster
 
 ORDERS = "shop.orders"
 KEYS = [str(number) for number in range(watching.KEYS)]
-PATIENCE_S = 60.0
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, "in vain"
-        time.sleep(0.001)
 
 
 class Watched:
