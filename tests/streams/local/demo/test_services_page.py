@@ -122,6 +122,7 @@ def test_the_shards_on_the_page_lose_nothing_that_they_acknowledged() -> None:
         copies = Copies(cluster, stack)
         copies.join("a")
         copies.join("b").create_group(ACCOUNTS)
+        cluster.settle()
         written: dict[str, str] = {}
 
         def write(count: int) -> None:
