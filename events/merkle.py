@@ -1,4 +1,4 @@
-"""Merkle trees over a table: leaves that are made in one scan, digests bound to their place (anti-entropy D.4, D.5.4-7).
+"""Merkle trees over a table: leaves that one scan makes, digests bound to their place (anti-entropy D.4, D.5.4-7).
 
 Threats. Rows that cancel each other out in a leaf (XOR does); two leaves exchanged; a leaf that was left out taken for
 an empty one; a tree of another spec.
@@ -54,8 +54,9 @@ class Leaf(msgspec.Struct, frozen=True):
         """Leaves with a proof are no sums: they raise BadInput."""
         if self.bucket != other.bucket or self.proof or other.proof:
             raise BadInput("Only sums of one bucket can be added.")
-        fields = (getattr(self, name) + sign * getattr(other, name) for name in ("rows", "a0", "a1", "b0", "b1"))
-        return Leaf(self.bucket, *fields)
+        names = ("rows", "a0", "a1", "b0", "b1")
+        rows, a0, a1, b0, b1 = (getattr(self, name) + sign * getattr(other, name) for name in names)
+        return Leaf(self.bucket, rows, a0, a1, b0, b1)
 
 
 def empty(bucket: int) -> Leaf:
@@ -80,7 +81,8 @@ def decode(data: bytes) -> list[Leaf]:
             at += _LEAF.size
             if size not in (0, _DIGEST_BYTES) or at + size > len(data):
                 raise BadInput("A page of leaves is cut off.")
-            leaves.append(Leaf(*numbers, proof=data[at : at + size]))
+            bucket, rows, a0, a1, b0, b1 = numbers
+            leaves.append(Leaf(bucket, rows, a0, a1, b0, b1, data[at : at + size]))
             at += size
     except struct.error as error:
         raise BadInput("A page of leaves is cut off.") from error

@@ -56,7 +56,7 @@ def parse(text: str) -> Ranges:
     """`full`, or `start..end` in hexadecimal, which may wrap; raises BadInput."""
     if text.strip().lower() == "full":
         return (FULL,)
-    start, dots, end = (part.strip() for part in text.partition(".."))
+    start, _, end = (part.strip() for part in text.partition(".."))
     try:
         return unwrapped(int(start, 16), int(end, 16))
     except ValueError as error:

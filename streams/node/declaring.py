@@ -8,6 +8,7 @@ but a look at what this node has applied, and one that is asked for twice is dec
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from topolog.events.asked import RequestId
 from topolog.events.errors import OutcomeUnknown, Refused
 from topolog.events.group_definition import GroupDefinition, validate
 from topolog.events.groups import GroupRow, group_row
@@ -15,7 +16,7 @@ from topolog.events.ids import Position
 from topolog.events.levels import OBJECTS_LEVEL, PARTITIONS_LEVEL
 from topolog.events.object_definition import Statement
 from topolog.events.objects import ChangeStatus, change_row
-from topolog.events.requests import GroupCreationRequested, LossResetRequested, RequestId, SchemaChangeRequested
+from topolog.events.requests import GroupCreationRequested, LossResetRequested, SchemaChangeRequested
 from topolog.streams.node.session import Session
 from topolog.streams.node.waits import Pending, Waits
 from topolog.streams.rules import levels

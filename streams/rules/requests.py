@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from topolog.events import requests as q
+from topolog.events.asked import Request, RequestRef
 from topolog.events.codec import Decision
 from topolog.events.ids import Position
 from topolog.events.state import State
@@ -35,14 +36,14 @@ class Circumstances(msgspec.Struct, frozen=True):
     dead: membership.Dead = ()
 
 
-def decide(state: State, request: q.AnyRequest, ref: q.RequestRef, given: Circumstances) -> list[Decision]:
+def decide(state: State, request: q.AnyRequest, ref: RequestRef, given: Circumstances) -> list[Decision]:
     """The decisions that answer the request; raises Refused and changes nothing."""
     if isinstance(request, q.JoinRequested | q.NodeRemovalRequested):
         return membership.decide(state, request, ref, given.appended_at_ms, given.dead, end=given.end)
     return _RULES[type(request)](state, request, ref)
 
 
-_RULES: Mapping[type[q.Request], Callable[[State, Any, q.RequestRef], list[Decision]]] = {
+_RULES: Mapping[type[Request], Callable[[State, Any, RequestRef], list[Decision]]] = {
     q.UpdateRequested: metadata.decide,
     q.TypeRemovalRequested: metadata.decide,
     q.LevelRaiseRequested: levels.decide,

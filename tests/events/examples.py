@@ -16,6 +16,7 @@ from topolog.events import partitions as p
 from topolog.events import requests as q
 from topolog.events import single_maps as sm
 from topolog.events import snapshots as s
+from topolog.events.asked import RequestId, RequestRef
 from topolog.events.changes import pack_changes
 from topolog.events.cluster_state import ClusterState
 from topolog.events.codec import CODEC, Decision, Record
@@ -24,8 +25,8 @@ from topolog.events.stamp import NO_CHAIN, InputOffset, Stamp, chain_after, enco
 from topolog.events.views import Echo, Kinship, Past, Point
 
 LOG_ID = bytes(range(16))
-REF = q.RequestRef("n1-0badcafe", 7, b"\x01\x02\x03\x04\x05\x06\x07\x08")
-ID = q.RequestId("n1-0badcafe", 7)
+REF = RequestRef("n1-0badcafe", 7, b"\x01\x02\x03\x04\x05\x06\x07\x08")
+ID = RequestId("n1-0badcafe", 7)
 CUSTOMER = md.ObjectType(
     "Customer", {"id": "long", "name": "String"}, "id", schemas={str(md.schema_id(("id", "name"))): ("id", "name")}
 )
@@ -278,5 +279,5 @@ class Leader:
 
 def proposed(name: str, version: int = 1, sequence: int = 1, requester: str = "t") -> md.MetadataUpdateProposed:
     """A decision that leaves a trace in the state."""
-    ref = q.RequestRef(requester, sequence, bytes(8))
+    ref = RequestRef(requester, sequence, bytes(8))
     return md.MetadataUpdateProposed(ref, name, Version(version), md.ObjectType(name, {"id": "long"}))
