@@ -15,63 +15,30 @@ which starts anew only while its progress grows. The end of a session drops its 
 task in the log before each effect. What an end covers is computed from the segments, never claimed.
 """
 
-from collections.abc import Mapping
-from enum import Enum
-from typing import ClassVar
-
 import msgspec
 
 from topolog.events.asked import RequestRef
 from topolog.events.ids import Place, Position
 from topolog.events.repair_definition import SessionDefinition
 from topolog.events.repair_tasks import Findings, Pair, Result, Step, Task, TaskId, TaskKind, TaskStatus
-from topolog.events.replica import Cut
 from topolog.events.requests import grant
-from topolog.events.state import Row, State
+from topolog.events.sessions import (
+    SegmentRow,
+    SegmentStatus,
+    SessionRow,
+    SessionStatus,
+    segment,
+    segment_key,
+    session,
+    session_key,
+    task_of,
+)
+from topolog.events.state import State
 from topolog.events.token_range import Ranges
 from topolog.events.tree_spec import TreeSpec
 
 ENDED_KEPT = 100
 """So many sessions that have ended stay in the state; the projections keep all."""
-
-REPLICA_DOWN = "REPLICA_DOWN"
-
-
-class SessionStatus(Enum):
-    """A session has one of the last six at its end, and keeps it (scenario 39)."""
-
-    UNKNOWN = "UNKNOWN"
-    QUEUED = "QUEUED"
-    RUNNING = "RUNNING"
-    SUCCEEDED = "SUCCEEDED"
-    PARTIAL = "PARTIAL"
-    FAILED = "FAILED"
-    ABORTED = "ABORTED"
-    EXPIRED = "EXPIRED"
-    SKIPPED = "SKIPPED"
-
-    @property
-    def is_end(self) -> bool:
-        return self not in (SessionStatus.UNKNOWN, SessionStatus.QUEUED, SessionStatus.RUNNING)
-
-
-class SegmentStatus(Enum):
-    """EQUAL, DIFFERENT, REPAIRED: compared, and what came of it. INCONCLUSIVE: it differs, but a replica had no read
-    point. HALVED: two others stand in its place."""
-
-    UNKNOWN = "UNKNOWN"
-    PENDING = "PENDING"
-    RUNNING = "RUNNING"
-    EQUAL = "EQUAL"
-    DIFFERENT = "DIFFERENT"
-    REPAIRED = "REPAIRED"
-    INCONCLUSIVE = "INCONCLUSIVE"
-    FAILED = "FAILED"
-    HALVED = "HALVED"
-
-    @property
-    def is_end(self) -> bool:
-        return self not in (SegmentStatus.UNKNOWN, SegmentStatus.PENDING, SegmentStatus.RUNNING)
 
 
 class SegmentPlan(msgspec.Struct, frozen=True):
@@ -79,57 +46,6 @@ class SegmentPlan(msgspec.Struct, frozen=True):
 
     ranges: Ranges
     replicas: tuple[str, ...]
-
-
-class SessionRow(Row, frozen=True):
-    """A session, under its number: the position of the decision that granted it.
-
-    `worked_ms`, `rested_at`: how long the last segment took, and where its pause began (intensity); None if there is
-    none. `segments`: how many there are, halved ones too.
-    """
-
-    KIND: ClassVar[str] = "session"
-
-    number: Position
-    definition: SessionDefinition
-    status: SessionStatus
-    spec: TreeSpec | None = None
-    segments: int = 0
-    paused: bool = False
-    opened_at: Position | None = None
-    ended_at: Position | None = None
-    schedule: str = ""
-    worked_ms: int = 0
-    rested_at: Position | None = None
-    code: str = ""
-    message: str = ""
-    covered: Ranges = ()
-    left: Ranges = ()
-
-
-class SegmentRow(Row, frozen=True):
-    """One segment of a session, under `<session>/<index>`. `found`: what the newest comparison of rows has told."""
-
-    KIND: ClassVar[str] = "segment"
-
-    session: Position
-    index: int
-    ranges: Ranges
-    replicas: tuple[str, ...]
-    status: SegmentStatus
-    step: Step | None = None
-    tasks: tuple[Task, ...] = ()
-    pairs: tuple[Pair, ...] = ()
-    cuts: Mapping[str, Cut] = {}
-    found: Findings | None = None
-    found_in: int = 0
-    rows_read: int = 0
-    bytes_read: int = 0
-    rows_written: int = 0
-    skipped: int = 0
-    worked_ms: int = 0
-    code: str = ""
-    message: str = ""
 
 
 class SessionQueued(msgspec.Struct, frozen=True):
@@ -271,40 +187,6 @@ RepairEvent = (
 )
 
 
-def session_key(number: int) -> str:
-    return f"{number:019d}"
-
-
-def segment_key(session: int, index: int) -> str:
-    return f"{session:019d}/{index:04d}"
-
-
-def session(state: State, number: int) -> SessionRow | None:
-    return state.get(SessionRow, session_key(number))
-
-
-def segment(state: State, number: int, index: int) -> SegmentRow | None:
-    return state.get(SegmentRow, segment_key(number, index))
-
-
-def segments(state: State, row: SessionRow) -> list[SegmentRow]:
-    """Those of one session, by index; none once it has ended."""
-    found = (segment(state, row.number, index) for index in range(row.segments))
-    return [each for each in found if each is not None]
-
-
-def open_sessions(state: State) -> list[SessionRow]:
-    """Queued and running ones, the oldest first."""
-    return sorted((row for _, row in state.rows(SessionRow) if not row.status.is_end), key=lambda row: row.number)
-
-
-def task_of(row: SegmentRow, task: TaskId) -> Task | None:
-    """The task as it stands, if it belongs to the present step in its newest attempt."""
-    if row.step is None or row.step.number != task.step:
-        return None
-    return next((each for each in row.tasks if (each.replica, each.attempt) == (task.replica, task.attempt)), None)
-
-
 def evolve(state: State, event: RepairEvent, place: Place) -> None:
     match event:
         case SessionQueued() | SessionOpened() | SessionAltered() | SessionEnded() | AbortGranted():
@@ -352,8 +234,8 @@ def _open(state: State, event: SessionOpened, place: Place) -> None:
     )
     state.put(session_key(number), row)
     for index, plan in enumerate(event.segments):
-        segment = SegmentRow(number, index, plan.ranges, plan.replicas, SegmentStatus.PENDING)
-        state.put(segment_key(number, index), segment)
+        each = SegmentRow(number, index, plan.ranges, plan.replicas, SegmentStatus.PENDING)
+        state.put(segment_key(number, index), each)
     if event.request is not None:
         grant(state, event.request, place, f"session {number}")
 
@@ -405,10 +287,10 @@ def _add_halves(state: State, event: SegmentHalved) -> None:
     state.put(session_key(row.number), msgspec.structs.replace(row, segments=row.segments + len(event.halves)))
 
 
-def _rest(state: State, segment: SegmentRow, place: Place) -> None:
-    row = _session(state, segment.session)
+def _rest(state: State, ended: SegmentRow, place: Place) -> None:
+    row = _session(state, ended.session)
     state.put(
-        session_key(row.number), msgspec.structs.replace(row, worked_ms=segment.worked_ms, rested_at=place.position)
+        session_key(row.number), msgspec.structs.replace(row, worked_ms=ended.worked_ms, rested_at=place.position)
     )
 
 
