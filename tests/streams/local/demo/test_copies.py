@@ -9,10 +9,11 @@ import pytest
 from tests.streams.local.demo.shops import GROUP, Shop, Shops
 from tests.streams.rules.changing import INT, TEXT, database, table
 
-from topolog.events.errors import BadInput, NotFound
+from topolog.events.errors import BadInput, NotFound, Unreachable
 from topolog.events.object_definition import Column, ColumnType
 from topolog.streams.local.demo.copies import Copies, Corrected, Correction, Rotten, Told, ToldRow, rotten
 from topolog.streams.local.demo.others import Connections
+from topolog.streams.local.demo.rotting import rot_backups
 from topolog.streams.node.testing import LocalCluster
 
 ORDERS = "shop.orders"
@@ -171,6 +172,35 @@ def test_a_node_without_a_lease_tells_nothing(shops: Shops) -> None:
     with shops.local.cut_off("n2"):
         shops.until(lambda: not shops.by_name["n2"].node.lease.is_valid)
         assert shops.by_name["n2"].ask("GET", f"/copies/{ORDERS}?role=backup")[0] == 503
+
+
+def test_corrupt_damages_so_many_rows_of_backups_and_says_which(shops: Shops) -> None:
+    """The same ones for the same seed; what clients read stays as it was."""
+    endpoints = [shop.endpoint for shop in shops.by_name.values()]
+    before = replica(shops, "backup")
+    damaged = rot_backups(endpoints, ORDERS, 3, seed=7)
+    assert len({each.key for each in damaged}) == 3
+    for each in damaged:
+        shop, row = replica(shops, "backup")[each.key]
+        assert shop.node.name == each.node
+        assert row.row[each.what.column] == each.what.after
+    different = {key for key, (_, row) in replica(shops, "backup").items() if row != before[key][1]}
+    assert different == {each.key for each in damaged}
+    assert {key: row for key, (_, row) in replica(shops, "acting").items()} == {k: r for k, (_, r) in before.items()}
+    assert [each.key for each in rot_backups(endpoints, ORDERS, 3, seed=7)] == [each.key for each in damaged]
+    assert replica(shops, "backup") == before, "the same bit turned twice"
+
+
+def test_what_cannot_be_corrupted_is_refused(shops: Shops) -> None:
+    endpoints = [shop.endpoint for shop in shops.by_name.values()]
+    with pytest.raises(BadInput, match="has 12 rows with a backup, fewer than 13"):
+        rot_backups(endpoints, ORDERS, 13, seed=0)
+    with pytest.raises(NotFound, match=r"no table 'shop\.parts'"):
+        rot_backups(endpoints, "shop.parts", 1, seed=0)
+    with shops.local.cut_off("n2"):
+        shops.until(lambda: not shops.by_name["n2"].node.lease.is_valid)
+        with pytest.raises(Unreachable, match="503"):
+            rot_backups(endpoints, ORDERS, 1, seed=0)
 
 
 @pytest.mark.parametrize(
