@@ -103,7 +103,7 @@ DECISIONS: tuple[Decision, ...] = (
     rs.ReplicaWithdrawn(_REF, "orders", "R1"),
     r.SessionQueued(_REF, DEFINITION),
     r.SessionOpened(_REF, Position(97), DEFINITION, SPEC, PLANS, "nightly"),
-    r.StepStarted(_SESSION, 2, STEP),
+    r.StepStarted(_SESSION, 2, STEP, ("R3",)),
     r.TaskAssigned(TASK, 1_000_000),
     r.TaskProgressed(_REF, TASK, 500, 34_000),
     r.TaskCompleted(_REF, TASK, RESULT),
@@ -111,9 +111,11 @@ DECISIONS: tuple[Decision, ...] = (
     r.PairCompared(_REF, _SESSION, 2, 3, PAIR),
     r.RowsCompared(_REF, _SESSION, 2, 5, FINDINGS),
     r.SegmentHalved(_SESSION, 2, PLANS),
-    r.SegmentEnded(_SESSION, 2, ss.SegmentStatus.FAILED, "TREE_TIMEOUT", "R2 has not come further"),
+    r.SegmentEnded(_SESSION, 2, ss.SegmentStatus.FAILED, "TREE_TIMEOUT", "R2 has not come further", RANGES[1:]),
     r.SessionAltered(_REF, _SESSION, paused=True, intensity=50, parallel=2),
-    r.SessionEnded(_REF, _SESSION, ss.SessionStatus.PARTIAL, "UNSYNCED", "1 of 4 segments", RANGES[:1], RANGES[1:]),
+    r.SessionEnded(
+        _REF, _SESSION, ss.SessionStatus.PARTIAL, "UNSYNCED", "1 of 4 segments", RANGES[:1], RANGES[1:], RANGES[:1]
+    ),
     r.AbortGranted(_REF, (Position(97), Position(98))),
     sc.ScheduleSet(_REF, "nightly", DEFINITION, 86_400_000, paused=True),
     sc.ScheduleDropped(_REF, "nightly"),
