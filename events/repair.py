@@ -20,7 +20,7 @@ import msgspec
 from topolog.events.asked import RequestRef
 from topolog.events.ids import Place, Position
 from topolog.events.repair_definition import SessionDefinition
-from topolog.events.repair_tasks import Findings, Pair, Result, Step, Task, TaskId, TaskKind, TaskStatus
+from topolog.events.repair_tasks import Findings, Pair, Purpose, Result, Step, Task, TaskId, TaskKind, TaskStatus
 from topolog.events.requests import grant
 from topolog.events.sessions import (
     SegmentRow,
@@ -29,6 +29,7 @@ from topolog.events.sessions import (
     SessionStatus,
     segment,
     segment_key,
+    segments,
     session,
     session_key,
     task_of,
@@ -70,11 +71,12 @@ class SessionOpened(msgspec.Struct, frozen=True):
 
 
 class StepStarted(msgspec.Struct, frozen=True):
-    """A segment goes on to its next step; nothing is asked yet."""
+    """A segment goes on to its next step, without those that are `absent`; nothing is asked yet."""
 
     session: Position
     segment: int
     step: Step
+    absent: tuple[str, ...]
 
 
 class TaskAssigned(msgspec.Struct, frozen=True):
@@ -133,11 +135,14 @@ class SegmentHalved(msgspec.Struct, frozen=True):
 
 
 class SegmentEnded(msgspec.Struct, frozen=True):
+    """Nothing more is asked for it. `left`: its tokens of which the session's end is not true."""
+
     session: Position
     segment: int
     status: SegmentStatus
     code: str
     message: str
+    left: Ranges
 
 
 class SessionAltered(msgspec.Struct, frozen=True):
@@ -151,7 +156,10 @@ class SessionAltered(msgspec.Struct, frozen=True):
 
 
 class SessionEnded(msgspec.Struct, frozen=True):
-    """The one end. `covered` was compared (PREVIEW) or is equal now (REPAIR); `left` is the rest of what was asked."""
+    """The one end. `covered` was compared (PREVIEW) or is equal now (REPAIR); `left` is the rest of what was asked.
+
+    `differing`: tokens of the rows that were found to differ.
+    """
 
     request: RequestRef | None
     session: Position
@@ -160,6 +168,7 @@ class SessionEnded(msgspec.Struct, frozen=True):
     message: str
     covered: Ranges
     left: Ranges
+    differing: Ranges
 
 
 class AbortGranted(msgspec.Struct, frozen=True):
@@ -252,9 +261,10 @@ def _alter(state: State, event: SessionAltered) -> None:
 def _end(state: State, event: SessionEnded, place: Place) -> None:
     row = _session(state, event.session)
     assert not row.status.is_end, "a session ends twice"
-    for index in range(row.segments):
-        state.drop(SegmentRow, segment_key(row.number, index))
-    told = {name: getattr(event, name) for name in ("status", "code", "message", "covered", "left")}
+    for each in segments(state, row):
+        row = _with_counts(row, each)
+        state.drop(SegmentRow, segment_key(row.number, each.index))
+    told = {name: getattr(event, name) for name in ("status", "code", "message", "covered", "left", "differing")}
     state.put(session_key(row.number), msgspec.structs.replace(row, ended_at=place.position, **told))
     if event.request is not None:
         grant(state, event.request, place, f"session {row.number}")
@@ -263,20 +273,37 @@ def _end(state: State, event: SessionEnded, place: Place) -> None:
         state.drop(SessionRow, key)
 
 
+def _with_counts(row: SessionRow, ended: SegmentRow) -> SessionRow:
+    """What a session has come to stays when its segments go."""
+    found = ended.found.rows if ended.found else 0
+    counts = {name: getattr(row, name) + getattr(ended, name) for name in ("rows_read", "bytes_read", "rows_written")}
+    return msgspec.structs.replace(row, rows_found=row.rows_found + found, **counts)
+
+
 def _evolve_segment(state: State, event: StepStarted | SegmentHalved | SegmentEnded, place: Place) -> None:
     row = _segment(state, event.session, event.segment)
     match event:
         case StepStarted():
-            row = msgspec.structs.replace(row, status=SegmentStatus.RUNNING, step=event.step, tasks=(), pairs=())
+            row = _stepped(row, event)
         case SegmentHalved():
             row = msgspec.structs.replace(row, status=SegmentStatus.HALVED, step=None, tasks=())
             _add_halves(state, event)
             _rest(state, row, place)
         case SegmentEnded():
-            told = {"status": event.status, "code": event.code, "message": event.message}
+            told = {name: getattr(event, name) for name in ("status", "code", "message", "left")}
             row = msgspec.structs.replace(row, step=None, tasks=(), **told)
             _rest(state, row, place)
     state.put(segment_key(row.session, row.index), row)
+
+
+def _stepped(row: SegmentRow, event: StepStarted) -> SegmentRow:
+    """Read points are fixed anew by PREPARE; those before stay known, for what is read twice at one is the same."""
+    step, began = event.step, row.step is not None
+    row = msgspec.structs.replace(row, status=SegmentStatus.RUNNING, step=step, absent=event.absent, tasks=(), pairs=())
+    if step.kind is not TaskKind.PREPARE:
+        return row
+    restarts = row.restarts + int(began and step.purpose is Purpose.COMPARE)
+    return msgspec.structs.replace(row, former_cuts=row.cuts, cuts={}, restarts=restarts)
 
 
 def _add_halves(state: State, event: SegmentHalved) -> None:

@@ -54,7 +54,7 @@ class SessionRow(Row, frozen=True):
     """A session, under its number: the position of the decision that granted it.
 
     `worked_ms`, `rested_at`: how long the last segment took, and where its pause began (intensity); None if there is
-    none. `segments`: how many there are, halved ones too.
+    none. `segments`: how many there are, halved ones too. Counts of rows are of its end.
     """
 
     KIND: ClassVar[str] = "session"
@@ -74,10 +74,20 @@ class SessionRow(Row, frozen=True):
     message: str = ""
     covered: Ranges = ()
     left: Ranges = ()
+    differing: Ranges = ()
+    rows_read: int = 0
+    bytes_read: int = 0
+    rows_found: int = 0
+    rows_written: int = 0
 
 
 class SegmentRow(Row, frozen=True):
-    """One segment of a session, under `<session>/<index>`. `found`: what the newest comparison of rows has told."""
+    """One segment of a session, under `<session>/<index>`.
+
+    `found`: what the newest comparison of rows has told, that of step `found_in`. `absent`: replicas that it goes on
+    without. `cuts`: the read points that are fixed now, `former_cuts` those before. `restarts`: how often it began
+    anew, because a read point was lost.
+    """
 
     KIND: ClassVar[str] = "segment"
 
@@ -90,6 +100,9 @@ class SegmentRow(Row, frozen=True):
     tasks: tuple[Task, ...] = ()
     pairs: tuple[Pair, ...] = ()
     cuts: Mapping[str, Cut] = {}
+    former_cuts: Mapping[str, Cut] = {}
+    absent: tuple[str, ...] = ()
+    restarts: int = 0
     found: Findings | None = None
     found_in: int = 0
     rows_read: int = 0
@@ -99,6 +112,7 @@ class SegmentRow(Row, frozen=True):
     worked_ms: int = 0
     code: str = ""
     message: str = ""
+    left: Ranges = ()
 
 
 def session_key(number: int) -> str:

@@ -50,6 +50,7 @@ from topolog.streams.rules import (
     membership,
     metadata,
     objects,
+    repair,
     requesters,
     requests,
 )
@@ -356,6 +357,7 @@ class Core:
             or self._due_objects()
             or requesters.settle(self.agenda.idle)
             or lease_terms.settle(self.state, self.agenda.waited_through)
+            or repair.settle(self.state, self.agenda.stalled, self._ahead.position)
             or self._due_partitions()
         )
 

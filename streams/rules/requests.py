@@ -12,6 +12,7 @@ from topolog.events import requests as q
 from topolog.events.asked import Request, RequestRef
 from topolog.events.codec import Decision
 from topolog.events.ids import Position
+from topolog.events.repair_requests import RepairRequest
 from topolog.events.state import State
 from topolog.streams.rules import (
     baseline,
@@ -24,6 +25,7 @@ from topolog.streams.rules import (
     membership,
     metadata,
     objects,
+    repair,
 )
 
 
@@ -40,6 +42,8 @@ def decide(state: State, request: q.AnyRequest, ref: RequestRef, given: Circumst
     """The decisions that answer the request; raises Refused and changes nothing."""
     if isinstance(request, q.JoinRequested | q.NodeRemovalRequested):
         return membership.decide(state, request, ref, given.appended_at_ms, given.dead, end=given.end)
+    if isinstance(request, RepairRequest):
+        return repair.decide(state, request, ref, given.end)
     return _RULES[type(request)](state, request, ref)
 
 

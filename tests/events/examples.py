@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from tests.events import repair_examples
+
 from topolog.events import baseline as b
 from topolog.events import drains, lease_terms, levels, terms, voiding
 from topolog.events import exchange as x
@@ -203,6 +205,7 @@ EXAMPLES: tuple[Record, ...] = (
     ob.SchemaChangeCommitted((Position(97), Position(98)), EVIDENCE),
     ob.SchemaChangeRolledBack(REF, Position(97), "CANCELLED", "DESIGN 4.5", "It was cancelled.", FACTS),
     ob.DataDeletionConfirmed(REF, N1, Incarnation(-42), (Position(97),)),
+    *repair_examples.DECISIONS,
     SNAPSHOT,
     voiding.RecordVoided(97, bytes(range(16))),
     q.JoinRequested(ID, LOG_ID, "n1", "first start", JOINER, PAST),
@@ -229,6 +232,7 @@ EXAMPLES: tuple[Record, ...] = (
     q.SchemaChangeRequested(ID, LOG_ID, "ada", "the new shop", STATEMENTS, 30_000),
     q.ChangeCancellationRequested(ID, LOG_ID, "ada", "too early", 97),
     q.DeletionsConfirmed(ID, LOG_ID, "n1", "", "n1", -42, (97, 98)),
+    *repair_examples.REQUESTS,
     HEARTBEAT,
     m.NodeDied(N1, Incarnation(-42)),
     terms.CoordinatorDied("c1", life=7),
@@ -236,6 +240,7 @@ EXAMPLES: tuple[Record, ...] = (
     s.SnapshotChunk(LOG_ID, Position(90), bytes(range(16)), 0, b"\x00\x00\x00\x01\xc0"),
     HEALTH,
     h.HealthHeard("worker-1", LOG_ID, 3, Offset(7_001), at_end=True, passed_over=2),
+    *repair_examples.PAGES,
 )
 
 
