@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from topolog.events.asked import RequestId
 from topolog.events.baseline import BaselineRow, ClusterStateRow
 from topolog.events.errors import NotFound
 from topolog.events.groups import GroupRow
@@ -15,7 +16,7 @@ from topolog.events.membership import NodeRow
 from topolog.events.metadata import TypeRow
 from topolog.events.object_definition import Definition, ObjectKind
 from topolog.events.objects import ChangeRow, ObjectRow
-from topolog.events.requests import OutcomeRow, RequestId, outcome_key
+from topolog.events.requests import OutcomeRow, outcome_key
 from topolog.events.state import Row
 from topolog.events.terms import ClusterRow
 from topolog.projections import baselines, changes, definition_words, objects, queries, views

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from topolog.events import requests
+from topolog.events.asked import RequestId
 from topolog.events.baseline import BaselineChanged, BaselineRow, ClusterStateRow, StateChangeStarted
 from topolog.events.drains import DrainCancelled, DrainRow, DrainStarted
 from topolog.events.errors import NotCaughtUp, NotFound
@@ -28,7 +29,7 @@ from topolog.events.membership import (
 from topolog.events.metadata import MetadataRemoveProposed, MetadataUpdateRejected, ProposalRow, RemovalRow, TypeRow
 from topolog.events.object_types import ObjectType, type_id
 from topolog.events.objects import SchemaChangeRolledBack
-from topolog.events.requests import NodeKind, OutcomeRow, RequesterRow, RequestId, RequestUnchanged, Status, outcome_key
+from topolog.events.requests import NodeKind, OutcomeRow, RequesterRow, RequestUnchanged, Status, outcome_key
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
 from topolog.projections import change_rows, exchanges

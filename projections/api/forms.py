@@ -4,12 +4,12 @@ from typing import Any, Literal
 
 import msgspec
 
+from topolog.events.asked import SUBJECT_CHARS_MAX, RequestId
 from topolog.events.errors import BadInput
 from topolog.events.group_definition import FIELDS, PARTITIONS_DEFAULT, GroupDefinition, LossPolicy
 from topolog.events.object_types import ObjectType, with_schema
 from topolog.events.requests import (
     REQUEST_BYTES_MAX,
-    SUBJECT_CHARS_MAX,
     AnyRequest,
     ExchangeRequested,
     GroupAlterationRequested,
@@ -19,7 +19,6 @@ from topolog.events.requests import (
     LevelRaiseRequested,
     LossResetRequested,
     NodeRemovalRequested,
-    RequestId,
     TypeRemovalRequested,
     UpdateRequested,
     is_valid,

@@ -6,8 +6,8 @@ from typing import Annotated, TypeVar
 from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
 
+from topolog.events.asked import RequestId
 from topolog.events.errors import BadInput
-from topolog.events.requests import RequestId
 from topolog.projections import (
     explain,
     groups,

@@ -19,6 +19,7 @@ from tests.integration.armed import AT_ONCE
 from tests.integration.conftest import PATIENCE_S, Process, decode_requests, event_name, eventually
 from tests.integration.crash_site import LANDED, CrashSite, assert_died, name_of
 
+from topolog.events.asked import RequestId
 from topolog.events.asking import encode_request
 from topolog.events.codec import CODEC
 from topolog.events.failpoints import FAILPOINTS, VARIABLE
@@ -34,7 +35,6 @@ from topolog.events.requests import (
     Joiner,
     JoinRequested,
     NodeKind,
-    RequestId,
     RequestRefused,
     RequestUnchanged,
     Status,
