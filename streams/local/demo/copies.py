@@ -33,13 +33,15 @@ _DOUBLE, _LONG = struct.Struct(">d"), struct.Struct(">q")
 
 
 class Told(msgspec.Struct, frozen=True):
-    """The first line: whose copies these are, of what. `partitions`: number -> the token under which they were read."""
+    """The first line: whose copies these are, of what. `partitions`, of so many: number -> the token under which it was
+    read."""
 
     node: str
     table: str
     incarnation: int
     key: str
     columns: tuple[Column, ...]
+    of: int
     partitions: dict[int, Position]
 
 
@@ -97,7 +99,8 @@ class Copies:
         begins = row_key(table.incarnation, "")
         held = self._shards.held(role, begins)
         tokens = {number: token for number, (token, _) in held.items()}
-        yield Told(self._shards.node, table.name, table.incarnation, table.key, table.columns, tokens)
+        of = self._shards.group.partitions
+        yield Told(self._shards.node, table.name, table.incarnation, table.key, table.columns, of, tokens)
         for number, (_, rows) in held.items():
             for row, cell in rows:
                 assert cell.value is not None, "these are rows, not markers"
