@@ -130,7 +130,9 @@ class CopiedSource:
         if not self._original.is_writable:
             raise ReplicaFailed("NOT_WRITABLE", "This source is only read.")
         key = [next(column for column in spec.columns if column.name == name) for name in spec.key]
-        before = self._rows_at(cut or self.cut(), spec, {stored_values.key_from_wire(each.key, key) for each in changes})
+        before = self._rows_at(
+            cut or self.cut(), spec, {stored_values.key_from_wire(each.key, key) for each in changes}
+        )
         edits = []
         for each in changes:
             own = stored_values.key_from_wire(each.key, key)
@@ -175,5 +177,3 @@ def _write(file: Path, shape: Shape, batches: Batches) -> None:
 def _rows(table: pa.Table) -> Iterator[Row]:
     for batch in table.to_batches(max_chunksize=BATCH_ROWS):
         yield from batch.to_pylist()
-
-

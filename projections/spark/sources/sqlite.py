@@ -130,15 +130,21 @@ def _loaded(columns: Sequence[Column], row: Sequence[object]) -> list[Value]:
         try:
             found.append(None if value is None else _value(value, column.type))
         except (TypeError, ValueError) as error:
-            raise ReplicaFailed("CORRUPT", f"Column {column.name} holds {value!r}, which is no {column.type}.") from error
+            raise ReplicaFailed(
+                "CORRUPT", f"Column {column.name} holds {value!r}, which is no {column.type}."
+            ) from error
     return found
 
 
 def _value(value: object, kind: str) -> Value:
     match kind, value:
-        case ("long", int()) | ("string", str()) | ("binary", bytes()) | ("double", float()):
+        case "long", int():
             return value
-        case "double", int():
+        case "string", str():
+            return value
+        case "binary", bytes():
+            return value
+        case "double", int() | float():
             return float(value)
         case "boolean", 0 | 1:
             return bool(value)
@@ -172,4 +178,3 @@ def _quoted(name: str) -> str:
 
 def _list(columns: Sequence[Column]) -> str:
     return ", ".join(_quoted(each.name) for each in columns)
-

@@ -1,4 +1,4 @@
-"""Canonical values as Python has them, between a foreign store, the Parquet file of a cut, and the wire. Pure but Arrow.
+"""Canonical values as Python has them, between a foreign store, the Parquet file of a cut, and the wire.
 
 boolean bool · long int · double float · decimal(p,s) Decimal · string str · binary bytes · date date · timestamp
 datetime with a time zone · timestamp_ntz datetime without · None for NULL. How the wire writes them is canonical.py's.
@@ -49,7 +49,9 @@ def arrow_table(columns: Sequence[Column], rows: Sequence[Sequence[Value]]) -> p
             arrays.append(pa.array([row[place] for row in rows], field.type))
         except (pa.ArrowException, OverflowError, ValueError) as error:
             said = str(error).splitlines()[0]
-            raise ReplicaFailed("CORRUPT", f"Column {column.name} has a value that is no {column.type}: {said}") from error
+            raise ReplicaFailed(
+                "CORRUPT", f"Column {column.name} has a value that is no {column.type}: {said}"
+            ) from error
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
@@ -59,7 +61,7 @@ def from_wire(value: Any, kind: str) -> Value:
         return None
     try:
         return _from_wire(value, kind)
-    except (TypeError, ValueError, ArithmeticError) as error:
+    except (msgspec.ValidationError, TypeError, ValueError, ArithmeticError) as error:
         raise ReplicaFailed("SCHEMA", f"{value!r} is no {kind} as it is sent.") from error
 
 
@@ -99,11 +101,12 @@ def _is_same(one: Value, other: Value) -> bool:
 
 def _from_wire(value: Any, kind: str) -> Value:
     match kind:
-        case "boolean" | "long" | "string":
-            wanted = {"boolean": bool, "long": int, "string": str}[kind]
-            if type(value) is not wanted:
-                raise TypeError(kind)
-            return value  # type: ignore[no-any-return]  # just looked at
+        case "boolean":
+            return msgspec.convert(value, bool)
+        case "long":
+            return msgspec.convert(value, int)
+        case "string":
+            return msgspec.convert(value, str)
         case "double":
             return float(value)
         case "binary":
