@@ -44,6 +44,14 @@ def flipped(value: bytes, bit: int = 0) -> bytes:
     return bytes(data)
 
 
+def damage_tables(folder: Path) -> None:
+    """As a bad disk would: RocksDB's checksum of a block does not fit."""
+    tables = sorted(store_path(folder).glob("*.sst"))
+    assert tables
+    for table in tables:
+        table.write_bytes(flipped(table.read_bytes(), bit=8_000))
+
+
 class Checker:
     """Checks folders against a rebuild of one log, as the command does."""
 
