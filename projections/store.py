@@ -47,7 +47,7 @@ class DiskFull(Retriable):
 
 
 _LOGGER = logging.getLogger(__name__)
-_DAMAGED = ".damaged"
+DAMAGED = ".damaged"
 
 
 class View:
@@ -360,21 +360,21 @@ def generation_path(folder: Path) -> Path:
     live = [path for path in folder.glob(f"{prefix}*") if path.name.removeprefix(prefix).isdecimal()]
     if live:
         return max(live, key=lambda path: int(path.name.removeprefix(prefix)))
-    return folder / f"{prefix}{len(list(folder.glob(f'{prefix}*{_DAMAGED}'))) + 1}"
+    return folder / f"{prefix}{len(list(folder.glob(f'{prefix}*{DAMAGED}'))) + 1}"
 
 
 def drop_older_generations(folder: Path) -> None:
     """Remove the stores with other shapes of rows; damaged ones stay for who looks into it."""
     current = generation_path(folder)
     for path in folder.glob("rows-*"):
-        if path != current and path.suffix != _DAMAGED:
+        if path != current and path.suffix != DAMAGED:
             _LOGGER.info("Removing %s: another version's rows, replaced by %s.", path, current.name)
             shutil.rmtree(path, ignore_errors=True)
 
 
 def move_aside(path: Path) -> Path:
     """Mark a store as damaged, out of the way of the next; returns where it is now."""
-    return path.rename(path.with_name(f"{path.name}{_DAMAGED}"))
+    return path.rename(path.with_name(f"{path.name}{DAMAGED}"))
 
 
 def _newest(view: View) -> Reading:

@@ -9,7 +9,7 @@ or that gives up in the middle.
 Invariant. A store that is found equal holds, of what follows from `decisions`, byte for byte what one fold of the log
 makes of it up to the position where the store stands; a mended one does so afterwards. Nothing else is ever written.
 
-Argument. A store is opened beside its projector, without its lock (`opened.py`), and holds still at one position. A
+Argument. A store is opened beside its projector, without its lock, and holds still at one position (`opened.py`). A
 rebuild of the log, by the projector's own fold, is cut at that very position (`rebuild.py`), for at no other one are
 the two the same. Both are then digested bucket by bucket, along borders that the rebuild gives (`buckets.py`); only
 buckets whose digests differ are read row by row, and each row that differs is named (`findings.py`). The log is the

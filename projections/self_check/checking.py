@@ -8,12 +8,13 @@ from pathlib import Path
 import msgspec
 
 from topolog.events.errors import DamagedStore
+from topolog.events.ids import NOWHERE
 from topolog.projections import layout
 from topolog.projections.self_check.comparing import Comparison, StoreSide
-from topolog.projections.self_check.opened import Holding, beside, store_path
+from topolog.projections.self_check.opened import Holding, beside, store_path, was_set_aside
 from topolog.projections.self_check.rebuild import Rebuild
 from topolog.projections.self_check.side_rows import damaged_sides, removal
-from topolog.projections.self_check.standing import OtherLog, stand_beside
+from topolog.projections.self_check.standing import OtherLog, stand_beside, stored_meta
 from topolog.projections.self_check.verdict import State, Verdict, told_of, unreadable
 from topolog.projections.store import View, generation_path, move_aside
 
@@ -22,6 +23,11 @@ BATCH_ROWS = 500
 
 Told = Callable[[str], None]
 Written = Mapping[bytes, bytes | None]
+
+
+def nearest_first(folders: Iterable[Path]) -> list[Path]:
+    """The folders in the order in which one rebuild reaches their stores; raises BadInput if one holds none."""
+    return sorted(folders, key=_claimed_position)
 
 
 def check(rebuild: Rebuild, folder: Path) -> Verdict:
@@ -38,17 +44,33 @@ def check(rebuild: Rebuild, folder: Path) -> Verdict:
 
 def mend(rebuild: Rebuild, folder: Path, told: Told) -> Verdict:
     """As `check`; what differs is mended, and compared again. Raises BadInput if a projector uses the folder."""
-    path = store_path(folder)
-    try:
-        with closing(Holding(path)) as holding:
-            return _mended(rebuild, folder, holding, told)
-    except DamagedStore as error:
-        damage = error.message
-    aside = _put_in_place(rebuild, folder, path, told)
+    damage = "It was set aside, and none has taken its place."
+    if not was_set_aside(folder):
+        path = store_path(folder)
+        try:
+            with closing(Holding(path)) as holding:
+                return _mended(rebuild, folder, holding, told)
+        except DamagedStore as error:
+            damage = error.message
+        rebuild.to_end()
+        move_aside(path)
+    _put_in_place(rebuild, folder, told)
     after = check(rebuild, folder)
     if after.state is not State.EQUAL:
         return after
-    return msgspec.structs.replace(after, state=State.REBUILT, why=damage, hint=f"What was there is in {aside}.")
+    hint = "What was there is beside it; its name ends in .damaged."
+    return msgspec.structs.replace(after, state=State.REBUILT, why=damage, hint=hint)
+
+
+def _claimed_position(folder: Path) -> int:
+    if was_set_aside(folder):
+        return NOWHERE
+    try:
+        with beside(store_path(folder)) as view:
+            meta = stored_meta(view)
+    except DamagedStore:
+        return NOWHERE
+    return meta.position if meta else NOWHERE
 
 
 def _checked(rebuild: Rebuild, folder: Path, view: View) -> Verdict:
@@ -84,24 +106,24 @@ def _cures(rebuild: Rebuild, view: View) -> Iterator[Written]:
     (header,) = rebuild.rows(layout.META_KEY, layout.META_KEY + b"\0")
     yield dict([header])
     mismatches = Comparison(rebuild, StoreSide(view)).mismatches()
-    yield from _batches((each.key, each.expected) for each in mismatches)
+    yield from _batches((each.key, each.expected) for each in mismatches if each.key != layout.META_KEY)
     for key, _ in damaged_sides(view):
         yield removal(key)
 
 
-def _put_in_place(rebuild: Rebuild, folder: Path, path: Path, told: Told) -> Path:
-    """Move what cannot be read aside and copy a rebuild of the whole log to where the projector looks for its store.
+def _put_in_place(rebuild: Rebuild, folder: Path, told: Told) -> None:
+    """Copy a rebuild of the whole log to where the projector looks for its store.
 
     The header comes last: a copy that was not finished says nowhere that it is whole.
     """
-    told(f"rebuilding {folder}")
     rebuild.to_end()
-    aside = move_aside(path)
+    written = 0
     with closing(Holding(generation_path(folder), is_new=True)) as holding:
         for batch in _batches(row for row in rebuild.rows() if row[0] != layout.META_KEY):
             holding.write(batch)
+            written += len(batch)
+            told(f"putting a rebuild into {folder}: {written} rows")
         holding.write(dict(rebuild.rows(layout.META_KEY, layout.META_KEY + b"\0")))
-    return aside
 
 
 def _batches(rows: Iterable[tuple[bytes, bytes | None]]) -> Iterator[Written]:

@@ -1,17 +1,16 @@
 """A store as keys and values: read beside its projector, or held alone to be mended (an owner of rocksdict)."""
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from rocksdict import AccessType, Options, Rdict, WriteBatch
 
-from topolog.events.errors import BadInput, DamagedStore
-from topolog.projections.store import View, generation_path, translated
+from topolog.events.errors import BadInput, DamagedStore, NotCaughtUp
+from topolog.projections.store import DAMAGED, View, generation_path, translated
 
-_TRIES = 5
-"""A projector that moves files while they are opened here looks like damage; it does not five times in a row."""
+_TRIES = 20
+"""A projector moves files every few thousand writes, and to open a store takes a moment."""
 
 SIDES = (b"x", b"y")
 _BEHIND_SIDES = b"z"
@@ -53,15 +52,14 @@ class Holding:
 def beside(path: Path) -> Iterator[View]:
     """The store as it is at this moment, whether or not a projector goes on writing it; nothing is written there.
 
-    Raises DamagedStore for what RocksDB cannot open.
+    Raises DamagedStore for what RocksDB cannot open, NotCaughtUp if the store is never at rest for as long as it takes.
     """
-    with tempfile.TemporaryDirectory(prefix="topolog-beside-") as own_log:
-        db = _secondary(path, own_log)
-        try:
-            with closing(View(db)) as view:
-                yield view
-        finally:
-            db.close()
+    db = _opened_at_rest(path)
+    try:
+        with closing(View(db)) as view:
+            yield view
+    finally:
+        db.close()
 
 
 def store_path(folder: Path) -> Path:
@@ -73,6 +71,12 @@ def store_path(folder: Path) -> Path:
             hint="Name the folder that the projector has as projector.data; another version checks its own store.",
         )
     return path
+
+
+def was_set_aside(folder: Path) -> bool:
+    """Whether the folder has a damaged store and no other: who was to put one in its place was stopped."""
+    path = generation_path(folder)
+    return not path.is_dir() and any(folder.glob(f"*{DAMAGED}"))
 
 
 def rows_of_log(view: View, start: bytes = b"", end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
@@ -99,13 +103,29 @@ def _options() -> Options:
     return options
 
 
-def _secondary(path: Path, own_log: str) -> Rdict:
-    options = _options()
-    for left in reversed(range(_TRIES)):
+def _opened_at_rest(path: Path) -> Rdict:
+    """The store read-only, with all of its files open.
+
+    RocksDB reads the list of tables first and the write-ahead log afterwards; a projector that moves rows from the log
+    to a table in between would hide them from both. So it counts only if no file has come, gone or been listed
+    meanwhile. (A secondary would not do: where a table is lost it shows an older state and says nothing.)
+    """
+    for _ in range(_TRIES):
+        before = _listed(path)
         try:
             with translated():
-                return Rdict(str(path), options=options, access_type=AccessType.secondary(own_log))
+                db = Rdict(str(path), options=_options(), access_type=AccessType.read_only(False))
         except DamagedStore:
-            if not left:
+            if _listed(path) == before:
                 raise
-    raise AssertionError("the last try returns or raises")
+            continue
+        if _listed(path) == before:
+            return db
+        db.close()
+    raise NotCaughtUp(f"{path} is changed faster than it can be opened.", hint="Try again in a moment.")
+
+
+def _listed(path: Path) -> set[tuple[str, int]]:
+    """The files that hold rows, and how long the list of them is."""
+    tables = {(each.name, 0) for pattern in ("*.log", "*.sst", "CURRENT") for each in path.glob(pattern)}
+    return tables | {(each.name, each.stat().st_size) for each in path.glob("MANIFEST-*")}

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from topolog.events.errors import DamagedStore, Permanent, Poisoned, Unreachable
-from topolog.events.fold import Ignored
+from topolog.events.fold import Header, Ignored
 from topolog.events.ids import Offset, Position
 from topolog.events.log import Entry, LogReader
 from topolog.events.lookahead import LookAhead
@@ -71,12 +71,14 @@ class Rebuild:
         """
         if position < self.position:
             self._begin()
+        self._ask_anew()
         while self.position < position and self._advance(position):
             pass
         return self.position == position
 
     def to_end(self) -> None:
         """Stand at the end of what can be folded."""
+        self._ask_anew()
         try:
             while self._advance(None):
                 pass
@@ -116,20 +118,32 @@ class Rebuild:
         self._waiting: deque[Entry] = deque()
         self._ahead = LookAhead(self._reader)
         self._ahead.assign({_DECISIONS: Offset(0)})
-        self._heard_at_s = self._now_s()
 
     def _advance(self, position: int | None) -> bool:
         """Some records nearer to this position, or to the end; False at the end of the log."""
         if self._waiting:
             self._fold(position)
             return True
+        looked_at = self._looked_at()
         self._waiting.extend(self._ahead.poll(_POLL_S))
-        if self._waiting:
+        if self._waiting or self._looked_at() != looked_at:
             self._heard_at_s = self._now_s()
             return True
+        if self._ahead.at_end(Topic.DECISIONS) and self._ahead.hears(Topic.DECISIONS):
+            return False
         if self._now_s() - self._heard_at_s > PATIENCE_S:
             raise Unreachable(f"The log has said nothing for {PATIENCE_S:g} s.", hint="Is the broker up? Try again.")
-        return not self._ahead.at_end(Topic.DECISIONS)
+        return True
+
+    def _looked_at(self) -> Header | None:
+        """Where a look ahead for a voiding has come, which gives no records meanwhile."""
+        search = self._ahead.search
+        return search.judge.header if search else None
+
+    def _ask_anew(self) -> None:
+        """The end that was heard before is none any more: a store that was opened since may be ahead of it."""
+        self._heard_at_s = self._now_s()
+        self._ahead.hears(Topic.DECISIONS)
 
     def _fold(self, position: int | None) -> None:
         """Fold what has been read, up to this position, and write it; what comes before an error is written too."""

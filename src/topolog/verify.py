@@ -80,10 +80,11 @@ def _checked(
     from topolog.projections.self_check import checking
     from topolog.projections.self_check.verdict import with_distances
 
+    in_order = checking.nearest_first(folders)
     with _rebuilding(settings, told) as rebuild:
         if mend:
-            return with_distances([checking.mend(rebuild, folder, told) for folder in folders])
-        return with_distances([checking.check(rebuild, folder) for folder in folders])
+            return with_distances(checking.mend(rebuild, folder, told) for folder in in_order)
+        return with_distances(checking.check(rebuild, folder) for folder in in_order)
 
 
 @contextlib.contextmanager

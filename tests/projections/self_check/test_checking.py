@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.projections.chronicle import Chronicle
 from tests.projections.conftest import MakeProjector
@@ -108,16 +109,12 @@ def test_a_decision_whose_event_does_not_decode_is_named(checker: Checker, folde
     key = layout.decision_key(Position(4))
     decided: Decided = layout.decode(contents(folder)[key], Decided)
     for changed in (
-        layout.encode(Decided(*[*_fields(decided)[:2], b"\xc1", *_fields(decided)[3:]])),
-        layout.encode(Decided(*[decided.position, "NoSuchEvent", *_fields(decided)[2:]])),
+        msgspec.structs.replace(decided, body=b"\xc1"),
+        msgspec.structs.replace(decided, event_name="NoSuchEvent"),
     ):
-        write(folder, {key: changed})
+        write(folder, {key: layout.encode(changed)})
         (found,) = checker.check(folder).findings
         assert (found.what, str(found.place)) == (What.UNDECODABLE, "decision @4")
-
-
-def _fields(decided: Decided) -> list[object]:
-    return [getattr(decided, name) for name in Decided.__struct_fields__]
 
 
 @pytest.mark.parametrize("field", ["state_hash", "logged_at_ms", "cluster", "last_offset"])
@@ -125,7 +122,7 @@ def test_a_wrong_header_is_found_with_its_field(checker: Checker, folder: Path, 
     """The hashes, the place in the log, and whose store it is."""
     meta: Meta = layout.decode(contents(folder)[layout.META_KEY], Meta)
     held = {"state_hash": flipped(meta.state_hash, 9), "logged_at_ms": 1, "cluster": "mbin", "last_offset": 1}
-    changed = Meta(**{**{name: getattr(meta, name) for name in Meta.__struct_fields__}, field: held[field]})
+    changed = msgspec.structs.replace(meta, **{field: held[field]})
     write(folder, {layout.META_KEY: layout.encode(changed)})
     (found,) = checker.check(folder).findings
     assert found.place.family is Family.HEADER
