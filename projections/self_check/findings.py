@@ -94,19 +94,26 @@ def place_of(key: bytes) -> RowPlace:
 def finding(key: bytes, expected: bytes | None, found: bytes | None) -> Finding:
     """Why these two values of one key are not the same; None is no value."""
     place = place_of(key)
-    wanted = None if expected is None else contents(place, expected)
-    if found is None:
-        return Finding(What.LOST, place, (Difference("", wanted, None),))
-    try:
-        held = contents(place, found)
-    except DamagedStore as error:
-        return Finding(What.UNDECODABLE, place, (Difference("", wanted, _raw(found)),), error.message)
-    if expected is None:
-        return Finding(What.EXTRA, place, (Difference("", None, held),))
+    (wanted, flaw), (held, damage) = _told(place, expected), _told(place, found)
+    whole = (Difference("", wanted, held),)
+    if flaw or damage:
+        return Finding(What.UNDECODABLE, place, whole, damage or flaw)
+    if expected is None or found is None:
+        return Finding(What.EXTRA if expected is None else What.LOST, place, whole)
     differing = tuple(_differing(wanted, held))
     if not differing:
         return Finding(What.CHANGED, place, (Difference("", _raw(expected), _raw(found)),), "the same in other bytes")
     return Finding(What.CHANGED, place, differing)
+
+
+def _told(place: RowPlace, value: bytes | None) -> tuple[Any, str]:
+    """What stands there, and why it is only bytes if that is all it is."""
+    if value is None:
+        return None, ""
+    try:
+        return contents(place, value), ""
+    except DamagedStore as error:
+        return _raw(value), error.message
 
 
 def contents(place: RowPlace, value: bytes) -> Any:
