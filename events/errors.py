@@ -249,8 +249,8 @@ class DamagedStore(Permanent):
 
 
 class ReplicaFailed(Permanent):
-    """A replica cannot do its part of a session: `code` is what its task fails with, such as CORRUPT, SCHEMA, RANGE, IO,
-    CUT_LOST, LEAF_TOO_LARGE, UNSUPPORTED or NOT_WRITABLE."""
+    """A replica cannot do its part of a session. `code` is what its task fails with, such as CORRUPT, SCHEMA, RANGE,
+    IO, CUT_LOST, LEAF_TOO_LARGE, UNSUPPORTED or NOT_WRITABLE."""
 
     def __init__(self, code: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)

@@ -268,7 +268,9 @@ class Core:
         if row is None:
             return
         if row.feature_level < REPAIR_LEVEL:
-            message = f"The cluster is at feature level {row.feature_level}; replicas are compared from {REPAIR_LEVEL} on."
+            message = (
+                f"The cluster is at feature level {row.feature_level}; replicas are compared from {REPAIR_LEVEL} on."
+            )
             self.failure = Refused("FEATURE_LEVEL", "K8", message, hint="`topolog set feature-level` raises it.")
             return
         head = self._head("it serves this replica")

@@ -17,7 +17,7 @@ from topolog.events.errors import ReplicaFailed
 from topolog.events.merkle import Leaf
 from topolog.events.replica import Cut, ReplicaDefinition, RowDigest, SentRow, Written
 from topolog.events.token_range import RING, RING_BITS, Ranges
-from topolog.events.tree_spec import Column, Strength, TokenMode, TreeSpec, fingerprint
+from topolog.events.tree_spec import Strength, TokenMode, TreeSpec, fingerprint
 from topolog.streams.validator.replica import Fence, Progress
 
 Values = Mapping[str, object]
@@ -91,8 +91,9 @@ class MemoryReplica:
             sums[number] = [had + more for had, more in zip(sums.get(number, [0] * 5), one, strict=True)]
             proofs.setdefault(number, []).append(hashlib.sha256(content).digest())
         for number, limbs in sums.items():
+            rows, a0, a1, b0, b1 = limbs
             proof = hashlib.sha256(b"".join(sorted(proofs[number]))).digest()
-            yield Leaf(number, *limbs, proof if spec.strength is Strength.PROOF else b"")
+            yield Leaf(number, rows, a0, a1, b0, b1, proof if spec.strength is Strength.PROOF else b"")
 
     def digests(self, spec: TreeSpec, ranges: Ranges, cut: Cut | None, progress: Progress) -> Iterable[RowDigest]:
         for token, content, row in self._read(spec, ranges, cut, progress):
@@ -132,9 +133,8 @@ class MemoryReplica:
     def _write(self, spec: TreeSpec, sent: SentRow, compared: tuple[int, int] | None) -> bool:
         """Whether the row is now what was sent; False if it is not what was compared."""
         with self._changing:
-            rest, there = [], []
-            for row in self._rows:
-                (there if _key(spec, row) == sent.key else rest).append(row)
+            there = [row for row in self._rows if _key(spec, row) == sent.key]
+            rest = [row for row in self._rows if _key(spec, row) != sent.key]
             contents = [_content(spec, row) for row in there]
             wanted = [sent.values.encode()] if sent.values else []
             if contents == wanted:
@@ -142,7 +142,7 @@ class MemoryReplica:
             found = [_halves(content) for content in contents]
             if found != ([] if compared is None else [compared]):
                 return False
-            new = [{**(there[0] if there else {}), **self._own(sent.values)}] if sent.values else []
+            new: list[Values] = [{**(there[0] if there else {}), **self._own(sent.values)}] if sent.values else []
             self._rows = rest + new
             return True
 

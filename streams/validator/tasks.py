@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 
 from topolog.events.ids import Position
-from topolog.events.repair_definition import SessionDefinition
+from topolog.events.repair_plan import Direction, direction
 from topolog.events.repair_tasks import Findings, Result, Step, Task, TaskId, TaskKind, TaskStatus
 from topolog.events.replica import Cut
 from topolog.events.replicas import replica, replica_key
@@ -48,12 +48,12 @@ class SendStep(msgspec.Struct, frozen=True, order=True):
     step: int
 
 
-SentRows = Mapping[SendStep, Collection[Sent]]
-"""What was sent so far, by step. A step that is not there is one of which this process does not know."""
+SentRows = Mapping[SendStep, Mapping[str, Sent]]
+"""What was sent so far, by step and replica. A step that is not there is one of which this process does not know."""
 
 
 class Work(msgspec.Struct, frozen=True):
-    """A task, with all that is needed to do it. `initiator` is the segment's first replica.
+    """A task, with all that is needed to do it. `replica` is its id; `way` says which way rows may go.
 
     `cut`: the replica's read point, None if it has none. `findings` belong to SEND; `sources` to WRITE, None if they
     are not known.
@@ -62,18 +62,20 @@ class Work(msgspec.Struct, frozen=True):
     task: TaskId
     replica: str
     step: Step
-    spec: TreeSpec
-    definition: SessionDefinition
-    initiator: str
+    way: Direction
     cut: Cut | None = None
     findings: Findings | None = None
     sources: tuple[Sent, ...] | None = ()
+
+    @property
+    def spec(self) -> TreeSpec:
+        return self.way.spec
 
 
 def due(state: State, served: Served, life: int, sent: SentRows) -> list[Work]:
     """All that is asked of these replicas now, the oldest session first."""
     return [
-        _work(each, row, task, sent)
+        _work(state, each, row, task, sent)
         for each, row in _running(state)
         for task in row.tasks
         if _is_asked(state, each, task, served, life)
@@ -135,18 +137,15 @@ def _is_asked(state: State, each: SessionRow, task: Task, served: Served, life: 
     return declared is not None and declared.life == life
 
 
-def _work(each: SessionRow, row: SegmentRow, task: Task, sent: SentRows) -> Work:
-    assert each.spec is not None, "a session runs that has no spec"
+def _work(state: State, each: SessionRow, row: SegmentRow, task: Task, sent: SentRows) -> Work:
     assert row.step is not None, "a task is asked for outside of a step"
     id_ = replica_key(each.definition.table, task.replica)
-    work = Work(
-        _id(row, task), id_, row.step, each.spec, each.definition, row.replicas[0], row.cuts.get(task.replica)
-    )
+    work = Work(_id(row, task), id_, row.step, direction(state, each, row), row.cuts.get(task.replica))
     if row.step.kind is TaskKind.SEND:
         return msgspec.structs.replace(work, findings=row.found)
     if row.step.kind is TaskKind.WRITE:
         sources = sent.get(SendStep(row.session, row.index, row.step.of))
-        known = None if sources is None else tuple(sorted(sources, key=lambda one: one.task))
+        known = None if sources is None else tuple(sources[name] for name in sorted(sources))
         return msgspec.structs.replace(work, sources=known)
     return work
 

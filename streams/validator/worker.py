@@ -155,7 +155,7 @@ class Worker:
     def _give_back(self, cut: Cut) -> None:
         try:
             self._replica.release(cut)
-        except Exception as error:  # whatever a replica raises: what it keeps too long fails nobody's task
+        except Exception as error:  # noqa: BLE001 (whatever a replica raises: what it keeps too long fails no task)
             _LOGGER.warning("read point %s could not be released: %r", cut.name, error)
 
     def _ended_by(self, work: Work) -> Ended:
@@ -237,7 +237,7 @@ class _Running:
         cut = self._replica.cut()
         if cut is not None and cut.schema != fingerprint(now.columns, now.key):
             self._replica.release(cut)
-            raise ReplicaFailed("SCHEMA", f"The columns of {now.id} have changed while its read point was fixed.")
+            raise ReplicaFailed("INTERRUPTED", f"The columns of {now.id} have changed while its read point was fixed.")
         reach("validator.cut-fixed")
         return Result(cut)
 
@@ -282,10 +282,10 @@ class _Running:
         """What the findings say that this source has to send, read at its read point."""
         plan: dict[str, tuple[tuple[str, tuple[int, int] | None], ...]] = {}
         for difference in self._differences():
-            found = planned(difference, self._work.definition, self._work.initiator)
-            if found.reason or found.source != self._name:
+            found = planned(difference, self._work.way)
+            if not found.targets or found.source != self._name:
                 continue
-            targets = tuple((target, _content_at(difference, target)) for target in found.targets)
+            targets = tuple((target, difference.content_of(target)) for target in found.targets)
             if found.deletes:
                 yield SentRow(difference.key, "", targets)
             else:
@@ -358,7 +358,7 @@ def check_schema(work: Work, now: ReplicaDefinition) -> None:
 
     A type that the spec has widened for the sake of other replicas is what it was.
     """
-    spec, asked = work.spec, work.definition
+    spec, asked = work.spec, work.way.definition
     types = {column.name: column.type for column in now.columns}
     ignored = set(asked.ignored).difference(now.key)
     compared = set(spec.column_names) if asked.columns else set(types) - ignored
@@ -380,11 +380,6 @@ def _check_leaves(work: Work, leaves: Sequence[Leaf]) -> None:
     numbers = [each.bucket for each in leaves]
     if len(set(numbers)) < len(numbers) or not all(any(number in span for span in spans) for number in numbers):
         raise ReplicaFailed("CORRUPT", "The replica has given a leaf twice, or one that nobody has asked for.")
-
-
-def _content_at(difference: Difference, target: str) -> tuple[int, int] | None:
-    """What the target had when it was compared."""
-    return next(((each.h1, each.h2) for each in difference.versions if target in each.replicas), None)
 
 
 def _told(now: ReplicaDefinition) -> str:
