@@ -16,6 +16,7 @@ if (__name__ == "__main__" or Path(sys.argv[0]).name == "topolog") and (
 
 import contextlib
 import functools
+import importlib
 import logging
 import os
 from collections.abc import Callable
@@ -325,6 +326,28 @@ def run_lease_health(config: Config = None, pairs: Set = None) -> None:
     settings = _settings(config, pairs)
     with stopping_when_told(os.environ) as stopping:
         run_worker(settings.kafka, settings.cluster.name, settings.health.data, stopping)
+
+
+@run_app.command("validator")
+@needs_extra("spark")
+def run_validator(
+    replicas: Annotated[
+        list[str],
+        typer.Option("--replica", help="TABLE@NAME=SOURCE, such as orders@r1=parquet:/data/orders; one or several."),
+    ],
+    config: Config = None,
+    pairs: Set = None,
+) -> None:
+    """Serve replicas of tables: hash their rows, and write what a repair sends, as sessions ask for it."""
+    from topolog.streams.validator import program
+
+    named = [program.parse_replica(text) for text in replicas]
+    sources = importlib.import_module("topolog.projections.spark.sources")
+    _log_to_stderr()
+    settings = _settings(config, pairs)
+    with stopping_when_told(os.environ) as stopping:
+        opened = [sources.open_replica(each.table, each.name, each.source) for each in named]
+        program.run_validator(settings.kafka, settings.cluster.name, opened, stopping)
 
 
 @run_app.command("demo-node")
