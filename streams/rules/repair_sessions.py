@@ -284,7 +284,8 @@ def concluded(state: State, row: SessionRow, status: SessionStatus, code: str, m
     """The end of a session as it stands: what it covers is computed from its segments."""
     parts = segments(state, row)
     covered = _covered(parts)
-    differing = coarsened(union(each for part in parts for each in _differing_in(part)), RANGES_MAX)
+    found = [each for part in parts for each in _differing_in(part)]
+    differing = coarsened(found, RANGES_MAX, row.definition.ranges)
     left = without(row.definition.ranges, covered)
     return _ended(row.number, status, code, message, covered, left, differing)
 

@@ -335,7 +335,7 @@ def _start(
     absent: Sequence[str] | None = None,
 ) -> StepStarted:
     number = row.step.number + 1 if row.step else 1
-    step = Step(number, kind, purpose, coarsened(ranges, RANGES_MAX), bits, of)
+    step = Step(number, kind, purpose, coarsened(ranges, RANGES_MAX, row.ranges), bits, of)
     return StepStarted(row.session, row.index, step, row.absent if absent is None else tuple(absent))
 
 
