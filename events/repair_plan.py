@@ -175,13 +175,6 @@ def _difference(key: str, holders: Mapping[str, list[RowDigest]], names: Sequenc
     return Difference(key, min(row.token for rows in holders.values() for row in rows), tuple(ordered), missing)
 
 
-def lasting(before: Iterable[Difference], now: Iterable[Difference]) -> tuple[list[Difference], int]:
-    """Those of `now` whose keys differed `before`, and how many keys no longer differ (scenario 31)."""
-    former = {each.key for each in before}
-    kept = [each for each in now if each.key in former]
-    return kept, len(former) - len(kept)
-
-
 def kind(difference: Difference, way: Direction) -> Kind:
     if way.spec.key and difference.has_duplicates:
         return Kind.DUPLICATE_KEY
@@ -317,14 +310,10 @@ def _may_be_forgotten(version: Version, way: Direction) -> bool:
 def findings(
     found: Iterable[Difference],
     way: Direction,
-    *,
-    pages: int,
-    digest: bytes,
-    gone: int = 0,
     within: Ranges = (FULL,),
 ) -> Findings:
-    """The summary of these differences. `pages` and `digest` are of the pages that hold them; `within`: the tokens that
-    were compared, which its ranges do not leave (13052)."""
+    """The summary of these differences, on no pages yet. `within`: the tokens that were compared, which its ranges do
+    not leave (13052)."""
     kinds: Counter[str] = Counter()
     unresolved: Counter[str] = Counter()
     sent: Counter[tuple[str, str]] = Counter()
@@ -345,9 +334,8 @@ def findings(
         kinds=_sorted(kinds),
         copies=tuple(Copy(*ends, rows, deleted[ends]) for ends, rows in sorted(sent.items())),
         unresolved=_sorted(unresolved),
-        pages=pages,
-        digest=digest,
-        gone=gone,
+        pages=0,
+        digest=b"",
     )
 
 
