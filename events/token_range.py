@@ -100,16 +100,6 @@ def cells(ranges: Iterable[TokenRange]) -> int:
     return sum(each.cells for each in ranges)
 
 
-def coarsened(ranges: Ranges, most: int) -> Ranges:
-    """At most so many ranges that hold all of these: the smallest gaps between them are closed."""
-    if len(ranges) <= most:
-        return ranges
-    gaps = sorted(range(1, len(ranges)), key=lambda at: ranges[at].start - ranges[at - 1].end)
-    kept = sorted(gaps[len(ranges) - most :])
-    edges = [0, *kept, len(ranges)]
-    return tuple(TokenRange(ranges[at].start, ranges[to - 1].end) for at, to in pairwise(edges))
-
-
 def split(ranges: Iterable[TokenRange], parts: int, bits: int = RING_BITS) -> list[Ranges]:
     """`parts` sets of about equal size, or fewer, that cover just these ranges.
 

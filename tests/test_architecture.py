@@ -15,7 +15,7 @@ from tests.conftest import LONGEST
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("schemas", "events", "streams", "projections")
 COMPOSITION_ROOT = "src/topolog/__main__.py"
-COMMANDS = tuple(f"src/topolog/{name}.py" for name in ("command_line", "demo", "repair", "simulation"))
+COMMANDS = tuple(f"src/topolog/{name}.py" for name in ("command_line", "demo", "repair", "simulation", "verify"))
 """Parts of the composition root."""
 SETTINGS = "src/topolog/settings.py"
 LINES_PER_FILE_MAX = 450
@@ -67,7 +67,7 @@ OWNERS = {
     "pyarrow": ("streams/local/demo/",),
     "pydantic": (SETTINGS, "projections/api/"),
     "rich": ("projections/cli/", COMPOSITION_ROOT, *COMMANDS),
-    "rocksdict": ("projections/store.py",),
+    "rocksdict": ("projections/store.py", "projections/self_check/opened.py"),
     "starlette": ("projections/api/",),
     "typer": ("projections/cli/", COMPOSITION_ROOT, *COMMANDS),
     "uvicorn": ("projections/api/",),
