@@ -9,7 +9,7 @@ Argument. Pages are put together by the life that has sent them, from 0 to the l
 count, and of those that are only one whose digest is the log's.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -87,9 +87,8 @@ class Expected(msgspec.Struct, frozen=True):
 class Assembly:
     """The pages of one attempt, as they come in."""
 
-    def __init__(self, expected: Expected, digest: Callable[[Sequence[bytes]], bytes] = digest_of) -> None:
+    def __init__(self, expected: Expected) -> None:
         self.expected = expected
-        self._digest = digest
         self._by_life: dict[int, dict[int, TreePage]] = {}
         self.payloads: Sequence[bytes] | None = None
         self.is_damaged = False
@@ -112,7 +111,7 @@ class Assembly:
     def _conclude(self, life: int) -> None:
         pages = self._by_life.pop(life)
         payloads = [pages[number].payload for number in range(self.expected.pages)]
-        if self._digest(payloads) == self.expected.digest:
+        if digest_of(payloads) == self.expected.digest:
             self.payloads = payloads
             self._by_life.clear()
         else:
