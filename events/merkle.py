@@ -26,6 +26,8 @@ _DIGEST_BYTES = 32
 LEAF_ROWS_MAX = (1 << 31) - 1
 """More rows than that could overflow a sum of limbs (D.3.8)."""
 
+_FINER = "Compare with more bits: 8 more make leaves of a 256th."
+
 
 class Leaf(msgspec.Struct, frozen=True):
     """One bucket: its number, how many rows, the sums of the halves of two hashes, and with PROOF a SHA-256 over the
@@ -64,33 +66,49 @@ def empty(bucket: int) -> Leaf:
 
 
 def encode(leaves: Iterable[Leaf]) -> bytes:
-    """49 bytes a leaf, and 32 more with a proof, in the order of buckets."""
-    parts = []
-    for leaf in sorted(leaves, key=lambda each: each.bucket):
-        numbers = (leaf.bucket, leaf.rows, leaf.a0, leaf.a1, leaf.b0, leaf.b1)
-        parts.append(_LEAF.pack(*numbers, len(leaf.proof)) + leaf.proof)
-    return b"".join(parts)
+    """49 bytes a leaf that has rows, and 32 more with a proof, in the order of buckets; raises BadInput for a leaf that
+    is none."""
+    return b"".join(_packed(leaf) for leaf in sorted(leaves, key=lambda each: each.bucket) if leaf.rows)
 
 
 def decode(data: bytes) -> list[Leaf]:
-    """The leaves in their order; raises BadInput if these are none."""
-    leaves, at = [], 0
-    try:
-        while at < len(data):
-            *numbers, size = _LEAF.unpack_from(data, at)
-            at += _LEAF.size
-            if size not in (0, _DIGEST_BYTES) or at + size > len(data):
-                raise BadInput("A page of leaves is cut off.")
-            bucket, rows, a0, a1, b0, b1 = numbers
-            leaves.append(Leaf(bucket, rows, a0, a1, b0, b1, data[at : at + size]))
-            at += size
-    except struct.error as error:
-        raise BadInput("A page of leaves is cut off.") from error
+    """The leaves in their order; raises BadInput if `encode` has not made this."""
+    leaves: list[Leaf] = []
+    at = 0
+    while at < len(data):
+        leaf = _unpacked(data, at)
+        if leaves and leaf.bucket <= leaves[-1].bucket:
+            raise BadInput(f"A page of leaves has bucket {leaf.bucket} behind bucket {leaves[-1].bucket}.")
+        leaves.append(leaf)
+        at += _LEAF.size + len(leaf.proof)
     return leaves
 
 
+def _packed(leaf: Leaf) -> bytes:
+    numbers = (leaf.bucket, leaf.rows, leaf.a0, leaf.a1, leaf.b0, leaf.b1)
+    if leaf.rows > LEAF_ROWS_MAX:
+        raise BadInput(f"Leaf {leaf.bucket} has {leaf.rows} rows, at most {LEAF_ROWS_MAX} can be counted.", hint=_FINER)
+    try:
+        return _LEAF.pack(*numbers, len(leaf.proof)) + leaf.proof
+    except struct.error as error:
+        raise BadInput(f"Leaf {leaf.bucket} is none: {error}.") from error
+
+
+def _unpacked(data: bytes, at: int) -> Leaf:
+    try:
+        bucket, rows, a0, a1, b0, b1, size = _LEAF.unpack_from(data, at)
+    except struct.error as error:
+        raise BadInput("A page of leaves is cut off.") from error
+    at += _LEAF.size
+    if size not in (0, _DIGEST_BYTES) or at + size > len(data):
+        raise BadInput("A page of leaves is cut off.")
+    if not 0 < rows <= LEAF_ROWS_MAX:
+        raise BadInput(f"A page of leaves says that leaf {bucket} has {rows} rows.")
+    return Leaf(bucket, rows, a0, a1, b0, b1, data[at : at + size])
+
+
 def leaf_digest(spec_id: bytes, leaf: Leaf) -> bytes:
-    return hashlib.sha256(b"\0" + spec_id + encode([leaf])).digest()
+    return hashlib.sha256(b"\0" + spec_id + _packed(leaf)).digest()
 
 
 def _empty_digest(spec_id: bytes, level: int, index: int) -> bytes:

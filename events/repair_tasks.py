@@ -135,7 +135,7 @@ class Copy(msgspec.Struct, frozen=True):
 class Findings(msgspec.Struct, frozen=True):
     """Which rows differ, over all replicas of a segment: the keys stand on `pages` of the topic `trees`, with `digest`.
 
-    `ranges`: the tokens of these rows. `kinds`: rows by what is wrong with them (CHANGED, MISSING, DUPLICATE_KEY).
+    `ranges`: the tokens of these rows. `kinds`: rows by what is wrong with them (`repair_plan.Kind`).
     `copies`: what the session's policy would send. `unresolved`: rows that it leaves alone, by reason. `gone`: rows
     that differed before and no longer do (RECHECK).
     """

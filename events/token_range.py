@@ -8,6 +8,7 @@ it is refused.
 Ranges as a set are a sorted tuple in which no two touch. Coverage is such a set.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import pairwise
 
@@ -77,20 +78,18 @@ def union(ranges: Iterable[TokenRange]) -> Ranges:
 
 def overlap(left: Iterable[TokenRange], right: Iterable[TokenRange]) -> Ranges:
     """The tokens that are in both; ranges that only touch have none."""
-    pairs = ((one, other) for one in left for other in right)
-    return union(
-        TokenRange(max(one.start, other.start), min(one.end, other.end))
-        for one, other in pairs
-        if one.start < other.end and other.start < one.end
-    )
+    one, other, found = list(reversed(union(left))), list(reversed(union(right))), []
+    while one and other:
+        start, end = max(one[-1].start, other[-1].start), min(one[-1].end, other[-1].end)
+        if start < end:
+            found.append(TokenRange(start, end))
+        (one if one[-1].end == end else other).pop()
+    return tuple(found)
 
 
 def without(ranges: Iterable[TokenRange], taken: Iterable[TokenRange]) -> Ranges:
     """The tokens of the former that are not in the latter."""
-    left = list(union(ranges))
-    for hole in union(taken):
-        left = [piece for each in left for piece in _cut(each, hole)]
-    return tuple(left)
+    return overlap(ranges, _gaps(union(taken)))
 
 
 def contains(ranges: Iterable[TokenRange], inner: Iterable[TokenRange]) -> bool:
@@ -116,14 +115,35 @@ def split(ranges: Iterable[TokenRange], parts: int, bits: int = RING_BITS) -> li
 
     They are cut between buckets of `bits` bits only, so that no leaf of a tree is in two parts.
     """
-    rest, pieces, size = union(ranges), [], 1 << (RING_BITS - bits)
+    whole = union(ranges)
+    rest, left, pieces, size = list(reversed(whole)), cells(whole), [], 1 << (RING_BITS - bits)
     for number in range(parts, 0, -1):
-        wanted = -(-cells(rest) // number)
-        piece = _first(rest, wanted, size)
-        if piece:
-            pieces.append(piece)
-        rest = without(rest, piece)
+        if not rest:
+            break
+        piece = _cut_off(rest, -(-left // number), size)
+        left -= cells(piece)
+        pieces.append(piece)
     return pieces
+
+
+def coalesced(ranges: Iterable[TokenRange], limit: int, within: Iterable[TokenRange] = (FULL,)) -> Ranges:
+    """What these have of `within` in at most `limit` ranges: of the gaps between them the smallest are closed first.
+
+    A gap is not closed over tokens that are not in `within`; so there are more if that has more than `limit` ranges.
+    """
+    allowed = union(within)
+    pieces = overlap(ranges, allowed)
+    if len(pieces) <= limit:
+        return pieces
+    starts = [each.start for each in allowed]
+    homes = [bisect_right(starts, each.start) for each in pieces]
+    gaps = [after.start - before.end for before, after in pairwise(pieces)]
+    kept = {index for index, (home, other) in enumerate(pairwise(homes)) if home != other}
+    closable = sorted((index for index in range(len(gaps)) if index not in kept), key=lambda index: -gaps[index])
+    kept.update(closable[: max(0, limit - 1 - len(kept))])
+    ends = [*sorted(kept), len(pieces) - 1]
+    firsts = [0, *(index + 1 for index in ends[:-1])]
+    return tuple(TokenRange(pieces[first].start, pieces[last].end) for first, last in zip(firsts, ends, strict=True))
 
 
 def buckets(ranges: Iterable[TokenRange], bits: int) -> Iterable[range]:
@@ -139,19 +159,24 @@ def of_buckets(numbers: Iterable[int], bits: int) -> Ranges:
     return union(TokenRange(number << shift, (number + 1) << shift) for number in numbers)
 
 
-def _cut(each: TokenRange, hole: TokenRange) -> list[TokenRange]:
-    left = [TokenRange(each.start, min(each.end, hole.start))] if each.start < hole.start else []
-    right = [TokenRange(max(each.start, hole.end), each.end)] if hole.end < each.end else []
-    return left + right
+def _gaps(ranges: Ranges) -> Ranges:
+    """The rest of the ring."""
+    edges = [0, *(edge for each in ranges for edge in (each.start, each.end)), RING]
+    pairs = zip(edges[::2], edges[1::2], strict=True)
+    return tuple(TokenRange(start, end) for start, end in pairs if start < end)
 
 
-def _first(ranges: Ranges, wanted: int, size: int) -> Ranges:
-    """The first `wanted` cells and what is left of the bucket in which they end."""
+def _cut_off(rest: list[TokenRange], wanted: int, size: int) -> Ranges:
+    """Take the first `wanted` cells off `rest` (the first range is its last), and what is left of the bucket in which
+    they end, in whichever ranges that is."""
     taken: list[TokenRange] = []
-    for each in ranges:
-        if wanted <= 0:
-            break
-        end = min(each.end, -(-(each.start + wanted) // size) * size)
-        taken.append(TokenRange(each.start, end))
-        wanted -= end - each.start
+    end = RING
+    while rest and rest[-1].start < end:
+        each = rest.pop()
+        if end == RING and each.cells >= wanted:
+            end = -(-(each.start + wanted) // size) * size
+        wanted -= each.cells
+        taken.append(TokenRange(each.start, min(each.end, end)))
+        if end < each.end:
+            rest.append(TokenRange(end, each.end))
     return tuple(taken)

@@ -119,6 +119,7 @@ PURE_IMPORTS_OF = {
     "events/log.py": {"threading", "zlib"},
     "events/last_owners.py": {"numpy"},
     "events/ownership.py": {"numpy"},
+    "events/repair_plan.py": {"datetime", "decimal"},
     "schemas/__init__.py": {"fastavro", "importlib", "json"},
     "streams/rules/affinity.py": {"numpy"},
     "streams/rules/outcomes.py": {"numpy"},
