@@ -250,7 +250,8 @@ class Repair(msgspec.Struct, frozen=True):
 class Replica(msgspec.Struct, frozen=True):
     """One replica of one table, as its validator has declared it at `declared_at`.
 
-    `rows` and `row_bytes` are estimates; `percent` of the tokens are its own. `gives_cuts`: it can fix a read point. `open_sessions` ask it something.
+    `rows` and `row_bytes` are estimates; `percent` of the tokens are its own. `gives_cuts`: it can
+    fix a read point. `open_sessions` ask it something.
     """
 
     name: str

@@ -285,7 +285,7 @@ def _eta_ms(reading: Reading, row: SessionRow, sums: Totals, now_ms: int) -> int
 
 def said(definition: SessionDefinition) -> Mapping[str, object]:
     """What was asked for, in short; what is as it usually is says nothing."""
-    usual = msgspec.to_builtins(SessionDefinition(definition.table, SessionKind.PREVIEW))
+    usual = queries.plain(SessionDefinition(definition.table, SessionKind.PREVIEW))
     return {
         name: texts(definition.ranges) if name == "ranges" else value
         for name, value in queries.plain(definition).items()
