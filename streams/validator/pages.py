@@ -9,7 +9,7 @@ Argument. Pages are put together by the life that has sent them, from 0 to the l
 count, and of those that are only one whose digest is the log's.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -85,10 +85,11 @@ class Expected(msgspec.Struct, frozen=True):
 
 
 class Assembly:
-    """The pages of one attempt, as they come in."""
+    """The pages of one attempt, as they come in. `digest` makes of them what the log names; of leaves it is a root."""
 
-    def __init__(self, expected: Expected) -> None:
+    def __init__(self, expected: Expected, digest: Callable[[Sequence[bytes]], bytes] = digest_of) -> None:
         self.expected = expected
+        self._digest = digest
         self._by_life: dict[int, dict[int, TreePage]] = {}
         self.payloads: Sequence[bytes] | None = None
         self.is_damaged = False
@@ -111,7 +112,7 @@ class Assembly:
     def _conclude(self, life: int) -> None:
         pages = self._by_life.pop(life)
         payloads = [pages[number].payload for number in range(self.expected.pages)]
-        if digest_of(payloads) == self.expected.digest:
+        if self._digest(payloads) == self.expected.digest:
             self.payloads = payloads
             self._by_life.clear()
         else:

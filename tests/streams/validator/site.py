@@ -1,7 +1,7 @@
 """A table with replicas, moved by hand: a real coordinator, real validators, and a rendezvous as small as can be."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from tests.scenarios.world import STEP_MS, Process, World
@@ -16,6 +16,7 @@ from topolog.events.log import Headers, LogWriter, OnDelivery
 from topolog.events.repair_definition import Policy, SessionDefinition, SessionKind
 from topolog.events.replica import Cut, ReplicaDefinition, RowDigest, SentRow, Written
 from topolog.events.sessions import SegmentRow, SessionRow, open_sessions, segments, session
+from topolog.events.state import State
 from topolog.events.topics import PARTITIONS, Topic
 from topolog.events.tree_pages import PAGE_BYTES_MAX, PageKind, TreePage, digest_of
 from topolog.events.tree_spec import Column, TreeSpec
@@ -138,12 +139,31 @@ class Validator(Process):
                 worker.step()
 
 
-class Rendezvous(Process):
-    """Compares what the log says is there, once each."""
+class Around(Protocol):
+    """What the rendezvous reads and writes: a world, or a cluster on a broker."""
 
-    def __init__(self, site: "Site") -> None:
-        super().__init__(site.world, "rendezvous")
-        self._world = site.world
+    @property
+    def log_id(self) -> bytes: ...
+
+    @property
+    def state(self) -> State: ...
+
+    def ask(self, request: rr.RepairRequest) -> object: ...
+
+    def pages(self) -> Iterable[TreePage]: ...
+
+    def put(self, page: TreePage) -> None: ...
+
+
+class Incomplete(Exception):
+    """Pages are missing that the log speaks of."""
+
+
+class Rendezvous:
+    """Compares what the log says is there, once each; raises Incomplete if it has not read it all."""
+
+    def __init__(self, around: Around) -> None:
+        self._world = around
         self.spoil: Callable[[TreePage], TreePage | None] = lambda page: page
         self.page_bytes = PAGE_BYTES_MAX
         self._asked = 0
@@ -158,11 +178,10 @@ class Rendezvous(Process):
                 named = (row.session, row.index, step.number)
                 if len(row.tasks) == len(row.replicas) and named not in self._done:
                     if step.kind is t.TaskKind.LEAVES:
-                        self._done.add(named)
                         self._compare(each, row, step)
                     elif step.kind is t.TaskKind.DIGESTS:
-                        self._done.add(named)
                         self._find(each, row, step)
+                    self._done.add(named)
 
     def _attempts(self, row: SegmentRow, step: t.Step) -> list[t.TaskId]:
         return [t.TaskId(row.session, row.index, step.number, task.replica, task.attempt) for task in row.tasks]
@@ -202,7 +221,7 @@ class Rendezvous(Process):
         for number, (payload, is_last) in enumerate(with_last(payloads)):
             page = self.spoil(TreePage(of, 9, way.spec.id, PageKind.FINDINGS, number, is_last, payload))
             if page is not None:
-                put(self._world, page)
+                self._world.put(page)
         findings = repair_plan.findings(found, way, pages=len(payloads), digest=digest_of(payloads), within=step.ranges)
         self._world.ask(
             rr.FindingsReported(*self._head(), row.session, row.index, step.number, tuple(attempts), findings)
@@ -213,28 +232,44 @@ class Rendezvous(Process):
         task = next(task for task in row.tasks if task.replica == of.replica)
         assert task.result is not None
         by_life: dict[int, dict[int, TreePage]] = {}
-        for page in pages_of(self._world, of):
+        for page in (each for each in self._world.pages() if each.task == of):
             by_life.setdefault(page.life, {})[page.page] = page
         for pages in by_life.values():
             if len(pages) == task.result.pages and pages[len(pages) - 1].is_last:
                 payloads = [pages[number].payload for number in range(len(pages))]
                 if kind is PageKind.LEAVES or digest_of(payloads) == task.result.digest:
                     return payloads
-        raise AssertionError(f"no life has sent all of {of}")
+        raise Incomplete(f"no life has sent all of {of}")
 
     def _head(self) -> tuple[RequestId, bytes, str, str]:
         self._asked += 1
         return RequestId("rendezvous-1", self._asked), self._world.log_id, "rendezvous", ""
 
 
-def put(world: World, page: TreePage) -> None:
-    world.log.put(Topic.TREES, str(page.task.session), CODEC.encode(page))
+class _Memory:
+    """A world as the rendezvous sees it."""
 
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.ask = world.ask
 
-def pages_of(world: World, task: t.TaskId) -> list[TreePage]:
-    entries = [each for number in range(PARTITIONS[Topic.TREES]) for each in world.log.entries(Topic.TREES, number)]
-    pages = [CODEC.read(each.value) for each in entries]
-    return [each for each in pages if isinstance(each, TreePage) and each.task == task]
+    @property
+    def log_id(self) -> bytes:
+        return self._world.log_id
+
+    @property
+    def state(self) -> State:
+        return self._world.state
+
+    def pages(self) -> Iterable[TreePage]:
+        for number in range(PARTITIONS[Topic.TREES]):
+            for entry in self._world.log.entries(Topic.TREES, number):
+                page = CODEC.read(entry.value)
+                if isinstance(page, TreePage):
+                    yield page
+
+    def put(self, page: TreePage) -> None:
+        self._world.log.put(Topic.TREES, str(page.task.session), CODEC.encode(page))
 
 
 class Site:
@@ -244,7 +279,8 @@ class Site:
         self.world = World(["c1"], cadence=cadence)
         self.replicas: dict[str, MemoryReplica] = {}
         self.validators: dict[str, Validator] = {}
-        self.rendezvous = Rendezvous(self)
+        self.trees = _Memory(self.world)
+        self.rendezvous = Rendezvous(self.trees)
         self.hook: Callable[[str], None] = lambda _: None
 
     def add(self, name: str, rows: Iterable[Values], **changes: Any) -> MemoryReplica:

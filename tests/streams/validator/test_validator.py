@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.streams.validator.site import COLUMNS, Mortality, Site, Validator, contents, pages_of, put, rows
+from tests.streams.validator.site import COLUMNS, Mortality, Site, Validator, contents, rows
 
 from topolog.events import repair as rp
 from topolog.events import repair_requests as rr
@@ -112,7 +112,7 @@ def test_a_preview_writes_nothing() -> None:
 
 
 def every_page(site: Site) -> list[TreePage]:
-    return [page for each in completed(site) for page in pages_of(site.world, each.task)]
+    return list(site.trees.pages())
 
 
 def test_what_the_source_of_truth_lacks_is_deleted_if_the_session_says_so() -> None:
@@ -355,7 +355,7 @@ def test_pages_of_a_process_that_was_never_asked_do_not_matter() -> None:
         for page in every_page(site):
             if page.kind is PageKind.ROWS:
                 seen.append(page)
-                put(site.world, msgspec.structs.replace(page, life=4711, payload=b"\xdd" + bytes(4)))
+                site.trees.put(msgspec.structs.replace(page, life=4711, payload=b"\xdd" + bytes(4)))
 
     first = site.validators["v1"]
     request = site.repair()
