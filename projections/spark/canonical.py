@@ -10,8 +10,8 @@ Argument. Each column is cast to the type that the spec declares before anything
 NULL, and each list says of each element whether it is, and how many there are; so the chain of values that follows can
 be taken apart in one way only. Maps are lists of entries, sorted by key; structs are flattened.
 
-Casts are of kind to the same kind, or integers to decimals, and never lose digits; else SchemaMismatch. What has no
-canonical type is an UnsupportedType.
+Casts are of kind to the same kind, or integers to decimals, and never lose digits: else ReplicaFailed SCHEMA. What has
+no canonical type is UNSUPPORTED.
 
 On the wire a value is JSON: long and boolean as such, double as such or "NaN", "Infinity", "-Infinity"; decimals as
 text with all digits of their scale; binary in base64; date as 2024-01-31; timestamp as microseconds since 1970, UTC;
@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody who writes for Spark calls it
 from pyspark.sql import types as T  # noqa: N812
 
-from topolog.events.errors import BadInput
+from topolog.events.errors import ReplicaFailed
 from topolog.events.tree_spec import Column, TreeSpec
 
 _PLAIN = {
@@ -47,25 +47,13 @@ _PLAIN = {
 }
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _MASK_BITS = 62
-_LONG_DIGITS = 19
+SCHEMA, UNSUPPORTED = "SCHEMA", "UNSUPPORTED"
 JSON = {"ignoreNullFields": "false"}
 """How rows become JSON: a NULL that was dropped would be no column at all (D.3.6)."""
 
 
-class UnsupportedType(BadInput):
-    """A column that cannot be compared, such as an interval; leave it out of the list of columns."""
-
-    code = "unsupported_type"
-
-
-class SchemaMismatch(BadInput):
-    """A replica has not the columns that are to be compared, or not in a type that can be cast to theirs."""
-
-    code = "schema_mismatch"
-
-
 def columns_of(schema: T.StructType) -> tuple[Column, ...]:
-    """Each column with the canonical type that suits it; raises UnsupportedType."""
+    """Each column with the canonical type that suits it; raises ReplicaFailed."""
     return tuple(Column(field.name, canonical_type(field.name, field.dataType)) for field in schema)
 
 
@@ -81,41 +69,58 @@ def canonical_type(name: str, stored: T.DataType) -> str:
         fields = (f"{each.name}:{canonical_type(f'{name}.{each.name}', each.dataType)}" for each in stored)
         return f"struct<{','.join(fields)}>"
     if (plain := _PLAIN.get(type(stored))) is None:
-        raise UnsupportedType(
+        raise ReplicaFailed(
+            UNSUPPORTED,
             f"Column {name} is of type {stored.simpleString()}, which has no canonical form.",
             hint="Name the columns to compare without it.",
         )
     return plain
 
 
-def spark_type(column: Column) -> T.DataType:
-    """A declared type as Spark's; raises UnsupportedType for a text that is none of ours."""
+def spark_type(declared: Column) -> T.DataType:
+    """A declared type as Spark's; raises ReplicaFailed for a text that is none of ours."""
     from pyspark.errors import ParseException
 
     try:
-        stored = T.DataType.fromDDL(column.type)
+        stored = T.DataType.fromDDL(declared.type)
     except ParseException as error:
-        raise UnsupportedType(f"{column.type!r}, the type of column {column.name}, is none that is known.") from error
-    canonical_type(column.name, stored)
+        raise ReplicaFailed(
+            UNSUPPORTED, f"{declared.type!r}, the type of {declared.name}, is none that is known."
+        ) from error
+    canonical_type(declared.name, stored)
     return stored
 
 
-def canonical(frame: DataFrame, columns: Sequence[Column]) -> DataFrame:
-    """These columns, each in its declared type and in this order; raises SchemaMismatch or UnsupportedType."""
+def fields_of(columns: Iterable[Column]) -> list[T.StructField]:
+    """Declared columns as Spark's; raises ReplicaFailed."""
+    return [T.StructField(each.name, spark_type(each)) for each in columns]
+
+
+def canonical(frame: DataFrame, columns: Sequence[Column], keep: Sequence[str] = ()) -> DataFrame:
+    """These columns, each in its declared type and in this order, and those to keep as they are.
+
+    Raises ReplicaFailed.
+    """
     stored = {field.name: field.dataType for field in frame.schema}
-    if missing := [column.name for column in columns if column.name not in stored]:
-        raise SchemaMismatch(f"There is no column {', '.join(missing)}.", hint=f"There are {', '.join(stored)}.")
+    if missing := [each.name for each in columns if each.name not in stored]:
+        raise ReplicaFailed(SCHEMA, f"There is no column {', '.join(missing)}.", hint=f"There are {', '.join(stored)}.")
     chosen = []
-    for column in columns:
-        wanted = spark_type(column)
-        if not _fits(stored[column.name], wanted):
-            raise SchemaMismatch(
-                f"Column {column.name} is stored as {stored[column.name].simpleString()}, "
-                f"which is no {column.type} without loss.",
+    for each in columns:
+        wanted = spark_type(each)
+        if not _fits(stored[each.name], wanted):
+            raise ReplicaFailed(
+                SCHEMA,
+                f"Column {each.name} is stored as {stored[each.name].simpleString()}, "
+                f"which is no {each.type} without loss.",
                 hint="Name the columns and types to compare, such that each replica's can be cast to them.",
             )
-        chosen.append(_quoted(column.name).cast(wanted).alias(column.name))
-    return frame.select(*chosen)
+        chosen.append(column(each.name).cast(wanted).alias(each.name))
+    return frame.select(*chosen, *keep)
+
+
+def column(name: str) -> Expression:
+    """A name with a dot in it is one column, too."""
+    return F.col(f"`{name.replace('`', '``')}`")
 
 
 def masks(values: Sequence[Expression]) -> list[Expression]:
@@ -124,7 +129,7 @@ def masks(values: Sequence[Expression]) -> list[Expression]:
     for start in range(0, len(values), _MASK_BITS):
         part = values[start : start + _MASK_BITS]
         bits = (F.when(value.isNull(), F.lit(1 << place)).otherwise(F.lit(0)) for place, value in enumerate(part))
-        found.append(reduce(lambda left, right: left + right, (bit.cast("bigint") for bit in bits)))
+        found.append(reduce(lambda left, right: left.bitwiseOR(right), (bit.cast("bigint") for bit in bits)))
     return found
 
 
@@ -133,29 +138,35 @@ def hash_inputs(columns: Iterable[T.StructField]) -> list[Expression]:
     flags: list[Expression] = []
     values: list[Expression] = []
     for field in columns:
-        _flatten(_quoted(field.name), field.dataType, flags, values)
+        _flatten(column(field.name), field.dataType, flags, values)
     return [*masks(flags), *values]
 
 
-def wire(frame: DataFrame, names: Sequence[str]) -> Expression:
-    """The JSON object of these canonical columns, by which rows and keys are named and sent."""
-    types = {field.name: field.dataType for field in frame.schema}
-    return F.to_json(F.struct(*(_to_wire(_quoted(name), types[name]).alias(name) for name in names)), JSON)
+def wire(fields: Sequence[T.StructField]) -> Expression:
+    """The JSON object of these canonical columns by name, by which rows are sent."""
+    return F.to_json(F.struct(*(_to_wire(column(each.name), each.dataType).alias(each.name) for each in fields)), JSON)
 
 
-def from_wire(text: Expression, columns: Sequence[T.StructField]) -> list[Expression]:
+def key_text(fields: Sequence[T.StructField]) -> Expression:
+    """The JSON list of these canonical columns, by which rows are named."""
+    lists = [F.to_json(F.array(_to_wire(column(each.name), each.dataType)), JSON) for each in fields]
+    inner = (F.substring(each, F.lit(2), F.length(each) - 2) for each in lists)
+    return F.concat(F.lit("["), F.concat_ws(",", *inner), F.lit("]"))
+
+
+def from_wire(text: Expression, fields: Sequence[T.StructField]) -> list[Expression]:
     """The canonical columns that such a JSON object stands for."""
-    schema = T.StructType([T.StructField(field.name, _wire_type(field.dataType)) for field in columns])
+    schema = T.StructType([T.StructField(field.name, _wire_type(field.dataType)) for field in fields])
     parsed = F.from_json(text, schema, {"mode": "FAILFAST"})
-    return [_from_wire(parsed[field.name], field.dataType).alias(field.name) for field in columns]
+    return [_from_wire(parsed.getField(field.name), field.dataType).alias(field.name) for field in fields]
 
 
-def key_fields(canonical_schema: T.StructType, spec: TreeSpec) -> list[T.StructField]:
-    """Raises UnsupportedType for a key that cannot be compared for equality."""
-    fields = [field for name in spec.key for field in canonical_schema if field.name == name]
+def key_fields(schema: T.StructType, spec: TreeSpec) -> list[T.StructField]:
+    """Of canonical columns those of the key, in its order; raises ReplicaFailed for one that cannot be compared."""
+    fields = [schema[name] for name in spec.key]
     for field in fields:
         if "map<" in field.dataType.simpleString():
-            raise UnsupportedType(f"Column {field.name} is a map: it can be no key.")
+            raise ReplicaFailed(UNSUPPORTED, f"Column {field.name} is a map: it can be no key.")
     return fields
 
 
@@ -165,11 +176,6 @@ def text(value: Expression, stored: T.DataType) -> Expression:
     if isinstance(stored, T.BinaryType):
         return F.base64(value)
     return F.to_json(F.struct(sent.alias("v")), JSON) if _is_nested(stored) else sent.cast("string")
-
-
-def _quoted(name: str) -> Expression:
-    """A name with a dot in it is one column, too."""
-    return F.col(f"`{name.replace('`', '``')}`")
 
 
 def _is_nested(stored: T.DataType) -> bool:

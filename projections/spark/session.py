@@ -1,14 +1,14 @@
 """The one Spark session of a process: how it is started, what it may use, and what becomes of its errors.
 
-Spark runs inside this process's own JVM on this machine's cores; nothing of it listens beyond loopback. A frame's hashes
-must not depend on the session: the time zone, ANSI mode and the number of partitions are fixed here, and canonical.py
-uses no function that reads them.
+Spark runs in a JVM of this process's own on this machine's cores; nothing of it listens beyond loopback. Sums of leaves
+rely on ANSI mode, which is fixed here; on the time zone and on the number of partitions no hash depends.
 
 PySpark gives its JVM the module jdk.incubator.vector, which small runtimes lack and nothing here uses; and a JVM's
 words about itself belong into a log file, not among what a role prints. Both are done by a `java` of three lines, which
 is what PySpark is shown as JAVA_HOME.
 """
 
+import logging
 import os
 import re
 import shutil
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from topolog.events.errors import MissingExtra, Permanent
+from topolog.events.errors import MissingExtra, SparkFailed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,12 +41,6 @@ appender.file.fileName = {log}
 appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %d{{ISO8601}} %p %c: %m%n%ex
 """
-
-
-class SparkFailed(Permanent):
-    """A job of Spark or its JVM failed; `cause` is the first sentence of what it said."""
-
-    code = "spark_failed"
 
 
 class SessionSettings(msgspec.Struct, frozen=True):
@@ -77,10 +71,12 @@ def spark_session(folder: Path, settings: SessionSettings | None = None) -> Iter
     builder = builder_type()
     for name, value in {**_options(settings, folder), **settings.options}.items():
         builder = builder.config(name, value)
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # they write to stderr what is raised as well
     with _java_home(home):
         try:
             session = builder.getOrCreate()
-        except Exception as error:  # noqa: BLE001 - PySpark raises whatever its socket and its JVM do
+        except Exception as error:
             raise SparkFailed(
                 f"Spark did not start: {first_sentence(str(error))} {_tail(log)}", hint=f"Its log is {log}."
             ) from error
@@ -152,6 +148,7 @@ def _options(settings: SessionSettings, folder: Path) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.structuredLogging.enabled": "false",
+        "spark.python.sql.dataFrameDebugging.enabled": "false",  # it looks through the caller's stack at each call
     }
 
 
