@@ -37,11 +37,13 @@ from topolog.events.log import LogReader, LogWriter
 from topolog.events.topics import ACLS, NEEDED, PLANS, Topic, topic_name, topic_prefix
 from topolog.projections.cli import app as cli
 from topolog.projections.cli.exit_codes import ExitCode
+from topolog.projections.cli.options import spread
 from topolog.projections.cli.terminal import Screen
 from topolog.repair import void
 from topolog.settings import Loaded, Settings, cluster_folder, load
 from topolog.simulation import simulate
 from topolog.streams.local.stopping import end_with_supervisor, stopping_when_told
+from topolog.verify import verify_projections
 
 T = TypeVar("T")
 
@@ -49,6 +51,7 @@ broker_app = typer.Typer(no_args_is_help=True, help="Apache Kafka on this machin
 
 run_app = typer.Typer(no_args_is_help=True, help="One role, in the foreground.")
 config_app = typer.Typer(no_args_is_help=True, help="The settings in force.")
+verify_app = typer.Typer(no_args_is_help=True, help="Whether what is kept more than once is the same.")
 
 
 def main() -> None:
@@ -72,6 +75,7 @@ def _app() -> typer.Typer:
     app.add_typer(run_app, name="run")
     app.add_typer(config_app, name="config")
     app.add_typer(demo_app, name="demo")
+    app.add_typer(verify_app, name="verify")
     return app
 
 
@@ -217,6 +221,9 @@ def _access_table(name: str) -> Table:
         what = topic_name(name, access.topic) if access.topic else f"{topic_prefix(name)}{access.begins}"
         table.add_row(access.role, resource, pattern, what, ", ".join(access.operations))
     return table
+
+
+verify_app.command("projections")(needs_extra("server")(spread(verify_projections)))
 
 
 # The roles.
