@@ -8,7 +8,7 @@ import base64
 import datetime as dt
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any
 
@@ -32,6 +32,16 @@ _ARROW = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+}
+_OF_WIRE: Mapping[str, Callable[[Any], Value]] = {
+    "boolean": lambda value: msgspec.convert(value, bool),
+    "long": lambda value: msgspec.convert(value, int),
+    "string": lambda value: msgspec.convert(value, str),
+    "double": float,
+    "binary": lambda value: base64.b64decode(value, validate=True),
+    "date": dt.date.fromisoformat,
+    "timestamp": lambda value: _EPOCH + dt.timedelta(microseconds=value),
+    "timestamp_ntz": dt.datetime.fromisoformat,
 }
 _EXACT = Context(prec=76, traps=[InvalidOperation, Inexact])
 
@@ -100,25 +110,8 @@ def _is_same(one: Value, other: Value) -> bool:
 
 
 def _from_wire(value: Any, kind: str) -> Value:
-    match kind:
-        case "boolean":
-            return msgspec.convert(value, bool)
-        case "long":
-            return msgspec.convert(value, int)
-        case "string":
-            return msgspec.convert(value, str)
-        case "double":
-            return float(value)
-        case "binary":
-            return base64.b64decode(value, validate=True)
-        case "date":
-            return dt.date.fromisoformat(value)
-        case "timestamp":
-            return _EPOCH + dt.timedelta(microseconds=value)
-        case "timestamp_ntz":
-            return dt.datetime.fromisoformat(value)
-        case _:
-            return decimal_in(value, kind)
+    known = _OF_WIRE.get(kind)
+    return decimal_in(value, kind) if known is None else known(value)
 
 
 def _arrow_type(column: Column) -> pa.DataType:
