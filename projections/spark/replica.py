@@ -69,8 +69,8 @@ class Source(Protocol):
 
     def write(
         self, session: SparkSession, spec: TreeSpec, changes: Sequence[Change], cut: str | None, fence: Fence
-    ) -> None:
-        """Make these changes, by key, in rows that are still as at `cut`, as far as the source can tell.
+    ) -> int:
+        """Make these changes, by key, in rows that are still as at `cut`, as far as the source can tell; how many.
 
         `fence` before each effect. No reader sees a row half written; all at once is not promised.
         """
@@ -164,10 +164,10 @@ class SparkReplica:
             done = self._done(spec, [row for row, _ in asked.values() if not is_old[row.key]], here)
             progress(0, 0)
             if chosen:
-                run(self._session, lambda: self._source.write(self._session, spec, chosen, cut, fence))
+                done += run(self._session, lambda: self._source.write(self._session, spec, chosen, cut, fence))
             size = sum(len(change.values) for change in chosen)
             progress(len(chosen), size)
-            return Written(len(chosen) + done, size, len(asked) - len(chosen) - done)
+            return Written(done, size, len(asked) - done)
         finally:
             if cut is not None and cut not in kept:
                 self._source.release(cut)

@@ -81,7 +81,7 @@ class ParquetSource:
 
     def write(
         self, session: SparkSession, spec: TreeSpec, changes: Sequence[Change], cut: str | None, fence: Fence
-    ) -> None:
+    ) -> int:
         """New rows make new files; then the files with rows of these keys are written anew, one by one."""
         stored = self.frame(session, cut)
         sent = CarriedRows(session, spec, changes, stored.schema)
@@ -92,6 +92,7 @@ class ParquetSource:
             self._insert(sent, stored, self._partitions(stored, cut), workplace / "new", fence)
             for number, path in enumerate(paths):
                 self._replace(sent, stored, Path(path), cut, workplace / str(number), fence)
+            return len(changes)
         finally:
             shutil.rmtree(workplace, ignore_errors=True)
 
