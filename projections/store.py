@@ -310,7 +310,7 @@ class Store:
             self._open_readings += 1
         try:
             with closing(self._view()) as view:
-                yield _newest(view)
+                yield reading_of(view)
         finally:
             with self._changed:
                 self._open_readings -= 1
@@ -377,7 +377,8 @@ def move_aside(path: Path) -> Path:
     return path.rename(path.with_name(f"{path.name}{DAMAGED}"))
 
 
-def _newest(view: View) -> Reading:
+def reading_of(view: View) -> Reading:
+    """What the view shows at the newest position that it has."""
     stored = view.get(layout.META_KEY)
     assert stored is not None, "a store says where it stands from its first write on"
     meta = layout.decode(stored, Meta)

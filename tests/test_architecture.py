@@ -15,7 +15,9 @@ from tests.conftest import LONGEST
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("schemas", "events", "streams", "projections")
 COMPOSITION_ROOT = "src/topolog/__main__.py"
-COMMANDS = tuple(f"src/topolog/{name}.py" for name in ("command_line", "demo", "repair", "simulation", "verify"))
+COMMANDS = tuple(
+    f"src/topolog/{name}.py" for name in ("command_line", "demo", "repair", "simulation", "validator", "verify")
+)
 """Parts of the composition root."""
 SETTINGS = "src/topolog/settings.py"
 LINES_PER_FILE_MAX = 450

@@ -16,7 +16,6 @@ if (__name__ == "__main__" or Path(sys.argv[0]).name == "topolog") and (
 
 import contextlib
 import functools
-import importlib
 import logging
 import os
 from collections.abc import Callable
@@ -43,6 +42,7 @@ from topolog.repair import void
 from topolog.settings import Loaded, Settings, cluster_folder, load
 from topolog.simulation import simulate
 from topolog.streams.local.stopping import end_with_supervisor, stopping_when_told
+from topolog.validator import serve_replicas
 from topolog.verify import verify_projections
 
 T = TypeVar("T")
@@ -342,12 +342,9 @@ def run_validator(
     from topolog.streams.validator import program
 
     named = [program.parse_replica(text) for text in replicas]
-    sources = importlib.import_module("topolog.projections.spark.sources")
     _log_to_stderr()
-    settings = _settings(config, pairs)
     with stopping_when_told(os.environ) as stopping:
-        opened = [sources.open_replica(each.table, each.name, each.source) for each in named]
-        program.run_validator(settings.kafka, settings.cluster.name, opened, stopping)
+        serve_replicas(_settings(config, pairs), named, stopping)
 
 
 @run_app.command("demo-node")

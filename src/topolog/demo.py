@@ -15,6 +15,7 @@ from topolog.settings import Settings, cluster_folder, duration_ms
 from topolog.streams.local.door import Act, Question, ask
 from topolog.streams.local.roles import DEMO_CLUSTER
 from topolog.streams.local.stopping import stopping_when_told
+from topolog.validator import serve_replicas, store_endpoints
 
 CLIENT = "load"
 """The client node that `topolog demo load` is."""
@@ -119,17 +120,29 @@ def corrupt(
     pairs: Set = None,
 ) -> None:
     """Let rows rot on the disks that hold their backup copies: no client sees it until such a node acts for them."""
-    from topolog.projections.cli.client import Api
-    from topolog.projections.cli.service_nodes import endpoints
     from topolog.streams.local.demo.rotting import rot_backups
-    from topolog.streams.local.demo.shards import ATTRIBUTES
 
-    settings = settings_of_demo(config, pairs)
-    with Api(settings.api.url, settings.cluster.name) as api:
-        nodes = endpoints(api, ATTRIBUTES)
+    nodes = store_endpoints(settings_of_demo(config, pairs))
     for each in rot_backups(nodes, table, rows, seed):
         change = f"{each.what.column} was {each.what.before!r}, is {each.what.after!r}"
         typer.echo(f"{table}/{each.key} in the copy of {each.node}: {change}")
+
+
+@app.command("validator")
+def validator(
+    table: Annotated[str, typer.Argument(metavar="[TABLE]", help="Of the store.")] = "shop.orders",
+    config: Config = None,
+    pairs: Set = None,
+) -> None:
+    """Serve a table's acting copies and its backups as two replicas, until Ctrl-C: `topolog verify` compares them."""
+    from topolog.projections.spark.session import SessionSettings
+    from topolog.streams.validator.program import ReplicaName
+
+    settings = settings_of_demo(config, pairs)
+    named = [ReplicaName(table, part, f"store:{table}@{part}") for part in ("acting", "backup")]
+    with stopping_when_told(os.environ) as stopping:
+        say(f"A validator for {table}@acting and {table}@backup; Ctrl-C ends it.")
+        serve_replicas(settings, named, stopping, SessionSettings(memory="512m", shuffle_partitions=2))
 
 
 @app.command("load")

@@ -27,7 +27,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from topolog.events.errors import ReplicaFailed
+from topolog.events.errors import ReplicaFailed, TopologError
 from topolog.events.object_definition import Column as StoreColumn
 from topolog.events.object_definition import ColumnType
 from topolog.events.tree_spec import Column
@@ -143,7 +143,7 @@ class StoreTable:
     def _asked(self, nodes: httpx.Client) -> list[_Answer]:
         """All nodes' copies; raises ReplicaFailed unless each partition is there once."""
         answers = []
-        for endpoint in self._endpoints():
+        for endpoint in self._found():
             response = nodes.get(f"{endpoint}/copies/{self._path}", params={"role": self._part.value})
             first, *lines = self._answer(response).splitlines()
             told = msgspec.json.decode(first, type=_Told)
@@ -157,6 +157,14 @@ class StoreTable:
                 hint="Ask again when partitions are at rest; a backup needs two nodes.",
             )
         return answers
+
+    def _found(self) -> Sequence[str]:
+        try:
+            return self._endpoints()
+        except TopologError as error:
+            raise ReplicaFailed(
+                "IO", f"The nodes of the store are not known: {error.message}", hint=error.hint
+            ) from error
 
     def _answer(self, response: httpx.Response) -> bytes:
         if response.status_code == HTTPStatus.OK:

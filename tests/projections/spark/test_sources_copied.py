@@ -152,5 +152,5 @@ def test_a_stored_value_that_is_none_of_its_column_is_corrupt() -> None:
         arrow_table(COLUMNS, [("one", "a", 0.5)])
     assert corrupt.value.code == "CORRUPT"
     with pytest.raises(ReplicaFailed) as unsupported:
-        arrow_table((Column("tags", "array<string>"),), [(["a"],)])
+        arrow_table((Column("tags", "array<string>"),), [("a",)])
     assert unsupported.value.code == "UNSUPPORTED"

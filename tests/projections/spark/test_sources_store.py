@@ -32,8 +32,9 @@ def running() -> Iterator[Shops]:
         found = Shops(local)
         try:
             found.open("n1", "n2", "n3")
-            others = {"photo": ColumnType.BLOB, "day": ColumnType.DATE, "at": ColumnType.TIMESTAMP}
-            local.change(database(), table(clerk=TEXT, amount=INT, is_open=ColumnType.BOOLEAN, **others))
+            blob, day, at = ColumnType.BLOB, ColumnType.DATE, ColumnType.TIMESTAMP
+            made = table(clerk=TEXT, amount=INT, is_open=ColumnType.BOOLEAN, photo=blob, day=day, at=at)
+            local.change(database(), made)
             found.rest()
             yield found
         finally:
