@@ -95,6 +95,7 @@ class MortalReplica:
         return total
 
     def release(self, cut: Cut) -> None:
+        self._site.hook("release")
         self._mortality.do(lambda: self._replica.release(cut))
 
 
