@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import msgspec
+
 from topolog.events.errors import DamagedStore, LogDiverged, Poisoned, TopologError, Undecodable
 from topolog.events.failpoints import reach
 from topolog.events.fold import Ignored
@@ -32,8 +34,17 @@ from topolog.events.stamp import NO_CHAIN, chain_after, decode_stamp
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
 from topolog.events.topics import PLANS, Topic
+from topolog.projections import findings
 from topolog.projections.layout import Meta, WholeSet
-from topolog.projections.sides import SIDE_PARTITIONS, LetterRow, WatchRow, expiry, side_write
+from topolog.projections.sides import (
+    SIDE_PARTITIONS,
+    FindingsRow,
+    LetterRow,
+    SideWrite,
+    WatchRow,
+    expiry,
+    side_write,
+)
 from topolog.projections.store import (
     DiskFull,
     Reading,
@@ -53,9 +64,8 @@ _POLL_S = 0.1
 _REBUILDS_MAX = 3
 """A store that is damaged more often than this in one process life has a bad disk: rebuilding will not help."""
 
-_LETTERS_KEPT_MS = next(plan.retention_ms for plan in PLANS if plan.topic is Topic.DEAD)
 _EXPIRY_EVERY_S = 3_600.0
-"""How often letters that the topic has dropped are dropped here."""
+"""How often what topics have dropped is dropped here."""
 
 ROOM_BYTES = 256 << 20
 """So much must be free before a store that met a full disk is opened again: to open it writes what its log holds."""
@@ -281,15 +291,31 @@ class Projector:
     def _note_sides(self, entries: Sequence[Entry]) -> None:
         if entries:
             reach("projector.sides-read")
-            write = side_write(entries)
+            write = self._with_findings(side_write(entries), entries)
             heard = {row.heard.partition: self._now_s() for row in write.rows.values() if isinstance(row, WatchRow)}
             self._heard_at_s = {**self._heard_at_s, **heard}  # another one: others read it meanwhile
             self._store.write_sides(write)
             reach("projector.sides-written")
         if self._now_s() >= self._expires_at_s:
             self._expires_at_s = self._now_s() + _EXPIRY_EVERY_S
-            with self._store.reading() as reading:
-                gone = expiry(reading.sides(LetterRow), self.wall_ms() - _LETTERS_KEPT_MS)
+            self._expire_sides()
+
+    def _with_findings(self, write: SideWrite, entries: Sequence[Entry]) -> SideWrite:
+        """Which pages of findings are kept goes by those that are kept already."""
+        if all(entry.topic is not Topic.TREES for entry in entries):
+            return write
+        with self._store.reading() as reading:
+            rows = findings.findings_write((row for _, row in reading.sides(FindingsRow)), entries)
+        return msgspec.structs.replace(write, rows={**write.rows, **rows})
+
+    def _expire_sides(self) -> None:
+        """Drop what the topics have dropped."""
+        with self._store.reading() as reading:
+            letters = expiry(reading.sides(LetterRow), self.wall_ms() - _kept_ms(Topic.DEAD))
+            pages = findings.expiry(
+                (row for _, row in reading.sides(FindingsRow)), self.wall_ms() - _kept_ms(Topic.TREES)
+            )
+        for gone in (letters, pages):
             self._store.write_sides(gone)
 
     def _prove(self, entries: Sequence[Entry]) -> Sequence[Entry]:
@@ -364,6 +390,10 @@ class Projector:
             _LOGGER.error("The projector stops at position %d: %s", self.meta.position, reason)
         self.stopped = reason
         self._freshness.lose()
+
+
+def _kept_ms(topic: Topic) -> int:
+    return next(plan.retention_ms for plan in PLANS if plan.topic is topic)
 
 
 def _open_store(folder: Path, cluster: str) -> tuple[Store, State]:

@@ -12,13 +12,13 @@ makes of it up to the position where the store stands; a mended one does so afte
 Argument. A store is opened beside its projector, without its lock, and holds still at one position (`opened.py`). A
 rebuild of the log, by the projector's own fold, is cut at that very position (`rebuild.py`), for at no other one are
 the two the same. Both are then digested bucket by bucket, along borders that the rebuild gives (`buckets.py`); only
-buckets whose digests differ are read row by row, and each row that differs is named (`findings.py`). The log is the
-truth: what differs is never settled between stores, so a majority of them proves nothing. Where the store stands is
-not believed from its header alone, which may be what is damaged: its decisions carry the chain hashes of the log, and
-the newest of them that is the log's own says where to compare (`standing.py`). A store that is whole in itself and
-stands where the log has something else is of another log, and is left alone.
+buckets whose digests differ are read row by row (`comparing.py`), and each row that differs is named (`findings.py`).
+The log is the truth: what differs is never settled between stores, so a majority of them proves nothing. Where the
+store stands is not believed from its header alone, which may be what is damaged: its decisions carry the chain hashes
+of the log, and the newest of them that is the log's own says where to compare (`standing.py`). A store that is whole in
+itself and stands where the log has something else is of another log, and is left alone.
 
-Mending (`mending.py`) has the store's lock, compares under it, and writes what the rebuild has: the header first, then
+Mending (`checking.py`) has the store's lock, compares under it, and writes what the rebuild has: the header first, then
 batch by batch. Every batch brings the store nearer to the rebuild at one position; killed in between, the store is one
 that differs less, at the same position, and the next run mends the rest. What RocksDB cannot read is moved aside.
 

@@ -128,4 +128,11 @@ def _opened_at_rest(path: Path) -> Rdict:
 def _listed(path: Path) -> set[tuple[str, int]]:
     """The files that hold rows, and how long the list of them is."""
     tables = {(each.name, 0) for pattern in ("*.log", "*.sst", "CURRENT") for each in path.glob(pattern)}
-    return tables | {(each.name, each.stat().st_size) for each in path.glob("MANIFEST-*")}
+    return tables | {(each.name, _size(each)) for each in path.glob("MANIFEST-*")}
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # another list has just taken its place
+        return -1

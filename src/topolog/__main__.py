@@ -358,6 +358,7 @@ def run_demo_node(
         Path | None, typer.Option(help="Rows to load: a file or folder of CSV, JSON lines, Parquet.")
     ] = None,
     host: Annotated[str, typer.Option(help="This machine, as the other nodes reach it.")] = "127.0.0.1",
+    may_rot: Annotated[bool, typer.Option("--may-rot", help="Rows are damaged for whoever asks.", hidden=True)] = False,
     config: Config = None,
     pairs: Set = None,
 ) -> None:
@@ -376,6 +377,7 @@ def run_demo_node(
             folder=cluster_folder(settings.cluster.name) / "nodes" / name,
             loading=program.Loading(data=data),
             host=host,
+            may_rot=may_rot,
         )
 
 

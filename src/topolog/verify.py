@@ -4,6 +4,7 @@ import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +23,7 @@ from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.options import Shape
 from topolog.projections.cli.output import Rows, View, print_answer
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.terminal import Screen, StatusLine, clean
+from topolog.projections.cli.terminal import Screen, StatusLine, clean, plain
 
 if TYPE_CHECKING:
     from topolog.projections.self_check.rebuild import Rebuild
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 """Differences of a store that a table shows; the other formats have as many as are told in detail."""
+_SHOWN_CHARS = 48
 
 
 def verify_projections(
@@ -153,6 +155,12 @@ def _finding_rows(finding: Json) -> list[Json]:
     return [{**finding, **each} for each in fields]
 
 
+def _brief(value: object) -> str:
+    """A whole row is more than a line can show."""
+    shown = plain(value)
+    return shown if len(shown) <= _SHOWN_CHARS else f"{shown[:_SHOWN_CHARS]}…"
+
+
 _COLUMNS = (
     field("STATE", "state"),
     field("FOLDER", "folder"),
@@ -168,8 +176,8 @@ _FINDING_COLUMNS: tuple[Column, ...] = (
     field("WHAT", "what"),
     field("ROW", "name"),
     field("FIELD", "field"),
-    field("EXPECTED", "expected", folds=True),
-    field("FOUND", "found", folds=True),
+    replace(field("EXPECTED", "expected", folds=True), brief=_brief),
+    replace(field("FOUND", "found", folds=True), brief=_brief),
     field("WHY", "why", wide=True),
 )
 _VIEW = View(_COLUMNS, lambda item: str(item["folder"]), _page)
