@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.streams.validator.site import COLUMNS, Mortality, MortalReplica, Site, Validator, contents, rows
+from tests.streams.validator.site import COLUMNS, Mortality, MortalReplica, Site, Spoil, Validator, contents, rows
 
 from topolog.events import repair as rp
 from topolog.events import repair_requests as rr
@@ -25,6 +25,7 @@ from topolog.events.topics import Topic
 from topolog.events.tree_pages import PageKind, TreePage
 from topolog.events.tree_spec import Column
 from topolog.streams.coordinator.snapshots import Cadence
+from topolog.streams.rendezvous import comparing
 from topolog.streams.validator.driver import PROGRESS_MS
 from topolog.streams.validator.tasks import due, is_listed
 
@@ -110,11 +111,7 @@ def test_a_preview_writes_nothing() -> None:
     site.settle()
     assert site.session(request).rows_found == 7
     assert [contents(each) for each in site.replicas.values()] == before
-    assert not any(page.kind is PageKind.ROWS for page in every_page(site))
-
-
-def every_page(site: Site) -> list[TreePage]:
-    return list(site.trees.pages())
+    assert not any(page.kind is PageKind.ROWS for page in site.pages())
 
 
 def test_what_the_source_of_truth_lacks_is_deleted_if_the_session_says_so() -> None:
@@ -334,17 +331,18 @@ def test_replicas_without_read_points_are_compared_and_nothing_is_concluded() ->
     ids=["other content", "other spec", "a page is missing", "pages of several lives"],
 )
 def test_pages_that_are_not_those_of_the_log_fail_the_task(
-    spoil: Callable[[TreePage], TreePage | None], code: str
+    spoil: Spoil, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """D.5.8: nobody waits for ever, and nothing is sent by what nobody has found."""
     site = differing_site()
     serving(site)
-    site.rendezvous.spoil, site.rendezvous.page_bytes = spoil, 150
+    site.rendezvous.spoil = spoil
+    monkeypatch.setattr(comparing.Pages.__init__, "__defaults__", (150,))
     request = site.repair()
     site.settle()
     assert {each for _, each in failed(site)} == {code}
     assert site.session(request).code == code
-    assert not any(page.kind is PageKind.ROWS for page in every_page(site))
+    assert not any(page.kind is PageKind.ROWS for page in site.pages())
 
 
 def test_pages_of_a_process_that_was_never_asked_do_not_matter() -> None:
@@ -354,10 +352,10 @@ def test_pages_of_a_process_that_was_never_asked_do_not_matter() -> None:
     seen: list[TreePage] = []
 
     def forge() -> None:
-        for page in every_page(site):
+        for page in site.pages():
             if page.kind is PageKind.ROWS:
                 seen.append(page)
-                site.trees.put(msgspec.structs.replace(page, life=4711, payload=b"\xdd" + bytes(4)))
+                site.put(msgspec.structs.replace(page, life=4711, payload=b"\xdd" + bytes(4)))
 
     first = site.validators["v1"]
     request = site.repair()
