@@ -70,7 +70,7 @@ def definition(name: str, **rest: Any) -> ReplicaDefinition:
 
 class Table(MemoryReplica):
     """A replica that fails when a test says so: `broken` maps what it is asked for to what it then raises, once for
-    each. `written` counts rows that were written, whatever came of it."""
+    each; `poison` says what is raised for these tokens. `on_write` is told of each write before it happens."""
 
     def __init__(self, definition: ReplicaDefinition, rows: Iterable[Values] = ()) -> None:
         super().__init__(definition, rows)
@@ -78,6 +78,7 @@ class Table(MemoryReplica):
         self.poison: Callable[[Ranges], ReplicaFailed | None] = lambda _: None
         self.scans: list[tuple[str, Ranges]] = []
         self.write_calls = 0
+        self.on_write: Callable[[str], None] = lambda _: None
 
     def cut(self) -> Cut | None:
         self._break("cut", ())
@@ -98,7 +99,12 @@ class Table(MemoryReplica):
     def write(self, spec: TreeSpec, rows: Sequence[SentRow], fence: Fence, progress: Progress) -> Written:
         self._break("write", ())
         self.write_calls += 1
+        self.on_write(self.describe().name)
         return super().write(spec, rows, fence, progress)
+
+    def digests_now(self, spec: TreeSpec, ranges: Ranges) -> list[RowDigest]:
+        """Its rows as they are, for the test itself."""
+        return list(super().digests(spec, ranges, None, lambda *_: None))
 
     def _break(self, what: str, ranges: Ranges) -> None:
         if ranges:
