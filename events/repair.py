@@ -265,7 +265,7 @@ def _end(state: State, event: SessionEnded, place: Place) -> None:
         row = _with_counts(row, each)
         state.drop(SegmentRow, segment_key(row.number, each.index))
     told = {name: getattr(event, name) for name in ("status", "code", "message", "covered", "left", "differing")}
-    state.put(session_key(row.number), msgspec.structs.replace(row, ended_at=place.position, **told))
+    state.put(session_key(row.number), msgspec.structs.replace(row, ended_at=place.position, running=(), **told))
     if event.request is not None:
         grant(state, event.request, place, f"session {row.number}")
     ended = sorted((each.ended_at, key) for key, each in state.rows(SessionRow) if each.ended_at is not None)
@@ -285,7 +285,7 @@ def _evolve_segment(state: State, event: StepStarted | SegmentHalved | SegmentEn
     match event:
         case StepStarted():
             if row.status is SegmentStatus.PENDING:
-                _work(state, row.session)
+                _work(state, row)
             row = _stepped(row, event)
         case SegmentHalved():
             row = msgspec.structs.replace(row, status=SegmentStatus.HALVED, step=None, tasks=())
@@ -318,17 +318,20 @@ def _add_halves(state: State, event: SegmentHalved) -> None:
     state.put(session_key(row.number), msgspec.structs.replace(row, segments=row.segments + len(event.halves)))
 
 
-def _work(state: State, number: Position) -> None:
-    """The pause is over."""
-    row = _session(state, number)
-    state.put(session_key(number), msgspec.structs.replace(row, worked_ms=0, rested_at=None))
+def _work(state: State, begun: SegmentRow) -> None:
+    """The pause is over. Segments begin in their order."""
+    row = _session(state, begun.session)
+    assert begun.index == row.begun, "a segment begins before its turn"
+    told = {"worked_ms": 0, "rested_at": None, "begun": row.begun + 1, "running": (*row.running, begun.index)}
+    state.put(session_key(row.number), msgspec.structs.replace(row, **told))
 
 
 def _rest(state: State, ended: SegmentRow, place: Place) -> None:
     """A pause for all that has ended since the last one: several segments may be under way at a time."""
     row = _session(state, ended.session)
-    worked_ms = row.worked_ms + ended.worked_ms
-    state.put(session_key(row.number), msgspec.structs.replace(row, worked_ms=worked_ms, rested_at=place.position))
+    running = tuple(index for index in row.running if index != ended.index)
+    told = {"worked_ms": row.worked_ms + ended.worked_ms, "rested_at": place.position, "running": running}
+    state.put(session_key(row.number), msgspec.structs.replace(row, **told))
 
 
 def _evolve_task(state: State, event: TaskAssigned | TaskProgressed | TaskCompleted | TaskFailed, place: Place) -> None:

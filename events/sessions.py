@@ -54,8 +54,8 @@ class SessionRow(Row, frozen=True):
     """A session, under its number: the position of the decision that granted it.
 
     `worked_ms`, `rested_at`: how long the segments took that have ended since the last began, and where the pause for
-    it began (intensity); None if there is none. `segments`: how many there are, halved ones too. Counts of rows are of
-    its end.
+    it began (intensity); None if there is none. `segments`: how many there are, halved ones too; the first `begun` of
+    them have begun, and those that are `running` have not ended. Counts of rows are of its end.
     """
 
     KIND: ClassVar[str] = "session"
@@ -65,6 +65,8 @@ class SessionRow(Row, frozen=True):
     status: SessionStatus
     spec: TreeSpec | None = None
     segments: int = 0
+    begun: int = 0
+    running: tuple[int, ...] = ()
     paused: bool = False
     opened_at: Position | None = None
     ended_at: Position | None = None
@@ -135,6 +137,12 @@ def segment(state: State, number: int, index: int) -> SegmentRow | None:
 def segments(state: State, row: SessionRow) -> list[SegmentRow]:
     """Those of one session, by index; none once it has ended."""
     found = (segment(state, row.number, index) for index in range(row.segments))
+    return [each for each in found if each is not None]
+
+
+def running(state: State, row: SessionRow) -> list[SegmentRow]:
+    """Its segments that are under way: few of many."""
+    found = (segment(state, row.number, index) for index in row.running)
     return [each for each in found if each is not None]
 
 

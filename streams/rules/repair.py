@@ -26,11 +26,11 @@ from topolog.events.repair_requests import (
 from topolog.events.schedules import ScheduleRow
 from topolog.events.sessions import (
     SegmentRow,
-    SegmentStatus,
     SessionRow,
     SessionStatus,
     open_sessions,
-    segments,
+    running,
+    segment,
     session,
 )
 from topolog.events.state import State
@@ -92,16 +92,14 @@ def _of_session(state: State, row: SessionRow, passed: Collection[str], at_ms: i
     if _deadline_key(row) in passed:
         message = f"It took longer than its deadline of {row.definition.deadline_ms} ms."
         return [repair_sessions.concluded(state, row, SessionStatus.EXPIRED, "DEADLINE", message)]
-    parts = segments(state, row)
-    running = [part for part in parts if part.status is SegmentStatus.RUNNING]
-    for part in running:
+    for part in running(state, row):
         decided = repair_steps.settle(state, row, part, passed)
         if decided:
             return decided
-    pending = next((part for part in parts if part.status is SegmentStatus.PENDING), None)
+    pending = segment(state, row.number, row.begun)
     if pending is None:
-        return [] if running else repair_sessions.settle(state, row)
-    if row.paused or len(running) >= row.definition.parallel or _rests(row, passed):
+        return [] if row.running else repair_sessions.settle(state, row)
+    if row.paused or len(row.running) >= row.definition.parallel or _rests(row, passed):
         return []
     return repair_steps.begun(pending)
 

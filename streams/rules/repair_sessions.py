@@ -291,8 +291,6 @@ def _open(state: State, number: Position) -> SessionRow:
 def settle(state: State, row: SessionRow) -> list[Decision]:
     """The end of a session whose segments have all ended."""
     parts = segments(state, row)
-    if any(not each.status.is_end for each in parts):
-        return []
     covered = _covered(parts)
     left = without(row.definition.ranges, covered)
     worst = next((each for each in parts if each.status is SegmentStatus.FAILED), None)

@@ -21,8 +21,8 @@ from topolog.events.sessions import (
     SessionRow,
     SessionStatus,
     open_sessions,
+    running,
     segment,
-    segments,
     session,
     task_of,
 )
@@ -118,9 +118,7 @@ def sent_so_far(state: State) -> dict[SendStep, dict[str, Sent]]:
 def _running(state: State) -> Iterator[tuple[SessionRow, SegmentRow]]:
     for each in open_sessions(state):
         if each.status is SessionStatus.RUNNING:
-            for row in segments(state, each):
-                if not row.status.is_end:
-                    yield each, row
+            yield from ((each, row) for row in running(state, each))
 
 
 def _former_cuts(row: SegmentRow) -> Collection[tuple[str, Cut]]:

@@ -13,7 +13,7 @@ from topolog.events.merkle import Leaf
 from topolog.events.repair_plan import Difference, differences, direction, findings, lasting
 from topolog.events.repair_tasks import Findings, Pair, Purpose, Step, Task, TaskId, TaskKind, TaskStatus
 from topolog.events.replica import RowDigest
-from topolog.events.sessions import SegmentRow, SessionRow, SessionStatus, open_sessions, segments
+from topolog.events.sessions import SegmentRow, SessionRow, SessionStatus, open_sessions, running
 from topolog.events.state import State
 from topolog.events.token_range import coarsened, of_buckets
 from topolog.events.topics import PARTITIONS, Topic
@@ -49,7 +49,7 @@ class Rendezvous:
             CODEC.encode(self.distort(report))
             for session in open_sessions(state)
             if session.status is SessionStatus.RUNNING
-            for row in segments(state, session)
+            for row in running(state, session)
             if row.step is not None
             for report in self._of(state, session, row, row.step)
         ]
@@ -61,10 +61,10 @@ class Rendezvous:
         is_early = session.definition.rendezvous is rd.Rendezvous.EARLY or self.is_hasty
         if step.kind is TaskKind.LEAVES and (is_whole or is_early):
             for left, right in (each for each in pairs(session, row) if done.keys() >= {*each}):
-                ids = (_id(row, step, done[left]), _id(row, step, done[right]))
+                both = (_id(row, step, done[left]), _id(row, step, done[right]))
                 pair = self._pair(session, row, step, done[left], done[right])
-                if pair and self._is_new(*place, ids):
-                    yield rr.ComparisonReported(*self._next(), *place, ids, pair)
+                if pair and self._is_new(*place, both):
+                    yield rr.ComparisonReported(*self._next(), *place, both, pair)
         if step.kind is TaskKind.DIGESTS and is_whole:
             ids = tuple(_id(row, step, task) for task in done.values())
             if self._is_new(*place, ids):

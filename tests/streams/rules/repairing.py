@@ -21,11 +21,13 @@ from topolog.events.ids import Position
 from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.log import Entry, InMemoryLog
 from topolog.events.merkle import Leaf
+from topolog.events.repair import StepStarted, TaskAssigned
 from topolog.events.repair_definition import Policy, SessionDefinition, SessionKind
 from topolog.events.repair_tasks import Result, Task, TaskId, TaskKind, TaskStatus
 from topolog.events.replica import Cut, ReplicaDefinition, RowDigest, SentRow, Written
 from topolog.events.schedules import ScheduleRow
 from topolog.events.sessions import SegmentRow, SessionRow, open_sessions, segment, segments, session
+from topolog.events.stamp import decode_stamp
 from topolog.events.token_range import Ranges
 from topolog.events.topics import Topic
 from topolog.events.tree_spec import Column, TreeSpec
@@ -68,7 +70,7 @@ def definition(name: str, **rest: Any) -> ReplicaDefinition:
 
 class Table(MemoryReplica):
     """A replica that fails when a test says so: `broken` maps what it is asked for to what it then raises, once for
-    each. `written` counts rows that were written, whatever came of it."""
+    each; `poison` says what is raised for these tokens. `on_write` is told of each write before it happens."""
 
     def __init__(self, definition: ReplicaDefinition, rows: Iterable[Values] = ()) -> None:
         super().__init__(definition, rows)
@@ -76,6 +78,7 @@ class Table(MemoryReplica):
         self.poison: Callable[[Ranges], ReplicaFailed | None] = lambda _: None
         self.scans: list[tuple[str, Ranges]] = []
         self.write_calls = 0
+        self.on_write: Callable[[str], None] = lambda _: None
 
     def cut(self) -> Cut | None:
         self._break("cut", ())
@@ -96,7 +99,12 @@ class Table(MemoryReplica):
     def write(self, spec: TreeSpec, rows: Sequence[SentRow], fence: Fence, progress: Progress) -> Written:
         self._break("write", ())
         self.write_calls += 1
+        self.on_write(self.describe().name)
         return super().write(spec, rows, fence, progress)
+
+    def digests_now(self, spec: TreeSpec, ranges: Ranges) -> list[RowDigest]:
+        """Its rows as they are, for the test itself."""
+        return list(super().digests(spec, ranges, None, lambda *_: None))
 
     def _break(self, what: str, ranges: Ranges) -> None:
         if ranges:
@@ -110,7 +118,7 @@ class Table(MemoryReplica):
     @property
     def content(self) -> list[Values]:
         """Its rows, in the order of their content."""
-        return sorted(self.rows_now, key=repr)
+        return sorted(self.rows_now, key=lambda each: (str(each["id"]).zfill(9), repr(each)))
 
 
 class Server:
@@ -182,7 +190,7 @@ class World:
 
         self.rendezvous = Rendezvous(self.log)
         self._lives = itertools.count(1)
-        self._asked = 0
+        self.asked = 0
         self.servers: dict[str, Server] = {}
         for name, held in tables.items():
             self.add(replicas.get(name, definition(name)), held)
@@ -224,8 +232,8 @@ class World:
 
     def decide(self) -> None:
         """All requests that have come, in their order, and what follows."""
-        for entry in self.log.entries(Topic.REQUESTS)[self._asked :]:
-            self._asked += 1
+        for entry in self.log.entries(Topic.REQUESTS)[self.asked :]:
+            self.asked += 1
             self.core.ask(entry)
             self.core.settle()
         self.desk.land()
@@ -282,7 +290,12 @@ class World:
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Until nothing more comes, or until this is so."""
         for _ in range(_TURNS_MAX):
-            if until() or not self.turn():
+            moved = False
+            for step in (*(server.step for server in self.servers.values()), self.turn_of_the_rendezvous):
+                if until():
+                    return
+                moved = step() or moved
+            if not moved:
                 return
         raise AssertionError("it goes on for ever")
 
@@ -331,7 +344,7 @@ class World:
         self.core.claim()
         self.desk.land()
         assert self.desk.role() is Role.LEADING
-        self._asked = self.core.resume_at().get((Topic.REQUESTS, 0)) or 0
+        self.asked = self.core.resume_at().get((Topic.REQUESTS, 0)) or 0
         self.decide()
         self.core.settle()
         self.desk.land()
@@ -377,3 +390,26 @@ class World:
 def three(**changes: Iterable[Values]) -> World:
     """Three replicas with the same forty rows, but for what a test says."""
     return World({name: changes.get(name, rows()) for name in ("R1", "R2", "R3")})
+
+
+def attempts(world: World, kind: TaskKind) -> list[tuple[str, int]]:
+    """(replica, attempt) of the tasks of this kind, in the order in which they were asked for."""
+    kinds = {(each.session, each.segment, each.step.number): each.step.kind for each in world.events(StepStarted)}
+    asked = [each.task for each in world.events(TaskAssigned)]
+    return [(each.replica, each.attempt) for each in asked if kinds[each.session, each.segment, each.step] is kind]
+
+
+def causes(world: World, type_: type) -> list[str]:
+    found = []
+    for entry in world.log.entries(Topic.DECISIONS):
+        if isinstance(CODEC.decode(entry.value), type_):
+            assert entry.stamp is not None
+            found.append(decode_stamp(entry.stamp).cause)
+    return found
+
+
+def at_leaves(world: World, definition: SessionDefinition = PREVIEW, **changes: object) -> int:
+    """A session whose replicas are asked for their trees; nobody has answered."""
+    number = world.open(definition, **changes)
+    world.run_to(TaskKind.LEAVES, number)
+    return number
