@@ -4,6 +4,7 @@ Tokens are written as `00000000..40000000`, the end not included; FULL is all of
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -52,6 +53,15 @@ class SessionSegment(msgspec.Struct, frozen=True):
     message: str
 
 
+class RepairCopy(msgspec.Struct, frozen=True):
+    """Rows that go from one replica to another; `deletes` of them are to be deleted there."""
+
+    source: str
+    target: str
+    rows: int
+    deletes: int
+
+
 class Session(msgspec.Struct, frozen=True):
     """One comparison of the replicas of a table, or a repair of them, by its number.
 
@@ -62,7 +72,8 @@ class Session(msgspec.Struct, frozen=True):
     leaves alone, by reason; `gone` no longer differed when they were looked at again. `skipped`: rows that were not
     written, for they were no longer what had been compared. `covered`: the tokens of which the end is true, in percent
     of what was asked `covered_percent`; `left`: the others. `age_ms`: since it was asked for, of one that is over how
-    long it took. `parts` and `tasks` are those of the present step; lists leave them out.
+    long it took. `copies` are what its policy sends, from whom to whom; `parts` its segments, `tasks` what
+    is asked now: lists leave these out.
     """
 
     number: int
@@ -112,9 +123,10 @@ class Session(msgspec.Struct, frozen=True):
     ended_time: str | None
     spec_id: str | None = None
     columns: tuple[str, ...] = ()
+    copies: tuple[RepairCopy, ...] = ()
     parts: tuple[SessionSegment, ...] = ()
     tasks: tuple[SessionTask, ...] = ()
-    definition: Mapping[str, object] = {}
+    definition: Mapping[str, Any] = {}
 
 
 class TreeTask(msgspec.Struct, frozen=True):
@@ -206,15 +218,6 @@ class RowDifference(msgspec.Struct, frozen=True):
     left_alone: str
 
 
-class RepairCopy(msgspec.Struct, frozen=True):
-    """Rows that go from one replica to another; `deletes` of them are to be deleted there."""
-
-    source: str
-    target: str
-    rows: int
-    deletes: int
-
-
 class RepairTarget(msgspec.Struct, frozen=True):
     """What one replica was given to write, and what of it is done. `skipped` had changed since it was compared."""
 
@@ -289,4 +292,4 @@ class Schedule(msgspec.Struct, frozen=True):
     code: str
     message: str
     since: int
-    definition: Mapping[str, object]
+    definition: Mapping[str, Any]

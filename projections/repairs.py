@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from topolog.events.errors import NotFound
 from topolog.events.repair_definition import SessionKind
 from topolog.events.repair_tasks import TaskKind
-from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow
+from topolog.events.sessions import SegmentStatus, SessionRow
 from topolog.projections import sessions, trees
 from topolog.projections.repair_resources import Repair, RepairCopy, RepairTarget
 from topolog.projections.session_totals import segments_of, totals
@@ -33,8 +33,8 @@ def repair(reading: Reading, name: str) -> Repair:
 
 
 def _shown(reading: Reading, row: SessionRow) -> Repair:
-    sums, segments = totals(reading, row), segments_of(reading, row)
-    copies = _copies(segments)
+    sums = totals(reading, row)
+    copies = sessions.copies(segments_of(reading, row))
     return Repair(
         number=row.number,
         table=row.definition.table,
@@ -55,15 +55,6 @@ def _shown(reading: Reading, row: SessionRow) -> Repair:
         code=row.code,
         message=row.message,
     )
-
-
-def _copies(segments: Sequence[SegmentRow]) -> tuple[RepairCopy, ...]:
-    rows: Counter[tuple[str, str]] = Counter()
-    deletes: Counter[tuple[str, str]] = Counter()
-    for copy in (copy for each in segments if each.found for copy in each.found.copies):
-        rows[copy.source, copy.target] += copy.rows
-        deletes[copy.source, copy.target] += copy.deletes
-    return tuple(RepairCopy(*ends, count, deletes[ends]) for ends, count in sorted(rows.items()))
 
 
 def _targets(reading: Reading, row: SessionRow, copies: Sequence[RepairCopy]) -> tuple[RepairTarget, ...]:

@@ -1,6 +1,8 @@
 """What can be asked of sessions of anti-entropy: all of them, newest first, one by its number, what it asks now."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -13,7 +15,7 @@ from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, segme
 from topolog.events.token_range import FULL, Ranges
 from topolog.projections import changes, queries
 from topolog.projections.moments import iso, position_time
-from topolog.projections.repair_resources import Session, SessionSegment, SessionTask
+from topolog.projections.repair_resources import RepairCopy, Session, SessionSegment, SessionTask
 from topolog.projections.session_totals import Totals, segments_of, totals
 from topolog.projections.store import Reading
 
@@ -43,6 +45,7 @@ def session(reading: Reading, name: str) -> Session:
         shown(reading, row),
         spec_id=spec.id.hex() if spec else None,
         columns=tuple(f"{each.name} {each.type}" for each in spec.columns) if spec else (),
+        copies=copies(parts),
         parts=tuple(_part(each) for each in parts),
         tasks=tuple(tasks(reading, row)),
         definition=said(row.definition),
@@ -128,6 +131,16 @@ def shown(reading: Reading, row: SessionRow) -> Session:
         ended_at=row.ended_at,
         ended_time=None if row.ended_at is None else position_time(reading, row.ended_at),
     )
+
+
+def copies(segments: Sequence[SegmentRow]) -> tuple[RepairCopy, ...]:
+    """What a session's policy sends, by source and target."""
+    rows: Counter[tuple[str, str]] = Counter()
+    deletes: Counter[tuple[str, str]] = Counter()
+    for copy in (copy for each in segments if each.found for copy in each.found.copies):
+        rows[copy.source, copy.target] += copy.rows
+        deletes[copy.source, copy.target] += copy.deletes
+    return tuple(RepairCopy(*ends, count, deletes[ends]) for ends, count in sorted(rows.items()))
 
 
 def tasks(reading: Reading, row: SessionRow) -> Iterator[SessionTask]:
@@ -283,7 +296,7 @@ def _eta_ms(reading: Reading, row: SessionRow, sums: Totals, now_ms: int) -> int
     return elapsed_ms * (100 - percent) // percent
 
 
-def said(definition: SessionDefinition) -> Mapping[str, object]:
+def said(definition: SessionDefinition) -> Mapping[str, Any]:
     """What was asked for, in short; what is as it usually is says nothing."""
     usual = queries.plain(SessionDefinition(definition.table, SessionKind.PREVIEW))
     return {

@@ -67,6 +67,7 @@ SESSION = Session(
     ended_time=None,
     spec_id="5f0c2f1e7d9b4c3a8e6d1b2a3c4d5e6f",
     columns=("id long", "price decimal(10,2)"),
+    copies=(RepairCopy("R1", "R2", 2, 0),),
     parts=(
         SessionSegment(
             index=1,
