@@ -222,8 +222,6 @@ def _access_table(name: str) -> Table:
     return table
 
 
-
-
 # The roles.
 
 
