@@ -256,5 +256,5 @@ def _write_anew(demo: Shell) -> None:
 
 def _shortened(command: str, printed: list[str]) -> list[str]:
     if command == CTRL_C:
-        return ["…", *printed[-REPORT_LINES:]]
+        return ["…", *printed[-REPORT_LINES:]] if printed else []
     return printed if len(printed) <= SHOWN_LINES_MAX else [*printed[: SHOWN_LINES_MAX - 4], "…"]
