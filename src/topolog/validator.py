@@ -1,5 +1,6 @@
 """`topolog run validator`, and that of a demo: the session of Spark and the sources that its replicas need."""
 
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +24,9 @@ def serve_replicas(
     from topolog.projections.spark.sources.catalogue import Catalogue
     from topolog.streams.validator.program import run_validator
 
-    folder = _folder(settings, named)
+    folder, own_handler = _folder(settings, named), signal.getsignal(signal.SIGINT)
     with spark_session(folder, spark) as session:
+        signal.signal(signal.SIGINT, own_handler)  # PySpark has put one of its own there, which ends nothing in order
         catalogue = Catalogue(session, folder, lambda: store_endpoints(settings))
         replicas = [catalogue.replica_from(each.source, each.table, each.name) for each in named]
         run_validator(settings.kafka, settings.cluster.name, replicas, stopping)

@@ -37,6 +37,8 @@ CUTS_MAX = 8
 """Files of former processes that are kept beside those of this one: a session may go on with them."""
 
 _SUFFIX = ".parquet"
+_NUMBER_BYTES, _BYTES = 8, {"boolean": 1, "string": 24, "binary": 24}
+"""What a value takes, as a guess."""
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -88,7 +90,8 @@ class CopiedSource:
 
         with self._original.reading() as (shape, _):
             fields = [T.StructField(each.name, spark_type(each)) for each in shape.columns]
-            return Described(T.StructType(fields), shape.rows, 0, is_writable=self._original.is_writable)
+            size = sum(_BYTES.get(each.type, _NUMBER_BYTES) for each in shape.columns)
+            return Described(T.StructType(fields), shape.rows, size, is_writable=self._original.is_writable)
 
     @property
     def key(self) -> tuple[str, ...]:
