@@ -66,7 +66,7 @@ OWNERS = {
     "platformdirs": (SETTINGS, "streams/local/jars.py"),
     "prometheus_client": ("projections/api/",),
     "py4j": ("projections/spark/jobs.py",),
-    "pyarrow": ("streams/local/demo/", "projections/spark/sources/"),
+    "pyarrow": ("streams/local/demo/", "projections/spark/"),
     "pydantic": (SETTINGS, "projections/api/"),
     "pyspark": ("projections/spark/",),
     "rich": ("projections/cli/", COMPOSITION_ROOT, *COMMANDS),
