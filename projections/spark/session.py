@@ -67,7 +67,7 @@ def spark_session(folder: Path, settings: SessionSettings | None = None) -> Iter
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "spark.log"
-    home = _home(folder, find_java(settings.java_home), log)
+    home = wrapped(folder, find_java(settings.java_home), log)
     (folder / "log4j2.properties").write_text(_LOGGING.format(log=log))
     builder = builder_type()
     for name, value in {**_options(settings, folder), **settings.options}.items():
@@ -155,7 +155,8 @@ def _options(settings: SessionSettings, folder: Path) -> dict[str, str]:
     }
 
 
-def _home(folder: Path, java: Path, log: Path) -> Path:
+def wrapped(folder: Path, java: Path, log: Path) -> Path:
+    """A Java home below `folder` for PySpark: this Java, without that module, its words in `log`."""
     wrapper = folder / "java" / "bin" / "java"
     wrapper.parent.mkdir(parents=True, exist_ok=True)
     wrapper.write_text(_WRAPPER.format(java=java, log=log))
