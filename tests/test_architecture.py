@@ -69,7 +69,7 @@ OWNERS = {
     "prometheus_client": ("projections/api/",),
     "psycopg": ("projections/spark/sources/postgres.py",),
     "py4j": ("projections/spark/jobs.py",),
-    "pyarrow": ("streams/local/demo/", "projections/spark/sources/"),
+    "pyarrow": ("streams/local/demo/", "projections/spark/"),
     "pydantic": (SETTINGS, "projections/api/"),
     "pyspark": ("projections/spark/",),
     "rich": ("projections/cli/", COMPOSITION_ROOT, *COMMANDS),

@@ -50,6 +50,7 @@ class SessionSettings(msgspec.Struct, frozen=True):
     memory: str = "2g"
     shuffle_partitions: int = 8
     java_home: Path | None = None
+    java_options: tuple[str, ...] = ("-XX:+UseParallelGC",)
     options: Mapping[str, str] = {}
     """More of Spark's own settings; they go before those made here."""
 
@@ -66,7 +67,7 @@ def spark_session(folder: Path, settings: SessionSettings | None = None) -> Iter
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "spark.log"
-    home = _home(folder, find_java(settings.java_home), log)
+    home = wrapped(folder, find_java(settings.java_home), log)
     (folder / "log4j2.properties").write_text(_LOGGING.format(log=log))
     builder = builder_type()
     for name, value in {**_options(settings, folder), **settings.options}.items():
@@ -132,12 +133,12 @@ def _builder() -> "type[SparkSession.Builder]":
 
 
 def _options(settings: SessionSettings, folder: Path) -> dict[str, str]:
-    java_options = f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties -XX:+UseParallelGC -Xss4m"
+    java_options = (f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties", "-Xss4m", *settings.java_options)
     return {
         "spark.master": f"local[{settings.cores}]",
         "spark.app.name": "topolog",
         "spark.driver.memory": settings.memory,
-        "spark.driver.extraJavaOptions": java_options,
+        "spark.driver.extraJavaOptions": " ".join(java_options),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(folder / "scratch"),
@@ -145,6 +146,8 @@ def _options(settings: SessionSettings, folder: Path) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
+        "spark.driver.maxResultSize": "0",  # leaves and hashes are collected, and bounded by who asks
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.structuredLogging.enabled": "false",
@@ -152,7 +155,8 @@ def _options(settings: SessionSettings, folder: Path) -> dict[str, str]:
     }
 
 
-def _home(folder: Path, java: Path, log: Path) -> Path:
+def wrapped(folder: Path, java: Path, log: Path) -> Path:
+    """A Java home below `folder` for PySpark: this Java, without that module, its words in `log`."""
     wrapper = folder / "java" / "bin" / "java"
     wrapper.parent.mkdir(parents=True, exist_ok=True)
     wrapper.write_text(_WRAPPER.format(java=java, log=log))

@@ -139,6 +139,7 @@ def validator(
     from topolog.streams.validator.program import ReplicaName
 
     settings = settings_of_demo(config, pairs)
+    store_endpoints(settings)  # to fail at once if no demo runs, not after the start of Spark
     named = [ReplicaName(table, part, f"store:{table}@{part}") for part in ("acting", "backup")]
     with stopping_when_told(os.environ) as stopping:
         say(f"A validator for {table}@acting and {table}@backup; Ctrl-C ends it.")
