@@ -268,8 +268,8 @@ def _end(state: State, event: SessionEnded, place: Place) -> None:
     state.put(session_key(row.number), msgspec.structs.replace(row, ended_at=place.position, **told))
     if event.request is not None:
         grant(state, event.request, place, f"session {row.number}")
-    ended = sorted(key for key, each in state.rows(SessionRow) if each.status.is_end)
-    for key in ended[: max(0, len(ended) - ENDED_KEPT)]:
+    ended = sorted((each.ended_at, key) for key, each in state.rows(SessionRow) if each.ended_at is not None)
+    for _, key in ended[: max(0, len(ended) - ENDED_KEPT)]:
         state.drop(SessionRow, key)
 
 
@@ -284,6 +284,8 @@ def _evolve_segment(state: State, event: StepStarted | SegmentHalved | SegmentEn
     row = _segment(state, event.session, event.segment)
     match event:
         case StepStarted():
+            if row.status is SegmentStatus.PENDING:
+                _work(state, row.session)
             row = _stepped(row, event)
         case SegmentHalved():
             row = msgspec.structs.replace(row, status=SegmentStatus.HALVED, step=None, tasks=())
@@ -302,8 +304,10 @@ def _stepped(row: SegmentRow, event: StepStarted) -> SegmentRow:
     row = msgspec.structs.replace(row, status=SegmentStatus.RUNNING, step=step, absent=event.absent, tasks=(), pairs=())
     if step.kind is not TaskKind.PREPARE:
         return row
-    restarts = row.restarts + int(began and step.purpose is Purpose.COMPARE)
-    return msgspec.structs.replace(row, former_cuts=row.cuts, cuts={}, restarts=restarts)
+    row = msgspec.structs.replace(row, former_cuts=row.cuts, cuts={})
+    if step.purpose is not Purpose.COMPARE:
+        return row
+    return msgspec.structs.replace(row, found=None, found_in=0, restarts=row.restarts + int(began))
 
 
 def _add_halves(state: State, event: SegmentHalved) -> None:
@@ -314,11 +318,17 @@ def _add_halves(state: State, event: SegmentHalved) -> None:
     state.put(session_key(row.number), msgspec.structs.replace(row, segments=row.segments + len(event.halves)))
 
 
+def _work(state: State, number: Position) -> None:
+    """The pause is over."""
+    row = _session(state, number)
+    state.put(session_key(number), msgspec.structs.replace(row, worked_ms=0, rested_at=None))
+
+
 def _rest(state: State, ended: SegmentRow, place: Place) -> None:
+    """A pause for all that has ended since the last one: several segments may be under way at a time."""
     row = _session(state, ended.session)
-    state.put(
-        session_key(row.number), msgspec.structs.replace(row, worked_ms=ended.worked_ms, rested_at=place.position)
-    )
+    worked_ms = row.worked_ms + ended.worked_ms
+    state.put(session_key(row.number), msgspec.structs.replace(row, worked_ms=worked_ms, rested_at=place.position))
 
 
 def _evolve_task(state: State, event: TaskAssigned | TaskProgressed | TaskCompleted | TaskFailed, place: Place) -> None:
@@ -340,9 +350,8 @@ def _evolve_task(state: State, event: TaskAssigned | TaskProgressed | TaskComple
             row = _with(row, msgspec.structs.replace(task, rows=event.rows, bytes=event.bytes, grown_at=place.position))
         case TaskCompleted():
             assert task is not None, "a task is completed that nobody has"
-            row = _counted(
-                _with(row, msgspec.structs.replace(task, status=TaskStatus.DONE, result=event.result)), event
-            )
+            told = {"status": TaskStatus.DONE, "result": event.result, "grown_at": place.position}
+            row = _counted(_with(row, msgspec.structs.replace(task, **told)), event)
         case TaskFailed():
             assert task is not None, "a task fails that nobody has"
             told = {"status": TaskStatus.FAILED, "code": event.code, "message": event.message}
@@ -359,9 +368,9 @@ def _with(row: SegmentRow, task: Task) -> SegmentRow:
 
 def _counted(row: SegmentRow, event: TaskCompleted) -> SegmentRow:
     result, cuts = event.result, dict(row.cuts)
-    if result.cut is not None:
-        cuts[event.task.replica] = result.cut
     assert row.step is not None
+    if result.cut is not None and row.step.kind is TaskKind.PREPARE:
+        cuts[event.task.replica] = result.cut
     is_write = row.step.kind is TaskKind.WRITE
     return msgspec.structs.replace(
         row,

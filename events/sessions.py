@@ -53,8 +53,9 @@ class SegmentStatus(Enum):
 class SessionRow(Row, frozen=True):
     """A session, under its number: the position of the decision that granted it.
 
-    `worked_ms`, `rested_at`: how long the last segment took, and where its pause began (intensity); None if there is
-    none. `segments`: how many there are, halved ones too. Counts of rows are of its end.
+    `worked_ms`, `rested_at`: how long the segments took that have ended since the last began, and where the pause for
+    it began (intensity); None if there is none. `segments`: how many there are, halved ones too. Counts of rows are of
+    its end.
     """
 
     KIND: ClassVar[str] = "session"

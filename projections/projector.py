@@ -26,7 +26,7 @@ import msgspec
 
 from topolog.events.errors import DamagedStore, LogDiverged, Poisoned, TopologError, Undecodable
 from topolog.events.failpoints import reach
-from topolog.events.fold import Fold, Folded, Ignored
+from topolog.events.fold import Ignored
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, LogReader
 from topolog.events.lookahead import LookAhead
@@ -53,6 +53,7 @@ from topolog.projections.store import (
     generation_path,
     move_aside,
 )
+from topolog.projections.whole_sets import WholeSets
 
 DECISIONS = (Topic.DECISIONS, 0)
 
@@ -232,8 +233,7 @@ class Projector:
     def _open(self) -> None:
         self._store, state = _open_store(self._folder, self.cluster)
         meta = self._store.meta
-        self._fold = Fold(state, meta.header)
-        self._ignored = meta.ignored
+        self._sets = WholeSets(state, meta)
         self._is_proven = meta.last_offset is None
         self._note_terms()
         self._read_at = Offset(0)
@@ -278,7 +278,7 @@ class Projector:
             try:
                 counted |= self._project(new[start : start + _BATCH_RECORDS])
             except Poisoned as poisoned:
-                self._reader.look_ahead(self._fold, poisoned, self._read_at)
+                self._reader.look_ahead(self._sets.fold, poisoned, self._read_at)
                 break
         at_end = self._reader.at_end(Topic.DECISIONS)
         self._freshness.note(self._now_s(), counted=counted, at_end=at_end)
@@ -347,29 +347,20 @@ class Projector:
         """Fold and store; what was folded before an error is stored all the same. Returns whether any record counts."""
         counted = False
         sets: list[WholeSet] = []
-        logged_at_ms = self.meta.logged_at_ms
         try:
             for entry in entries:
                 self._read_at = entry.offset
-                logged_at_ms = max(logged_at_ms, entry.appended_at_ms)
-                folded = self._fold.read(entry.stamp, entry.value)
-                if isinstance(folded, Ignored):
-                    self._ignored = {**self._ignored, folded.name: self._ignored.get(folded.name, 0) + 1}
+                found = self._sets.read(entry)
+                if isinstance(found, Ignored):
                     continue
                 counted = True
                 self._reader.counted(entry, self._folded_fence_ms())
-                if folded:
-                    sets.append(self._whole(folded, entry.offset, logged_at_ms))
+                if found:
+                    sets.append(found)
         finally:
             if sets:
                 self._commit(sets)
         return counted
-
-    def _whole(self, decisions: list[Folded], offset: Offset, logged_at_ms: int) -> WholeSet:
-        state = self._fold.state
-        rows = {key: state.lookup(key) for key in state.drain()}
-        meta = Meta(self.cluster, self._fold.header, offset, state.hash(), logged_at_ms, self._ignored)
-        return WholeSet(meta, decisions, rows)
 
     def _commit(self, sets: Sequence[WholeSet]) -> None:
         reach("projector.folded")
@@ -385,7 +376,7 @@ class Projector:
 
     def _folded_fence_ms(self) -> int:
         """What is in force where the fold stands, which may be ahead of the store."""
-        cluster = self._fold.state.get(ClusterRow, "")
+        cluster = self._sets.fold.state.get(ClusterRow, "")
         return cluster.fence_ms if cluster else 0
 
     def _go_on(self) -> None:

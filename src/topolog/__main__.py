@@ -16,6 +16,7 @@ if (__name__ == "__main__" or Path(sys.argv[0]).name == "topolog") and (
 
 import contextlib
 import functools
+import importlib
 import logging
 import os
 from collections.abc import Callable
@@ -36,11 +37,13 @@ from topolog.events.log import LogReader, LogWriter
 from topolog.events.topics import ACLS, NEEDED, PLANS, Topic, topic_name, topic_prefix
 from topolog.projections.cli import app as cli
 from topolog.projections.cli.exit_codes import ExitCode
+from topolog.projections.cli.options import spread
 from topolog.projections.cli.terminal import Screen
 from topolog.repair import void
 from topolog.settings import Loaded, Settings, cluster_folder, load
 from topolog.simulation import simulate
 from topolog.streams.local.stopping import end_with_supervisor, stopping_when_told
+from topolog.verify import verify_projections
 
 T = TypeVar("T")
 
@@ -48,6 +51,7 @@ broker_app = typer.Typer(no_args_is_help=True, help="Apache Kafka on this machin
 
 run_app = typer.Typer(no_args_is_help=True, help="One role, in the foreground.")
 config_app = typer.Typer(no_args_is_help=True, help="The settings in force.")
+verify_app = typer.Typer(no_args_is_help=True, help="Whether what is kept more than once is the same.")
 
 
 def main() -> None:
@@ -71,6 +75,7 @@ def _app() -> typer.Typer:
     app.add_typer(run_app, name="run")
     app.add_typer(config_app, name="config")
     app.add_typer(demo_app, name="demo")
+    app.add_typer(verify_app, name="verify")
     return app
 
 
@@ -218,6 +223,9 @@ def _access_table(name: str) -> Table:
     return table
 
 
+verify_app.command("projections")(needs_extra("server")(spread(verify_projections)))
+
+
 # The roles.
 
 
@@ -320,6 +328,28 @@ def run_lease_health(config: Config = None, pairs: Set = None) -> None:
         run_worker(settings.kafka, settings.cluster.name, settings.health.data, stopping)
 
 
+@run_app.command("validator")
+@needs_extra("spark")
+def run_validator(
+    replicas: Annotated[
+        list[str],
+        typer.Option("--replica", help="TABLE@NAME=SOURCE, such as orders@r1=parquet:/data/orders; one or several."),
+    ],
+    config: Config = None,
+    pairs: Set = None,
+) -> None:
+    """Serve replicas of tables: hash their rows, and write what a repair sends, as sessions ask for it."""
+    from topolog.streams.validator import program
+
+    named = [program.parse_replica(text) for text in replicas]
+    sources = importlib.import_module("topolog.projections.spark.sources")
+    _log_to_stderr()
+    settings = _settings(config, pairs)
+    with stopping_when_told(os.environ) as stopping:
+        opened = [sources.open_replica(each.table, each.name, each.source) for each in named]
+        program.run_validator(settings.kafka, settings.cluster.name, opened, stopping)
+
+
 @run_app.command("demo-node")
 @needs_extra("local")
 def run_demo_node(
@@ -328,6 +358,7 @@ def run_demo_node(
         Path | None, typer.Option(help="Rows to load: a file or folder of CSV, JSON lines, Parquet.")
     ] = None,
     host: Annotated[str, typer.Option(help="This machine, as the other nodes reach it.")] = "127.0.0.1",
+    may_rot: Annotated[bool, typer.Option("--may-rot", help="Rows are damaged for whoever asks.", hidden=True)] = False,
     config: Config = None,
     pairs: Set = None,
 ) -> None:
@@ -346,6 +377,7 @@ def run_demo_node(
             folder=cluster_folder(settings.cluster.name) / "nodes" / name,
             loading=program.Loading(data=data),
             host=host,
+            may_rot=may_rot,
         )
 
 

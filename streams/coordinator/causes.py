@@ -12,7 +12,7 @@ from topolog.events.ids import NodeId, Position
 from topolog.events.lease_terms import LeaseTermsConfirmed
 from topolog.events.metadata import MetadataRemoveAccepted, MetadataUpdateAccepted
 from topolog.events.partitions import PartitionState
-from topolog.events.repair import RepairEvent, SessionEnded, SessionOpened, TaskFailed
+from topolog.events.repair import RepairEvent, SegmentEnded, SessionEnded, SessionOpened, TaskFailed
 from topolog.events.requests import RequestersForgotten, RequestRefused
 from topolog.events.schedules import ScheduleEvent, SchedulePostponed
 from topolog.events.state import State
@@ -81,17 +81,20 @@ def _cause_in_session(decision: RepairEvent | ScheduleEvent, agenda: Agenda) -> 
     """A deadline, or what was reported last: the log itself has that."""
     match decision:
         case TaskFailed(task=task):
-            part = f"task/{task.session}/{task.segment}/"
-            key = next((key for key in agenda.stalled if key.startswith(part)), None)
+            key = _stalled(agenda, f"task/{task.session}/{task.segment}/", f"/{task.attempt}/{task.replica}")
+        case SegmentEnded(code="RENDEZVOUS_DOWN"):
+            key = _stalled(agenda, f"task/{decision.session}/{decision.segment}/", "")
         case SessionEnded(code="DEADLINE"):
             key = f"session/{decision.session}/deadline"
         case SchedulePostponed(name=name) | SessionOpened(schedule=name) if name:
-            key = next(
-                (key for key in agenda.stalled if key.startswith("schedule/") and key.endswith(f"/{name}")), None
-            )
+            key = _stalled(agenda, "schedule/", f"/{name}")
         case _:
             return "all that it waited for is there"
     return f"deadline {key}" if key else "nobody serves the replica any more"
+
+
+def _stalled(agenda: Agenda, start: str, end: str) -> str | None:
+    return min((key for key in agenda.stalled if key.startswith(start) and key.endswith(end)), default=None)
 
 
 def _is_prepared(state: State, number: Position) -> bool:

@@ -357,7 +357,7 @@ class Core:
             or self._due_objects()
             or requesters.settle(self.agenda.idle)
             or lease_terms.settle(self.state, self.agenda.waited_through)
-            or repair.settle(self.state, self.agenda.stalled, self._ahead.position)
+            or repair.settle(self.state, self.agenda.stalled, self._ahead.position, self.at_ms)
             or self._due_partitions()
         )
 

@@ -38,12 +38,12 @@ from topolog.streams.rules import levels, repair_reports, repair_sessions, repai
 from topolog.streams.rules.deadlines import Deadline
 
 
-def decide(state: State, request: RepairRequest, ref: RequestRef, end: Position) -> list[Decision]:
+def decide(state: State, request: RepairRequest, ref: RequestRef, end: Position, asked_at_ms: int) -> list[Decision]:
     """The decisions that answer the request; raises Refused and changes nothing. `end`: the last that is decided."""
     levels.require(state, REPAIR_LEVEL, "Comparisons of replicas")
     match request:
         case SessionRequested():
-            return repair_sessions.requested(state, request, ref, end)
+            return repair_sessions.requested(state, request, ref, end, asked_at_ms)
         case SessionAlterationRequested():
             return repair_sessions.altered(state, request, ref)
         case SessionAbortRequested():
@@ -74,18 +74,21 @@ def deadlines(state: State, row: SessionRow | SegmentRow | ScheduleRow) -> list[
     return found
 
 
-def settle(state: State, passed: Collection[str], end: Position) -> list[Decision]:
-    """What follows for sessions and schedules. `passed`: keys of deadlines; folded, the result may make more due."""
+def settle(state: State, passed: Collection[str], end: Position, at_ms: int) -> list[Decision]:
+    """What follows for sessions and schedules. `passed`: keys of deadlines; folded, the result may make more due.
+
+    `at_ms`: wall time, by which a session that begins now judges what is forgotten (scenario 32).
+    """
     for row in open_sessions(state):
-        decided = _of_session(state, row, passed)
+        decided = _of_session(state, row, passed, at_ms)
         if decided:
             return decided
-    return schedules.settle(state, passed, end)
+    return schedules.settle(state, passed, end, at_ms)
 
 
-def _of_session(state: State, row: SessionRow, passed: Collection[str]) -> list[Decision]:
+def _of_session(state: State, row: SessionRow, passed: Collection[str], at_ms: int) -> list[Decision]:
     if row.status is SessionStatus.QUEUED:
-        return repair_sessions.from_queue(state, row)
+        return [] if row.paused else repair_sessions.from_queue(state, row, at_ms)
     if _deadline_key(row) in passed:
         message = f"It took longer than its deadline of {row.definition.deadline_ms} ms."
         return [repair_sessions.concluded(state, row, SessionStatus.EXPIRED, "DEADLINE", message)]
@@ -104,12 +107,12 @@ def _of_session(state: State, row: SessionRow, passed: Collection[str]) -> list[
 
 
 def _rests(row: SessionRow, passed: Collection[str]) -> bool:
-    """Whether the pause behind the last segment is not over yet (B.2)."""
+    """Whether the pause behind the last segments is not over yet (B.2)."""
     return _rest_ms(row) > 0 and row.rested_at is not None and _rest_key(row) not in passed
 
 
 def _rest_ms(row: SessionRow) -> int:
-    """Behind a segment of d ms at an intensity of i: d / i - d (scenario 41)."""
+    """Behind segments of d ms at an intensity of i: d / i - d (scenario 41)."""
     return row.worked_ms * 100 // row.definition.intensity - row.worked_ms
 
 

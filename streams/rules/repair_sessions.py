@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from topolog.events.asked import SUBJECT_CHARS_MAX, RequestRef
-from topolog.events.codec import Decision
+from topolog.events.codec import CODEC, Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import Position
 from topolog.events.repair import (
@@ -24,7 +24,7 @@ from topolog.events.repair_requests import SessionAbortRequested, SessionAlterat
 from topolog.events.repair_tasks import RANGES_MAX
 from topolog.events.replica import REPLICAS_MAX, ReplicaDefinition
 from topolog.events.replicas import replica, replicas_of
-from topolog.events.requests import RequestUnchanged, subject_of
+from topolog.events.requests import RequestUnchanged, shortened, subject_of
 from topolog.events.sessions import (
     SegmentRow,
     SegmentStatus,
@@ -36,6 +36,7 @@ from topolog.events.sessions import (
 )
 from topolog.events.state import State
 from topolog.events.token_range import FULL, Ranges, coarsened, overlap, union, without
+from topolog.events.topics import RECORD_BYTES_MAX
 from topolog.events.tree_spec import BITS_MAX, BITS_MIN, TreeSpec
 from topolog.streams.rules import repair_spec
 
@@ -44,6 +45,8 @@ PARALLEL_MAX = 64
 RETRIES_MAX = 10
 WAIT_MS_MAX = 30 * 86_400_000
 COLUMNS_MAX = 1_000
+OPENED_BYTES_MAX = RECORD_BYTES_MAX - 10_000
+"""Of the decision that opens a session, its stamp apart."""
 
 _LIMITS = {
     "segments": (1, SEGMENTS_MAX),
@@ -56,11 +59,14 @@ _LIMITS = {
 }
 
 
-def requested(state: State, request: SessionRequested, ref: RequestRef, end: Position) -> list[Decision]:
+def requested(
+    state: State, request: SessionRequested, ref: RequestRef, end: Position, asked_at_ms: int
+) -> list[Decision]:
     """The decisions that answer the request; raises Refused and changes nothing."""
     definition = effective(state, request.definition)
-    if len(open_sessions(state)) >= SESSIONS_OPEN_MAX:
-        raise Refused("TOO_MANY_SESSIONS", "D.6", f"{SESSIONS_OPEN_MAX} sessions are open already.")
+    if not definition.reviewed_at_ms:
+        definition = reviewed(definition, asked_at_ms)
+    check_room(state)
     others = in_the_way(state, definition, before=None)
     if others and not definition.queues:
         message = f"Session {others[0].number} repairs some of these tokens."
@@ -72,14 +78,25 @@ def requested(state: State, request: SessionRequested, ref: RequestRef, end: Pos
     return opened(state, definition, request=ref, number=Position(end + 1))
 
 
-def from_queue(state: State, row: SessionRow) -> list[Decision]:
+def check_room(state: State) -> None:
+    if len(open_sessions(state)) >= SESSIONS_OPEN_MAX:
+        raise Refused("TOO_MANY_SESSIONS", "D.6", f"{SESSIONS_OPEN_MAX} sessions are open already.")
+
+
+def reviewed(definition: SessionDefinition, at_ms: int) -> SessionDefinition:
+    """What began to wait long ago knows nothing of what has been forgotten meanwhile (scenario 32)."""
+    return msgspec.structs.replace(definition, reviewed_at_ms=max(definition.reviewed_at_ms, at_ms))
+
+
+def from_queue(state: State, row: SessionRow, at_ms: int) -> list[Decision]:
     """A queued session that nobody stands in the way of any more; empty while somebody does."""
     if in_the_way(state, row.definition, before=row.number):
         return []
     try:
-        return opened(state, row.definition, number=row.number, is_queued=True)
+        return opened(state, reviewed(row.definition, at_ms), number=row.number, is_queued=True)
     except Refused as refusal:
-        return [ended(row, SessionStatus.FAILED, refusal.code, refusal.message, (), row.definition.ranges)]
+        message = shortened(refusal.message)
+        return [_ended(row.number, SessionStatus.FAILED, refusal.code, message, (), row.definition.ranges)]
 
 
 def in_the_way(state: State, definition: SessionDefinition, before: Position | None) -> list[SessionRow]:
@@ -116,13 +133,22 @@ def opened(
         message = f"{refusal.message} {'; '.join(f'{name}: {fact}' for name, fact in refusal.facts.items())}"
         bare = TreeSpec(definition.table, (), (), BITS_MIN)
         begun = SessionOpened(request, queued, definition, bare, (), schedule)
-        return [begun, _ended(number, SessionStatus.FAILED, refusal.code, message[:2000], (), definition.ranges)]
+        return [begun, _ended(number, SessionStatus.FAILED, refusal.code, shortened(message), (), definition.ranges)]
     plans = repair_spec.segments(definition, chosen, spec.bits)
     begun = SessionOpened(request, queued, definition, spec, plans, schedule)
+    _check_size(begun)
     if plans:
         return [begun]
     message = "Only one replica holds these tokens, so there is nothing to compare it with."
     return [begun, _ended(number, SessionStatus.SKIPPED, "NO_NEIGHBOURS", message, (), definition.ranges)]
+
+
+def _check_size(begun: SessionOpened) -> None:
+    """All of a session stands in one record."""
+    if (size := len(CODEC.encode(begun))) > OPENED_BYTES_MAX:
+        message = f"The session would take {size} bytes, the limit is {OPENED_BYTES_MAX}."
+        hint = "Fewer segments, columns or ranges make it smaller."
+        raise Refused("TOO_LARGE", "DESIGN 1", message, {"bytes": str(size)}, hint=hint)
 
 
 def effective(state: State, definition: SessionDefinition) -> SessionDefinition:
@@ -249,7 +275,7 @@ def aborted(state: State, request: SessionAbortRequested, ref: RequestRef) -> li
             return [RequestUnchanged(ref, subject_of(request), None)]
         rows = [_open(state, request.session)]
     said = request.reason or "asked for"
-    ends = [concluded(state, row, SessionStatus.ABORTED, "ABORTED", f"Aborted: {said}"[:2000]) for row in rows]
+    ends = [concluded(state, row, SessionStatus.ABORTED, "ABORTED", shortened(f"Aborted: {said}")) for row in rows]
     return [*ends, AbortGranted(ref, tuple(row.number for row in rows))]
 
 
@@ -283,9 +309,10 @@ def settle(state: State, row: SessionRow) -> list[Decision]:
 def concluded(state: State, row: SessionRow, status: SessionStatus, code: str, message: str) -> SessionEnded:
     """The end of a session as it stands: what it covers is computed from its segments."""
     parts = segments(state, row)
-    covered = _covered(parts)
-    differing = coarsened(union(each for part in parts for each in _differing_in(part)), RANGES_MAX)
-    left = without(row.definition.ranges, covered)
+    asked = row.definition.ranges
+    left = coarsened(without(asked, _covered(parts)), RANGES_MAX, asked)
+    covered = without(asked, left)
+    differing = coarsened((each for part in parts for each in _differing_in(part)), RANGES_MAX, asked)
     return _ended(row.number, status, code, message, covered, left, differing)
 
 
@@ -296,16 +323,10 @@ def _covered(parts: Sequence[SegmentRow]) -> Ranges:
 
 
 def _differing_in(part: SegmentRow) -> Ranges:
-    """Of its rows, or of its leaves if it has not come as far as rows."""
-    if part.status is SegmentStatus.EQUAL:
+    """Of its rows, or of its leaves if it has not come as far as rows; nothing that nobody can say."""
+    if part.status in (SegmentStatus.EQUAL, SegmentStatus.INCONCLUSIVE):
         return ()
     return part.found.ranges if part.found else union(each for pair in part.pairs for each in pair.ranges)
-
-
-def ended(
-    row: SessionRow, status: SessionStatus, code: str, message: str, covered: Ranges, left: Ranges
-) -> SessionEnded:
-    return _ended(row.number, status, code, message, covered, left)
 
 
 def _ended(

@@ -8,17 +8,21 @@ canonical type without loss.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from topolog.events.errors import Refused
 from topolog.events.repair import SegmentPlan
-from topolog.events.repair_definition import SessionDefinition
+from topolog.events.repair_definition import SEGMENTS_MAX, SessionDefinition
 from topolog.events.replica import ReplicaDefinition
-from topolog.events.token_range import TokenRange, contains, overlap, split, union
+from topolog.events.token_range import Ranges, TokenRange, overlap, split, union
 from topolog.events.tree_spec import Column, Strength, TokenMode, TreeSpec, bits_for
 
 DECIMAL_DIGITS_MAX = 38
+SCHEMAS_CHARS = 1_600
+"""Of all schemas in one message, names apart."""
+
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _LONG_DIGITS = 19
 
@@ -37,25 +41,34 @@ def segments(
         message = "These tokens are not all held by the same replicas."
         facts = {" ".join(names): " ".join(map(str, ranges)) for names, ranges in placed.items()}
         raise Refused("STRADDLES", "scenario 28", message, facts, hint="Ask for one part, or with --node.")
-    plans = []
-    for names, ranges in placed.items():
-        if len(names) >= 2:
-            plans += [SegmentPlan(part, names) for part in split(ranges, definition.segments, bits)]
-    return tuple(plans)
+    shared = {names: ranges for names, ranges in placed.items() if len(names) >= 2}
+    if definition.segments * len(shared) > SEGMENTS_MAX:
+        message = f"{len(shared)} sets of replicas hold these tokens, and each part would be cut {definition.segments}"
+        raise Refused("TOO_MANY_SEGMENTS", "scenario 28", f"{message} times: more than {SEGMENTS_MAX} segments.")
+    return tuple(
+        SegmentPlan(part, names)
+        for names, ranges in shared.items()
+        for part in split(ranges, definition.segments, bits)
+    )
 
 
-def _placed(
-    definition: SessionDefinition, replicas: Sequence[ReplicaDefinition]
-) -> Mapping[tuple[str, ...], Sequence[TokenRange]]:
-    """The tokens by who holds them, the initiator first."""
-    held = [each for replica in replicas for each in replica.ranges]
-    edges = sorted({edge for each in (*held, *definition.ranges) for edge in (each.start, each.end)})
-    placed: dict[tuple[str, ...], list[TokenRange]] = {}
-    for piece in (TokenRange(start, end) for start, end in pairwise(edges)):
-        if contains(definition.ranges, [piece]):
-            names = tuple(each.name for each in replicas if contains(each.ranges, [piece]))
-            placed.setdefault(names, []).append(piece)
-    return {names: union(pieces) for names, pieces in placed.items()}
+def _placed(definition: SessionDefinition, replicas: Sequence[ReplicaDefinition]) -> Mapping[tuple[str, ...], Ranges]:
+    """The tokens by who holds them, the initiator first: in one pass along the ring, for there may be many edges."""
+    sets = (*(each.ranges for each in replicas), definition.ranges)
+    turns: dict[int, int] = defaultdict(int)
+    for number, ranges in enumerate(sets):
+        for edge in (edge for each in ranges for edge in (each.start, each.end)):
+            turns[edge] ^= 1 << number
+    is_asked, inside = 1 << len(replicas), 0
+    placed: dict[int, list[TokenRange]] = {}
+    for start, end in pairwise(sorted(turns)):
+        inside ^= turns[start]
+        if inside & is_asked:
+            placed.setdefault(inside, []).append(TokenRange(start, end))
+    return {
+        tuple(each.name for number, each in enumerate(replicas) if holders >> number & 1): union(pieces)
+        for holders, pieces in placed.items()
+    }
 
 
 def tree_spec(definition: SessionDefinition, replicas: Sequence[ReplicaDefinition]) -> TreeSpec:
@@ -66,7 +79,7 @@ def tree_spec(definition: SessionDefinition, replicas: Sequence[ReplicaDefinitio
     columns = _columns(definition, replicas)
     if others or columns is None:
         message = "The replicas do not have the same columns and key."
-        facts = {each.name: _described(each) for each in replicas}
+        facts = _schemas(replicas)
         raise Refused("SCHEMA_MISMATCH", "scenario 13", message, facts, hint="--columns compares those that all have.")
     names = {column.name for column in columns}
     for name in filter(None, (definition.version_column, definition.tombstone_column)):
@@ -131,6 +144,14 @@ def _digits(type_: str) -> tuple[int, int] | None:
     return (int(match[1]) - int(match[2]), int(match[2])) if match else None
 
 
-def _described(replica: ReplicaDefinition) -> str:
-    columns = ", ".join(f"{column.name} {column.type}" for column in replica.columns)
-    return f"{columns}; key {', '.join(replica.key) or 'none'}"
+def _schemas(replicas: Sequence[ReplicaDefinition]) -> dict[str, str]:
+    """The schema of each, cut so that all have room in one message; what not all have comes first."""
+    common = set.intersection(*({*each.columns} for each in replicas))
+    facts = {}
+    for each in replicas:
+        columns = sorted(each.columns, key=lambda column: column in common)
+        text = f"key {', '.join(each.key) or 'none'}; {', '.join(f'{one.name} {one.type}' for one in columns)}"
+        facts[each.name] = (
+            text if len(text) <= SCHEMAS_CHARS // len(replicas) else (f"{text[: SCHEMAS_CHARS // len(replicas)]}...")
+        )
+    return facts

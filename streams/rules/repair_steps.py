@@ -20,6 +20,7 @@ from topolog.events.repair import SegmentEnded, SegmentHalved, SegmentPlan, Step
 from topolog.events.repair_definition import SEGMENTS_MAX, Order, Rendezvous, SessionKind
 from topolog.events.repair_tasks import RANGES_MAX, Pair, Purpose, Step, Task, TaskId, TaskKind, TaskStatus
 from topolog.events.replicas import replica
+from topolog.events.requests import shortened
 from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow
 from topolog.events.state import State
 from topolog.events.token_range import RING_BITS, Ranges, coarsened, split, union
@@ -45,6 +46,9 @@ _FINAL = {
     (TaskKind.WRITE, "STALLED"): ("COPY_TIMEOUT", "its writing has not moved on for too long"),
 }
 _RENAMED = {"SCHEMA": "SCHEMA_MISMATCH"}
+_ABSENT = ("REPLICA_DOWN", "WITHDRAWN")
+_WHOLE = ("WITHDRAWN", "SCHEMA_MISMATCH", "RANGE", "UNSUPPORTED", "TREE_CONFLICT", CUT_LOST, "RENDEZVOUS_DOWN")
+"""What is no matter of how many tokens are asked for."""
 
 
 def deadlines(session: SessionRow, row: SegmentRow) -> list[Deadline]:
@@ -56,7 +60,7 @@ def deadlines(session: SessionRow, row: SegmentRow) -> list[Deadline]:
     open_tasks = [task for task in row.tasks if task.status is TaskStatus.ASSIGNED]
     if not open_tasks and step.kind in SCANS and len(_done(row)) == len(asked(row)):
         newest = max(task.grown_at for task in row.tasks)
-        return [Deadline(_compare_key(row, newest), newest, session.definition.stall_ms)]
+        return [Deadline(_compare_key(row), newest, session.definition.stall_ms)]
     return [Deadline(_task_key(row, task), task.grown_at, wait_ms) for task in open_tasks]
 
 
@@ -64,8 +68,10 @@ def _task_key(row: SegmentRow, task: Task) -> str:
     return f"task/{row.session}/{row.index}/{task.grown_at}/{task.attempt}/{task.replica}"
 
 
-def _compare_key(row: SegmentRow, newest: int) -> str:
-    return f"task/{row.session}/{row.index}/{newest}/compare"
+def _compare_key(row: SegmentRow) -> str:
+    """The wait begins anew with each pair."""
+    newest = max(task.grown_at for task in row.tasks)
+    return f"task/{row.session}/{row.index}/{newest}/compare/{len(row.pairs)}"
 
 
 def begun(row: SegmentRow) -> list[Decision]:
@@ -79,11 +85,10 @@ def settle(state: State, session: SessionRow, row: SegmentRow, passed: Collectio
     stalled = _given_up(state, session, row, passed)
     if stalled:
         return stalled
-    lost = next((task for task in row.tasks if _is_lost(session, row, task)), None)
-    if lost is not None:
-        return _failed(session, row, lost)
-    if session.paused:
-        return []
+    lost = [task for task in row.tasks if _is_lost(session, row, task)]
+    ended = _failed(session, row, lost) if lost else []
+    if ended or session.paused:
+        return ended
     assigned = _assigned(state, session, row)
     if assigned:
         return assigned
@@ -132,16 +137,16 @@ def _task_id(row: SegmentRow, name: str, attempt: int) -> TaskId:
 
 def _given_up(state: State, session: SessionRow, row: SegmentRow, passed: Collection[str]) -> list[Decision]:
     """Tasks whose time has passed, and those of replicas that nobody serves any more."""
-    table = session.definition.table
+    found: list[Decision] = []
     for task in row.tasks:
         if task.status is not TaskStatus.ASSIGNED:
             continue
         named = _task_id(row, task.replica, task.attempt)
-        if replica(state, table, task.replica) is None:
-            return [TaskFailed(None, named, "WITHDRAWN", f"Nobody serves replica {task.replica} any more.")]
-        if _task_key(row, task) in passed:
-            return [TaskFailed(None, named, "STALLED", "No progress for too long.")]
-    return []
+        if replica(state, session.definition.table, task.replica) is None:
+            found.append(TaskFailed(None, named, "WITHDRAWN", f"Nobody serves replica {task.replica} any more."))
+        elif _task_key(row, task) in passed:
+            found.append(TaskFailed(None, named, "STALLED", "No progress for too long."))
+    return found
 
 
 def _is_lost(session: SessionRow, row: SegmentRow, task: Task) -> bool:
@@ -150,17 +155,19 @@ def _is_lost(session: SessionRow, row: SegmentRow, task: Task) -> bool:
 
 
 def _may_retry(session: SessionRow, row: SegmentRow, task: Task) -> bool:
-    """A replica that does not even prepare is down; what is wrong with its data stays wrong."""
+    """Whether a task has failed and may be asked for again. A replica that does not even prepare is down; what is wrong
+    with its data stays wrong."""
     assert row.step is not None
     is_down = row.step.kind is TaskKind.PREPARE and task.code == "STALLED"
-    return task.code in RETRYABLE and not is_down and task.attempt <= session.definition.retries
+    may = task.code in RETRYABLE and not is_down and task.attempt <= session.definition.retries
+    return task.status is TaskStatus.FAILED and may
 
 
 def _assigned(state: State, session: SessionRow, row: SegmentRow) -> list[Decision]:
     """The tasks that may be asked for now; a scan in the order that the session wants (scenario 30)."""
     assert row.step is not None
     tasks = {task.replica: task for task in row.tasks}
-    waiting = [name for name in asked(row) if name not in tasks or tasks[name].status is TaskStatus.FAILED]
+    waiting = [name for name in asked(row) if name not in tasks or _may_retry(session, row, tasks[name])]
     order = session.definition.order if row.step.kind in SCANS else Order.PARALLEL
     places = {name: _place(state, session, order, name) for name in asked(row)}
     busy = {places[name] for name, task in tasks.items() if task.status is TaskStatus.ASSIGNED}
@@ -198,8 +205,7 @@ def _expected(state: State, session: SessionRow, row: SegmentRow, name: str) -> 
 
 
 def _uncompared(session: SessionRow, row: SegmentRow, passed: Collection[str]) -> list[Decision]:
-    newest = max(task.grown_at for task in row.tasks)
-    if _compare_key(row, newest) not in passed:
+    if _compare_key(row) not in passed:
         return []
     message = "The rendezvous has not compared what was sent. Is `topolog run rendezvous` running?"
     return _ended_or_halved(session, row, "RENDEZVOUS_DOWN", message)
@@ -231,11 +237,10 @@ def _behind_leaves(session: SessionRow, row: SegmentRow, ranges: Ranges) -> list
     """Equal; or without read points nobody can say; or finer leaves; or the rows themselves."""
     assert row.step is not None
     if not ranges:
-        return [_ended(row, SegmentStatus.EQUAL)]
-    blind = [name for name in present(row) if name not in row.cuts]
-    if blind:
-        message = f"It differs, but {', '.join(blind)} had no read point, so rows may have changed meanwhile."
-        return [_ended(row, SegmentStatus.INCONCLUSIVE, "NO_CUT", message, row.ranges)]
+        is_refined = row.step.bits > _spec(session).bits
+        return [_unstable(row) if is_refined else _ended(row, SegmentStatus.EQUAL)]
+    if _blind(row):
+        return [_inconclusive(row)]
     rows = max(pair.rows for pair in row.pairs)
     finer = min(row.step.bits + REFINE_BITS, RING_BITS)
     if _pays(row) and finer > row.step.bits:
@@ -247,6 +252,24 @@ def _behind_leaves(session: SessionRow, row: SegmentRow, ranges: Ranges) -> list
     return [_start(row, TaskKind.DIGESTS, Purpose.COMPARE, ranges)]
 
 
+def _blind(row: SegmentRow) -> list[str]:
+    """The replicas that have no read point, so that nothing can be called different (scenario 31)."""
+    return [name for name in present(row) if name not in row.cuts]
+
+
+def _inconclusive(row: SegmentRow) -> Decision:
+    message = f"It differs, but {', '.join(_blind(row))} had no read point, so rows may have changed meanwhile."
+    return _ended(row, SegmentStatus.INCONCLUSIVE, "NO_CUT", message, row.ranges)
+
+
+def _unstable(row: SegmentRow) -> Decision:
+    """Leaves that differ have rows that do, at the same read points."""
+    message = (
+        "Leaves differ, and none of what they hold does: a replica does not read the same twice at one read point."
+    )
+    return _ended(row, SegmentStatus.INCONCLUSIVE, "UNSTABLE", message, row.ranges)
+
+
 def _pays(row: SegmentRow) -> bool:
     """Whether finer leaves would leave out most of the rows."""
     worst = max(row.pairs, key=lambda pair: pair.leaf_rows_max)
@@ -256,6 +279,8 @@ def _pays(row: SegmentRow) -> bool:
 
 def _behind_digests(session: SessionRow, row: SegmentRow, purpose: Purpose) -> list[Decision]:
     assert row.found is not None
+    if not row.found.rows and purpose is Purpose.COMPARE:
+        return [_unstable(row)]
     if not row.found.rows:
         message = f"{row.found.gone} rows differed and no longer do." if row.found.gone else ""
         return [_ended(row, SegmentStatus.EQUAL, "TRANSIENT" if message else "", message)]
@@ -266,6 +291,8 @@ def _behind_digests(session: SessionRow, row: SegmentRow, purpose: Purpose) -> l
 
 def _recheck(session: SessionRow, row: SegmentRow) -> list[Decision]:
     """What is read at the same points again is the same."""
+    if _blind(row):
+        return [_inconclusive(row)]
     if row.cuts == row.former_cuts:
         return _behind_findings(session, row)
     return [_start(row, TaskKind.DIGESTS, Purpose.RECHECK, _found(row), of=row.found_in)]
@@ -296,30 +323,38 @@ def _unresolved(row: SegmentRow) -> str:
     return f"Rows are left as they are: {listed}."
 
 
-def _failed(session: SessionRow, row: SegmentRow, task: Task) -> list[Decision]:
-    """A task has failed for good. Other pairs go on where they can (scenarios 19, 24)."""
+def _failed(session: SessionRow, row: SegmentRow, lost: Sequence[Task]) -> list[Decision]:
+    """Tasks have failed for good. Others go on where they can (scenarios 19, 24)."""
     assert row.step is not None
-    code, what = _FINAL.get((row.step.kind, task.code), (_RENAMED.get(task.code, task.code), task.message))
-    message = f"Replica {task.replica}: {what}"
+    down = [task.replica for task in lost if _final(row, task)[0] in _ABSENT]
+    worst = next((task for task in lost if task.replica not in down), lost[0])
+    code, message = _final(row, worst)
     if code == CUT_LOST and row.restarts < session.definition.retries:
         return [_start(row, TaskKind.PREPARE, Purpose.COMPARE, row.ranges)]
     is_prepare = row.step.kind is TaskKind.PREPARE and row.step.purpose is Purpose.COMPARE
-    others = [name for name in present(row) if name != task.replica]
+    others = [name for name in present(row) if name not in down]
     may_go_on = session.definition.allow_partial and session.definition.kind is SessionKind.PREVIEW
-    if is_prepare and may_go_on and len(others) >= 2 and code in ("REPLICA_DOWN", "WITHDRAWN"):
-        absent = (*row.absent, task.replica)
-        return [_start(row, TaskKind.PREPARE, Purpose.COMPARE, row.ranges, absent=absent)]
+    if is_prepare and may_go_on and len(others) >= 2 and len(down) == len(lost):
+        return [_start(row, TaskKind.PREPARE, Purpose.COMPARE, row.ranges, absent=(*row.absent, *down))]
     if row.step.purpose in (Purpose.REPAIR, Purpose.VERIFY):
-        if any(each.status is TaskStatus.ASSIGNED for each in row.tasks):
-            return []
-        return [_ended(row, SegmentStatus.DIFFERENT, code, message, _found(row))]
+        is_writing = row.step.kind is TaskKind.WRITE and len(_done(row)) + len(lost) < len(asked(row))
+        return [] if is_writing else [_ended(row, SegmentStatus.DIFFERENT, code, message, _found(row))]
     return _ended_or_halved(session, row, code, message)
 
 
+def _final(row: SegmentRow, task: Task) -> tuple[str, str]:
+    """The code and the message of what a lost task leads to."""
+    assert row.step is not None
+    code, what = _FINAL.get((row.step.kind, task.code), (_RENAMED.get(task.code, task.code), task.message))
+    return code, shortened(f"Replica {task.replica}: {what}")
+
+
 def _ended_or_halved(session: SessionRow, row: SegmentRow, code: str, message: str) -> list[Decision]:
-    spec = _spec(session)
-    halves = split(row.ranges, 2, spec.bits)
-    if not session.definition.halves or len(halves) < 2 or session.segments + 2 > SEGMENTS_MAX:
+    """Only a scan can have less to do; what is wrong with a whole replica is as wrong with half of it."""
+    assert row.step is not None
+    halves = split(row.ranges, 2, _spec(session).bits)
+    may_help = session.definition.halves and row.step.kind in SCANS and code not in _WHOLE
+    if not may_help or len(halves) < 2 or session.segments + len(halves) > SEGMENTS_MAX:
         return [_ended(row, SegmentStatus.FAILED, code, message, row.ranges)]
     return [SegmentHalved(row.session, row.index, tuple(SegmentPlan(half, row.replicas) for half in halves))]
 
@@ -335,7 +370,7 @@ def _start(
     absent: Sequence[str] | None = None,
 ) -> StepStarted:
     number = row.step.number + 1 if row.step else 1
-    step = Step(number, kind, purpose, coarsened(ranges, RANGES_MAX), bits, of)
+    step = Step(number, kind, purpose, coarsened(ranges, RANGES_MAX, row.ranges), bits, of)
     return StepStarted(row.session, row.index, step, row.absent if absent is None else tuple(absent))
 
 
@@ -344,7 +379,7 @@ def _ended(
 ) -> SegmentEnded:
     if row.absent and not code:
         code, message = "REPLICA_DOWN", f"Compared without {', '.join(row.absent)}, which did not answer."
-    return SegmentEnded(row.session, row.index, status, code, message, left)
+    return SegmentEnded(row.session, row.index, status, code, message, coarsened(left, RANGES_MAX, row.ranges))
 
 
 def _found(row: SegmentRow) -> Ranges:

@@ -12,7 +12,7 @@ from topolog.events.state import State
 from topolog.events.token_range import union
 from topolog.events.tree_spec import BOUNDARIES_MAX
 
-NAME_CHARS_MAX = 40
+NAME_BYTES_MAX = 40
 """A session names its replicas in each segment, and must fit a record."""
 
 TABLE_CHARS_MAX = 200
@@ -45,9 +45,10 @@ def _check(definition: ReplicaDefinition) -> None:
     names = [column.name for column in definition.columns]
     texts = [*names, *(column.type for column in definition.columns), *definition.boundaries]
     wrong = {
-        "its name or its table's": not (0 < len(definition.name) <= NAME_CHARS_MAX)
+        "its name or its table's": not (0 < len(definition.name.encode()) <= NAME_BYTES_MAX)
         or not (0 < len(definition.table) <= TABLE_CHARS_MAX)
         or "@" in definition.name + definition.table,
+        "its datacenter": len(definition.datacenter) > TABLE_CHARS_MAX,
         "its columns": not names or len(set(names)) < len(names) or sum(map(len, texts)) > CHARS_MAX,
         "its key": not set(definition.key) <= set(names) or len(set(definition.key)) < len(definition.key),
         "its ranges": not definition.ranges

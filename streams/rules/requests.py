@@ -43,7 +43,7 @@ def decide(state: State, request: q.AnyRequest, ref: RequestRef, given: Circumst
     if isinstance(request, q.JoinRequested | q.NodeRemovalRequested):
         return membership.decide(state, request, ref, given.appended_at_ms, given.dead, end=given.end)
     if isinstance(request, RepairRequest):
-        return repair.decide(state, request, ref, given.end)
+        return repair.decide(state, request, ref, given.end, given.appended_at_ms)
     return _RULES[type(request)](state, request, ref)
 
 

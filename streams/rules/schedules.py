@@ -54,21 +54,22 @@ def deadlines(row: ScheduleRow) -> list[Deadline]:
     return [Deadline(f"schedule/{row.counted_from}/{row.name}", row.counted_from, row.wait_ms)]
 
 
-def settle(state: State, passed: Collection[str], end: Position) -> list[Decision]:
+def settle(state: State, passed: Collection[str], end: Position, at_ms: int) -> list[Decision]:
     """A session for each schedule that is due, or the reason why there is none."""
     for key in sorted(key for key in passed if key.startswith("schedule/")):
         row = state.get(ScheduleRow, key.split("/", 2)[2])
         if row is not None:
-            return _run(state, row, end)
+            return _run(state, row, end, at_ms)
     return []
 
 
-def _run(state: State, row: ScheduleRow, end: Position) -> list[Decision]:
+def _run(state: State, row: ScheduleRow, end: Position, at_ms: int) -> list[Decision]:
     before = row.session
     if before is not None and any(each.number == before for each in open_sessions(state)):
         return [_postponed(row, "STILL_RUNNING", f"Session {before} of this schedule has not ended.")]
     try:
-        definition = repair_sessions.effective(state, row.definition)
+        repair_sessions.check_room(state)
+        definition = repair_sessions.reviewed(repair_sessions.effective(state, row.definition), at_ms)
         others = repair_sessions.in_the_way(state, definition, before=None)
         if others:
             return [_postponed(row, "OVERLAP", f"Session {others[0].number} repairs some of these tokens.")]
