@@ -32,19 +32,14 @@ def cluster(reading: Reading, age_ms: int) -> Cluster:
     types = list(reading.rows(TypeRow))
     pending = [each for _, each in types if _is_pending(each)]
     groups_there = sum(1 for _ in reading.rows(GroupRow))
-    opened = exchanges.open_row(reading)
-    open_exchange = str(opened.version) if opened else None
+    open_exchange = _open_exchange(reading)
     opened_changes, tables = change_rows.opened(reading), objects.table_count(reading)
     state, standing = baselines.state_row(reading), baselines.now(reading)
     cold, drains = baselines.cold(reading), baselines.drains(reading)
-    former = _former_terms(reading, row)
+    former, open_sessions = _former_terms(reading, row), sessions.opened(reading)
     about_state = [*state_parts(state, standing, cold, drains), *_about_terms(former)]
-    open_sessions = sessions.opened(reading)
-    about_rest = (
-        _about_groups(groups_there, open_exchange)
-        + _about_changes(tables, opened_changes)
-        + _about_sessions(reading, open_sessions)
-    )
+    about_rest = _about_groups(groups_there, open_exchange) + _about_changes(tables, opened_changes)
+    about_rest += _about_sessions(reading, open_sessions)
     return Cluster(
         name=row.name,
         log_id=row.log_id,
@@ -173,6 +168,11 @@ def _sentence(
     leader = f"coordinator {row.coordinator} leads term {row.term}" if row.coordinator else "no coordinator leads"
     whole = "; ".join((*about_state, f"{_count(len(members), 'member')}{about_leases}"))
     return f"{whole[0].upper()}{whole[1:]}; {about_types}{groups}; {leader}."
+
+
+def _open_exchange(reading: Reading) -> str | None:
+    opened = exchanges.open_row(reading)
+    return str(opened.version) if opened else None
 
 
 def _about_groups(groups: int, open_exchange: str | None) -> str:

@@ -51,7 +51,6 @@ broker_app = typer.Typer(no_args_is_help=True, help="Apache Kafka on this machin
 
 run_app = typer.Typer(no_args_is_help=True, help="One role, in the foreground.")
 config_app = typer.Typer(no_args_is_help=True, help="The settings in force.")
-verify_app = typer.Typer(no_args_is_help=True, help="Whether what is kept more than once is the same.")
 
 
 def main() -> None:
@@ -75,7 +74,7 @@ def _app() -> typer.Typer:
     app.add_typer(run_app, name="run")
     app.add_typer(config_app, name="config")
     app.add_typer(demo_app, name="demo")
-    app.add_typer(verify_app, name="verify")
+    cli.group(app, "verify").command("projections")(needs_extra("server")(spread(verify_projections)))
     return app
 
 
@@ -221,9 +220,6 @@ def _access_table(name: str) -> Table:
         what = topic_name(name, access.topic) if access.topic else f"{topic_prefix(name)}{access.begins}"
         table.add_row(access.role, resource, pattern, what, ", ".join(access.operations))
     return table
-
-
-verify_app.command("projections")(needs_extra("server")(spread(verify_projections)))
 
 
 # The roles.
