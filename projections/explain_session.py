@@ -10,7 +10,7 @@ from topolog.events.token_range import overlap
 from topolog.projections import differences, sessions
 from topolog.projections.durations import ago
 from topolog.projections.explain import chain
-from topolog.projections.explain_words import LEFT_ALONE, REMEDIES
+from topolog.projections.explain_words import LEFT_ALONE, REMEDIES, rows
 from topolog.projections.layout import Decided
 from topolog.projections.repair_resources import Session, SessionTask
 from topolog.projections.resources import Awaited, Explanation
@@ -74,15 +74,16 @@ def _why(found: Session) -> str:
     said = f"{code}{message}"
     words = _VERDICTS.get(found.verdict or "", "")
     if found.verdict == "DIFFER" and found.kind == SessionKind.REPAIR.value:
-        words = "The replicas still differ: {0.rows_written} of {0.rows_differ} rows were written."
-    verdict = f" {words.format(found)}" if words else ""
+        words = "The replicas still differ; {0.rows_written} of {0.to_copy} copies were written."
+    told = words.format(found, differ=rows(found.rows_differ), written=rows(found.rows_written))
+    verdict = f" {told}" if words else ""
     return f"{said}{'' if said.endswith('.') else '.'}{verdict}"
 
 
 _VERDICTS: Mapping[str, str] = {
     "AGREE": "The replicas agree.",
-    "DIFFER": "The replicas differ: {0.rows_differ} rows.",
-    "REPAIRED": "The replicas agree now: {0.rows_written} rows were written.",
+    "DIFFER": "The replicas differ: {differ}.",
+    "REPAIRED": "The replicas agree now: {written} written.",
     "INCONCLUSIVE": "The replicas differ, but a replica had no read point: rows may have changed in between.",
 }
 
@@ -172,12 +173,12 @@ def _found(found: Session) -> Iterator[tuple[str, str]]:
         deletes = f", {found.to_delete} of them deletions" if found.to_delete else ""
         yield "rows to copy", f"{found.to_copy} by {found.policy}{deletes}"
     for reason, count in found.unresolved.items():
-        yield f"left alone: {reason}", f"{count} rows: {LEFT_ALONE.get(reason, 'a reason this version does not know')}"
+        yield f"left alone: {reason}", f"{rows(count)}: {LEFT_ALONE.get(reason, 'a reason this version does not know')}"
     if found.gone:
-        yield "no longer differed", f"{found.gone} rows when they were looked at again"
+        yield "no longer differed", f"{rows(found.gone)} when they were looked at again"
     if found.rows_written or found.skipped:
         skipped = f"; {found.skipped} had changed since they were compared, and were left" if found.skipped else ""
-        yield "written", f"{found.rows_written} rows{skipped}"
+        yield "written", f"{rows(found.rows_written)}{skipped}"
 
 
 def _kept(reading: Reading, found: Session, segments: Sequence[SegmentRow]) -> Iterator[tuple[str, str]]:

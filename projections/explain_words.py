@@ -2,6 +2,12 @@
 
 from collections.abc import Mapping
 
+
+def rows(count: object) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{count} row" if count == 1 else f"{count} rows"
+
+
 LEFT_ALONE: Mapping[str, str] = {
     "REPORT": "the policy only reports",
     "NO_KEY": "the table has no key",

@@ -11,7 +11,7 @@ from topolog.events.errors import BadInput, NotFound
 from topolog.events.ids import Position
 from topolog.events.repair_definition import SessionDefinition, SessionKind
 from topolog.events.repair_tasks import Task, TaskKind, TaskStatus
-from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, segment_key, session_key
+from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, SessionStatus, segment_key, session_key
 from topolog.events.token_range import FULL, Ranges
 from topolog.projections import changes, queries
 from topolog.projections.moments import iso, position_time
@@ -74,6 +74,28 @@ def opened(reading: Reading) -> list[SessionRow]:
     """Queued and running sessions, the oldest first."""
     rows = (row for _, row in reading.rows(SessionRow) if not row.status.is_end)
     return sorted(rows, key=lambda row: row.number)
+
+
+class TableVerified(msgspec.Struct, frozen=True):
+    """What sessions that have ended say of a table; `verified_ms`: since one succeeded, None if none has."""
+
+    rows_differ: int
+    verified_ms: int | None
+
+
+def tables(reading: Reading) -> Mapping[str, TableVerified]:
+    """By table, as far as coordinators keep sessions."""
+    found: dict[str, TableVerified] = {}
+    now_ms = changes.now_ms(reading)
+    ended = ((row.ended_at, row) for _, row in reading.rows(SessionRow) if row.ended_at is not None)
+    for ended_at, row in sorted(ended, key=lambda pair: pair[0]):
+        before = found.get(row.definition.table)
+        is_success = row.status is SessionStatus.SUCCEEDED
+        since_ms = max(0, now_ms - reading.surely_decision(ended_at).logged_at_ms)
+        left = 0 if row.definition.kind is SessionKind.REPAIR and is_success else row.rows_found
+        verified_ms = since_ms if is_success else before.verified_ms if before else None
+        found[row.definition.table] = TableVerified(left, verified_ms)
+    return found
 
 
 def shown(reading: Reading, row: SessionRow) -> Session:

@@ -23,7 +23,7 @@ from topolog.projections.cli.session_wait import await_session, show_end, size
 from topolog.projections.cli.terminal import Screen, clean
 from topolog.projections.cli.verify_commands import number_of, start
 from topolog.projections.cli.writing import Doubt, ask, confirm
-from topolog.projections.explain_words import LEFT_ALONE
+from topolog.projections.explain_words import LEFT_ALONE, rows
 
 SessionArgument = Annotated[
     str | None, typer.Argument(metavar="SESSION", help="The preview: 47, or session/47 as `verify -o name` prints it.")
@@ -93,7 +93,7 @@ def run(  # noqa: PLR0913 (its options)
         plan_of = _plan(api, found)
         screen.aside(_page(Answer(found.status, {**found.body, "item": plan_of}), False))
         if not yes and not following.dry_run:
-            what = f"write {plan_of['rows']} rows, {plan_of['deletes']} of them deletions"
+            what = f"write {rows(plan_of['rows'])}, {plan_of['deletes']} of them deletions"
             confirm(
                 Doubt("repaired", lambda cluster: f"Repair {plan_of['table']} of cluster {cluster}: {what}?"),
                 api.cluster,
@@ -247,7 +247,7 @@ def _is_same(session: Json, wanted: Json) -> bool:
 def _same(session: Json) -> Json:
     """What was asked for, as the API takes it again, but for what it was to be."""
     said = dict(session.get("definition") or {})
-    for name in ("kind", "preview", "queues"):
+    for name in ("kind", "preview", "queues", "reviewed_at_ms"):
         said.pop(name, None)
     return said
 
@@ -259,8 +259,8 @@ def number_of_item(session: Json) -> str:
 def _plan(api: Api, found: Answer) -> Json:
     """What a repair over this preview would move, with an estimate of the bytes."""
     session = found.item
-    rows = api.get_rows(REPLICAS.path(), {"table": str(session.get("table"))}, EVERYTHING).items
-    row_bytes = {str(each.get("replica")): int(each.get("row_bytes") or 0) for each in rows}
+    replicas = api.get_rows(REPLICAS.path(), {"table": str(session.get("table"))}, EVERYTHING).items
+    row_bytes = {str(each.get("replica")): int(each.get("row_bytes") or 0) for each in replicas}
     copies = [
         {**each, "bytes": (int(str(each["rows"])) - int(str(each["deletes"]))) * row_bytes.get(str(each["source"]), 0)}
         for each in listed(session, "copies")
@@ -289,13 +289,13 @@ def _show(screen: Screen, shape: Shape, api: Api, found: Answer) -> None:
 def _page(answer: Answer, wide: bool) -> RenderableType:
     item = answer.item
     source = f" from {item['source']}" if item.get("source") else ""
-    head = f"{item.get('rows_differ')} rows of {item.get('table')} differ; policy {item.get('policy')}{source}."
+    head = f"{rows(item.get('rows_differ'))} of {item.get('table')} differ; policy {item.get('policy')}{source}."
     parts: list[RenderableType] = [Text(clean(head), style="bold")]
     if item.get("copies"):
         parts += [Text(""), Rows(item["copies"], repair_columns.COPIES, wide=wide), Text("")]
         deletes = f", {item.get('deletes')} of them deletions" if item.get("deletes") else ""
         parts.append(
-            Text(f"{item.get('rows')} rows would be written{deletes}, about {size(int(item.get('bytes') or 0))}.")
+            Text(f"{rows(item.get('rows'))} would be written{deletes}, about {size(int(item.get('bytes') or 0))}.")
         )
     else:
         parts.append(Text("Nothing would be written."))
@@ -308,4 +308,4 @@ def _page(answer: Answer, wide: bool) -> RenderableType:
 
 
 def _left_alone(unresolved: Mapping[str, object]) -> Sequence[str]:
-    return [f"{count} rows are left alone: {LEFT_ALONE.get(name, name)}." for name, count in unresolved.items()]
+    return [f"{rows(count)} left alone: {LEFT_ALONE.get(name, name)}." for name, count in unresolved.items()]

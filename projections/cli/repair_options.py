@@ -1,6 +1,5 @@
 """The options of `verify` and `repair`: what is compared, which way rows may go, how a session is followed."""
 
-import time
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
@@ -175,7 +174,6 @@ class Direction:
             "version_column": self.version_column or "",
             "tombstone_column": self.tombstone_column or "",
             "grace_ms": _ms(self.grace, "--grace") if self.tombstone_column else 0,
-            "reviewed_at_ms": time.time_ns() // 1_000_000 if self.tombstone_column else 0,
             "deletes_extra": self.delete_extra,
         }
 

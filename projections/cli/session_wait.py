@@ -16,6 +16,7 @@ from topolog.projections.cli.problems import Json
 from topolog.projections.cli.resources import SESSIONS
 from topolog.projections.cli.terminal import Screen, StatusLine
 from topolog.projections.durations import ago
+from topolog.projections.explain_words import rows
 
 _PAUSE_S = 0.2
 OPEN = ("QUEUED", "RUNNING")
@@ -113,12 +114,13 @@ def in_words(session: Json) -> str:
     match session.get("verdict"):
         case "DIFFER" if session.get("kind") == "PREVIEW":
             kinds = ", ".join(f"{count} {kind}" for kind, count in (session.get("kinds") or {}).items())
-            said = f"{session.get('rows_differ')} rows of {table} differ{f' ({kinds})' if kinds else ''}.{part}"
+            differ = rows(session.get("rows_differ"))
+            said = f"{differ} of {table} differ{f' ({kinds})' if kinds else ''}.{part}"
             return f"{said} `topolog get differences --session {number}`, `topolog repair plan {number}`."
         case "AGREE":
             return f"The replicas of {table} agree.{part}"
         case "REPAIRED":
-            return f"The replicas of {table} agree now: {session.get('rows_written')} rows were written.{part}"
+            return f"The replicas of {table} agree now: {rows(session.get('rows_written'))} written.{part}"
         case "INCONCLUSIVE":
             return f"The replicas of {table} differ, but it is not sure that they differ at one moment.{why}"
     return f"Session {number}: {session.get('state')}.{why}{part} `topolog explain session {number}` says more."

@@ -25,10 +25,15 @@ class TableByDefault(TyperGroup):
     """A group in which what is no command's name is the name of a table: `verify orders` is `verify table orders`."""
 
     def parse_args(self, ctx, args):  # type: ignore[no-untyped-def]  # as Typer's own vendored click has it
-        is_asked_for_help = bool(args) and args[0] in ("--help", "-h")
-        if args and not is_asked_for_help and args[0] not in self.commands:
-            args = [_TABLE, *args]
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, self._named(args))
+
+    def resolve_command(self, ctx, args):  # type: ignore[no-untyped-def]  # the same
+        return super().resolve_command(ctx, self._named(args))
+
+    def _named(self, args: list[str]) -> list[str]:
+        """The arguments with the name of a command before them."""
+        is_named = not args or args[0] in self.commands or args[0] == "--help"
+        return list(args) if is_named else [_TABLE, *args]
 
 
 def verify_commands(**defaults: Callable[[], object]) -> typer.Typer:

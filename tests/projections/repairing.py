@@ -78,7 +78,7 @@ class Rounds:
         """The request decided as a coordinator would; raises Refused. Returns the position before its decisions."""
         ref = self.chronicle.ref("v-1")
         request = kind(RequestId(ref.requester, ref.sequence), self.chronicle.log_id, actor, reason, *content)  # type: ignore[arg-type]
-        decided = repair.decide(self._state, request, ref, self.chronicle.position)
+        decided = repair.decide(self._state, request, ref, self.chronicle.position, self.chronicle.now_ms)
         before = self.chronicle.position
         self.chronicle.decide(*self._with_what_follows(decided), cause=f"requests@1 {ref}", actor=actor, reason=reason)
         return before
@@ -131,7 +131,7 @@ class Rounds:
             state.put(key, row)
         for event in decided:
             position = self._evolve(state, event, position)
-        while more := repair.settle(state, passed, position):
+        while more := repair.settle(state, passed, position, self.chronicle.now_ms):
             for event in more:
                 position = self._evolve(state, event, position)
             found += more
@@ -278,7 +278,8 @@ class Rounds:
         due = [ends for ends in repair_steps.pairs(self.row(row.session), row) if ends not in told]
         for left, right in due:
             pair = self._pair(row, left, right)
-            self.ask(ComparisonReported, row.session, row.index, step.number, attempts, pair, actor="rendezvous")
+            both = tuple(each for each in attempts if each.replica in (left, right))
+            self.ask(ComparisonReported, row.session, row.index, step.number, both, pair, actor="rendezvous")
         return bool(due)
 
     def _pair(self, row: SegmentRow, left: str, right: str) -> Pair:
@@ -297,9 +298,8 @@ class Rounds:
         pages = self.write_pages(row, found)
         step = row.step
         assert step is not None
-        findings = repair_plan.findings(
-            found, self._direction(row), pages=len(pages), digest=digest_of(pages), within=step.ranges
-        )
+        summary = repair_plan.findings(found, self._direction(row), step.ranges)
+        findings = msgspec.structs.replace(summary, pages=len(pages), digest=digest_of(pages))
         self.ask(FindingsReported, row.session, row.index, step.number, attempts, findings, actor="rendezvous")
 
     def write_pages(self, row: SegmentRow, found: Sequence[Difference], size: int = 2) -> list[bytes]:

@@ -407,3 +407,25 @@ def test_lists_are_cut_into_pages_that_fit_together(site: Site) -> None:
                 break
         assert found == [each[key] for each in whole]
         assert len(found) == len(set(found)) > 1
+
+
+def test_metrics_say_what_differs_and_since_when_all_was_well(site: Site) -> None:
+    """operators.md 2.5: the age of the last success and the outcome, of every table."""
+    differing_tables(site.rounds)
+    site.rounds.run(site.rounds.start(definition()))
+    running = site.rounds.start(definition())
+    site.rounds.settle()
+    site.chronicle.now_ms += 60_000
+    site.step()
+    told = site.client.get("/metrics").text
+    assert 'topolog_projection_table_rows_differ{cluster="main",table="orders"} 3.0' in told
+    assert 'topolog_projection_open_sessions{cluster="main"} 1.0' in told
+    verified = next(line for line in told.splitlines() if line.startswith("topolog_projection_table_verified_seconds{"))
+    assert 60 < float(verified.rpartition(" ")[2]) < 120
+    site.rounds.abort(running)
+    whole = rows(1)
+    for name in ("R1", "R2"):
+        site.rounds.declare(name, whole)
+    site.rounds.run(site.rounds.start(definition()))
+    site.step()
+    assert 'table_rows_differ{cluster="main",table="orders"} 0.0' in site.client.get("/metrics").text

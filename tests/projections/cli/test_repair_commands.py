@@ -176,7 +176,7 @@ def test_a_name_is_all_that_a_pipe_needs(desk: Desk, monkeypatch: pytest.MonkeyP
     assert plan.code == 0, plan.err
     assert "3 rows of orders differ; policy UNION." in plan.out
     assert "2 rows would be written, about 100 B." in plan.out
-    assert "1 rows are left alone: two contents have the same version." in plan.out
+    assert "1 row left alone: two contents have the same version." in plan.out
     assert len(desk.asked) == 1
 
 
@@ -202,8 +202,8 @@ def test_a_repair_does_just_what_was_planned_and_is_verified(desk: Desk) -> None
     desk("verify", "orders", "--policy", "union", "--version-column", "changed_at")
     ended = desk("repair", "run", "6", "--yes", "--reason", "the outage")
     assert ended.code == 0, ended.err
-    assert "1 rows would be written" in ended.err
-    assert "The replicas of orders agree now: 1 rows were written." in ended.err
+    assert "1 row would be written" in ended.err
+    assert "The replicas of orders agree now: 1 row written." in ended.err
     assert desk.rounds.tables["orders"]["R2"][7] == ("new", 2)
     assert (desk.asked[1].kind, desk.asked[1].preview, desk.asked[1].policy) == (SessionKind.REPAIR, 6, Policy.UNION)
     assert desk("verify", "orders").code == 0
