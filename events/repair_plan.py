@@ -310,10 +310,14 @@ def _may_be_forgotten(version: Version, way: Direction) -> bool:
 def findings(
     found: Iterable[Difference],
     way: Direction,
+    *,
+    pages: int = 0,
+    digest: bytes = b"",
+    gone: int = 0,
     within: Ranges = (FULL,),
 ) -> Findings:
-    """The summary of these differences, on no pages yet. `within`: the tokens that were compared, which its ranges do
-    not leave (13052)."""
+    """The summary of these differences, read once. `pages` and `digest` are of the pages that hold them; `within`: the
+    tokens that were compared, which its ranges do not leave (13052)."""
     kinds: Counter[str] = Counter()
     unresolved: Counter[str] = Counter()
     sent: Counter[tuple[str, str]] = Counter()
@@ -334,8 +338,9 @@ def findings(
         kinds=_sorted(kinds),
         copies=tuple(Copy(*ends, rows, deleted[ends]) for ends, rows in sorted(sent.items())),
         unresolved=_sorted(unresolved),
-        pages=0,
-        digest=b"",
+        pages=pages,
+        digest=digest,
+        gone=gone,
     )
 
 

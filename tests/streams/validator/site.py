@@ -222,8 +222,7 @@ class Rendezvous:
             page = self.spoil(TreePage(of, 9, way.spec.id, PageKind.FINDINGS, number, is_last, payload))
             if page is not None:
                 self._world.put(page)
-        told = repair_plan.findings(found, way, within=step.ranges)
-        findings = msgspec.structs.replace(told, pages=len(payloads), digest=digest_of(payloads))
+        findings = repair_plan.findings(found, way, pages=len(payloads), digest=digest_of(payloads), within=step.ranges)
         self._world.ask(
             rr.FindingsReported(*self._head(), row.session, row.index, step.number, tuple(attempts), findings)
         )
