@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
-from tests.streams.rules.cluster import LOG_ID, Cluster, new_id
+from tests.streams.rules.cluster import LATER_MS, LOG_ID, Cluster, new_id
 
 from topolog.events import merkle
 from topolog.events import repair_requests as rr
@@ -79,7 +79,7 @@ def answer(
             payloads = [msgspec.msgpack.encode(some) for some in cut(found, ROWS_A_PAGE)]
             result = Result(None, digest_of(payloads), len(payloads), len(found))
             return pages(task, PageKind.DIGESTS, payloads, spec.id, life), result
-    return [], Result()
+    return [], Result(digest=digest_of(()) if step.kind is TaskKind.SEND else b"")
 
 
 class Site(Cluster):
@@ -104,7 +104,7 @@ class Site(Cluster):
         return number
 
     def settle(self) -> None:
-        while decided := repair.settle(self.state, (), self.position):
+        while decided := repair.settle(self.state, (), self.position, LATER_MS):
             self.log(*decided)
 
     def session(self, number: Position) -> SessionRow:

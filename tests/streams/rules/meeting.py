@@ -10,7 +10,7 @@ from topolog.events.codec import CODEC
 from topolog.events.errors import ReplicaFailed
 from topolog.events.log import InMemoryLog
 from topolog.events.merkle import Leaf
-from topolog.events.repair_plan import Difference, differences, direction, findings, lasting
+from topolog.events.repair_plan import Difference, differences, direction, findings
 from topolog.events.repair_tasks import Findings, Pair, Purpose, Step, Task, TaskId, TaskKind, TaskStatus
 from topolog.events.replica import RowDigest
 from topolog.events.sessions import SegmentRow, SessionRow, SessionStatus, open_sessions, running
@@ -119,7 +119,9 @@ class Rendezvous:
             digests[task.replica] = list(items(payloads, RowDigest))
         found, gone = differences(digests), 0
         if step.purpose is Purpose.RECHECK:
-            found, gone = lasting(self._former(row, step), found)
+            former = {each.key for each in self._former(row, step)}
+            found = [each for each in found if each.key in former]
+            gone = len(former) - len(found)
         pages = list(item_pages(found))
         for number, (payload, is_last) in enumerate(with_last(pages)):
             task_id = TaskId(row.session, row.index, step.number, "", 0)
