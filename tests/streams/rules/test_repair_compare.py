@@ -281,8 +281,8 @@ def test_a_difference_without_read_point_is_inconclusive() -> None:
     """Scenario 31: it is never called different, and nothing is done about it."""
     world = World({"R1": rows(), "R2": changed()}, R2=definition("R2", gives_cuts=False))
     before = world.contents()
-    for asked in (PREVIEW, PULL):
-        ended = world.finish(asked)
+    for asked, recheck in ((PREVIEW, True), (PREVIEW, False), (PULL, True), (PULL, False)):
+        ended = world.finish(asked, recheck=recheck)
         assert (ended.status, ended.code) == (SessionStatus.PARTIAL, "NO_CUT")
         assert (ended.covered, ended.left, ended.differing) == ((), (FULL,), ())
     assert {each.status for each in world.events(SegmentEnded)} == {SegmentStatus.INCONCLUSIVE}
