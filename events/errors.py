@@ -31,6 +31,7 @@
         ├── LeftCluster          this incarnation is out of the membership for good
         ├── DamagedStore         a projection's files contradict themselves
         ├── ReplicaFailed        a replica cannot do its part of a session of anti-entropy
+        ├── SparkFailed          Spark does not start, or a job of it fails
         ├── MissingExtra         an optional part of topolog is not installed
         ├── LocalBrokerError     the broker on this machine cannot start or stop
         └── Injected             a failpoint was told to fail
@@ -255,6 +256,10 @@ class ReplicaFailed(Permanent):
     def __init__(self, code: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.code = code
+
+
+class SparkFailed(Permanent):
+    code = "spark_failed"
 
 
 class MissingExtra(Permanent):

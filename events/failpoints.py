@@ -112,6 +112,9 @@ FAILPOINTS: Mapping[str, str] = {
     "projector.set-aside": "a damaged store is out of the way, none has taken its place",
     "projector.made": "an empty store is there, nothing is read into it",
     "projector.caught-up": "a store of new shape has reached the end, those before it are not removed",
+    "rendezvous.compared": "trees or rows are compared, nothing of it is sent",
+    "rendezvous.findings-sent": "the broker has the pages of findings, no report speaks of them",
+    "rendezvous.reported": "a report is with the producer, its outcome has not come",
     "projector.request-sent": "a request of the API is with the producer, its caller has not been told",
 }
 """Every place, and what has happened when a process is there."""

@@ -19,6 +19,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from enum import Enum
+from itertools import groupby
+from operator import itemgetter
 
 import msgspec
 
@@ -28,7 +30,7 @@ from topolog.events.replica import RowDigest
 from topolog.events.replicas import replica
 from topolog.events.sessions import SegmentRow, SessionRow
 from topolog.events.state import State
-from topolog.events.token_range import FULL, RING_BITS, Ranges, coalesced, of_buckets
+from topolog.events.token_range import FULL, RING_BITS, Ranges, coarsened, of_buckets
 from topolog.events.tree_spec import TreeSpec
 
 
@@ -143,12 +145,15 @@ def differences(digests: Mapping[str, Sequence[RowDigest]]) -> list[Difference]:
     All of a key has to be here: a replica that is not in `digests` was not compared, one with no row there lacks it.
     """
     names = sorted(digests)
-    found: dict[str, dict[str, list[RowDigest]]] = defaultdict(lambda: defaultdict(list))
-    for name in names:
-        for row in digests[name]:
-            found[row.key][name].append(row)
-    rows = (_difference(key, holders, names) for key, holders in found.items() if not _agree(holders, len(names)))
-    return sorted(rows, key=lambda each: (each.token, each.key))
+    tagged = sorted(((row.key, name, row) for name in names for row in digests[name]), key=itemgetter(0))
+    found = []
+    for key, group in groupby(tagged, key=itemgetter(0)):
+        holders: dict[str, list[RowDigest]] = {}
+        for _, name, row in group:
+            holders.setdefault(name, []).append(row)
+        if not _agree(holders, len(names)):
+            found.append(_difference(key, holders, names))
+    return sorted(found, key=lambda each: (each.token, each.key))
 
 
 def _agree(holders: Mapping[str, list[RowDigest]], replicas: int) -> bool:
@@ -168,13 +173,6 @@ def _difference(key: str, holders: Mapping[str, list[RowDigest]], names: Sequenc
     ordered = sorted(versions, key=lambda each: (-len(each.replicas), each.replicas, each.content, each.version or ""))
     missing = tuple(name for name in names if name not in holders)
     return Difference(key, min(row.token for rows in holders.values() for row in rows), tuple(ordered), missing)
-
-
-def lasting(before: Iterable[Difference], now: Iterable[Difference]) -> tuple[list[Difference], int]:
-    """Those of `now` whose keys differed `before`, and how many keys no longer differ (scenario 31)."""
-    former = {each.key for each in before}
-    kept = [each for each in now if each.key in former]
-    return kept, len(former) - len(kept)
 
 
 def kind(difference: Difference, way: Direction) -> Kind:
@@ -312,14 +310,10 @@ def _may_be_forgotten(version: Version, way: Direction) -> bool:
 def findings(
     found: Iterable[Difference],
     way: Direction,
-    *,
-    pages: int,
-    digest: bytes,
-    gone: int = 0,
     within: Ranges = (FULL,),
 ) -> Findings:
-    """The summary of these differences. `pages` and `digest` are of the pages that hold them; `within`: the tokens that
-    were compared, which its ranges do not leave (13052)."""
+    """The summary of these differences, on no pages yet. `within`: the tokens that were compared, which its ranges do
+    not leave (13052)."""
     kinds: Counter[str] = Counter()
     unresolved: Counter[str] = Counter()
     sent: Counter[tuple[str, str]] = Counter()
@@ -336,13 +330,12 @@ def findings(
             deleted.update((plan.source, target) for target in plan.targets)
     return Findings(
         rows=kinds.total(),
-        ranges=coalesced(of_buckets(sorted(tokens), RING_BITS), RANGES_MAX, within),
+        ranges=coarsened(of_buckets(sorted(tokens), RING_BITS), RANGES_MAX, within),
         kinds=_sorted(kinds),
         copies=tuple(Copy(*ends, rows, deleted[ends]) for ends, rows in sorted(sent.items())),
         unresolved=_sorted(unresolved),
-        pages=pages,
-        digest=digest,
-        gone=gone,
+        pages=0,
+        digest=b"",
     )
 
 

@@ -116,21 +116,21 @@ def split(ranges: Iterable[TokenRange], parts: int, bits: int = RING_BITS) -> li
     return pieces
 
 
-def coalesced(ranges: Iterable[TokenRange], limit: int, within: Iterable[TokenRange] = (FULL,)) -> Ranges:
-    """What these have of `within` in at most `limit` ranges: of the gaps between them the smallest are closed first.
+def coarsened(ranges: Iterable[TokenRange], most: int, within: Iterable[TokenRange] = (FULL,)) -> Ranges:
+    """What these have of `within` in at most so many ranges: of the gaps between them the smallest are closed.
 
-    A gap is not closed over tokens that are not in `within`; so there are more if that has more than `limit` ranges.
+    A gap is not closed over tokens that are not in `within`; so there are more if that has more ranges.
     """
     allowed = union(within)
     pieces = overlap(ranges, allowed)
-    if len(pieces) <= limit:
+    if len(pieces) <= most:
         return pieces
     starts = [each.start for each in allowed]
     homes = [bisect_right(starts, each.start) for each in pieces]
     gaps = [after.start - before.end for before, after in pairwise(pieces)]
     kept = {index for index, (home, other) in enumerate(pairwise(homes)) if home != other}
     closable = sorted((index for index in range(len(gaps)) if index not in kept), key=lambda index: -gaps[index])
-    kept.update(closable[: max(0, limit - 1 - len(kept))])
+    kept.update(closable[: max(0, most - 1 - len(kept))])
     ends = [*sorted(kept), len(pieces) - 1]
     firsts = [0, *(index + 1 for index in ends[:-1])]
     return tuple(TokenRange(pieces[first].start, pieces[last].end) for first, last in zip(firsts, ends, strict=True))

@@ -37,6 +37,7 @@ LONGEST = (
     "integration/test_snapshots.py",
     "integration/test_full_disk.py",
     "integration/test_lost_log.py",
+    "integration/test_self_check.py",
     "integration/test_death_certificate.py",
     "integration/test_groups.py",
     "integration/test_exchange_patience.py",

@@ -37,11 +37,13 @@ from topolog.events.log import LogReader, LogWriter
 from topolog.events.topics import ACLS, NEEDED, PLANS, Topic, topic_name, topic_prefix
 from topolog.projections.cli import app as cli
 from topolog.projections.cli.exit_codes import ExitCode
+from topolog.projections.cli.options import spread
 from topolog.projections.cli.terminal import Screen
 from topolog.repair import void
 from topolog.settings import Loaded, Settings, cluster_folder, load
 from topolog.simulation import simulate
 from topolog.streams.local.stopping import end_with_supervisor, stopping_when_told
+from topolog.verify import verify_projections
 
 T = TypeVar("T")
 
@@ -49,6 +51,7 @@ broker_app = typer.Typer(no_args_is_help=True, help="Apache Kafka on this machin
 
 run_app = typer.Typer(no_args_is_help=True, help="One role, in the foreground.")
 config_app = typer.Typer(no_args_is_help=True, help="The settings in force.")
+verify_app = typer.Typer(no_args_is_help=True, help="Whether what is kept more than once is the same.")
 
 
 def main() -> None:
@@ -72,6 +75,7 @@ def _app() -> typer.Typer:
     app.add_typer(run_app, name="run")
     app.add_typer(config_app, name="config")
     app.add_typer(demo_app, name="demo")
+    app.add_typer(verify_app, name="verify")
     return app
 
 
@@ -219,6 +223,9 @@ def _access_table(name: str) -> Table:
     return table
 
 
+verify_app.command("projections")(needs_extra("server")(spread(verify_projections)))
+
+
 # The roles.
 
 
@@ -351,6 +358,7 @@ def run_demo_node(
         Path | None, typer.Option(help="Rows to load: a file or folder of CSV, JSON lines, Parquet.")
     ] = None,
     host: Annotated[str, typer.Option(help="This machine, as the other nodes reach it.")] = "127.0.0.1",
+    may_rot: Annotated[bool, typer.Option("--may-rot", help="Rows are damaged for whoever asks.", hidden=True)] = False,
     config: Config = None,
     pairs: Set = None,
 ) -> None:
@@ -369,6 +377,7 @@ def run_demo_node(
             folder=cluster_folder(settings.cluster.name) / "nodes" / name,
             loading=program.Loading(data=data),
             host=host,
+            may_rot=may_rot,
         )
 
 

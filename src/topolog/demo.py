@@ -110,6 +110,28 @@ def wipe(names: Names, config: Config = None, pairs: Set = None) -> None:
     _ask(Question(Act.WIPE, tuple(names)), config, pairs)
 
 
+@app.command("corrupt")
+def corrupt(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="Such as shop.orders.")],
+    rows: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 3,
+    seed: Annotated[int, typer.Option(help="Another one chooses other rows.")] = 0,
+    config: Config = None,
+    pairs: Set = None,
+) -> None:
+    """Let rows rot on the disks that hold their backup copies: no client sees it until such a node acts for them."""
+    from topolog.projections.cli.client import Api
+    from topolog.projections.cli.service_nodes import endpoints
+    from topolog.streams.local.demo.rotting import rot_backups
+    from topolog.streams.local.demo.shards import ATTRIBUTES
+
+    settings = settings_of_demo(config, pairs)
+    with Api(settings.api.url, settings.cluster.name) as api:
+        nodes = endpoints(api, ATTRIBUTES)
+    for each in rot_backups(nodes, table, rows, seed):
+        change = f"{each.what.column} was {each.what.before!r}, is {each.what.after!r}"
+        typer.echo(f"{table}/{each.key} in the copy of {each.node}: {change}")
+
+
 @app.command("load")
 def load(
     clients: Annotated[int, typer.Option(min=1, max=64, help="How many.")] = 4,

@@ -81,7 +81,7 @@ def demo_node(name: str, cluster: str, rows: Path | None) -> Role:
     named = ("--set", f"cluster.name={cluster}")
     options = (*named, *(() if rows is None else ("--data", os.fspath(rows))))
     again = ("demo", "add-node", name, *(named if cluster != DEMO_CLUSTER else ()))
-    command = _topolog("run", "demo-node", name, *options)
+    command = _topolog("run", "demo-node", name, "--may-rot", *options)
     return Role(name, f"node {name}", command, restarts=False, again=again)
 
 

@@ -35,7 +35,7 @@ from topolog.events.sessions import (
     session,
 )
 from topolog.events.state import State
-from topolog.events.token_range import FULL, Ranges, coalesced, overlap, union, without
+from topolog.events.token_range import FULL, Ranges, coarsened, overlap, union, without
 from topolog.events.topics import RECORD_BYTES_MAX
 from topolog.events.tree_spec import BITS_MAX, BITS_MIN, TreeSpec
 from topolog.streams.rules import repair_spec
@@ -308,9 +308,9 @@ def concluded(state: State, row: SessionRow, status: SessionStatus, code: str, m
     """The end of a session as it stands: what it covers is computed from its segments."""
     parts = segments(state, row)
     asked = row.definition.ranges
-    left = coalesced(without(asked, _covered(parts)), RANGES_MAX, asked)
+    left = coarsened(without(asked, _covered(parts)), RANGES_MAX, asked)
     covered = without(asked, left)
-    differing = coalesced((each for part in parts for each in _differing_in(part)), RANGES_MAX, asked)
+    differing = coarsened((each for part in parts for each in _differing_in(part)), RANGES_MAX, asked)
     return _ended(row.number, status, code, message, covered, left, differing)
 
 

@@ -23,7 +23,7 @@ from topolog.events.replicas import replica
 from topolog.events.requests import shortened
 from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow
 from topolog.events.state import State
-from topolog.events.token_range import RING_BITS, Ranges, coalesced, split, union
+from topolog.events.token_range import RING_BITS, Ranges, coarsened, split, union
 from topolog.events.tree_spec import LEAF_ROWS, REFINE_BITS, TreeSpec
 from topolog.streams.rules.deadlines import Deadline
 
@@ -370,7 +370,7 @@ def _start(
     absent: Sequence[str] | None = None,
 ) -> StepStarted:
     number = row.step.number + 1 if row.step else 1
-    step = Step(number, kind, purpose, coalesced(ranges, RANGES_MAX, row.ranges), bits, of)
+    step = Step(number, kind, purpose, coarsened(ranges, RANGES_MAX, row.ranges), bits, of)
     return StepStarted(row.session, row.index, step, row.absent if absent is None else tuple(absent))
 
 
@@ -379,7 +379,7 @@ def _ended(
 ) -> SegmentEnded:
     if row.absent and not code:
         code, message = "REPLICA_DOWN", f"Compared without {', '.join(row.absent)}, which did not answer."
-    return SegmentEnded(row.session, row.index, status, code, message, coalesced(left, RANGES_MAX, row.ranges))
+    return SegmentEnded(row.session, row.index, status, code, message, coarsened(left, RANGES_MAX, row.ranges))
 
 
 def _found(row: SegmentRow) -> Ranges:

@@ -28,7 +28,7 @@ from topolog.events.log import Entry
 from topolog.events.repair import StepStarted, TaskCompleted
 from topolog.events.repair_tasks import Result, TaskId, TaskKind
 from topolog.events.replica import Cut, ReplicaDefinition
-from topolog.events.replicas import ReplicaDeclared, ReplicaRow, replica
+from topolog.events.replicas import ReplicaDeclared, ReplicaRow, replica, replica_key
 from topolog.events.requests import OutcomeRow, RequestRefused, Status, outcome_of
 from topolog.events.sessions import SegmentRow, SessionRow, session
 from topolog.events.state import State
@@ -42,6 +42,9 @@ from topolog.streams.validator.tasks import (
     is_listed,
     sent_so_far,
 )
+
+CUTS_SEEN_MAX = 256
+"""Read points that a life which starts finds in the log, and gives back if nobody reads at them."""
 
 _KINDS = frozenset({ReplicaRow.KIND, SessionRow.KIND, SegmentRow.KIND})
 
@@ -120,6 +123,7 @@ class Core:
         self._answered: set[TaskId] = set()
         self._held: set[tuple[str, Cut]] = set()
         self._fresh: dict[TaskId, tuple[str, Cut]] = {}
+        self._seen: dict[tuple[str, Cut], None] = {}
         self._is_leaving = False
         self.begin_from(Fold())
 
@@ -182,14 +186,15 @@ class Core:
     def ended(self, ended: Ended) -> None:
         """A task is no longer under way; it is answered if the log still asks for it."""
         standing = next(each for each in self._standing.values() if each.work and each.work.task == ended.task)
-        work, standing.work, standing.is_stopping = standing.work, None, False
+        work, standing.work = standing.work, None
+        was_stopped, standing.is_stopping = standing.is_stopping, False
         assert work is not None
         self._is_dirty = True
         if ended.definition is not None:
             standing.definition = ended.definition
         if ended.result is not None and ended.result.cut is not None:
             self._fresh[ended.task] = (work.replica, ended.result.cut)
-        if not self._is_listed(ended.task):
+        if was_stopped or not self._is_listed(ended.task):
             self.said.append(f"{ended.task} is not wanted any more: it is not answered.")
             return
         rows, size = self._told.get(ended.task, (0, 0))
@@ -229,11 +234,21 @@ class Core:
                 sent = self._sent.get(SendStep(task.session, task.segment, task.step))
                 if sent is not None:
                     sent[task.replica] = Sent(task, event.result)
+                self._note_cut(event)
         ref = getattr(event, "request", None)
         request = RequestId(ref.requester, ref.sequence) if ref is not None else None
         if request is not None and self._unanswered.pop(request, None) is not None:
             self._ids.close(request)
             self._conclude(request, outcome_of(self.state, request), event)
+
+    def _note_cut(self, event: TaskCompleted) -> None:
+        """A former life may have died before it gave this back, and after the session that needed it had ended."""
+        row = session(self.state, event.task.session)
+        id_ = replica_key(row.definition.table, event.task.replica) if row else ""
+        if event.result.cut is not None and id_ in self._standing:
+            self._seen[id_, event.result.cut] = None
+        while len(self._seen) > CUTS_SEEN_MAX:
+            del self._seen[next(iter(self._seen))]
 
     def _conclude(self, request: RequestId, outcome: OutcomeRow | None, event: object) -> None:
         """An own request has its outcome."""
@@ -254,7 +269,9 @@ class Core:
         row = replica(self.state, *self._served[id_])
         if standing.is_lost or standing.declaring is not None or self._is_leaving:
             return
-        if standing.is_declared and (row is None or row.life != self.life):
+        is_ours = row is not None and row.life == self.life
+        standing.is_declared = standing.is_declared or is_ours
+        if standing.is_declared and not is_ours:
             standing.is_lost = True
             why = "it has been withdrawn" if row is None else "another process serves it by now"
             self.said.append(f"{id_} is served here no longer: {why}.")
@@ -298,7 +315,8 @@ class Core:
     def _release_cuts(self) -> None:
         """Give back what nobody may read at any more, even if a former life has fixed it."""
         needed = cuts_needed(self.state, self._served)
-        held = self._held | needed | set(self._fresh.values())
+        held = self._held | needed | set(self._fresh.values()) | set(self._seen)
+        self._seen.clear()
         self._fresh = {task: cut for task, cut in self._fresh.items() if self._is_listed(task)}
         kept = needed | set(self._fresh.values())
         # A replica that is fixing one may be about to give the same name again.

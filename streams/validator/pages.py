@@ -85,7 +85,7 @@ class Expected(msgspec.Struct, frozen=True):
 
 
 class Assembly:
-    """The pages of one attempt, as they come in."""
+    """The pages of one attempt, as they come in. `digest` makes of them what the log names; of leaves it is a root."""
 
     def __init__(self, expected: Expected, digest: Callable[[Sequence[bytes]], bytes] = digest_of) -> None:
         self.expected = expected

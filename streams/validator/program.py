@@ -17,7 +17,7 @@ from topolog.streams.validator.core import Core
 from topolog.streams.validator.driver import Driver
 from topolog.streams.validator.replica import Replica
 from topolog.streams.validator.trees import Trees
-from topolog.streams.validator.worker import Worker
+from topolog.streams.validator.worker import WRITE_ROWS, Worker
 
 _LOGGER = logging.getLogger("topolog.validator")
 _NEEDED = tuple(plan for plan in PLANS if plan.topic in (Topic.DECISIONS, Topic.REQUESTS, Topic.SNAPSHOTS, Topic.TREES))
@@ -43,8 +43,15 @@ def parse_replica(text: str) -> ReplicaName:
     return ReplicaName(table.strip(), name.strip(), source.strip())
 
 
-def run_validator(kafka: Mapping[str, str], cluster: str, replicas: Sequence[Replica], stopping: Stop) -> None:
-    """Serve these replicas until told to stop.
+def run_validator(
+    kafka: Mapping[str, str],
+    cluster: str,
+    replicas: Sequence[Replica],
+    stopping: Stop,
+    *,
+    batch_rows: int = WRITE_ROWS,
+) -> None:
+    """Serve these replicas until told to stop; so many rows are written at a time.
 
     Raises BadInput if two are the same, Refused if the cluster does not take them or other processes serve them by
     now, and what ends any reader of the log.
@@ -62,7 +69,10 @@ def run_validator(kafka: Mapping[str, str], cluster: str, replicas: Sequence[Rep
     with contextlib.ExitStack() as stack:
         reader = stack.enter_context(contextlib.closing(KafkaReader(kafka, cluster)))
         writer = stack.enter_context(contextlib.closing(KafkaWriter(kafka, cluster)))
-        workers = {id_: Worker(replica, trees, clock) for id_, replica in zip(ids, replicas, strict=True)}
+        workers = {
+            id_: Worker(replica, trees, clock, batch_rows=batch_rows)
+            for id_, replica in zip(ids, replicas, strict=True)
+        }
         for id_, worker in workers.items():
             worker.start(f"validator {id_}")
             stack.callback(worker.close, _END_S)

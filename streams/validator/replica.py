@@ -27,7 +27,10 @@ class Replica(Protocol):
         """What it is now, asked anew by each session; its table and its name never change."""
 
     def cut(self) -> Cut | None:
-        """Fix a read point now, None if the rows have none. One that is fixed twice under one name is released once."""
+        """Fix a read point now, None if the rows have none. One that is fixed twice under one name is released once.
+
+        Whoever dies before its answer is in the log leaves one behind that nobody knows of.
+        """
 
     def leaves(self, spec: TreeSpec, ranges: Ranges, bits: int, cut: Cut | None, progress: Progress) -> Iterable[Leaf]:
         """The leaves of a tree of 2^bits with rows in these ranges, each once, in any order."""

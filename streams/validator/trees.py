@@ -23,7 +23,7 @@ DELIVERY_LIMIT_S = 60.0
 """How long the broker may take none of the pages that are with the producer."""
 
 _POLL_S = 0.2
-_SESSIONS_NOTED = 256
+_SEGMENTS_NOTED = 2_048
 _PARTITIONS: tuple[Partition, ...] = tuple((Topic.TREES, number) for number in range(PARTITIONS[Topic.TREES]))
 
 Ask = Callable[[], None]
@@ -37,27 +37,26 @@ class Trees:
         self._writer = writer
         self._connect = connect
         self._life = life
-        self._starts: dict[Position, dict[Partition, Offset]] = {}
+        self._starts: dict[tuple[Position, int], dict[Partition, Offset]] = {}
         self._in_flight = 0
         self._lost = ""
 
     def close(self) -> None:
         self._writer.close()
 
-    def note_start(self, session: Position) -> None:
-        """Nothing has been sent for this session yet: its pages need not be looked for before this place.
+    def note_start(self, session: Position, segment: int) -> None:
+        """Nothing has been sent for this segment yet: its pages need not be looked for before this place.
 
         Where this is not known, as by a process that has been started again, all that is kept is read.
         """
-        if session in self._starts:
-            return
         reader = self._connect()
         try:
             bounds = {partition: reader.bounds(partition) for partition in _PARTITIONS}
         finally:
             reader.close()
-        self._starts[session] = {partition: found[1] for partition, found in bounds.items() if found is not None}
-        while len(self._starts) > _SESSIONS_NOTED:
+        found = {partition: each[1] for partition, each in bounds.items() if each is not None}
+        self._starts[session, segment] = found
+        while len(self._starts) > _SEGMENTS_NOTED:
             del self._starts[next(iter(self._starts))]
 
     # Sending.
@@ -109,27 +108,26 @@ class Trees:
 
     # Reading.
 
-    def read(self, expected: Sequence[Expected], ask: Ask) -> list[Sequence[bytes]]:
-        """The payloads of each of these attempts.
+    def read(self, expected: Expected, ask: Ask) -> Sequence[bytes]:
+        """The payloads of this attempt.
 
         Raises ReplicaFailed PAGES_MISSING or PAGES_DAMAGED if the topic does not have what the log names, and what
         `ask` raises while it is read.
         """
-        assemblies = [Assembly(each) for each in expected]
-        by_task = {each.expected.task: each for each in assemblies}
+        assembly, task = Assembly(expected), expected.task
+        starts = self._starts.get((task.session, task.segment), {})
         reader = self._connect()
         try:
-            starts = self._starts.get(expected[0].task.session, {}) if expected else {}
             reader.assign({partition: starts.get(partition) for partition in _PARTITIONS})
-            while any(each.payloads is None for each in assemblies):
+            while assembly.payloads is None:
                 ask()
                 entries = reader.poll(_POLL_S)
                 for entry in entries:
-                    page = CODEC.read(entry.value) if entry.key == str(expected[0].task.session) else None
-                    if isinstance(page, TreePage) and page.task in by_task:
-                        by_task[page.task].add(page)
+                    page = CODEC.read(entry.value) if entry.key == str(task.session) else None
+                    if isinstance(page, TreePage):
+                        assembly.add(page)
                 if not entries and reader.at_end(Topic.TREES):
                     break
         finally:
             reader.close()
-        return [whole(each) for each in assemblies]
+        return whole(assembly)

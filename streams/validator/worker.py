@@ -12,6 +12,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TypeVar
 
 import msgspec
@@ -233,7 +234,8 @@ class _Running:
         check_schema(work, now)
         if not contains(now.ranges, work.step.ranges):
             raise ReplicaFailed("RANGE", f"{now.id} holds {_told(now)}, not all that is asked for.")
-        self._worker.trees.note_start(work.task.session)
+        if work.step.number == 1:
+            self._worker.trees.note_start(work.task.session, work.task.segment)
         cut = self._replica.cut()
         if cut is not None and cut.schema != fingerprint(now.columns, now.key):
             self._replica.release(cut)
@@ -262,13 +264,11 @@ class _Running:
         return Result(None, digest, pages, counted.count, self._bytes)
 
     def _write(self) -> Result:
-        rows = [row for row in self._rows_sent() if self._name in dict(row.targets)]
         written = size = skipped = 0
-        for start in range(0, len(rows), self._worker.batch_rows):
-            if start:
+        for count, batch in enumerate(self._batches()):
+            if count:
                 reach("validator.between-batches")
             self._check()
-            batch = rows[start : start + self._worker.batch_rows]
             before = (self._rows, self._bytes)
             one = self._replica.write(self._work.spec, batch, self._check, self._progressed_behind(*before))
             written, size, skipped = written + one.rows, size + one.bytes, skipped + one.skipped
@@ -303,17 +303,18 @@ class _Running:
             raise ReplicaFailed("PAGES_MISSING", "The log says nothing of what differs.")
         of = TaskId(task.session, task.segment, step.of, "", 0)
         expected = Expected(of, PageKind.FINDINGS, self._work.spec.id, findings.digest, findings.pages)
-        (payloads,) = self._worker.trees.read([expected], self._ask)
-        return items(payloads, Difference)
+        return items(self._worker.trees.read(expected, self._ask), Difference)
 
-    def _rows_sent(self) -> Iterator[SentRow]:
-        sources = [each for each in self._work.sources or () if each.result.pages]
-        expected = [
-            Expected(each.task, PageKind.ROWS, self._work.spec.id, each.result.digest, each.result.pages)
-            for each in sources
-        ]
-        for payloads in self._worker.trees.read(expected, self._ask):
-            yield from items(payloads, SentRow)
+    def _batches(self) -> Iterator[list[SentRow]]:
+        """The rows that are meant for this replica, one source after the other: their pages are held in memory."""
+        spec_id = self._work.spec.id
+        for source in self._work.sources or ():
+            told = source.result
+            expected = Expected(source.task, PageKind.ROWS, spec_id, told.digest, told.pages)
+            payloads = self._worker.trees.read(expected, self._ask)
+            rows = (row for row in items(payloads, SentRow) if self._name in dict(row.targets))
+            while batch := list(islice(rows, self._worker.batch_rows)):
+                yield batch
 
     def _send_pages(self, kind: PageKind, payloads: Iterator[bytes]) -> tuple[int, bytes]:
         sent = self._worker.trees.send(self._work.task, kind, self._work.spec.id, payloads, self._ask)

@@ -21,7 +21,6 @@ from topolog.events.repair_plan import (
     direction,
     findings,
     kind,
-    lasting,
     planned,
     version_order,
 )
@@ -248,21 +247,12 @@ def test_contents_are_named_as_they_were_compared() -> None:
     assert [found.content_of(name) for name in ("R1", "R2", "R3")] == [(1, -1), (5, -5), None]
 
 
-def test_what_differs_no_longer_is_counted_as_gone() -> None:
-    """Scenario 31: and what has begun to differ since is not looked at."""
-    before = differences({"R1": rows(1, 2, 3), "R2": []})
-    now = differences({"R1": rows(1, 3, 4), "R2": rows(1)})
-    kept, gone = lasting(before, now)
-    assert [each.key for each in kept] == ["[3]"]
-    assert gone == 2
-
-
 def test_findings_sum_up_what_is_wrong_and_what_would_be_sent() -> None:
     """Scenarios 2 to 5 together."""
     found = differences(
         {"R1": [*rows(1, 2, 5), row(3, 1, "1")], "R2": [*rows(1, 5, 5), row(3, 2, "2")], "R3": [*rows(1, 2, 5, 9)]}
     )
-    told = findings(found, way(Policy.UNION), pages=1, digest=b"d", gone=4)
+    told = findings(found, way(Policy.UNION))
     assert told.kinds == {"CHANGED": 1, "DUPLICATE_KEY": 1, "EXTRA": 1, "MISSING": 1}
     assert told.copies == (
         Copy("R1", "R2", 1),
@@ -272,14 +262,14 @@ def test_findings_sum_up_what_is_wrong_and_what_would_be_sent() -> None:
         Copy("R3", "R2", 1),
     )
     assert told.unresolved == {"DUPLICATE_KEY": 1}
-    assert (told.rows, told.pages, told.digest, told.gone) == (4, 1, b"d", 4)
+    assert told.rows == 4
     assert told.ranges == tuple(TokenRange(key * 1000, key * 1000 + 1) for key in (2, 3, 5, 9))
 
 
 def test_deletions_are_counted_among_the_copies() -> None:
     """D.5.9: a plan is shown before it runs, with what it deletes."""
     found = differences({"R1": rows(1), "R2": rows(2, 3), "R3": rows(1, 2)})
-    told = findings(found, way(Policy.PULL, source="R1", deletes_extra=True), pages=1, digest=b"d")
+    told = findings(found, way(Policy.PULL, source="R1", deletes_extra=True))
     assert told.copies == (Copy("R1", "R2", 3, 2), Copy("R1", "R3", 1, 1))
 
 
@@ -287,7 +277,7 @@ def test_many_tokens_become_few_ranges_that_do_not_leave_what_was_compared() -> 
     """Scenario 27 (13052)."""
     within = (TokenRange(0, 4_000_001), TokenRange(8_000_000, RING))
     found = differences({"R1": rows(*range(4000), *range(8000, 12_000)), "R2": []})
-    told = findings(found, way(), pages=1, digest=b"d", within=within)
+    told = findings(found, way(), within)
     assert len(told.ranges) == RANGES_MAX
     assert contains(within, told.ranges)
     assert contains(told.ranges, [TokenRange(each.token, each.token + 1) for each in found])
@@ -296,7 +286,7 @@ def test_many_tokens_become_few_ranges_that_do_not_leave_what_was_compared() -> 
 def test_no_differences_are_found_where_there_are_none() -> None:
     """Scenario 9."""
     assert differences({"R1": [], "R2": []}) == []
-    assert findings([], way(), pages=0, digest=b"").ranges == ()
+    assert findings([], way()).ranges == ()
 
 
 @pytest.mark.parametrize(
@@ -443,7 +433,7 @@ def test_the_order_of_rows_and_replicas_changes_nothing(
     mixed = [(name, order.sample(held, len(held))) for name, held in digests.items()]
     order.shuffle(mixed)
     assert differences(dict(mixed)) == differences(digests)
-    told = findings(differences(digests), one_way, pages=1, digest=b"d")
+    told = findings(differences(digests), one_way)
     assert told.rows == sum(told.kinds.values())
     assert cells(told.ranges) == len({each.token for each in differences(digests)})
 

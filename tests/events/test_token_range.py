@@ -15,7 +15,7 @@ from topolog.events.token_range import (
     TokenRange,
     buckets,
     cells,
-    coalesced,
+    coarsened,
     contains,
     of_buckets,
     overlap,
@@ -163,11 +163,11 @@ def test_parts_of_the_ring_are_of_equal_size(parts_bits: int, bits: int) -> None
 
 
 @given(any_ranges, st.integers(1, 8), any_ranges)
-def test_ranges_are_coalesced_without_leaving_what_was_asked(
+def test_ranges_are_made_coarser_without_leaving_what_was_asked(
     ranges: list[TokenRange], limit: int, within: list[TokenRange]
 ) -> None:
     """Scenario 27 (13052)."""
-    made, exact = coalesced(ranges, limit, within), overlap(ranges, within)
+    made, exact = coarsened(ranges, limit, within), overlap(ranges, within)
     assert contains(made, exact)
     assert contains(within, made)
     assert len(made) <= max(limit, len(union(within)))
@@ -180,8 +180,8 @@ def test_the_smallest_gaps_are_closed_first() -> None:
     """D.5.6: as few rows as can be are looked at for nothing."""
     starts = [0, 20, 25, 60, 63]
     ranges = [TokenRange(start, start + 1) for start in starts]
-    assert coalesced(ranges, 3) == (TokenRange(0, 1), TokenRange(20, 26), TokenRange(60, 64))
-    assert coalesced(ranges, 3, [TokenRange(0, 22), TokenRange(24, 61), TokenRange(62, RING)]) == (
+    assert coarsened(ranges, 3) == (TokenRange(0, 1), TokenRange(20, 26), TokenRange(60, 64))
+    assert coarsened(ranges, 3, [TokenRange(0, 22), TokenRange(24, 61), TokenRange(62, RING)]) == (
         TokenRange(0, 21),
         TokenRange(25, 61),
         TokenRange(63, 64),

@@ -436,7 +436,7 @@ def test_the_plan_names_every_role(tmp_path: Path) -> None:
     assert what.coordinator.command == (sys.executable, "-m", "topolog", "run", "coordinator", "--instance", "c1")
     assert [what.stand_by.name, what.projector.name] == ["c2", "projector"]
     assert [node.name for node in what.nodes] == ["n1", "n2", "n3", "n4", "n5"]
-    third = ("run", "demo-node", "n3", "--set", "cluster.name=demo", "--data", f"{tmp_path}/rows.csv")
+    third = ("run", "demo-node", "n3", "--may-rot", "--set", "cluster.name=demo", "--data", f"{tmp_path}/rows.csv")
     assert what.nodes[2].command[3:] == third
     assert what.nodes[2].by_hand.endswith("topolog demo add-node n3")
     assert what.node("n3") == what.nodes[2]

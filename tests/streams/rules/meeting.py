@@ -15,7 +15,7 @@ from topolog.events.repair_tasks import Findings, Pair, Purpose, Step, Task, Tas
 from topolog.events.replica import RowDigest
 from topolog.events.sessions import SegmentRow, SessionRow, SessionStatus, open_sessions, running
 from topolog.events.state import State
-from topolog.events.token_range import coalesced, of_buckets
+from topolog.events.token_range import coarsened, of_buckets
 from topolog.events.topics import PARTITIONS, Topic
 from topolog.events.tree_pages import PageKind, TreePage, digest_of
 from topolog.streams.rules.repair_steps import pairs, present
@@ -91,7 +91,7 @@ class Rendezvous:
         return Pair(
             left.replica,
             right.replica,
-            coalesced(of_buckets(differ, step.bits), 4096, step.ranges),
+            coarsened(of_buckets(differ, step.bits), 4096, step.ranges),
             len(differ),
             len(counts),
             sum(found),
