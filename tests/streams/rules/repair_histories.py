@@ -81,6 +81,9 @@ class History(World):
     def lose_meetings(self, _: int) -> None:
         self.rendezvous.is_down = not self.rendezvous.is_down
 
+    def forget_meetings(self, _: int) -> None:
+        self.rendezvous.restart()
+
     def die(self, _: int) -> None:
         self.crash()
 

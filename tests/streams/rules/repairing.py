@@ -1,8 +1,7 @@
 """Replicas that are compared and repaired, for tests: real cores of coordinator and validators at one log in memory.
 
 Nothing happens by itself and no clock moves: `run` lets everybody take turns until nothing more comes, `expire` passes
-deadlines. Validators do their tasks with the real worker on tables in memory. The rendezvous is one function of the
-log and the pages; `Rendezvous` may be replaced, or told to be `is_down`.
+deadlines. Validators do their tasks with the real worker on tables in memory, the rendezvous is the real meeting.
 """
 
 import itertools
@@ -10,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-from tests.streams.coordinator.desk import STARTED, Desk
+from tests.streams.coordinator.desk import LOG_ID, STARTED, Desk
 from tests.streams.rules.meeting import Rendezvous
 
 from topolog.events import repair_requests as rr
@@ -188,7 +187,7 @@ class World:
         self.is_eager = True
         """Requests are decided as they come; else when `decide` is called."""
 
-        self.rendezvous = Rendezvous(self.log)
+        self.rendezvous = Rendezvous(self.log, LOG_ID)
         self._lives = itertools.count(1)
         self.asked = 0
         self.servers: dict[str, Server] = {}
@@ -282,7 +281,7 @@ class World:
         return self.turn_of_the_rendezvous() or any(moved)
 
     def turn_of_the_rendezvous(self) -> bool:
-        told = self.rendezvous.told(self.core.state, self.core.ahead.log_id)
+        told = self.rendezvous.told(self.core.state, self.core.ahead.position)
         for each in told:
             self.put("rendezvous", each)
         return bool(told)

@@ -45,6 +45,7 @@ WILD = (
     History.start,
     History.mute,
     History.lose_meetings,
+    History.forget_meetings,
     History.die,
     History.die_between,
     History.say_again,
