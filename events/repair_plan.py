@@ -145,7 +145,9 @@ def differences(digests: Mapping[str, Sequence[RowDigest]]) -> list[Difference]:
     All of a key has to be here: a replica that is not in `digests` was not compared, one with no row there lacks it.
     """
     names = sorted(digests)
-    tagged = sorted(((row.key, name, row) for name in names for row in digests[name]), key=itemgetter(0))
+    keys = _suspicious(digests)
+    tagged = [(row.key, name, row) for name in names for row in digests[name] if row.key in keys]
+    tagged.sort(key=itemgetter(0))
     found = []
     for key, group in groupby(tagged, key=itemgetter(0)):
         holders: dict[str, list[RowDigest]] = {}
@@ -154,6 +156,17 @@ def differences(digests: Mapping[str, Sequence[RowDigest]]) -> list[Difference]:
         if not _agree(holders, len(names)):
             found.append(_difference(key, holders, names))
     return sorted(found, key=lambda each: (each.token, each.key))
+
+
+def _suspicious(digests: Mapping[str, Sequence[RowDigest]]) -> set[str]:
+    """The keys of which not each replica has just one row, and the same."""
+    contents = [{(row.key, row.h1, row.h2) for row in rows} for rows in digests.values()]
+    common = set.intersection(*contents) if contents else set()
+    keys = {each[0] for rows in contents for each in rows - common}
+    for rows, distinct in zip(digests.values(), contents, strict=True):
+        if len(distinct) < len(rows):
+            keys |= {key for key, count in Counter(row.key for row in rows).items() if count > 1}
+    return keys
 
 
 def _agree(holders: Mapping[str, list[RowDigest]], replicas: int) -> bool:
@@ -165,10 +178,13 @@ def _agree(holders: Mapping[str, list[RowDigest]], replicas: int) -> bool:
 
 def _difference(key: str, holders: Mapping[str, list[RowDigest]], names: Sequence[str]) -> Difference:
     votes: dict[tuple[int, int, str | None, bool, int], list[str]] = defaultdict(list)
-    for name in names:
-        counts = Counter((row.h1, row.h2, row.version, row.is_tombstone) for row in holders.get(name, ()))
-        for content, rows in counts.items():
-            votes[*content, rows].append(name)
+    for name, rows in holders.items():
+        counts: dict[tuple[int, int, str | None, bool], int] = {}
+        for row in rows:
+            content = (row.h1, row.h2, row.version, row.is_tombstone)
+            counts[content] = counts.get(content, 0) + 1
+        for content, count in counts.items():
+            votes[*content, count].append(name)
     versions = (Version(tuple(voters), *content) for content, voters in votes.items())
     ordered = sorted(versions, key=lambda each: (-len(each.replicas), each.replicas, each.content, each.version or ""))
     missing = tuple(name for name in names if name not in holders)
@@ -310,10 +326,14 @@ def _may_be_forgotten(version: Version, way: Direction) -> bool:
 def findings(
     found: Iterable[Difference],
     way: Direction,
+    *,
+    pages: int = 0,
+    digest: bytes = b"",
+    gone: int = 0,
     within: Ranges = (FULL,),
 ) -> Findings:
-    """The summary of these differences, on no pages yet. `within`: the tokens that were compared, which its ranges do
-    not leave (13052)."""
+    """The summary of these differences, read once. `pages` and `digest` are of the pages that hold them; `within`: the
+    tokens that were compared, which its ranges do not leave (13052)."""
     kinds: Counter[str] = Counter()
     unresolved: Counter[str] = Counter()
     sent: Counter[tuple[str, str]] = Counter()
@@ -325,17 +345,18 @@ def findings(
         tokens.add(each.token)
         if plan.reason:
             unresolved[plan.reason] += 1
-        sent.update((plan.source, target) for target in plan.targets)
-        if plan.deletes:
-            deleted.update((plan.source, target) for target in plan.targets)
+        for target in plan.targets:
+            sent[plan.source, target] += 1
+            deleted[plan.source, target] += plan.deletes
     return Findings(
         rows=kinds.total(),
         ranges=coarsened(of_buckets(sorted(tokens), RING_BITS), RANGES_MAX, within),
         kinds=_sorted(kinds),
         copies=tuple(Copy(*ends, rows, deleted[ends]) for ends, rows in sorted(sent.items())),
         unresolved=_sorted(unresolved),
-        pages=0,
-        digest=b"",
+        pages=pages,
+        digest=digest,
+        gone=gone,
     )
 
 

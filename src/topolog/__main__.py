@@ -328,6 +328,18 @@ def run_lease_health(config: Config = None, pairs: Set = None) -> None:
         run_worker(settings.kafka, settings.cluster.name, settings.health.data, stopping)
 
 
+@run_app.command("rendezvous")
+@needs_extra("health")
+def run_rendezvous(config: Config = None, pairs: Set = None) -> None:
+    """Compare what validators send of their replicas: trees two by two, and rows over all replicas."""
+    from topolog.streams.rendezvous.worker import run_worker
+
+    _log_to_stderr()
+    settings = _settings(config, pairs)
+    with stopping_when_told(os.environ) as stopping:
+        run_worker(settings.kafka, settings.cluster.name, stopping)
+
+
 @run_app.command("validator")
 @needs_extra("spark")
 def run_validator(

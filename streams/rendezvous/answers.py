@@ -172,10 +172,10 @@ def check_digest(payloads: Iterable[bytes], digest: bytes) -> None:
 def digests(payload: bytes, ranges: Ranges) -> list[RowDigest]:
     """The rows of one page; raises BadInput if one of them was not asked for."""
     rows = _decoded(_DIGESTS, payload)
-    starts = [each.start for each in ranges]
+    starts, ends = [each.start for each in ranges], [each.end for each in ranges]
     for row in rows:
         at = bisect_right(starts, row.token) - 1
-        if at < 0 or row.token >= ranges[at].end:
+        if at < 0 or row.token >= ends[at]:
             raise BadInput(f"Nobody has asked for token {row.token}.")
     return rows
 

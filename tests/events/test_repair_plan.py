@@ -277,7 +277,7 @@ def test_many_tokens_become_few_ranges_that_do_not_leave_what_was_compared() -> 
     """Scenario 27 (13052)."""
     within = (TokenRange(0, 4_000_001), TokenRange(8_000_000, RING))
     found = differences({"R1": rows(*range(4000), *range(8000, 12_000)), "R2": []})
-    told = findings(found, way(), within)
+    told = findings(found, way(), within=within)
     assert len(told.ranges) == RANGES_MAX
     assert contains(within, told.ranges)
     assert contains(told.ranges, [TokenRange(each.token, each.token + 1) for each in found])

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
-from tests.streams.rules.cluster import LOG_ID, Cluster, new_id
+from tests.streams.rules.cluster import LATER_MS, LOG_ID, Cluster, new_id
 
 from topolog.events import merkle
 from topolog.events import repair_requests as rr
@@ -61,6 +61,27 @@ def leaves(rows: Rows, ranges: Ranges, bits: int) -> list[Leaf]:
     return [made[number] for number in sorted(made)]
 
 
+def answer(
+    task: TaskId, step: Step, spec: TreeSpec, rows: Rows, cuts: int = 1, *, life: int = LIFE
+) -> tuple[list[TreePage], Result]:
+    """What a validator with these rows sends for a task, and reports of it."""
+    match step.kind:
+        case TaskKind.PREPARE:
+            return [], Result(Cut(f"{task.replica}-{cuts}", fingerprint(COLUMNS, KEY)))
+        case TaskKind.LEAVES:
+            made = leaves(rows, step.ranges, step.bits)
+            payloads = [merkle.encode(some) for some in cut(made, LEAVES_A_PAGE)]
+            root = merkle.root(spec.id, step.bits, made)
+            result = Result(None, root, len(payloads), len(rows))
+            return pages(task, PageKind.LEAVES, payloads, spec.id, life), result
+        case TaskKind.DIGESTS:
+            found = digests(rows, step.ranges)
+            payloads = [msgspec.msgpack.encode(some) for some in cut(found, ROWS_A_PAGE)]
+            result = Result(None, digest_of(payloads), len(payloads), len(found))
+            return pages(task, PageKind.DIGESTS, payloads, spec.id, life), result
+    return [], Result(digest=digest_of(()) if step.kind is TaskKind.SEND else b"")
+
+
 class Site(Cluster):
     """A cluster with these replicas of table `t`. Their rows may be changed at any time."""
 
@@ -83,7 +104,7 @@ class Site(Cluster):
         return number
 
     def settle(self) -> None:
-        while decided := repair.settle(self.state, (), self.position):
+        while decided := repair.settle(self.state, (), self.position, LATER_MS):
             self.log(*decided)
 
     def session(self, number: Position) -> SessionRow:
@@ -114,29 +135,13 @@ class Site(Cluster):
 
     def answer(self, task: TaskId, *, life: int = LIFE) -> tuple[list[TreePage], Result]:
         """The pages of a task, and its result; nothing is said to the log."""
-        spec, step = self.spec(task.session), self.step(task.session, task.segment)
-        rows = self.rows[task.replica]
-        match step.kind:
-            case TaskKind.PREPARE:
-                return [], Result(Cut(f"{task.replica}-{self.cuts}", fingerprint(COLUMNS, KEY)))
-            case TaskKind.LEAVES:
-                made = leaves(rows, step.ranges, step.bits)
-                payloads = [merkle.encode(some) for some in cut(made, LEAVES_A_PAGE)]
-                root = merkle.root(spec.id, step.bits, made)
-                return pages(task, PageKind.LEAVES, payloads, spec.id, life), Result(
-                    None, root, len(payloads), len(rows)
-                )
-            case TaskKind.DIGESTS:
-                found = digests(rows, step.ranges)
-                payloads = [msgspec.msgpack.encode(some) for some in cut(found, ROWS_A_PAGE)]
-                result = Result(None, digest_of(payloads), len(payloads), len(found))
-                return pages(task, PageKind.DIGESTS, payloads, spec.id, life), result
-            case TaskKind.WRITE:
-                newest: dict[int, int] = {}
-                for each in self.rows.values():
-                    newest.update({key: max(content, newest.get(key, 0)) for key, content in each.items()})
-                self.rows[task.replica] = newest
-        return [], Result()
+        step = self.step(task.session, task.segment)
+        if step.kind is TaskKind.WRITE:
+            newest: dict[int, int] = {}
+            for each in self.rows.values():
+                newest.update({key: max(content, newest.get(key, 0)) for key, content in each.items()})
+            self.rows[task.replica] = newest
+        return answer(task, step, self.spec(task.session), self.rows[task.replica], self.cuts, life=life)
 
     def report(self, task: TaskId, result: Result) -> None:
         request = rr.TaskReported(new_id(), LOG_ID, task.replica, "", task, LIFE, result.rows, 0, "", "", result)
