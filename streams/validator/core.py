@@ -132,9 +132,14 @@ class Core:
         return self.fold.state
 
     @property
+    def is_resting(self) -> bool:
+        """Whether no task is under way."""
+        return all(each.work is None for each in self._standing.values())
+
+    @property
     def is_idle(self) -> bool:
-        """Whether no task is under way and every request has its outcome."""
-        return not self._unanswered and all(each.work is None for each in self._standing.values())
+        """Whether nothing is under way, and every request has its outcome."""
+        return self.is_resting and not self._unanswered
 
     @property
     def lost(self) -> Collection[str]:

@@ -33,7 +33,7 @@ PROGRESS_MS = 3_000
 """How often it is said how far a task has come, if it has come further."""
 
 LISTEN_MS = 500
-"""How often the log is asked whether it holds no more than has been read."""
+"""How often the log is asked whether it holds no more than has been read, while tasks are under way."""
 
 ANSWER_MS_MAX = 1_000
 """How old its answer can be (`LogReader.hears`)."""
@@ -182,6 +182,8 @@ class Driver:
 
     def _listen(self) -> None:
         """Tell the workers when the log held nothing that has not been read, and acted upon in this step."""
+        if self._is_caught_up and self.core.is_resting:
+            return
         now_ns = self._clock.monotonic_ns()
         if now_ns >= self._next_listen_ns and self._reader.hears(Topic.DECISIONS):
             self._next_listen_ns = now_ns + LISTEN_MS * _NS_PER_MS

@@ -7,29 +7,26 @@ they outlive their process.
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.integration.conftest import Process, eventually
 from tests.integration.crash_site import CrashSite, assert_died
 from tests.integration.validating import keep, rows_in
-from tests.streams.validator.site import Incomplete, Rendezvous
 
 from topolog.events import repair_requests as rr
 from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
-from topolog.events.fold import Fold, Folded, Ignored
-from topolog.events.kafka import KafkaReader
-from topolog.events.log import Entry
+from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.repair import TaskAssigned, TaskCompleted, TaskFailed
 from topolog.events.repair_definition import Policy, SessionDefinition, SessionKind
 from topolog.events.replicas import replicas_of
-from topolog.events.requests import OutcomeRow, outcome_of
+from topolog.events.requests import outcome_of
 from topolog.events.sessions import SessionRow, SessionStatus, session
-from topolog.events.state import State
 from topolog.events.topics import PARTITIONS, Topic
-from topolog.events.tree_pages import TreePage
+from topolog.streams.clock import SystemClock
+from topolog.streams.rendezvous.desk import Desk
 from topolog.streams.validator.memory import Values
 
 SENT = "validator.pages-sent:3=crash"
@@ -45,108 +42,58 @@ ENTRIES = (
 
 
 class RepairSite(CrashSite):
-    """A cluster whose log and pages are followed by one thread, which is its rendezvous too."""
-
-    def __init__(self, bootstrap: str, cluster: str) -> None:
-        super().__init__(bootstrap, cluster)
-        self.fold = Fold()
-        self.decisions: list[Folded] = []
-        self._pages: list[TreePage] = []
-        self._reading = threading.Lock()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._follow)
-
-    @property
-    def log_id(self) -> bytes:
-        assert self.fold.header.log_id is not None
-        return self.fold.header.log_id
-
-    @property
-    def state(self) -> State:
-        return self.fold.state
-
-    def ask(self, request: rr.RepairRequest) -> None:
-        self.put(Topic.REQUESTS, request.id.requester, CODEC.encode(request))
-
-    def pages(self) -> Iterable[TreePage]:
-        return self._pages
-
-    def put_page(self, page: TreePage) -> None:
-        self.put(Topic.TREES, str(page.task.session), CODEC.encode(page))
+    """A cluster with a rendezvous in this process: its desk, and a reader of pages in place of faust."""
 
     @contextlib.contextmanager
-    def following(self) -> Iterator[None]:
-        self._thread.start()
+    def comparing(self) -> Iterator[None]:
+        ended = threading.Event()
+        thread = threading.Thread(target=self._compare, args=(ended,))
+        thread.start()
         try:
             yield
         finally:
-            self._ended.set()
-            self._thread.join()
+            ended.set()
+            thread.join()
 
-    def _follow(self) -> None:
-        """Decisions and pages as they come; a rendezvous that has not read all of the pages looks again."""
-        rendezvous = Rendezvous(_Around(self))
-        with contextlib.closing(KafkaReader(self.kafka, self.cluster)) as reader:
-            trees = {(Topic.TREES, number): None for number in range(PARTITIONS[Topic.TREES])}
-            reader.assign({(Topic.DECISIONS, 0): None, **trees})
-            while not self._ended.is_set():
-                entries = reader.poll(0.05)
-                with self._reading:
-                    self._read(entries)
-                if self.fold.header.log_id:
-                    with contextlib.suppress(Incomplete):
-                        rendezvous.step()
-
-    def _read(self, entries: Iterable[Entry]) -> None:
-        for entry in entries:
-            if entry.topic is Topic.TREES:
-                page = CODEC.decode(entry.value)
-                assert isinstance(page, TreePage)
-                self._pages.append(page)
-            else:
-                found = self.fold.read(entry.stamp, entry.value)
-                self.decisions += [] if isinstance(found, Ignored) else found
+    def _compare(self, ended: threading.Event) -> None:
+        with (
+            contextlib.closing(KafkaReader(self.kafka, self.cluster)) as reader,
+            contextlib.closing(KafkaReader(self.kafka, self.cluster)) as pages,
+            contextlib.closing(KafkaWriter(self.kafka, self.cluster)) as writer,
+        ):
+            desk = Desk(reader, writer, SystemClock(), "rendezvous-1", 4_711)
+            pages.assign({(Topic.TREES, number): None for number in range(PARTITIONS[Topic.TREES])})
+            while not ended.is_set():
+                desk.step(0.02)
+                for entry in pages.poll(0.02) if desk.is_ready else ():
+                    while not desk.take(entry.value):
+                        desk.step(0)
 
     def validator(self, entry: str, table: str, name: str, file: Path) -> Process:
         return self.forked("validating", entry, self.cluster, self.bootstrap, table, name, str(file))
 
     def served(self, table: str) -> set[str]:
-        with self._reading:
-            return {row.definition.name for row in replicas_of(self.state, table)}
+        return {row.definition.name for row in replicas_of(self.told().state, table)}
 
     def repair(self, table: str) -> Callable[[], SessionRow | None]:
         """What has become of it, once it has ended."""
-        request = RequestId(f"operator-{table}", 1)
+        request, log_id = RequestId(f"operator-{table}", 1), self.told().header.log_id
+        assert log_id is not None
         definition = SessionDefinition(table, SessionKind.REPAIR, Policy.UNION, version_column="changed")
-        self.ask(rr.SessionRequested(request, self.log_id, "ada", "", definition))
+        self.put(Topic.REQUESTS, "ada", CODEC.encode(rr.SessionRequested(request, log_id, "ada", "", definition)))
 
         def look() -> SessionRow | None:
-            outcome: OutcomeRow | None = outcome_of(self.state, request)
-            row = session(self.state, int(outcome.subject.split()[-1])) if outcome else None
+            state = self.told().state
+            outcome = outcome_of(state, request)
+            row = session(state, int(outcome.subject.split()[-1])) if outcome else None
             return row if row and row.status.is_end else None
 
         return look
 
 
-class _Around:
-    """The site as its rendezvous sees it."""
-
-    def __init__(self, site: RepairSite) -> None:
-        self._site = site
-        self.ask, self.pages, self.put = site.ask, site.pages, site.put_page
-
-    @property
-    def log_id(self) -> bytes:
-        return self._site.log_id
-
-    @property
-    def state(self) -> State:
-        return self._site.state
-
-
 @pytest.fixture(scope="module")
 def repair_site(kafka: str) -> Iterator[RepairSite]:
-    with contextlib.closing(RepairSite(kafka, "validator-failpoints")) as site, site.leading(), site.following():
+    with contextlib.closing(RepairSite(kafka, "validator-failpoints")) as site, site.leading(), site.comparing():
         yield site
 
 
@@ -176,7 +123,7 @@ def test_another_life_goes_on_where_a_validator_was_killed(repair_site: RepairSi
     row = eventually(ended, "the end of the session")
     assert row.status is SessionStatus.SUCCEEDED, row
     assert rows_in(first) == rows_in(second)
-    events = [each.event for each in repair_site.decisions]
+    events = [each.event for each in repair_site.told().decisions]
     completed = [each for each in events if isinstance(each, TaskCompleted) and each.task.session == row.number]
     asked = [each.task for each in events if isinstance(each, TaskAssigned) and each.task.session == row.number]
     assert set(Counter(each.task for each in completed).values()) == {1}
