@@ -74,7 +74,7 @@ class Rounds:
         """The request decided as a coordinator would; raises Refused. Returns the position before its decisions."""
         ref = self.chronicle.ref("v-1")
         request = kind(RequestId(ref.requester, ref.sequence), self.chronicle.log_id, actor, reason, *content)  # type: ignore[arg-type]
-        decided = repair.decide(self._state, request, ref, self.chronicle.position)
+        decided = repair.decide(self._state, request, ref, self.chronicle.position, 1_000)
         before = self.chronicle.position
         self.chronicle.decide(*decided, cause=f"requests@1 {ref}", actor=actor, reason=reason)
         return before
@@ -103,7 +103,7 @@ class Rounds:
 
     def settle(self, passed: Collection[str] = ()) -> None:
         """What follows by itself, each step of it a set of its own."""
-        while decided := repair.settle(self._state, passed, self.chronicle.position):
+        while decided := repair.settle(self._state, passed, self.chronicle.position, 1_000):
             self.chronicle.decide(*decided, cause="what follows")
 
     def run(self, number: int) -> SessionRow:

@@ -359,7 +359,7 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
     ),
     "an end says all that it has": (
         repair_sessions,
-        "coalesced(without(asked, _covered(parts)), RANGES_MAX, asked)",
+        "coarsened(without(asked, _covered(parts)), RANGES_MAX, asked)",
         "without(asked, _covered(parts))",
         by(sizes.test_an_end_of_very_many_pieces_is_told_as_fewer_that_are_no_less),
     ),
