@@ -228,7 +228,7 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
         repair_steps,
         "task.code in RETRYABLE and not is_down",
         "not is_down",
-        by(failures.test_a_tree_that_cannot_be_read_fails_the_session_with_its_code),
+        by(failures.test_a_tree_that_cannot_be_read_fails_the_session_with_its_code, "CORRUPT"),
     ),
     "sequential asks all": (
         repair_steps,
