@@ -83,6 +83,11 @@ class History(World):
         server = self._server(at)
         server.is_muted = not server.is_muted
 
+    def deliver(self, at: int) -> None:
+        """Something arrives that was held back, of whichever life."""
+        if self.held_back:
+            self.put(*self.held_back.pop(at % len(self.held_back)))
+
     def lose_meetings(self, _: int) -> None:
         self.rendezvous.is_down = not self.rendezvous.is_down
 
@@ -195,6 +200,7 @@ class History(World):
         self._check_outcomes()
         self._check_answers(decided)
         _check_tasks(decided)
+        _check_overlap(decided)
         _check_coverage(decided, self)
         fold = Fold()
         for entry in self.log.entries(Topic.DECISIONS):
@@ -294,6 +300,19 @@ def _check_coverage(decided: Iterable[Decision], world: World) -> None:
                     assert not event.covered
     assert all(count == 1 for count in ends.values())
     assert set(counts) <= set(ends)
+
+
+def _check_overlap(decided: Iterable[Decision]) -> None:
+    """No two repairs of the same tokens run at once (scenario 26)."""
+    repairs: dict[int, Ranges] = {}
+    for position, event in enumerate(decided):
+        match event:
+            case SessionOpened() if event.definition.kind is SessionKind.REPAIR:
+                ranges = event.definition.ranges
+                assert not any(overlap(ranges, others) for others in repairs.values())
+                repairs[position if event.session is None else event.session] = ranges
+            case SessionEnded():
+                repairs.pop(event.session, None)
 
 
 def tables(differences: Iterable[tuple[str, int, int]]) -> dict[str, list[Values]]:

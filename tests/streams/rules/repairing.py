@@ -126,7 +126,7 @@ class Server:
     def __init__(self, world: "World", table: Table, life: int) -> None:
         self.table, self.life, self.is_up = table, life, True
         self.is_muted = False
-        """It works, and what it says does not arrive."""
+        """It works, and what it says is held back: late, or for good."""
 
         self.core = ValidatorCore([table.describe()], life, f"validator-{table.describe().name}")
         self.worker = Worker(table, self._trees, world.clock)
@@ -150,7 +150,9 @@ class Server:
         was_busy = self.act()
         self.core.advance()
         sent, self.core.outbox = self.core.outbox, []
-        if not self.is_muted:
+        if self.is_muted:
+            self._world.held_back += [(each.key, each.value) for each in sent]
+        else:
             for each in sent:
                 self._world.put(each.key, each.value)
         return was_busy or bool(sent)
@@ -191,6 +193,7 @@ class World:
         self._lives = itertools.count(1)
         self.asked = 0
         self.servers: dict[str, Server] = {}
+        self.held_back: list[tuple[str, bytes]] = []
         for name, held in tables.items():
             self.add(replicas.get(name, definition(name)), held)
 

@@ -44,6 +44,8 @@ WILD = (
     History.stop,
     History.start,
     History.mute,
+    History.deliver,
+    History.deliver,
     History.lose_meetings,
     History.forget_meetings,
     History.die,
