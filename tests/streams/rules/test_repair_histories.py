@@ -59,7 +59,7 @@ WILD = (
 MOVES = st.lists(st.tuples(st.sampled_from(WILD), st.integers(0, 99)), min_size=10, max_size=60)
 
 
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(DIFFERENCES, st.lists(ASKED, min_size=1, max_size=3), MOVES)
 def test_every_session_ends_once_and_is_what_it_says(
     differences: Sequence[tuple[str, int, int]],
