@@ -25,8 +25,7 @@ from topolog.events.merkle import Leaf
 from topolog.events.repair_definition import Rendezvous
 from topolog.events.repair_plan import direction
 from topolog.events.repair_tasks import Findings, Pair, Result, Step, Task, TaskId, TaskKind, TaskStatus
-from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, SessionStatus, open_sessions
-from topolog.events.sessions import segments as segments_of
+from topolog.events.sessions import SegmentRow, SessionRow, SessionStatus, open_sessions, running
 from topolog.events.state import State
 from topolog.events.tree_pages import PageKind, TreePage
 from topolog.streams.rendezvous import answers
@@ -291,8 +290,8 @@ def _running(state: State) -> Iterator[tuple[SessionRow, SegmentRow, Step]]:
     """Segments whose present step has something to compare."""
     for owner in open_sessions(state):
         if owner.status is SessionStatus.RUNNING and owner.spec is not None:
-            for row in segments_of(state, owner):
-                if row.status is SegmentStatus.RUNNING and row.step is not None and row.step.kind in ANSWERS:
+            for row in running(state, owner):
+                if row.step is not None and row.step.kind in ANSWERS:
                     yield owner, row, row.step
 
 

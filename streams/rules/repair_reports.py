@@ -182,7 +182,7 @@ def _current(state: State, number: Position, index: int, step: int) -> tuple[Ses
     if owner is None:
         raise Refused("UNKNOWN_SESSION", "scenario 18", f"There is no session {number}.")
     row = segment(state, number, index)
-    if owner.status.is_end or row is None or row.step is None:
+    if row is None or row.step is None:
         raise _late("The session or its segment has ended.")
     if row.step.number != step:
         raise _late(f"Segment {index} is at step {row.step.number}.")

@@ -29,6 +29,9 @@ _PARTITIONS: tuple[Partition, ...] = tuple((Topic.TREES, number) for number in r
 Ask = Callable[[], None]
 """Raises when the task is no longer wanted."""
 
+Tell = Callable[[int], None]
+"""The same; told how many bytes of the topic have been read so far, for there may be a week of others' pages."""
+
 
 class Trees:
     """One thread's way to the topic. `connect` makes a reader, for a reader remembers where it stands."""
@@ -38,8 +41,6 @@ class Trees:
         self._connect = connect
         self._life = life
         self._starts: dict[tuple[Position, int], dict[Partition, Offset]] = {}
-        self._in_flight = 0
-        self._lost = ""
 
     def close(self) -> None:
         self._writer.close()
@@ -68,61 +69,55 @@ class Trees:
 
         Raises ReplicaFailed IO if it does not take them, and what `ask` and the payloads raise.
         """
-        self._in_flight, self._lost = 0, ""
-        count = 0
+        flight = _Flight()
 
         def sent() -> Iterator[bytes]:
-            nonlocal count
             for payload, is_last in with_last(payloads):
-                page = TreePage(task, self._life, spec_id, kind, count, is_last, payload)
-                self._append(page)
-                count += 1
-                self._wait(IN_FLIGHT_MAX - 1, ask)
+                self._append(TreePage(task, self._life, spec_id, kind, flight.pages, is_last, payload), flight)
+                self._wait(flight, IN_FLIGHT_MAX - 1, ask)
                 yield payload
 
         digest = digest_of(sent())
-        self._wait(0, ask)
-        return count, digest
+        self._wait(flight, 0, ask)
+        return flight.pages, digest
 
-    def _append(self, page: TreePage) -> None:
-        def on_delivery(error: str | None, _: Offset | None) -> None:
-            self._in_flight -= 1
-            self._lost = self._lost or error or ""
+    def _append(self, page: TreePage, flight: "_Flight") -> None:
+        flight.pages += 1
+        flight.waiting += 1
+        self._writer.append(Topic.TREES, str(page.task.session), CODEC.encode(page), on_delivery=flight.on_delivery)
 
-        self._in_flight += 1
-        self._writer.append(Topic.TREES, str(page.task.session), CODEC.encode(page), on_delivery=on_delivery)
-
-    def _wait(self, in_flight_max: int, ask: Ask) -> None:
-        until_s = time.monotonic() + DELIVERY_LIMIT_S
-        in_flight = self._in_flight
+    def _wait(self, flight: "_Flight", waiting_max: int, ask: Ask) -> None:
+        until_s, waiting = time.monotonic() + DELIVERY_LIMIT_S, flight.waiting
         self._writer.serve()
-        while self._in_flight > in_flight_max and not self._lost:
+        while flight.waiting > waiting_max and not flight.lost:
             ask()
             self._writer.flush(_POLL_S)
-            if self._in_flight < in_flight:
-                in_flight, until_s = self._in_flight, time.monotonic() + DELIVERY_LIMIT_S
+            if flight.waiting < waiting:
+                until_s, waiting = time.monotonic() + DELIVERY_LIMIT_S, flight.waiting
             if time.monotonic() > until_s:
                 raise ReplicaFailed("IO", f"The broker has taken no page for {DELIVERY_LIMIT_S:g} s.")
-        if self._lost:
-            raise ReplicaFailed("IO", f"A page was lost: {self._lost}.")
+        if flight.lost:
+            raise ReplicaFailed("IO", f"A page was lost: {flight.lost}.")
 
     # Reading.
 
-    def read(self, expected: Expected, ask: Ask) -> Sequence[bytes]:
+    def read(self, expected: Expected, tell: Tell) -> Sequence[bytes]:
         """The payloads of this attempt.
 
         Raises ReplicaFailed PAGES_MISSING or PAGES_DAMAGED if the topic does not have what the log names, and what
-        `ask` raises while it is read.
+        `tell` raises while it is read.
         """
         assembly, task = Assembly(expected), expected.task
         starts = self._starts.get((task.session, task.segment), {})
         reader = self._connect()
         try:
             reader.assign({partition: starts.get(partition) for partition in _PARTITIONS})
+            size = 0
             while assembly.payloads is None:
-                ask()
+                tell(size)
                 entries = reader.poll(_POLL_S)
                 for entry in entries:
+                    size += len(entry.value)
                     page = CODEC.read(entry.value) if entry.key == str(task.session) else None
                     if isinstance(page, TreePage):
                         assembly.add(page)
@@ -131,3 +126,16 @@ class Trees:
         finally:
             reader.close()
         return whole(assembly)
+
+
+class _Flight:
+    """The pages of one attempt on their way: those of one that was stopped are answered while another is sent."""
+
+    def __init__(self) -> None:
+        self.pages = 0
+        self.waiting = 0
+        self.lost = ""
+
+    def on_delivery(self, error: str | None, _: Offset | None) -> None:
+        self.waiting -= 1
+        self.lost = self.lost or error or ""

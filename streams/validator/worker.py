@@ -11,6 +11,7 @@ begun ends, with a result or a code.
 import logging
 import queue
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
@@ -202,7 +203,7 @@ class _Running:
         self._worker = worker
         self._replica = worker.replica
         self._work = work
-        self._rows = self._bytes = 0
+        self._rows = self._bytes = self._bytes_searched = 0
 
     def failed(self, code: str, message: str) -> Ended:
         return Ended(
@@ -303,7 +304,7 @@ class _Running:
             raise ReplicaFailed("PAGES_MISSING", "The log says nothing of what differs.")
         of = TaskId(task.session, task.segment, step.of, "", 0)
         expected = Expected(of, PageKind.FINDINGS, self._work.spec.id, findings.digest, findings.pages)
-        return items(self._worker.trees.read(expected, self._ask), Difference)
+        return items(self._worker.trees.read(expected, self._searched), Difference)
 
     def _batches(self) -> Iterator[list[SentRow]]:
         """The rows that are meant for this replica, one source after the other: their pages are held in memory."""
@@ -311,7 +312,7 @@ class _Running:
         for source in self._work.sources or ():
             told = source.result
             expected = Expected(source.task, PageKind.ROWS, spec_id, told.digest, told.pages)
-            payloads = self._worker.trees.read(expected, self._ask)
+            payloads = self._worker.trees.read(expected, self._searched)
             rows = (row for row in items(payloads, SentRow) if self._name in dict(row.targets))
             while batch := list(islice(rows, self._worker.batch_rows)):
                 yield batch
@@ -335,8 +336,13 @@ class _Running:
 
     def _progressed(self, rows: int, size: int) -> None:
         self._rows, self._bytes = max(rows, self._rows), max(size, self._bytes)
-        self._worker.progress = (self._work.task, self._rows, self._bytes)
+        self._worker.progress = (self._work.task, self._rows, self._bytes + self._bytes_searched)
         self._ask()
+
+    def _searched(self, size: int) -> None:
+        """To look for pages is progress too: it is not given up while it goes on."""
+        self._bytes_searched = max(size, self._bytes_searched)
+        self._progressed(self._rows, self._bytes)
 
     def _progressed_behind(self, rows: int, size: int) -> Callable[[int, int], None]:
         return lambda more, larger: self._progressed(rows + more, size + larger)
@@ -378,8 +384,10 @@ def _check_leaves(work: Work, leaves: Sequence[Leaf]) -> None:
     if any(each.rows > merkle.LEAF_ROWS_MAX for each in leaves):
         raise ReplicaFailed("LEAF_TOO_LARGE", f"A leaf has more than {merkle.LEAF_ROWS_MAX} rows.")
     spans = list(buckets(work.step.ranges, work.step.bits))
+    starts = [span.start for span in spans]
     numbers = [each.bucket for each in leaves]
-    if len(set(numbers)) < len(numbers) or not all(any(number in span for span in spans) for number in numbers):
+    is_asked = all(number in spans[bisect_right(starts, number) - 1] for number in numbers)
+    if len(set(numbers)) < len(numbers) or not is_asked:
         raise ReplicaFailed("CORRUPT", "The replica has given a leaf twice, or one that nobody has asked for.")
 
 

@@ -1,11 +1,11 @@
 """Histories of sessions under random schedules, and what must be so at every point of any of them."""
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
-from tests.streams.rules.repairing import Server, Table, World, row
+from tests.streams.rules.repairing import PREVIEW, UNION, Server, Table, World, row
 
 from topolog.events import repair_requests as rr
 from topolog.events.asked import RequestId
@@ -14,16 +14,21 @@ from topolog.events.errors import ReplicaFailed
 from topolog.events.fold import Fold, Ignored
 from topolog.events.ids import Position
 from topolog.events.repair import (
+    PairCompared,
+    RowsCompared,
     SegmentEnded,
     SegmentHalved,
     SessionEnded,
     SessionOpened,
     StepStarted,
     TaskAssigned,
+    TaskCompleted,
+    TaskProgressed,
 )
 from topolog.events.repair_definition import SessionDefinition, SessionKind
-from topolog.events.repair_tasks import Result, TaskKind
+from topolog.events.repair_tasks import Result, TaskId, TaskKind
 from topolog.events.replica import RowDigest
+from topolog.events.replicas import ReplicaDeclared
 from topolog.events.sessions import SegmentStatus, SessionRow, SessionStatus, open_sessions
 from topolog.events.state import State
 from topolog.events.token_range import Ranges, contains, overlap, union, without
@@ -78,8 +83,16 @@ class History(World):
         server = self._server(at)
         server.is_muted = not server.is_muted
 
+    def deliver(self, at: int) -> None:
+        """Something arrives that was held back, of whichever life."""
+        if self.held_back:
+            self.put(*self.held_back.pop(at % len(self.held_back)))
+
     def lose_meetings(self, _: int) -> None:
         self.rendezvous.is_down = not self.rendezvous.is_down
+
+    def forget_meetings(self, _: int) -> None:
+        self.rendezvous.restart()
 
     def die(self, _: int) -> None:
         self.crash()
@@ -185,12 +198,49 @@ class History(World):
         """At the end, over all that was decided."""
         decided = list(self.decisions())
         self._check_outcomes()
+        self._check_answers(decided)
         _check_tasks(decided)
+        _check_overlap(decided)
         _check_coverage(decided, self)
         fold = Fold()
         for entry in self.log.entries(Topic.DECISIONS):
             assert not isinstance(fold.read(entry.stamp, entry.value), Ignored)
         assert fold.state.hash() == self.core.state.hash()
+
+    def repair_all(self) -> None:
+        """Nobody fails any more: one session makes all replicas equal, and the next finds nothing."""
+        for server in self.servers.values():
+            server.table.broken.clear()
+        ended = self.finish(UNION)
+        assert ended.status is SessionStatus.SUCCEEDED, ended
+        assert all(content == self.contents()[0] for content in self.contents())
+        assert self.finish(PREVIEW).rows_found == 0
+
+    def _check_answers(self, decided: Iterable[Decision]) -> None:
+        """What counts is the first answer to the newest attempt, by the life that served the replica then."""
+        lives: dict[str, int] = {}
+        newest: dict[tuple[int, int, int, str], TaskId] = {}
+        answered: set[TaskId] = set()
+        said = {str(request.id): request for request in self._requests()}
+        for event in decided:
+            match event:
+                case ReplicaDeclared():
+                    lives[event.replica.name] = event.life
+                case TaskAssigned(task=task):
+                    newest[task.session, task.segment, task.step, task.replica] = task
+                case TaskCompleted(task=task) | TaskProgressed(task=task):
+                    assert newest[task.session, task.segment, task.step, task.replica] == task
+                    assert task not in answered, "a second answer counts"
+                    assert said[str(event.request)].life == lives[task.replica], "another life answers"
+                    if isinstance(event, TaskCompleted):
+                        answered.add(task)
+                case PairCompared() | RowsCompared():
+                    tasks = said[str(event.request)].attempts
+                    assert len(tasks) > 1
+                    assert answered >= set(tasks), "what was compared is no answer"
+
+    def _requests(self) -> Iterator[Any]:
+        return (CODEC.decode(entry.value) for entry in self.log.entries(Topic.REQUESTS))
 
     def _check_outcomes(self) -> None:
         """K7: exactly one for each request."""
@@ -199,8 +249,7 @@ class History(World):
             ref = getattr(event, "request", None)
             if ref is not None:
                 outcomes[str(ref)] = outcomes.get(str(ref), 0) + 1
-        for entry in self.log.entries(Topic.REQUESTS):
-            request: Any = CODEC.decode(entry.value)
+        for request in self._requests():
             assert outcomes.get(str(request.id)) == 1, request
 
 
@@ -251,6 +300,19 @@ def _check_coverage(decided: Iterable[Decision], world: World) -> None:
                     assert not event.covered
     assert all(count == 1 for count in ends.values())
     assert set(counts) <= set(ends)
+
+
+def _check_overlap(decided: Iterable[Decision]) -> None:
+    """No two repairs of the same tokens run at once (scenario 26)."""
+    repairs: dict[int, Ranges] = {}
+    for position, event in enumerate(decided):
+        match event:
+            case SessionOpened() if event.definition.kind is SessionKind.REPAIR:
+                ranges = event.definition.ranges
+                assert not any(overlap(ranges, others) for others in repairs.values())
+                repairs[position if event.session is None else event.session] = ranges
+            case SessionEnded():
+                repairs.pop(event.session, None)
 
 
 def tables(differences: Iterable[tuple[str, int, int]]) -> dict[str, list[Values]]:

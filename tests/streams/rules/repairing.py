@@ -1,8 +1,7 @@
 """Replicas that are compared and repaired, for tests: real cores of coordinator and validators at one log in memory.
 
 Nothing happens by itself and no clock moves: `run` lets everybody take turns until nothing more comes, `expire` passes
-deadlines. Validators do their tasks with the real worker on tables in memory. The rendezvous is one function of the
-log and the pages; `Rendezvous` may be replaced, or told to be `is_down`.
+deadlines. Validators do their tasks with the real worker on tables in memory, the rendezvous is the real meeting.
 """
 
 import itertools
@@ -10,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-from tests.streams.coordinator.desk import STARTED, Desk
+from tests.streams.coordinator.desk import LOG_ID, STARTED, Desk
 from tests.streams.rules.meeting import Rendezvous
 
 from topolog.events import repair_requests as rr
@@ -127,7 +126,7 @@ class Server:
     def __init__(self, world: "World", table: Table, life: int) -> None:
         self.table, self.life, self.is_up = table, life, True
         self.is_muted = False
-        """It works, and what it says does not arrive."""
+        """It works, and what it says is held back: late, or for good."""
 
         self.core = ValidatorCore([table.describe()], life, f"validator-{table.describe().name}")
         self.worker = Worker(table, self._trees, world.clock)
@@ -151,7 +150,9 @@ class Server:
         was_busy = self.act()
         self.core.advance()
         sent, self.core.outbox = self.core.outbox, []
-        if not self.is_muted:
+        if self.is_muted:
+            self._world.held_back += [(each.key, each.value) for each in sent]
+        else:
             for each in sent:
                 self._world.put(each.key, each.value)
         return was_busy or bool(sent)
@@ -188,10 +189,11 @@ class World:
         self.is_eager = True
         """Requests are decided as they come; else when `decide` is called."""
 
-        self.rendezvous = Rendezvous(self.log)
+        self.rendezvous = Rendezvous(self.log, LOG_ID)
         self._lives = itertools.count(1)
         self.asked = 0
         self.servers: dict[str, Server] = {}
+        self.held_back: list[tuple[str, bytes]] = []
         for name, held in tables.items():
             self.add(replicas.get(name, definition(name)), held)
 
@@ -282,7 +284,7 @@ class World:
         return self.turn_of_the_rendezvous() or any(moved)
 
     def turn_of_the_rendezvous(self) -> bool:
-        told = self.rendezvous.told(self.core.state, self.core.ahead.log_id)
+        told = self.rendezvous.told(self.core.state, self.core.ahead.position)
         for each in told:
             self.put("rendezvous", each)
         return bool(told)

@@ -23,8 +23,9 @@ from topolog.events import repair_requests as rr
 from topolog.events.errors import ReplicaFailed
 from topolog.events.repair import PairCompared, RowsCompared, SegmentEnded, StepStarted, TaskAssigned
 from topolog.events.repair_definition import Order, Rendezvous, SessionDefinition
-from topolog.events.repair_tasks import Purpose, TaskKind
+from topolog.events.repair_tasks import Pair, Purpose, TaskKind
 from topolog.events.replica import ReplicaDefinition
+from topolog.events.requests import Status
 from topolog.events.sessions import SegmentStatus, SessionStatus
 from topolog.events.token_range import FULL, TokenRange, cells
 from topolog.events.tree_spec import Column
@@ -260,14 +261,15 @@ def test_all_compares_each_two_once_all_are_in(replicas: int, pairs: int) -> Non
 def test_a_pair_that_is_told_before_the_last_tree_counts() -> None:
     """Scenario 15: a rendezvous that reports a pair too early has it counted: both trees are answers of the log."""
     world = three()
-    world.rendezvous.is_hasty = True
     number = world.open()
     world.run_to(TaskKind.LEAVES, number)
     for name in ("R1", "R2"):
         world.servers[name].step()
-    world.turn_of_the_rendezvous()
-    assert len(world.events(PairCompared)) == 1
+    both = (world.task("R1", number), world.task("R2", number))
+    pair = Pair("R1", "R2", (), 0, 37, 0, 0)
+    assert world.ask(rr.ComparisonReported, number, 0, 2, both, pair).status is Status.GRANTED
     world.run()
+    assert len(world.events(PairCompared)) == 3
     assert world.session(number).status is SessionStatus.SUCCEEDED
 
 
@@ -281,8 +283,8 @@ def test_a_difference_without_read_point_is_inconclusive() -> None:
     """Scenario 31: it is never called different, and nothing is done about it."""
     world = World({"R1": rows(), "R2": changed()}, R2=definition("R2", gives_cuts=False))
     before = world.contents()
-    for asked in (PREVIEW, PULL):
-        ended = world.finish(asked)
+    for asked, recheck in ((PREVIEW, True), (PREVIEW, False), (PULL, True), (PULL, False)):
+        ended = world.finish(asked, recheck=recheck)
         assert (ended.status, ended.code) == (SessionStatus.PARTIAL, "NO_CUT")
         assert (ended.covered, ended.left, ended.differing) == ((), (FULL,), ())
     assert {each.status for each in world.events(SegmentEnded)} == {SegmentStatus.INCONCLUSIVE}

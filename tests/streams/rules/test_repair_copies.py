@@ -111,9 +111,8 @@ def test_a_rendezvous_that_is_slow_is_waited_for_while_it_moves() -> None:
     world.rendezvous.is_down = True
     world.run()
     world.rendezvous.is_down = False
-    log_id = world.core.ahead.log_id
     seen = []
-    for told in world.rendezvous.told(world.core.state, log_id):
+    for told in world.rendezvous.told(world.core.state, world.core.ahead.position):
         seen += world.due("task/")
         world.put("rendezvous", told)
     assert len(set(seen)) == 3
@@ -127,7 +126,7 @@ def test_a_rendezvous_that_says_the_same_again_changes_nothing() -> None:
     world.rendezvous.is_down = True
     world.run()
     world.rendezvous.is_down = False
-    first, *others = world.rendezvous.told(world.core.state, world.core.ahead.log_id)
+    first, *others = world.rendezvous.told(world.core.state, world.core.ahead.position)
     world.put("rendezvous", first)
     compared = CODEC.decode(first)
     assert isinstance(compared, rr.ComparisonReported)

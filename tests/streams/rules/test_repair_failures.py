@@ -226,12 +226,13 @@ def test_a_replica_that_restarts_answers_what_is_still_asked() -> None:
     assert {attempt for kind in TaskKind for _, attempt in attempts(world, kind)} == {1}
 
 
-def test_a_tree_that_cannot_be_read_fails_the_session_with_its_code() -> None:
-    """Scenario 22: at once; nobody waits."""
+@pytest.mark.parametrize("code", ["CORRUPT", "LEAF_TOO_LARGE", "UNSUPPORTED", "SOMETHING_NEW"])
+def test_a_tree_that_cannot_be_read_fails_the_session_with_its_code(code: str) -> None:
+    """Scenarios 22 and 35: at once; nobody waits."""
     world = three()
-    world.table("R2").broken["leaves"] = [ReplicaFailed("CORRUPT", "part-0007.parquet is damaged.")]
+    world.table("R2").broken["leaves"] = [ReplicaFailed(code, "part-0007.parquet is damaged.")]
     ended = world.finish()
-    assert (ended.status, ended.code) == (SessionStatus.FAILED, "CORRUPT")
+    assert (ended.status, ended.code) == (SessionStatus.FAILED, code)
     assert ended.message == "Replica R2: part-0007.parquet is damaged."
     assert not world.due()
 

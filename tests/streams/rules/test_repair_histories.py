@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from tests.streams.rules.repair_histories import History, tables
 from tests.streams.rules.repairing import PREVIEW, UNION
 
-from topolog.events.repair_definition import Order, Rendezvous, SessionDefinition
+from topolog.events.repair_definition import Order, Rendezvous, SessionDefinition, SessionKind
 from topolog.events.token_range import FULL, RING, TokenRange
 
 DIFFERENCES = st.lists(
-    st.tuples(st.sampled_from(("R1", "R2", "R3")), st.integers(1, 12), st.integers(0, 4)), max_size=6
+    st.tuples(st.sampled_from(("R1", "R2", "R3")), st.integers(1, 12), st.sampled_from((0, 2, 3, 4))), max_size=6
 )
 ASKED = st.builds(
     lambda base, order, rendezvous, segments, parallel, ranges, flags, retries: msgspec.structs.replace(
@@ -28,7 +28,7 @@ ASKED = st.builds(
         retries=retries,
         queues=True,
     ),
-    st.sampled_from((PREVIEW, UNION)),
+    st.sampled_from((PREVIEW, UNION, msgspec.structs.replace(UNION, kind=SessionKind.PREVIEW))),
     st.sampled_from(list(Order)[1:]),
     st.sampled_from(list(Rendezvous)[1:]),
     st.integers(1, 3),
@@ -39,12 +39,15 @@ ASKED = st.builds(
 )
 CALM = (History.serve, History.meet, History.rest)
 WILD = (
-    *CALM * 4,
+    *CALM * 6,
     History.pass_one,
     History.stop,
     History.start,
     History.mute,
+    History.deliver,
+    History.deliver,
     History.lose_meetings,
+    History.forget_meetings,
     History.die,
     History.die_between,
     History.say_again,
@@ -72,6 +75,7 @@ def test_every_session_ends_once_and_is_what_it_says(
         move(history, at)  # type: ignore[operator]
         history.check()
     history.finish_all()
+    history.repair_all()
     history.check_whole()
 
 

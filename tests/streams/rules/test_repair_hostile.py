@@ -194,6 +194,8 @@ def test_a_comparison_of_other_trees_than_it_names_is_late() -> None:
     ]
     for wrong in wrongs:
         assert world.ask(rr.ComparisonReported, *place, wrong, pair).code == "LATE_FACT"
+    (session, segment, step) = place
+    assert world.ask(rr.ComparisonReported, session, segment, step - 1, both, pair).code == "LATE_FACT"
     turned = msgspec.structs.replace(pair, left="R2", right="R1")
     assert world.ask(rr.ComparisonReported, *place, both, turned).code == "BAD_REPORT"
     assert world.ask(rr.ComparisonReported, *place, (right, left), pair).status is Status.GRANTED

@@ -11,10 +11,13 @@ from tests.streams.rules.repairing import (
     World,
     changed,
     definition,
+    row,
     three,
 )
 
+from topolog.events import repair
 from topolog.events import repair_requests as rr
+from topolog.events.errors import ReplicaFailed
 from topolog.events.repair import (
     AbortGranted,
     SegmentEnded,
@@ -26,7 +29,7 @@ from topolog.events.repair_definition import Rendezvous, SessionDefinition, Sess
 from topolog.events.repair_tasks import TaskKind, TaskStatus
 from topolog.events.replicas import replica
 from topolog.events.requests import Status
-from topolog.events.sessions import SessionStatus
+from topolog.events.sessions import SessionStatus, session
 from topolog.events.token_range import FULL, RING, TokenRange, overlap, union
 from topolog.events.tree_spec import Column
 
@@ -178,3 +181,39 @@ def test_a_replica_that_cannot_be_right_is_refused(changes: dict[str, object]) -
 def test_a_table_has_only_so_many_replicas() -> None:
     world = World({f"R{number:02}": [] for number in range(16)})
     assert world.ask(rr.ReplicaDeclarationRequested, definition("R16"), 9).code == "TOO_MANY_REPLICAS"
+
+
+# What is kept.
+
+
+def test_a_long_session_that_ends_is_not_forgotten_for_being_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """D.6: those that ended first go first, whenever they began."""
+    monkeypatch.setattr(repair, "ENDED_KEPT", 3)
+    world = three()
+    long = world.open()
+    numbers = []
+    for _ in range(4):
+        numbers.append(world.open())
+        world.ask(rr.SessionAbortRequested, numbers[-1])
+    world.run()
+    assert world.session(long).status is SessionStatus.SUCCEEDED
+    assert [number for number in numbers if session(world.core.state, number)] == numbers[-2:]
+
+
+def test_what_was_found_before_it_began_anew_is_not_counted() -> None:
+    """Scenario 13: a segment that begins anew has found nothing yet."""
+    world = three(R2=changed())
+    number = world.open(PULL)
+    world.run_to(TaskKind.SEND, number)
+    world.table("R1").broken["rows"] = [ReplicaFailed("CUT_LOST", "It is gone.")]
+    world.table("R2").put(row(7))
+    world.run()
+    ended = world.session(number)
+    assert (ended.status, ended.rows_found, ended.differing) == (SessionStatus.SUCCEEDED, 0, ())
+
+
+def test_a_key_that_is_another_is_a_mismatch_of_schemas() -> None:
+    """Scenario 13: rows that are told apart by other columns are not the same rows."""
+    world = World({"R1": [], "R2": []}, R2=definition("R2", key=("note",)))
+    assert world.finish().code == "SCHEMA_MISMATCH"
+    assert not world.events(StepStarted)

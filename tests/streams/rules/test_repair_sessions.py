@@ -236,7 +236,7 @@ def test_a_comparison_by_another_spec_is_not_one_of_this_step() -> None:
     other = msgspec.structs.replace(opened.spec, salt=1)
     state = world.core.state
     state.put(f"{number:019d}", msgspec.structs.replace(opened, spec=other))
-    assert not world.rendezvous.told(state, world.core.ahead.log_id)
+    assert not world.rendezvous.told(state, world.core.ahead.position)
 
 
 def test_what_a_preview_has_found_can_be_repaired() -> None:

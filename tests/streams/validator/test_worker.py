@@ -7,13 +7,17 @@ from collections.abc import Callable
 import pytest
 from tests.streams.validator.site import Site, contents, rows
 
+from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput, ReplicaFailed
 from topolog.events.ids import Position
-from topolog.events.log import InMemoryLog
+from topolog.events.log import InMemoryLog, InMemoryReader
+from topolog.events.merkle import Leaf
 from topolog.events.repair_tasks import TaskId
 from topolog.events.replicas import replicas_of
 from topolog.events.sessions import SessionStatus
-from topolog.events.tree_pages import PageKind, digest_of
+from topolog.events.token_range import RING, TokenRange
+from topolog.events.topics import Topic
+from topolog.events.tree_pages import PageKind, TreePage, digest_of
 from topolog.streams.clock import ManualClock, SystemClock
 from topolog.streams.validator import trees as trees_module
 from topolog.streams.validator.core import Core
@@ -30,6 +34,10 @@ LIMIT_S = 20.0
 
 
 def nothing() -> None:
+    pass
+
+
+def ignored(_: int) -> None:
     pass
 
 
@@ -93,7 +101,9 @@ def test_pages_are_read_as_they_were_sent() -> None:
     trees = Trees(log.writer(), log.reader, 7)
     pages, digest = trees.send(TASK, PageKind.ROWS, SPEC, [b"a", b"b", b"c"], nothing)
     assert (pages, digest) == (3, digest_of([b"a", b"b", b"c"]))
-    assert trees.read(Expected(TASK, PageKind.ROWS, SPEC, digest, pages), nothing) == [b"a", b"b", b"c"]
+    told: list[int] = []
+    assert trees.read(Expected(TASK, PageKind.ROWS, SPEC, digest, pages), told.append) == [b"a", b"b", b"c"]
+    assert told == [0]
 
 
 def test_pages_of_before_the_segment_are_not_looked_at() -> None:
@@ -104,8 +114,33 @@ def test_pages_of_before_the_segment_are_not_looked_at() -> None:
     expected = Expected(TASK, PageKind.ROWS, SPEC, digest, pages)
     trees.note_start(TASK.session, TASK.segment)
     with pytest.raises(ReplicaFailed, match="Not all of the 1 pages"):
-        trees.read(expected, nothing)
-    assert Trees(log.writer(), log.reader, 8).read(expected, nothing) == [b"a"]
+        trees.read(expected, ignored)
+    assert Trees(log.writer(), log.reader, 8).read(expected, ignored) == [b"a"]
+
+
+def test_to_look_for_pages_among_those_of_a_week_is_progress() -> None:
+    """And it ends where nobody wants them any more."""
+    log = InMemoryLog()
+    trees = Trees(log.writer(), log.reader, 7)
+    pages, digest = trees.send(TASK, PageKind.ROWS, SPEC, [b"a" * 1_000] * 50, nothing)
+
+    def lagging() -> InMemoryReader:
+        reader = log.reader()
+        reader.batch_max = 1
+        return reader
+
+    expected = Expected(TASK, PageKind.ROWS, SPEC, digest, pages)
+    told: list[int] = []
+    Trees(log.writer(), lagging, 8).read(expected, told.append)
+    assert told == sorted(set(told))
+    assert len(told) == 50
+
+    def enough(size: int) -> None:
+        if size > 10_000:
+            raise ReplicaFailed("FENCED", "enough")
+
+    with pytest.raises(ReplicaFailed, match="enough"):
+        Trees(log.writer(), lagging, 8).read(expected, enough)
 
 
 def test_a_page_that_the_broker_loses_fails_the_task() -> None:
@@ -127,6 +162,29 @@ def test_a_broker_that_takes_nothing_is_not_waited_for_without_end(monkeypatch: 
     with pytest.raises(ReplicaFailed, match="has taken no page"):
         trees.send(TASK, PageKind.ROWS, SPEC, [b"a"] * 100, nothing)
     assert writer.in_flight == trees_module.IN_FLIGHT_MAX
+
+
+def test_answers_to_pages_of_a_stopped_task_are_not_taken_for_those_of_the_next() -> None:
+    """Else it would be reported before its pages are there."""
+    log = InMemoryLog()
+    writer = log.writer(prompt=False)
+    trees = Trees(writer, log.reader, 7)
+
+    def stopped() -> None:
+        raise ReplicaFailed("FENCED", "enough")
+
+    with pytest.raises(ReplicaFailed, match="enough"):
+        trees.send(TASK, PageKind.ROWS, SPEC, [b"a"] * 20, stopped)
+
+    def first_of_them() -> None:
+        if not writer.in_flight:
+            raise ReplicaFailed("FENCED", "all are there")
+        writer.land(1)
+
+    later = TaskId(Position(6), 0, 3, "r1", 1)
+    trees.send(later, PageKind.ROWS, SPEC, [b"b", b"c"], first_of_them)
+    pages = [CODEC.decode(entry.value) for number in range(4) for entry in log.entries(Topic.TREES, number)]
+    assert [page.payload for page in pages if isinstance(page, TreePage) and page.task == later] == [b"b", b"c"]
 
 
 def test_a_task_that_is_stopped_sends_no_more_pages() -> None:
@@ -187,3 +245,31 @@ def test_what_names_no_replica_is_refused(text: str) -> None:
 def test_a_source_is_whatever_stands_behind_the_first_sign() -> None:
     named = parse_replica("db.orders@r1=postgresql://me@host/db?table=orders")
     assert named == ReplicaName("db.orders", "r1", "postgresql://me@host/db?table=orders")
+
+
+@pytest.mark.parametrize("buckets", [[64, 64], [63], [128], [64, 230], [0]], ids=str)
+def test_leaves_that_nobody_has_asked_for_are_no_answer(buckets: list[int]) -> None:
+    """Of a replica that counts its tokens otherwise, say: they would be compared with what others have there."""
+    site = Site()
+    replica = site.add("r1", rows(*range(50)))
+    site.add("r2", rows(*range(50)))
+    given = [Leaf(bucket, 1, 1, 1, 1, 1) for bucket in buckets]
+    replica.leaves = lambda *_: given  # type: ignore[method-assign]
+    site.serve("v1", "r1", "r2")
+    site.settle()
+    request = site.open(ranges=(TokenRange(RING // 4, RING // 2), TokenRange(RING * 3 // 4, RING * 7 // 8)))
+    site.settle()
+    assert site.session(request).code == "CORRUPT"
+
+
+def test_a_leaf_of_too_many_rows_is_no_answer() -> None:
+    """Scenario 35."""
+    site = Site()
+    replica = site.add("r1", rows(1))
+    site.add("r2", rows(1))
+    replica.leaves = lambda *_: [Leaf(3, 1 << 31, 1, 1, 1, 1)]  # type: ignore[method-assign]
+    site.serve("v1", "r1", "r2")
+    site.settle()
+    request = site.open()
+    site.settle()
+    assert site.session(request).code == "LEAF_TOO_LARGE"
