@@ -75,6 +75,8 @@ def _why(found: Session) -> str:
     words = _VERDICTS.get(found.verdict or "", "")
     if found.verdict == "DIFFER" and found.kind == SessionKind.REPAIR.value:
         words = "The replicas still differ; {0.rows_written} of {0.to_copy} copies were written."
+    if found.verdict == "DIFFER" and not found.rows_differ:
+        words = "The replicas differ in whole leaves, whose rows were not looked at."
     told = words.format(found, differ=rows(found.rows_differ), written=rows(found.rows_written))
     verdict = f" {told}" if words else ""
     return f"{said}{'' if said.endswith('.') else '.'}{verdict}"

@@ -114,8 +114,11 @@ def in_words(session: Json) -> str:
     match session.get("verdict"):
         case "DIFFER" if session.get("kind") == "PREVIEW":
             kinds = ", ".join(f"{count} {kind}" for kind, count in (session.get("kinds") or {}).items())
-            differ = rows(session.get("rows_differ"))
-            said = f"{differ} of {table} differ{f' ({kinds})' if kinds else ''}.{part}"
+            count = int(session.get("rows_differ") or 0)
+            differ = (
+                f"{rows(count)} of {table} differ" if count else f"Whole leaves of {table} differ: rows not counted"
+            )
+            said = f"{differ}{f' ({kinds})' if kinds else ''}.{part}"
             return f"{said} `topolog get differences --session {number}`, `topolog repair plan {number}`."
         case "AGREE":
             return f"The replicas of {table} agree.{part}"

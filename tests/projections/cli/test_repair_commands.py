@@ -23,7 +23,7 @@ from topolog.events.tree_spec import Strength
 from topolog.projections import patience
 from topolog.projections.cli.app import build, run
 from topolog.projections.cli.exit_codes import ExitCode
-from topolog.projections.cli.session_wait import meaning, progress, size
+from topolog.projections.cli.session_wait import in_words, meaning, progress, size
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 
@@ -403,3 +403,10 @@ def test_progress_says_rows_bytes_and_how_long_it_takes() -> None:
 def test_each_end_has_its_exit_code(kind: str, state: str, verdict: str | None, code: ExitCode) -> None:
     """An abort is never a success, a part is never the whole (A.2.13, B.1: false success)."""
     assert meaning({"kind": kind, "state": state, "verdict": verdict}) is code
+
+
+def test_leaves_that_differ_are_told_from_rows_that_do() -> None:
+    """Scenario 10: where whole leaves differ, their rows are not looked at."""
+    session = {"number": 47, "table": "orders", "kind": "PREVIEW", "verdict": "DIFFER", "covered_percent": 100}
+    assert in_words({**session, "rows_differ": 0}).startswith("Whole leaves of orders differ: rows not counted.")
+    assert in_words({**session, "rows_differ": 1}).startswith("1 row of orders differ")
