@@ -115,6 +115,18 @@ class Both(msgspec.Struct, frozen=True):
         return canonical.key_text(fields).alias(_KEY)
 
 
+class _Content(msgspec.Struct, frozen=True):
+    """One hash of each row, in the order of rows and sorted."""
+
+    values: Words
+    ordered: Words
+
+
+class _Hashes(msgspec.Struct, frozen=True):
+    places: Words
+    contents: list[_Content]
+
+
 class _Tree(msgspec.Struct, frozen=True):
     """What leaves say: how many there are, which ranges differ, and how many rows are in those."""
 
@@ -181,12 +193,13 @@ def _leaves(frame: DataFrame, spec: TreeSpec, ranges: Ranges, bits: int) -> dict
 def _differing_places(both: Both) -> Words:
     """Where rows are whose hashes are not as often on the one side as on the other."""
     names = (H1,) if both.spec.strength is Strength.FAST else (H1, H2)
-    left, right = both.each(lambda frame: _words(both.hashed(frame).select(PLACE, *names)))
+    left, right = both.each(lambda frame: _hashes(both.hashed(frame).select(PLACE, *names)))
     found = []
-    for number in range(1, len(names) + 1):
-        values = unbalanced(np.sort(left[number]), np.sort(right[number]))
-        rows = ((side, places_of(side[number], values)) for side in (left, right))
-        found.append(_at_other_places(*((side[0][at], side[number][at]) for side, at in rows)))
+    for one, other in zip(left.contents, right.contents, strict=True):
+        values = unbalanced(one.ordered, other.ordered)
+        rows = [places_of(content.values, values) for content in (one, other)]
+        pairs = [(left.places[rows[0]], one.values[rows[0]]), (right.places[rows[1]], other.values[rows[1]])]
+        found.append(_at_other_places(*pairs))
     return np.unique(np.concatenate(found))
 
 
@@ -201,9 +214,10 @@ def _at_other_places(left: tuple[Words, Words], right: tuple[Words, Words]) -> W
     return np.concatenate(places)
 
 
-def _words(frame: DataFrame) -> list[Words]:
-    table = frame.toArrow()
-    return [column.to_numpy().view(np.uint64) for column in table.columns]
+def _hashes(frame: DataFrame) -> _Hashes:
+    """Sorted here, for the other table may still be read."""
+    places, *contents = (column.to_numpy().view(np.uint64) for column in frame.toArrow().columns)
+    return _Hashes(places, [_Content(values, np.sort(values)) for values in contents])
 
 
 def _at(both: Both, places: Words) -> Iterator[RowDifference]:
