@@ -99,6 +99,8 @@ class Both(msgspec.Struct, frozen=True):
     right: DataFrame
     spec: TreeSpec
     ranges: Ranges
+    place: str = PLACE
+    """The column of 64 bits by which rows are placed: PLACE, or a key that is one long itself and never NULL."""
 
     def each(self, action: Callable[[DataFrame], Result]) -> tuple[Result, Result]:
         """The same done to both at once: while the one is sorted, the other is read."""
@@ -157,9 +159,11 @@ def compare(
     if tree.rows > rows_max:
         return Comparison(rows, _sorted(_added_up(both)), tree.leaves, tree.bad, tree.rows)
     found = []
-    places = _differing_places(both)
+    both = msgspec.structs.replace(both, place=_place(both))
+    left_side, right_side = both.each(partial(_hashes, both))
+    places = _differing_places(left_side, right_side)
     if places.size:
-        found = list(_at(both, places))
+        found = list(_at(both, places) if both.place == PLACE else _of_words(left_side, right_side, places))
         if names_columns:
             found = _with_columns(both, places, found)
     moved = sum(each.left + each.right for each in found)
@@ -190,10 +194,28 @@ def _leaves(frame: DataFrame, spec: TreeSpec, ranges: Ranges, bits: int) -> dict
     return {leaf.bucket: leaf for leaf in leaves(frame, spec, ranges, bits)}
 
 
-def _differing_places(both: Both) -> Words:
+def _place(both: Both) -> str:
+    """A key of 64 bits says by itself whose row it is: then no key is read a second time."""
+    spec = both.spec
+    types = {column.name: column.type for column in spec.columns}
+    if len(spec.key) != 1 or types[spec.key[0]] != "long":
+        return PLACE
+    has_null = both.each(lambda frame: not frame.filter(canonical.column(spec.key[0]).isNull()).isEmpty())
+    return PLACE if any(has_null) else spec.key[0]
+
+
+def _of_words(left: _Hashes, right: _Hashes, keys: Words) -> Iterator[RowDifference]:
+    """What differs under these keys, where each is its own place."""
+    counts = []
+    for side in (left, right):
+        there, often = np.unique(side.places[places_of(side.places, keys)], return_counts=True)
+        counts.append(dict(zip(there.view(np.int64).tolist(), often.tolist(), strict=True)))
+    for key in keys.view(np.int64).tolist():
+        yield _difference(f"[{key}]", counts[0].get(key, 0), counts[1].get(key, 0))
+
+
+def _differing_places(left: _Hashes, right: _Hashes) -> Words:
     """Where rows are whose hashes are not as often on the one side as on the other."""
-    names = (H1,) if both.spec.strength is Strength.FAST else (H1, H2)
-    left, right = both.each(lambda frame: _hashes(both.hashed(frame).select(PLACE, *names)))
     found = []
     for one, other in zip(left.contents, right.contents, strict=True):
         values = unbalanced(one.ordered, other.ordered)
@@ -214,9 +236,11 @@ def _at_other_places(left: tuple[Words, Words], right: tuple[Words, Words]) -> W
     return np.concatenate(places)
 
 
-def _hashes(frame: DataFrame) -> _Hashes:
+def _hashes(both: Both, frame: DataFrame) -> _Hashes:
     """Sorted here, for the other table may still be read."""
-    places, *contents = (column.to_numpy().view(np.uint64) for column in frame.toArrow().columns)
+    names = (H1,) if both.spec.strength is Strength.FAST else (H1, H2)
+    table = both.hashed(frame).select(canonical.column(both.place), *names).toArrow()
+    places, *contents = (column.to_numpy().view(np.uint64) for column in table.columns)
     return _Hashes(places, [_Content(values, np.sort(values)) for values in contents])
 
 
@@ -230,13 +254,13 @@ def _at(both: Both, places: Words) -> Iterator[RowDifference]:
     equal = _equal_keys(both, shared.view(np.uint64)) if shared.size else set()
     for place, there in keys.items():
         for key in there - equal:
-            yield _difference(both.spec, key, left[place, key], right[place, key])
+            yield _difference(key, left[place, key], right[place, key], is_key=bool(both.spec.key))
 
 
-def _difference(spec: TreeSpec, key: str, left: int, right: int) -> RowDifference:
-    if spec.key and max(left, right) > 1:
+def _difference(key: str, left: int, right: int, *, is_key: bool = True) -> RowDifference:
+    if is_key and max(left, right) > 1:
         kind = Kind.DUPLICATE_KEY
-    elif spec.key and left == right:
+    elif is_key and left == right:
         kind = Kind.CHANGED
     else:
         kind = Kind.MISSING if left > right else Kind.EXTRA
@@ -245,7 +269,7 @@ def _difference(spec: TreeSpec, key: str, left: int, right: int) -> RowDifferenc
 
 def _keys(both: Both, frame: DataFrame, places: Words) -> Counter[tuple[int, str]]:
     """How often each key is there: of a table with a key, only its columns are read."""
-    rows = _with_places(both.hashed(frame), places)
+    rows = _with_places(both, frame, places)
     table = rows.select(PLACE, both.key(rows)).toArrow()
     return Counter(zip(table.column(PLACE).to_pylist(), table.column(_KEY).to_pylist(), strict=True))
 
@@ -254,7 +278,7 @@ def _equal_keys(both: Both, places: Words) -> set[str]:
     """The keys at these places that have the same rows on both sides: some other key there has not."""
 
     def contents(frame: DataFrame) -> dict[str, Counter[tuple[int, int]]]:
-        rows = _with_places(both.hashed(frame), places)
+        rows = _with_places(both, frame, places)
         found: dict[str, Counter[tuple[int, int]]] = defaultdict(Counter)
         for key, h1, h2 in rows.select(both.key(rows), H1, H2).collect():
             found[key][h1, h2] += 1
@@ -264,9 +288,10 @@ def _equal_keys(both: Both, places: Words) -> set[str]:
     return {key for key, rows in left.items() if rows == right.get(key)}
 
 
-def _with_places(rows: DataFrame, places: Words) -> DataFrame:
-    listed = rows.sparkSession.createDataFrame(pa.table({PLACE: places.view(np.int64)}))
-    return rows.join(F.broadcast(listed) if places.size <= _BROADCAST_MAX else listed, PLACE, "left_semi")
+def _with_places(both: Both, frame: DataFrame, places: Words) -> DataFrame:
+    listed = frame.sparkSession.createDataFrame(pa.table({both.place: places.view(np.int64)}))
+    listed = F.broadcast(listed) if places.size <= _BROADCAST_MAX else listed
+    return both.hashed(frame).join(listed, both.place, "left_semi")
 
 
 def _with_columns(both: Both, places: Words, found: Sequence[RowDifference]) -> list[RowDifference]:
@@ -274,7 +299,7 @@ def _with_columns(both: Both, places: Words, found: Sequence[RowDifference]) -> 
     names = both.spec.column_names
 
     def read(frame: DataFrame, side: str) -> DataFrame:
-        rows = _with_places(both.hashed(frame), places)
+        rows = _with_places(both, frame, places)
         values = (_comparable(rows, name).alias(name) for name in names)
         return rows.select(both.key(rows), F.struct(*values).alias(side))
 
@@ -310,4 +335,4 @@ def _added_up(both: Both) -> Iterator[RowDifference]:
     totals = parts[0].unionAll(parts[1]).groupBy(_KEY).agg(left, right, *sums)
     wanted = totals.filter(" or ".join(["left <> right", *(f"s{number} <> 0" for number in range(len(sums)))]))
     for key, in_left, in_right in run(wanted.sparkSession, wanted.select(_KEY, "left", "right").collect):
-        yield _difference(both.spec, key, in_left, in_right)
+        yield _difference(key, in_left, in_right, is_key=bool(both.spec.key))
