@@ -99,6 +99,8 @@ class Both(msgspec.Struct, frozen=True):
     right: DataFrame
     spec: TreeSpec
     ranges: Ranges
+    place: str = PLACE
+    """The column of 64 bits by which rows are placed: PLACE, or a key that is one long itself and never NULL."""
 
     def each(self, action: Callable[[DataFrame], Result]) -> tuple[Result, Result]:
         """The same done to both at once: while the one is sorted, the other is read."""
@@ -113,6 +115,18 @@ class Both(msgspec.Struct, frozen=True):
     def key(self, rows: DataFrame) -> Expression:
         fields = canonical.key_fields(rows.schema, self.spec) or [rows.schema[H1], rows.schema[H2]]
         return canonical.key_text(fields).alias(_KEY)
+
+
+class _Content(msgspec.Struct, frozen=True):
+    """One hash of each row, in the order of rows and sorted."""
+
+    values: Words
+    ordered: Words
+
+
+class _Hashes(msgspec.Struct, frozen=True):
+    places: Words
+    contents: list[_Content]
 
 
 class _Tree(msgspec.Struct, frozen=True):
@@ -145,9 +159,11 @@ def compare(
     if tree.rows > rows_max:
         return Comparison(rows, _sorted(_added_up(both)), tree.leaves, tree.bad, tree.rows)
     found = []
-    places = _differing_places(both)
+    both = msgspec.structs.replace(both, place=_place(both))
+    left_side, right_side = both.each(partial(_hashes, both))
+    places = _differing_places(left_side, right_side)
     if places.size:
-        found = list(_at(both, places))
+        found = list(_at(both, places) if both.place == PLACE else _of_words(left_side, right_side, places))
         if names_columns:
             found = _with_columns(both, places, found)
     moved = sum(each.left + each.right for each in found)
@@ -178,15 +194,34 @@ def _leaves(frame: DataFrame, spec: TreeSpec, ranges: Ranges, bits: int) -> dict
     return {leaf.bucket: leaf for leaf in leaves(frame, spec, ranges, bits)}
 
 
-def _differing_places(both: Both) -> Words:
+def _place(both: Both) -> str:
+    """A key of 64 bits says by itself whose row it is: then no key is read a second time."""
+    spec = both.spec
+    types = {column.name: column.type for column in spec.columns}
+    if len(spec.key) != 1 or types[spec.key[0]] != "long":
+        return PLACE
+    has_null = both.each(lambda frame: not frame.filter(canonical.column(spec.key[0]).isNull()).isEmpty())
+    return PLACE if any(has_null) else spec.key[0]
+
+
+def _of_words(left: _Hashes, right: _Hashes, keys: Words) -> Iterator[RowDifference]:
+    """What differs under these keys, where each is its own place."""
+    counts = []
+    for side in (left, right):
+        there, often = np.unique(side.places[places_of(side.places, keys)], return_counts=True)
+        counts.append(dict(zip(there.view(np.int64).tolist(), often.tolist(), strict=True)))
+    for key in keys.view(np.int64).tolist():
+        yield _difference(f"[{key}]", counts[0].get(key, 0), counts[1].get(key, 0))
+
+
+def _differing_places(left: _Hashes, right: _Hashes) -> Words:
     """Where rows are whose hashes are not as often on the one side as on the other."""
-    names = (H1,) if both.spec.strength is Strength.FAST else (H1, H2)
-    left, right = both.each(lambda frame: _words(both.hashed(frame).select(PLACE, *names)))
     found = []
-    for number in range(1, len(names) + 1):
-        values = unbalanced(np.sort(left[number]), np.sort(right[number]))
-        rows = ((side, places_of(side[number], values)) for side in (left, right))
-        found.append(_at_other_places(*((side[0][at], side[number][at]) for side, at in rows)))
+    for one, other in zip(left.contents, right.contents, strict=True):
+        values = unbalanced(one.ordered, other.ordered)
+        rows = [places_of(content.values, values) for content in (one, other)]
+        pairs = [(left.places[rows[0]], one.values[rows[0]]), (right.places[rows[1]], other.values[rows[1]])]
+        found.append(_at_other_places(*pairs))
     return np.unique(np.concatenate(found))
 
 
@@ -201,9 +236,12 @@ def _at_other_places(left: tuple[Words, Words], right: tuple[Words, Words]) -> W
     return np.concatenate(places)
 
 
-def _words(frame: DataFrame) -> list[Words]:
-    table = frame.toArrow()
-    return [column.to_numpy().view(np.uint64) for column in table.columns]
+def _hashes(both: Both, frame: DataFrame) -> _Hashes:
+    """Sorted here, for the other table may still be read."""
+    names = (H1,) if both.spec.strength is Strength.FAST else (H1, H2)
+    table = both.hashed(frame).select(canonical.column(both.place), *names).toArrow()
+    places, *contents = (column.to_numpy().view(np.uint64) for column in table.columns)
+    return _Hashes(places, [_Content(values, np.sort(values)) for values in contents])
 
 
 def _at(both: Both, places: Words) -> Iterator[RowDifference]:
@@ -216,13 +254,13 @@ def _at(both: Both, places: Words) -> Iterator[RowDifference]:
     equal = _equal_keys(both, shared.view(np.uint64)) if shared.size else set()
     for place, there in keys.items():
         for key in there - equal:
-            yield _difference(both.spec, key, left[place, key], right[place, key])
+            yield _difference(key, left[place, key], right[place, key], is_key=bool(both.spec.key))
 
 
-def _difference(spec: TreeSpec, key: str, left: int, right: int) -> RowDifference:
-    if spec.key and max(left, right) > 1:
+def _difference(key: str, left: int, right: int, *, is_key: bool = True) -> RowDifference:
+    if is_key and max(left, right) > 1:
         kind = Kind.DUPLICATE_KEY
-    elif spec.key and left == right:
+    elif is_key and left == right:
         kind = Kind.CHANGED
     else:
         kind = Kind.MISSING if left > right else Kind.EXTRA
@@ -231,7 +269,7 @@ def _difference(spec: TreeSpec, key: str, left: int, right: int) -> RowDifferenc
 
 def _keys(both: Both, frame: DataFrame, places: Words) -> Counter[tuple[int, str]]:
     """How often each key is there: of a table with a key, only its columns are read."""
-    rows = _with_places(both.hashed(frame), places)
+    rows = _with_places(both, frame, places)
     table = rows.select(PLACE, both.key(rows)).toArrow()
     return Counter(zip(table.column(PLACE).to_pylist(), table.column(_KEY).to_pylist(), strict=True))
 
@@ -240,7 +278,7 @@ def _equal_keys(both: Both, places: Words) -> set[str]:
     """The keys at these places that have the same rows on both sides: some other key there has not."""
 
     def contents(frame: DataFrame) -> dict[str, Counter[tuple[int, int]]]:
-        rows = _with_places(both.hashed(frame), places)
+        rows = _with_places(both, frame, places)
         found: dict[str, Counter[tuple[int, int]]] = defaultdict(Counter)
         for key, h1, h2 in rows.select(both.key(rows), H1, H2).collect():
             found[key][h1, h2] += 1
@@ -250,9 +288,10 @@ def _equal_keys(both: Both, places: Words) -> set[str]:
     return {key for key, rows in left.items() if rows == right.get(key)}
 
 
-def _with_places(rows: DataFrame, places: Words) -> DataFrame:
-    listed = rows.sparkSession.createDataFrame(pa.table({PLACE: places.view(np.int64)}))
-    return rows.join(F.broadcast(listed) if places.size <= _BROADCAST_MAX else listed, PLACE, "left_semi")
+def _with_places(both: Both, frame: DataFrame, places: Words) -> DataFrame:
+    listed = frame.sparkSession.createDataFrame(pa.table({both.place: places.view(np.int64)}))
+    listed = F.broadcast(listed) if places.size <= _BROADCAST_MAX else listed
+    return both.hashed(frame).join(listed, both.place, "left_semi")
 
 
 def _with_columns(both: Both, places: Words, found: Sequence[RowDifference]) -> list[RowDifference]:
@@ -260,7 +299,7 @@ def _with_columns(both: Both, places: Words, found: Sequence[RowDifference]) -> 
     names = both.spec.column_names
 
     def read(frame: DataFrame, side: str) -> DataFrame:
-        rows = _with_places(both.hashed(frame), places)
+        rows = _with_places(both, frame, places)
         values = (_comparable(rows, name).alias(name) for name in names)
         return rows.select(both.key(rows), F.struct(*values).alias(side))
 
@@ -296,4 +335,4 @@ def _added_up(both: Both) -> Iterator[RowDifference]:
     totals = parts[0].unionAll(parts[1]).groupBy(_KEY).agg(left, right, *sums)
     wanted = totals.filter(" or ".join(["left <> right", *(f"s{number} <> 0" for number in range(len(sums)))]))
     for key, in_left, in_right in run(wanted.sparkSession, wanted.select(_KEY, "left", "right").collect):
-        yield _difference(both.spec, key, in_left, in_right)
+        yield _difference(key, in_left, in_right, is_key=bool(both.spec.key))

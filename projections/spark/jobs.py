@@ -63,8 +63,9 @@ def run(session: SparkSession, action: Callable[[], Result], told: Told | None =
             if told is not None:
                 told(_done(session, group))
     except BaseException:
-        context.cancelJobGroup(group)
-        thread.join()
+        while thread.is_alive():  # its job may not have been handed in yet, or have another after it
+            context.cancelJobGroup(group)
+            thread.join(ASK_EVERY_S)
         raise
     if errors:
         raise translated(errors[0]) from errors[0]

@@ -22,6 +22,20 @@ def table(spark: SparkSession) -> DataFrame:
     return numbers(spark)
 
 
+@pytest.mark.parametrize("is_null", [False, True])
+def test_keys_of_other_types_and_null_are_named_as_well(table: DataFrame, *, is_null: bool) -> None:
+    """Scenarios 2, 3, 5: a key that is no long, or a long that may be NULL, is read again by its place."""
+    null = F.lit(None).cast("long")
+    key = F.when(F.col("key") == 9, null).otherwise(F.col("key")) if is_null else F.concat(F.lit("k"), F.col("key"))
+    sides = [frame.withColumn("key", key) for frame in (table, without(changed(table, 9, amount=F.lit(0)), 8))]
+    found = compare(sides[0], sides[1], spec_of(sides[0]), names_columns=True)
+    names = ("[8]", "[null]") if is_null else ('["k8"]', '["k9"]')
+    assert found.differences == (
+        RowDifference(names[0], Kind.MISSING, 1, 0),
+        RowDifference(names[1], Kind.CHANGED, 1, 1, ("amount",)),
+    )
+
+
 @pytest.mark.parametrize("rows_max", [BY_HASHES, BY_LEAVES, BY_SPARK])
 def test_exactly_the_rows_that_differ_are_named(table: DataFrame, rows_max: int) -> None:
     """Scenarios 2, 3, 4, 5: whatever the order of rows, and by each of the three ways."""
