@@ -5,7 +5,7 @@ rely on ANSI mode, which is fixed here; on the time zone and on the number of pa
 
 PySpark gives its JVM the module jdk.incubator.vector, which small runtimes lack and nothing here uses; and a JVM's
 words about itself belong into a log file, not among what a role prints. Both are done by a `java` of three lines, which
-is what PySpark is shown as JAVA_HOME.
+is what PySpark is shown as JAVA_HOME. It also keeps Spark from making folders wherever somebody has started it.
 """
 
 import logging
@@ -30,7 +30,7 @@ LOG_TAIL_CHARACTERS = 2_000
 
 _WRAPPER = """#!/bin/sh
 for given; do shift; [ "$given" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$given"; done
-exec '{java}' "$@" 2>> '{log}'
+cd '{folder}' && exec '{java}' "$@" 2>> '{log}'
 """
 _LOGGING = """status = error
 rootLogger.level = warn
@@ -159,7 +159,7 @@ def wrapped(folder: Path, java: Path, log: Path) -> Path:
     """A Java home below `folder` for PySpark: this Java, without that module, its words in `log`."""
     wrapper = folder / "java" / "bin" / "java"
     wrapper.parent.mkdir(parents=True, exist_ok=True)
-    wrapper.write_text(_WRAPPER.format(java=java, log=log))
+    wrapper.write_text(_WRAPPER.format(java=java.absolute(), log=log, folder=folder))
     wrapper.chmod(0o755)
     return folder / "java"
 

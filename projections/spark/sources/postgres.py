@@ -46,7 +46,7 @@ _KEY = """
 SELECT attname FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey)
 WHERE indrelid = %s AND indisprimary ORDER BY array_position(indkey::int2[], attnum)
 """
-_ROWS = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = %s"
+_ROWS = "SELECT reltuples::bigint FROM pg_class WHERE oid = %s"
 
 
 class PostgresTable:
@@ -98,8 +98,14 @@ class PostgresTable:
             for name, kind, modifier in connection.execute(_COLUMNS, found).fetchall()
         )
         key = tuple(name for (name,) in connection.execute(_KEY, found).fetchall())
-        rows = connection.execute(_ROWS, found).fetchone()
-        return Shape(columns, key, rows[0] if rows else 0)
+        return Shape(columns, key, self._count(connection, found))
+
+    def _count(self, connection: psycopg.Connection[tuple[Any, ...]], found: Sequence[Any]) -> int:
+        """As it was when the table was analysed last; counted if it never was."""
+        estimate = connection.execute(_ROWS, found).fetchone()
+        if estimate is None or estimate[0] <= 0:
+            estimate = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(self._table)).fetchone()
+        return int(estimate[0]) if estimate else 0
 
     def _batches(self, connection: psycopg.Connection[tuple[Any, ...]], shape: Shape) -> Batches:
         with connection.cursor("topolog") as cursor:
@@ -114,22 +120,22 @@ class PostgresTable:
         if not are_same(edit.before, _row(shape.columns, found)):
             return False
         if edit.after is None:
-            return _count(connection, sql.SQL("DELETE FROM {} WHERE {}").format(self._table, where), edit.key)
+            return _is_done(connection, sql.SQL("DELETE FROM {} WHERE {}").format(self._table, where), edit.key)
         names, values = [sql.Identifier(name) for name in edit.after], list(edit.after.values())
         if found is not None:
             settings = sql.SQL(", ").join(sql.SQL("{} = %s").format(name) for name in names)
             update = sql.SQL("UPDATE {} SET {} WHERE {}").format(self._table, settings, where)
-            return _count(connection, update, [*values, *edit.key])
+            return _is_done(connection, update, [*values, *edit.key])
         marks = sql.SQL(", ").join([sql.Placeholder()] * len(values))
         insert = sql.SQL("INSERT INTO {} ({}) VALUES ({}) ON CONFLICT DO NOTHING")
-        return _count(connection, insert.format(self._table, sql.SQL(", ").join(names), marks), values)
+        return _is_done(connection, insert.format(self._table, sql.SQL(", ").join(names), marks), values)
 
     def _select(self, shape: Shape) -> sql.Composed:
         columns = sql.SQL(", ").join(_read(each) for each in shape.columns)
         return sql.SQL("SELECT {} FROM {}").format(columns, self._table)
 
 
-def _count(connection: psycopg.Connection[tuple[Any, ...]], query: sql.Composed, values: Sequence[Value]) -> bool:
+def _is_done(connection: psycopg.Connection[tuple[Any, ...]], query: sql.Composed, values: Sequence[Value]) -> bool:
     return connection.execute(query, values).rowcount == 1
 
 

@@ -48,6 +48,14 @@ def test_java_is_not_asked_for_a_module_that_it_lacks(tmp_path: Path) -> None:
     assert log.read_text() == "words\n"
 
 
+def test_spark_makes_its_folders_in_its_own(spark: SparkSession) -> None:
+    """Not in the folder of whoever has started it: Spark 4.0 leaves one there that is called artifacts."""
+    assert spark.sparkContext._jvm is not None
+    stands_in = Path(str(spark.sparkContext._jvm.java.lang.System.getProperty("user.dir")))
+    assert stands_in != Path.cwd()
+    assert (stands_in / "spark.log").exists()
+
+
 def test_a_session_that_cannot_start_says_why(tmp_path: Path) -> None:
     """The words of the JVM are part of the error."""
     settings = session.SessionSettings(java_home=tmp_path / "none")

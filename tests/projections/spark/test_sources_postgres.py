@@ -141,6 +141,19 @@ def test_a_cut_is_one_moment(database: psycopg.Connection[Any], table: PostgresT
         assert [row[2] for batch in batches for row in batch] == ["Ada", None]
 
 
+def test_how_many_rows_there_are_is_counted_or_estimated(
+    database: psycopg.Connection[Any], table: PostgresTable
+) -> None:
+    """PostgreSQL knows it of tables that it has analysed; a guess of none would make too small a tree."""
+    for statement, rows in (("SELECT 1", 2), ("ANALYZE shop.orders", 2), ("DELETE FROM shop.orders", 2)):
+        database.execute(statement)
+        with table.reading() as (shape, _):
+            assert shape.rows == rows
+    database.execute("VACUUM ANALYZE shop.orders")
+    with table.reading() as (shape, _):
+        assert shape.rows == 0
+
+
 def test_a_row_that_is_changed_behind_the_read_point_is_left(
     database: psycopg.Connection[Any], table: PostgresTable
 ) -> None:
