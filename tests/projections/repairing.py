@@ -11,8 +11,9 @@ from tests.projections.chronicle import Chronicle
 
 from topolog.events import repair_plan
 from topolog.events.asked import RequestId
-from topolog.events.codec import CODEC
-from topolog.events.ids import Position
+from topolog.events.codec import CODEC, Decision
+from topolog.events.fold import evolve
+from topolog.events.ids import Place, Position, Term
 from topolog.events.repair_definition import Policy, SessionDefinition, SessionKind
 from topolog.events.repair_plan import Difference
 from topolog.events.repair_requests import (
@@ -26,14 +27,16 @@ from topolog.events.repair_requests import (
     SessionRequested,
     TaskReported,
 )
-from topolog.events.repair_tasks import Pair, Result, Task, TaskId, TaskKind, TaskStatus
+from topolog.events.repair_tasks import Copy, Pair, Result, Step, Task, TaskId, TaskKind, TaskStatus
 from topolog.events.replica import Cut, ReplicaDefinition, RowDigest
+from topolog.events.schedules import ScheduleRow
 from topolog.events.sessions import SegmentRow, SessionRow, open_sessions, segment, session
+from topolog.events.state import State
 from topolog.events.token_range import Ranges, of_buckets, overlap
 from topolog.events.topics import Topic
 from topolog.events.tree_pages import PageKind, TreePage, digest_of
 from topolog.events.tree_spec import Column
-from topolog.streams.rules import repair, repair_steps
+from topolog.streams.rules import repair, repair_steps, schedules
 
 COLUMNS = (Column("id", "long"), Column("note", "string"), Column("changed_at", "long"))
 LIFE = 7
@@ -53,7 +56,8 @@ def definition(table: str = "orders", **said: object) -> SessionDefinition:
 
 
 def union_definition(kind: SessionKind = SessionKind.PREVIEW, **said: object) -> SessionDefinition:
-    return definition(kind=kind, policy=Policy.UNION, version_column="changed_at", **said)
+    given = {"kind": kind, "policy": Policy.UNION, "version_column": "changed_at", **said}
+    return definition("orders", **given)
 
 
 class Rounds:
@@ -65,7 +69,7 @@ class Rounds:
         self.has_cuts = True
 
     @property
-    def _state(self):  # type: ignore[no-untyped-def]  # the fold's own
+    def _state(self) -> State:
         return self.chronicle.fold.state
 
     # What operators and validators ask for.
@@ -74,15 +78,15 @@ class Rounds:
         """The request decided as a coordinator would; raises Refused. Returns the position before its decisions."""
         ref = self.chronicle.ref("v-1")
         request = kind(RequestId(ref.requester, ref.sequence), self.chronicle.log_id, actor, reason, *content)  # type: ignore[arg-type]
-        decided = repair.decide(self._state, request, ref, self.chronicle.position, 1_000)
+        decided = repair.decide(self._state, request, ref, self.chronicle.position, self.chronicle.now_ms)
         before = self.chronicle.position
-        self.chronicle.decide(*decided, cause=f"requests@1 {ref}", actor=actor, reason=reason)
+        self.chronicle.decide(*self._with_what_follows(decided), cause=f"requests@1 {ref}", actor=actor, reason=reason)
         return before
 
     def declare(self, name: str, rows: Rows, table: str = "orders", **said: object) -> None:
         self.tables.setdefault(table, {})[name] = dict(rows)
-        given = {"rows": len(rows), "row_bytes": 50, "gives_cuts": True, **said}
-        replica = ReplicaDefinition(table, name, COLUMNS, ("id",), **given)  # type: ignore[arg-type]
+        given = {"columns": COLUMNS, "rows": len(rows), "row_bytes": 50, **said}
+        replica = ReplicaDefinition(table=table, name=name, key=("id",), **given)  # type: ignore[arg-type]
         self.ask(ReplicaDeclarationRequested, replica, LIFE, actor=f"validator {name}")
 
     def start(self, wanted: SessionDefinition, actor: str = "ann", reason: str = "") -> int:
@@ -99,12 +103,45 @@ class Rounds:
     def schedule(self, name: str, wanted: SessionDefinition, every_ms: int, *, paused: bool = False) -> None:
         self.ask(ScheduleRequested, name, wanted, every_ms, paused)
 
+    @staticmethod
+    def columns_with(name: str, type_: str) -> tuple[Column, ...]:
+        return (*COLUMNS, Column(name, type_))
+
+    def due(self, name: str) -> None:
+        """The time of a schedule has come."""
+        row = self.chronicle.fold.state.get(ScheduleRow, name)
+        assert row is not None
+        passed = [each.key for each in schedules.deadlines(row)]
+        self.chronicle.decide(*self._with_what_follows([], passed), cause=f"deadline schedule/{name}")
+
     # What follows.
 
     def settle(self, passed: Collection[str] = ()) -> None:
-        """What follows by itself, each step of it a set of its own."""
-        while decided := repair.settle(self._state, passed, self.chronicle.position, 1_000):
-            self.chronicle.decide(*decided, cause="what follows")
+        """What follows by itself, in one set."""
+        whole = self._with_what_follows([], passed)
+        if whole:
+            self.chronicle.decide(*whole, cause="what follows")
+
+    def _with_what_follows(self, decided: Sequence[Decision], passed: Collection[str] = ()) -> list[Decision]:
+        """As a coordinator does it: what follows from decisions is in one set with them."""
+        state, found, position = State(), list(decided), self.chronicle.position
+        for kind, key in list(self._state.keys()):
+            row = self._state.lookup((kind, key))
+            assert row is not None
+            state.put(key, row)
+        for event in decided:
+            position = self._evolve(state, event, position)
+        while more := repair.settle(state, passed, position, self.chronicle.now_ms):
+            for event in more:
+                position = self._evolve(state, event, position)
+            found += more
+            passed = ()
+        return found
+
+    def _evolve(self, state: State, event: Decision, after: Position) -> Position:
+        place = Place(Position(after + 1), bytes(16), Term(1))
+        evolve(state, event, place)
+        return place.position
 
     def run(self, number: int) -> SessionRow:
         """Everybody answers until the session has ended."""
@@ -145,15 +182,20 @@ class Rounds:
         """Every open task is answered and everything that is in is compared; whether there was anything to do."""
         acted = False
         for index in range(self.row(number).segments):
-            row = segment(self._state, number, index)
-            if row is None or row.step is None:
-                continue
-            for task in row.tasks:
-                if task.status is TaskStatus.ASSIGNED:
+            while (row := segment(self._state, number, index)) is not None and row.step is not None:
+                task = next((each for each in row.tasks if each.status is TaskStatus.ASSIGNED), None)
+                if task is not None:
                     self.answer(row, task)
-                    acted = True
-            acted |= self._compare(self.segment(number, index))
+                elif not self._compare(row):
+                    break
+                acted = True
+                if row.step != self._step(number, index):
+                    break
         return acted
+
+    def _step(self, number: int, index: int) -> Step | None:
+        row = segment(self._state, number, index)
+        return row.step if row is not None else None
 
     # Validators.
 
@@ -201,7 +243,7 @@ class Rounds:
                 return self._write(row, replica)
         return Result(None, digest, 1, len(rows), 50 * len(rows), 0, 40)
 
-    def _copies(self, row: SegmentRow):  # type: ignore[no-untyped-def]  # of the findings
+    def _copies(self, row: SegmentRow) -> tuple[Copy, ...]:
         return row.found.copies if row.found else ()
 
     def _write(self, row: SegmentRow, replica: str) -> Result:
@@ -236,7 +278,8 @@ class Rounds:
         due = [ends for ends in repair_steps.pairs(self.row(row.session), row) if ends not in told]
         for left, right in due:
             pair = self._pair(row, left, right)
-            self.ask(ComparisonReported, row.session, row.index, step.number, attempts, pair, actor="rendezvous")
+            both = tuple(each for each in attempts if each.replica in (left, right))
+            self.ask(ComparisonReported, row.session, row.index, step.number, both, pair, actor="rendezvous")
         return bool(due)
 
     def _pair(self, row: SegmentRow, left: str, right: str) -> Pair:
@@ -255,9 +298,8 @@ class Rounds:
         pages = self.write_pages(row, found)
         step = row.step
         assert step is not None
-        findings = repair_plan.findings(
-            found, self._direction(row), pages=len(pages), digest=digest_of(pages), within=step.ranges
-        )
+        way = self._direction(row)
+        findings = repair_plan.findings(found, way, pages=len(pages), digest=digest_of(pages), within=step.ranges)
         self.ask(FindingsReported, row.session, row.index, step.number, attempts, findings, actor="rendezvous")
 
     def write_pages(self, row: SegmentRow, found: Sequence[Difference], size: int = 2) -> list[bytes]:

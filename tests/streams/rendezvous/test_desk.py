@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.projections.chronicle import Chronicle
-from tests.streams.validator.site import Rendezvous, Site, contents, rows
+from tests.streams.rendezvous.validators import Rendezvous, Site, contents, rows
 
 from topolog.events import repair_requests as rr
 from topolog.events.codec import CODEC

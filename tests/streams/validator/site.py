@@ -1,30 +1,29 @@
-"""A table with replicas, moved by hand: a real coordinator, real validators, and a rendezvous as small as can be."""
+"""A table with replicas, moved by hand: a real coordinator, real validators, and a real rendezvous without faust."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from tests.scenarios.world import STEP_MS, Process, World
 
-from topolog.events import merkle, repair_plan
+from topolog.events import merkle
 from topolog.events import repair_requests as rr
-from topolog.events import repair_tasks as t
 from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
 from topolog.events.errors import TopologError
+from topolog.events.ids import Offset
 from topolog.events.log import Headers, LogWriter, OnDelivery
 from topolog.events.repair_definition import Policy, SessionDefinition, SessionKind
-from topolog.events.replica import Cut, ReplicaDefinition, RowDigest, SentRow, Written
-from topolog.events.sessions import SegmentRow, SessionRow, open_sessions, segments, session
-from topolog.events.state import State
+from topolog.events.replica import Cut, ReplicaDefinition, SentRow, Written
+from topolog.events.sessions import SessionRow, session
 from topolog.events.topics import PARTITIONS, Topic
-from topolog.events.tree_pages import PAGE_BYTES_MAX, PageKind, TreePage, digest_of
+from topolog.events.tree_pages import TreePage
 from topolog.events.tree_spec import Column, TreeSpec
 from topolog.streams.coordinator.snapshots import Cadence
+from topolog.streams.rendezvous.desk import Desk
 from topolog.streams.validator.core import Core
 from topolog.streams.validator.driver import Driver
 from topolog.streams.validator.memory import MemoryReplica, Values
-from topolog.streams.validator.pages import item_pages, items, with_last
 from topolog.streams.validator.replica import Fence, Progress, Replica
 from topolog.streams.validator.trees import Trees
 from topolog.streams.validator.worker import Worker
@@ -95,6 +94,7 @@ class MortalReplica:
         return total
 
     def release(self, cut: Cut) -> None:
+        self._site.hook("release")
         self._mortality.do(lambda: self._replica.release(cut))
 
 
@@ -139,137 +139,47 @@ class Validator(Process):
                 worker.step()
 
 
-class Around(Protocol):
-    """What the rendezvous reads and writes: a world, or a cluster on a broker."""
-
-    @property
-    def log_id(self) -> bytes: ...
-
-    @property
-    def state(self) -> State: ...
-
-    def ask(self, request: rr.RepairRequest) -> object: ...
-
-    def pages(self) -> Iterable[TreePage]: ...
-
-    def put(self, page: TreePage) -> None: ...
+Spoil = Callable[[TreePage], TreePage | None]
 
 
-class Incomplete(Exception):
-    """Pages are missing that the log speaks of."""
-
-
-class Rendezvous:
-    """Compares what the log says is there, once each; raises Incomplete if it has not read it all."""
-
-    def __init__(self, around: Around) -> None:
-        self._world = around
-        self.spoil: Callable[[TreePage], TreePage | None] = lambda page: page
-        self.page_bytes = PAGE_BYTES_MAX
-        self._asked = 0
-        self._done: set[object] = set()
-
-    def step(self) -> None:
-        for each in open_sessions(self._world.state):
-            for row in segments(self._world.state, each):
-                step = row.step
-                if step is None or not row.tasks or any(task.status is not t.TaskStatus.DONE for task in row.tasks):
-                    continue
-                named = (row.session, row.index, step.number)
-                if len(row.tasks) == len(row.replicas) and named not in self._done:
-                    if step.kind is t.TaskKind.LEAVES:
-                        self._compare(each, row, step)
-                    elif step.kind is t.TaskKind.DIGESTS:
-                        self._find(each, row, step)
-                    self._done.add(named)
-
-    def _attempts(self, row: SegmentRow, step: t.Step) -> list[t.TaskId]:
-        return [t.TaskId(row.session, row.index, step.number, task.replica, task.attempt) for task in row.tasks]
-
-    def _compare(self, each: SessionRow, row: SegmentRow, step: t.Step) -> None:
-        assert each.spec is not None
-        leaves = {
-            one.replica: [leaf for payload in self._pages(row, one, PageKind.LEAVES) for leaf in merkle.decode(payload)]
-            for one in self._attempts(row, step)
-        }
-        for task in row.tasks:
-            assert task.result is not None
-            assert merkle.root(each.spec.id, step.bits, leaves[task.replica]) == task.result.digest
-        names = [name for name in row.replicas if name in leaves]
-        for at, left in enumerate(names):
-            for right in names[at + 1 :]:
-                one, other = leaves[left], leaves[right]
-                buckets = merkle.differing(one, other)
-                ranges = merkle.differing_ranges(one, other, step.bits)
-                counts = [leaf.rows for leaf in (*one, *other) if leaf.bucket in buckets]
-                compared = len({leaf.bucket for leaf in (*one, *other)})
-                pair = t.Pair(
-                    left, right, ranges, len(buckets), compared, max(counts, default=0), max(counts, default=0)
-                )
-                attempts = tuple(a for a in self._attempts(row, step) if a.replica in (left, right))
-                self._world.ask(
-                    rr.ComparisonReported(*self._head(), row.session, row.index, step.number, attempts, pair)
-                )
-
-    def _find(self, each: SessionRow, row: SegmentRow, step: t.Step) -> None:
-        attempts = self._attempts(row, step)
-        digests = {one.replica: list(items(self._pages(row, one, PageKind.DIGESTS), RowDigest)) for one in attempts}
-        way = repair_plan.direction(self._world.state, each, row)
-        found = repair_plan.differences(digests)
-        payloads = list(item_pages(found, self.page_bytes))
-        of = t.TaskId(row.session, row.index, step.number, "", 0)
-        for number, (payload, is_last) in enumerate(with_last(payloads)):
-            page = self.spoil(TreePage(of, 9, way.spec.id, PageKind.FINDINGS, number, is_last, payload))
-            if page is not None:
-                self._world.put(page)
-        findings = repair_plan.findings(found, way, pages=len(payloads), digest=digest_of(payloads), within=step.ranges)
-        self._world.ask(
-            rr.FindingsReported(*self._head(), row.session, row.index, step.number, tuple(attempts), findings)
-        )
-
-    def _pages(self, row: SegmentRow, of: t.TaskId, kind: PageKind) -> list[bytes]:
-        """Those of whichever life is whole, and what the log has a digest of."""
-        task = next(task for task in row.tasks if task.replica == of.replica)
-        assert task.result is not None
-        by_life: dict[int, dict[int, TreePage]] = {}
-        for page in (each for each in self._world.pages() if each.task == of):
-            by_life.setdefault(page.life, {})[page.page] = page
-        for pages in by_life.values():
-            if len(pages) == task.result.pages and pages[len(pages) - 1].is_last:
-                payloads = [pages[number].payload for number in range(len(pages))]
-                if kind is PageKind.LEAVES or digest_of(payloads) == task.result.digest:
-                    return payloads
-        raise Incomplete(f"no life has sent all of {of}")
-
-    def _head(self) -> tuple[RequestId, bytes, str, str]:
-        self._asked += 1
-        return RequestId("rendezvous-1", self._asked), self._world.log_id, "rendezvous", ""
-
-
-class _Memory:
-    """A world as the rendezvous sees it."""
+class Meeting(Process):
+    """The rendezvous: its desk, and a reader of pages in place of faust."""
 
     def __init__(self, world: World) -> None:
-        self._world = world
-        self.ask = world.ask
+        super().__init__(world, "rendezvous")
+        self.spoil: Spoil = lambda page: page
+        self._desk = Desk(self.reader, SpoiltWriter(self.writer, self), world.clock, "rendezvous-1", 4_711)
+        self._pages = world.log.reader()
+        self._pages.assign({(Topic.TREES, number): None for number in range(PARTITIONS[Topic.TREES])})
 
-    @property
-    def log_id(self) -> bytes:
-        return self._world.log_id
+    def step(self) -> None:
+        self._desk.step(0)
+        if self._desk.is_ready:
+            for entry in self._pages.poll(0):
+                self._desk.take(entry.value)
+                self._desk.step(0)
 
-    @property
-    def state(self) -> State:
-        return self._world.state
 
-    def pages(self) -> Iterable[TreePage]:
-        for number in range(PARTITIONS[Topic.TREES]):
-            for entry in self._world.log.entries(Topic.TREES, number):
-                page = CODEC.read(entry.value)
-                if isinstance(page, TreePage):
-                    yield page
+class SpoiltWriter:
+    """A writer whose pages are not what they were when they come to the topic, or do not come there."""
 
-    def put(self, page: TreePage) -> None:
-        self._world.log.put(Topic.TREES, str(page.task.session), CODEC.encode(page))
+    def __init__(self, writer: LogWriter, meeting: Meeting) -> None:
+        self._writer = writer
+        self._meeting = meeting
+        self.serve, self.flush, self.close = writer.serve, writer.flush, writer.close
+
+    def append(
+        self, topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None
+    ) -> None:
+        page = CODEC.read(value)
+        if isinstance(page, TreePage):
+            spoilt = self._meeting.spoil(page)
+            if spoilt is None:
+                assert on_delivery is not None
+                on_delivery(None, Offset(0))
+                return
+            value = CODEC.encode(spoilt)
+        self._writer.append(topic, key, value, headers, on_delivery)
 
 
 class Site:
@@ -279,8 +189,7 @@ class Site:
         self.world = World(["c1"], cadence=cadence)
         self.replicas: dict[str, MemoryReplica] = {}
         self.validators: dict[str, Validator] = {}
-        self.trees = _Memory(self.world)
-        self.rendezvous = Rendezvous(self.trees)
+        self.rendezvous = Meeting(self.world)
         self.hook: Callable[[str], None] = lambda _: None
 
     def add(self, name: str, rows: Iterable[Values], **changes: Any) -> MemoryReplica:
@@ -294,6 +203,17 @@ class Site:
         served = {f"orders@{name}": self.replicas[f"orders@{name}"] for name in names}
         validator = self.validators[process] = Validator(self, process, served, mortality or Mortality())
         return validator
+
+    def pages(self) -> list[TreePage]:
+        """All that were sent, by whom so ever."""
+        entries = (each for number in range(PARTITIONS[Topic.TREES]) for each in self._trees(number))
+        return [page for page in map(CODEC.decode, entries) if isinstance(page, TreePage)]
+
+    def _trees(self, number: int) -> list[bytes]:
+        return [entry.value for entry in self.world.log.entries(Topic.TREES, number)]
+
+    def put(self, page: TreePage) -> None:
+        self.world.log.put(Topic.TREES, str(page.task.session), CODEC.encode(page))
 
     def settle(self) -> None:
         """Let everybody take turns until nothing more comes."""
