@@ -4,7 +4,6 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from topolog.events.asked import RequestId
 from topolog.events.cluster_state import ClusterState
 from topolog.events.requests import (
     AnyRequest,
@@ -14,6 +13,7 @@ from topolog.events.requests import (
     ClusterStateRequested,
     DrainRequested,
     HoldRequested,
+    RequestId,
     WarmRequested,
 )
 from topolog.projections import exchanges

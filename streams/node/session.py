@@ -14,7 +14,6 @@ from functools import partial
 
 import msgspec
 
-from topolog.events.asked import RequestId
 from topolog.events.asking import refusal_of
 from topolog.events.codec import CODEC
 from topolog.events.errors import (
@@ -32,7 +31,13 @@ from topolog.events.levels import NEWEST_LEVEL, announced
 from topolog.events.log import Entry, LogReader, LogWriter, OnDelivery
 from topolog.events.lookahead import LookAhead
 from topolog.events.membership import LeaveReason, NodeDied, NodeRow
-from topolog.events.requests import Joiner, JoinRequested, OutcomeRow, Status
+from topolog.events.requests import (
+    Joiner,
+    JoinRequested,
+    OutcomeRow,
+    RequestId,
+    Status,
+)
 from topolog.events.single_maps import split_map
 from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic

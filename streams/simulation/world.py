@@ -11,7 +11,6 @@ from functools import partial
 import msgspec
 
 from topolog.events import requests as q
-from topolog.events.asked import Request, RequestId
 from topolog.events.codec import CODEC
 from topolog.events.ids import Incarnation, Position
 from topolog.events.membership import FENCING
@@ -422,10 +421,10 @@ class Operator:
         self.writer = Writer(name, timeline, chance, broker, Link())
         self._sequence = 0
 
-    def next_id(self) -> RequestId:
+    def next_id(self) -> q.RequestId:
         self._sequence += 1
-        return RequestId(self.name, self._sequence)
+        return q.RequestId(self.name, self._sequence)
 
-    def send(self, request: Request) -> None:
+    def send(self, request: q.Request) -> None:
         assert isinstance(request, q.AnyRequest)
         self.writer.append(Topic.REQUESTS, request.id.requester, CODEC.encode(request))

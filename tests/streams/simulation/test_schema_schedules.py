@@ -4,10 +4,9 @@ import pytest
 from tests.streams.rules.changing import INT, TEXT, add, alter, drop, drop_column, table
 from tests.streams.simulation.schedules import OWED_MS, PROCEED_MS, TERMS, Shop
 
-from topolog.events.asked import RequestId
 from topolog.events.errors import BeingDeleted, Fenced, Retriable
 from topolog.events.objects import SchemaChangeCommitted
-from topolog.events.requests import LeaseTermsRequested
+from topolog.events.requests import LeaseTermsRequested, RequestId
 
 HOUR_MS = 3_600_000
 
