@@ -7,19 +7,11 @@ behind the next one, and takes several requesters (lanes) where more must be und
 
 import hashlib
 
+from topolog.events.asked import SUBJECT_CHARS_MAX, RequestId
 from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput, MergeConflict, Overloaded, Refused
 from topolog.events.levels import NEWEST_LEVEL
-from topolog.events.requests import (
-    OUTCOMES_KEPT,
-    REQUEST_BYTES_MAX,
-    SUBJECT_CHARS_MAX,
-    AnyRequest,
-    OutcomeRow,
-    RequestId,
-    is_valid,
-    subject_of,
-)
+from topolog.events.requests import OUTCOMES_KEPT, REQUEST_BYTES_MAX, AnyRequest, OutcomeRow, is_valid, subject_of
 
 LANES = 8
 """Requesters of one process: up to 8 x 64 requests under way."""

@@ -29,6 +29,7 @@ from typing import ClassVar
 import msgspec
 
 from topolog.events import drains
+from topolog.events.asked import RequestRef
 from topolog.events.cluster_state import ClusterState, lesser
 from topolog.events.drains import DrainCancelled, DrainStarted, is_drained
 from topolog.events.exchange import TriggerType, queue
@@ -36,7 +37,7 @@ from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Place, Position, TopologyVersion
 from topolog.events.membership import NodeJoined, NodeLeft, NodeRow, Standing
 from topolog.events.metadata import Evidence
-from topolog.events.requests import NodeKind, RequestRef, grant
+from topolog.events.requests import NodeKind, grant
 from topolog.events.state import Row, State
 from topolog.events.terms import enter_view
 from topolog.events.views import Point

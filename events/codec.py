@@ -26,10 +26,15 @@ from topolog.events import (
     membership,
     metadata,
     objects,
+    repair,
+    repair_requests,
+    replicas,
     requests,
+    schedules,
     single_maps,
     snapshots,
     terms,
+    tree_pages,
     voiding,
 )
 from topolog.events.errors import BadInput, Undecodable
@@ -50,6 +55,9 @@ Decision = (
     | drains.DrainEvent
     | lease_terms.LeaseTermsEvent
     | objects.ObjectEvent
+    | replicas.ReplicaEvent
+    | repair.RepairEvent
+    | schedules.ScheduleEvent
     | snapshots.SnapshotTaken
     | voiding.RecordVoided
 )
@@ -63,6 +71,7 @@ Record = (
     | single_maps.SinglePartitionMap
     | snapshots.SnapshotChunk
     | health.HealthRecord
+    | tree_pages.TreePage
 )
 
 DECISIONS: tuple[type, ...] = Decision.__args__
@@ -197,6 +206,11 @@ _NAMESPACES = {
     single_maps.__name__: "exchange",
     snapshots.__name__: "log",
     health.__name__: "health",
+    replicas.__name__: "repair",
+    repair.__name__: "repair",
+    repair_requests.__name__: "requests",
+    schedules.__name__: "repair",
+    tree_pages.__name__: "repair",
 }
 
 

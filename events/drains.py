@@ -14,10 +14,11 @@ from typing import ClassVar
 
 import msgspec
 
+from topolog.events.asked import RequestRef
 from topolog.events.exchange import TriggerType, queue
 from topolog.events.ids import NodeId, Place, Position, TopologyVersion
 from topolog.events.membership import NodeLeft
-from topolog.events.requests import RequestRef, grant
+from topolog.events.requests import grant
 from topolog.events.state import Row, State
 from topolog.events.terms import enter_view
 

@@ -30,6 +30,8 @@
         ├── HookFailed           a service's hook raised, so the node cannot apply the log any further
         ├── LeftCluster          this incarnation is out of the membership for good
         ├── DamagedStore         a projection's files contradict themselves
+        ├── ReplicaFailed        a replica cannot do its part of a session of anti-entropy
+        ├── SparkFailed          Spark does not start, or a job of it fails
         ├── MissingExtra         an optional part of topolog is not installed
         ├── LocalBrokerError     the broker on this machine cannot start or stop
         └── Injected             a failpoint was told to fail
@@ -245,6 +247,19 @@ class LeftCluster(Permanent):
 
 class DamagedStore(Permanent):
     code = "damaged_store"
+
+
+class ReplicaFailed(Permanent):
+    """A replica cannot do its part of a session. `code` is what its task fails with, such as CORRUPT, SCHEMA, RANGE,
+    IO, CUT_LOST, LEAF_TOO_LARGE, UNSUPPORTED or NOT_WRITABLE."""
+
+    def __init__(self, code: str, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+
+
+class SparkFailed(Permanent):
+    code = "spark_failed"
 
 
 class MissingExtra(Permanent):

@@ -25,13 +25,14 @@ from typing import ClassVar
 import msgspec
 
 from topolog.events import changes, ownership
+from topolog.events.asked import RequestRef
 from topolog.events.groups import GroupAltered, GroupCreated, GroupDropped, GroupEvent, GroupRow
 from topolog.events.ids import Incarnation, NodeId, Offset, Place, Position, TopologyVersion
 from topolog.events.membership import NodeJoined, NodeLeft, NodeRow
 from topolog.events.metadata import Evidence
 from topolog.events.ownership import OwnershipRow, row_key
 from topolog.events.partitions import pack_states, unpack_states
-from topolog.events.requests import NodeKind, RequestRef, grant
+from topolog.events.requests import NodeKind, grant
 from topolog.events.state import Row, State
 from topolog.events.terms import cluster, enter_view
 from topolog.events.views import note_lost

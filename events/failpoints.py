@@ -100,6 +100,10 @@ FAILPOINTS: Mapping[str, str] = {
     "snapshot.announced": "the decision that makes the snapshot true is made and not appended",
     "snapshot.loaded": "who starts has loaded a snapshot and has not proven it",
     "snapshot.proven": "the log has proven a snapshot, who starts from it has not begun",
+    "validator.cut-fixed": "a replica has fixed a read point, no report says so",
+    "validator.pages-sent": "all pages of a task are in their topic, no report says so",
+    "validator.between-batches": "some of the rows that are to be written are, others are not",
+    "validator.written": "all rows that are to be written are, no report says so",
     "projector.sides-read": "records of the topics beside the log are read and not written",
     "projector.sides-written": "their rows are written, the decisions read with them are not",
     "projector.read": "records are read and not folded",
@@ -108,6 +112,9 @@ FAILPOINTS: Mapping[str, str] = {
     "projector.set-aside": "a damaged store is out of the way, none has taken its place",
     "projector.made": "an empty store is there, nothing is read into it",
     "projector.caught-up": "a store of new shape has reached the end, those before it are not removed",
+    "rendezvous.compared": "trees or rows are compared, nothing of it is sent",
+    "rendezvous.findings-sent": "the broker has the pages of findings, no report speaks of them",
+    "rendezvous.reported": "a report is with the producer, its outcome has not come",
     "projector.request-sent": "a request of the API is with the producer, its caller has not been told",
 }
 """Every place, and what has happened when a process is there."""

@@ -33,7 +33,10 @@ from topolog.events import (
     membership,
     metadata,
     objects,
+    repair,
+    replicas,
     requests,
+    schedules,
     snapshots,
     terms,
     views,
@@ -226,6 +229,9 @@ _EVOLVE: dict[type, Callable[[State, Any, Place], None]] = {
         (drains, drains.DrainEvent.__args__),
         (lease_terms, lease_terms.LeaseTermsEvent.__args__),
         (objects, objects.ObjectEvent.__args__),
+        (replicas, replicas.ReplicaEvent.__args__),
+        (repair, repair.RepairEvent.__args__),
+        (schedules, schedules.ScheduleEvent.__args__),
         (snapshots, (snapshots.SnapshotTaken,)),
         (voiding, voiding.VoidingEvent.__args__),
     )
@@ -238,6 +244,7 @@ _OTHERS: tuple[tuple[tuple[type, ...], Callable[[State, Any, Place], None]], ...
     (baseline.OTHERS, baseline.evolve_others),
     (drains.OTHERS, drains.evolve_others),
     (objects.OTHERS, objects.evolve_others),
+    (schedules.OTHERS, schedules.evolve_others),
 )
 """What decisions of one protocol mean for others, behind what their own makes of them."""
 

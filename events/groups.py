@@ -18,9 +18,10 @@ from typing import ClassVar
 
 import msgspec
 
+from topolog.events.asked import RequestRef
 from topolog.events.group_definition import Affinity, GroupDefinition, LossPolicy
 from topolog.events.ids import Place, Position, TopologyVersion
-from topolog.events.requests import RequestRef, grant
+from topolog.events.requests import grant
 from topolog.events.state import Row, State
 from topolog.events.terms import cluster, enter_view
 

@@ -26,8 +26,9 @@ leader's sign of life, the silence that lets a stand-by act, how long a coordina
 
 import msgspec
 
+from topolog.events.asked import RequestRef
 from topolog.events.ids import Place, Position
-from topolog.events.requests import RequestRef, grant
+from topolog.events.requests import grant
 from topolog.events.state import State
 from topolog.events.terms import FormerTerms, cluster
 

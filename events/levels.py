@@ -28,12 +28,13 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from topolog.events.asked import RequestRef
 from topolog.events.ids import Place
-from topolog.events.requests import RequestRef, grant
+from topolog.events.requests import grant
 from topolog.events.state import State
 from topolog.events.terms import cluster
 
-NEWEST_LEVEL = 5
+NEWEST_LEVEL = 6
 """The newest level this build can write, and hence the level of a log it founds."""
 
 FIRST_LEVEL = 1
@@ -81,6 +82,25 @@ SINCE: Mapping[str, int] = {
     "SchemaChangeCommitted": 5,
     "SchemaChangeRolledBack": 5,
     "DataDeletionConfirmed": 5,
+    "ReplicaDeclared": 6,
+    "ReplicaWithdrawn": 6,
+    "SessionQueued": 6,
+    "SessionOpened": 6,
+    "StepStarted": 6,
+    "TaskAssigned": 6,
+    "TaskProgressed": 6,
+    "TaskCompleted": 6,
+    "TaskFailed": 6,
+    "PairCompared": 6,
+    "RowsCompared": 6,
+    "SegmentHalved": 6,
+    "SegmentEnded": 6,
+    "SessionAltered": 6,
+    "SessionEnded": 6,
+    "AbortGranted": 6,
+    "ScheduleSet": 6,
+    "ScheduleDropped": 6,
+    "SchedulePostponed": 6,
 }
 """From which level on each schema, by its file's name, may be written; any other may always be."""
 
@@ -101,6 +121,9 @@ TERMS_LEVEL = SINCE["LeaseTermsChanged"]
 
 OBJECTS_LEVEL = SINCE["SchemaChangePrepared"]
 """From here on there are databases, tables, views and grants."""
+
+REPAIR_LEVEL = SINCE["SessionOpened"]
+"""From here on replicas of tables are compared."""
 
 _CAPABILITY = "level-"
 

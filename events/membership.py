@@ -30,10 +30,11 @@ from typing import ClassVar
 
 import msgspec
 
+from topolog.events.asked import RequestRef
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Place, Position, Slot, TopologyVersion
 from topolog.events.levels import BASELINE_LEVEL
-from topolog.events.requests import Joiner, NodeKind, RequestRef, grant
+from topolog.events.requests import Joiner, NodeKind, grant
 from topolog.events.state import Row, State
 from topolog.events.terms import cluster
 from topolog.events.varints import put_varint, varints

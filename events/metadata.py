@@ -19,9 +19,10 @@ from typing import ClassVar
 
 import msgspec
 
+from topolog.events.asked import RequestRef
 from topolog.events.ids import Place, Position, TypeId, Version
 from topolog.events.object_types import ObjectType, field_id, merge, schema_id, type_id
-from topolog.events.requests import RequestRef, Status, conclude, grant
+from topolog.events.requests import Status, conclude, grant
 from topolog.events.state import Row, State
 
 __all__ = [

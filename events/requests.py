@@ -14,20 +14,19 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from topolog.events import repair_requests as r
+from topolog.events.asked import SEQUENCE_MAX, SUBJECT_CHARS_MAX, Request, RequestId, RequestRef
 from topolog.events.cluster_state import ClusterState
-from topolog.events.errors import BadInput
 from topolog.events.group_definition import GroupDefinition, LossPolicy
 from topolog.events.ids import Place, Position, TopologyVersion
 from topolog.events.object_definition import Statement
 from topolog.events.object_types import ObjectType
+from topolog.events.repair_requests import RepairRequest
 from topolog.events.state import Row, State
 from topolog.events.views import Past
 
 REQUEST_BYTES_MAX = 850_000
 """Largest request: a decision that carries it must stay below the limit of a record."""
-
-SUBJECT_CHARS_MAX = 200
-"""Longest requester and longest node id; what else a refusal repeats of a request is cut at MESSAGE_CHARS_MAX."""
 
 MESSAGE_CHARS_MAX = 2_000
 """What a request contains comes back in its refusal, quoted more than once, and that must fit a record too."""
@@ -35,7 +34,6 @@ MESSAGE_CHARS_MAX = 2_000
 FACTS_MAX = 50
 """So many facts of a refusal are kept: some name each group or member."""
 
-SEQUENCE_MAX = (1 << 63) - 1
 OUTCOMES_KEPT = 64
 IDLE_REQUESTER_MS = 24 * 3_600_000
 
@@ -46,35 +44,6 @@ class NodeKind(Enum):
     UNKNOWN = "UNKNOWN"
     SERVER = "SERVER"
     CLIENT = "CLIENT"
-
-
-class RequestId(msgspec.Struct, frozen=True):
-    """`requester` is unique to one process life, `sequence` counts its requests from 1."""
-
-    requester: str
-    sequence: int
-
-    def __str__(self) -> str:
-        return f"{self.requester}/{self.sequence}"
-
-    @classmethod
-    def parse(cls, text: str) -> "RequestId":
-        """The id written as `requester/sequence`; raises BadInput for anything else."""
-        requester, slash, sequence = text.rpartition("/")
-        if not slash or not requester or not sequence.isdecimal() or len(sequence) > len(str(SEQUENCE_MAX)):
-            raise BadInput(f"{text!r} is no request id.", hint="One looks like cli-4f2a/3.")
-        return cls(requester, int(sequence))
-
-
-class RequestRef(msgspec.Struct, frozen=True):
-    """A request id with the digest (8 bytes) of the request's content, as decisions carry it."""
-
-    requester: str
-    sequence: int
-    digest: bytes
-
-    def __str__(self) -> str:
-        return f"{self.requester}/{self.sequence}"
 
 
 class DeclaredType(msgspec.Struct, frozen=True):
@@ -100,15 +69,6 @@ class Joiner(msgspec.Struct, frozen=True):
     folder: str = ""
     replaces: int | None = None
     types: tuple[DeclaredType, ...] = ()
-
-
-class Request(msgspec.Struct, frozen=True):
-    """What every request says: its id, the log it is meant for, who asks and why."""
-
-    id: RequestId
-    log_id: bytes
-    actor: str
-    reason: str
 
 
 class JoinRequested(Request, frozen=True):
@@ -265,6 +225,7 @@ AnyRequest = (
     | SchemaChangeRequested
     | ChangeCancellationRequested
     | DeletionsConfirmed
+    | RepairRequest
 )
 
 
@@ -362,6 +323,16 @@ _SUBJECTS: Mapping[type[Request], str] = {
     SchemaChangeRequested: "schema",
     ChangeCancellationRequested: "change {0.change}",
     DeletionsConfirmed: "node {0.node}",
+    r.ReplicaDeclarationRequested: "replica {0.replica.id}",
+    r.ReplicaWithdrawalRequested: "replica {0.table}@{0.name}",
+    r.SessionRequested: "table {0.definition.table}",
+    r.SessionAlterationRequested: "session {0.session}",
+    r.SessionAbortRequested: "sessions",
+    r.TaskReported: "session {0.task.session}",
+    r.ComparisonReported: "session {0.session}",
+    r.FindingsReported: "session {0.session}",
+    r.ScheduleRequested: "schedule {0.name}",
+    r.ScheduleDropRequested: "schedule {0.name}",
 }
 
 

@@ -16,7 +16,10 @@ from topolog.events.membership import LeaseRow, NodeRow, WaitingJoinRow
 from topolog.events.metadata import FloorRow, ProposalRow, RemovalRow, TypeRow
 from topolog.events.objects import ChangeRow, ClosedRow, ObjectRow
 from topolog.events.ownership import OwnershipRow, RosterRow
+from topolog.events.replicas import ReplicaRow
 from topolog.events.requests import OutcomeRow, RequesterRow
+from topolog.events.schedules import ScheduleRow
+from topolog.events.sessions import SegmentRow, SessionRow
 from topolog.events.snapshots import SnapshotRow
 from topolog.events.state import Row
 from topolog.events.terms import ClusterRow
@@ -49,6 +52,10 @@ ROWS: tuple[type[Row], ...] = (
     LineRow,
     UsersRow,
     ClosedRow,
+    ReplicaRow,
+    SessionRow,
+    SegmentRow,
+    ScheduleRow,
     ViewRow,
     PointsRow,
     DiskRow,

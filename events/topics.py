@@ -29,6 +29,7 @@ class Topic(Enum):
     SNAPSHOTS = ("snapshots", 4)
     LEASE_HEALTH = ("lease-health", 5)
     MAPS = ("maps", 6)
+    TREES = ("trees", 7)
 
     def __init__(self, short_name: str, code: int) -> None:
         self.short_name = short_name
@@ -57,11 +58,15 @@ PLANS = (
     TopicPlan(Topic.SNAPSHOTS, 1, 30 * _DAY_MS, is_needed=False),
     TopicPlan(Topic.MAPS, 1, 7 * _DAY_MS, is_needed=False),
     TopicPlan(Topic.LEASE_HEALTH, 4, -1, is_needed=False, compacts=True),
+    TopicPlan(Topic.TREES, 4, 7 * _DAY_MS, is_needed=False),
 )
 NEEDED = tuple(plan for plan in PLANS if plan.is_needed)
 
 HEALTH_APP = "lease-health-"
 """What follows the cluster's prefix in the names that faust makes for lease health: a group and a changelog."""
+
+RENDEZVOUS_APP = "rendezvous-"
+"""The same for the rendezvous."""
 
 
 class Access(msgspec.Struct, frozen=True):
@@ -78,7 +83,7 @@ class Access(msgspec.Struct, frozen=True):
     begins: str = ""
 
 
-_RUNNING = ("node", "coordinator", "projector", "lease-health")
+_RUNNING = ("node", "coordinator", "projector", "lease-health", "validator", "rendezvous")
 
 ACLS = (
     *(Access(role, ("Describe",)) for role in _RUNNING),  # each role looks for all topics before it starts
@@ -103,6 +108,17 @@ ACLS = (
     Access("lease-health", ("Write",), Topic.LEASE_HEALTH),
     Access("lease-health", ("Create", "Read", "Write"), begins=HEALTH_APP),  # faust's changelog
     Access("lease-health", ("Read", "Delete"), is_group=True, begins=HEALTH_APP),
+    Access("projector", ("Read",), Topic.TREES),
+    Access("validator", ("Read",), Topic.DECISIONS),
+    Access("validator", ("Read",), Topic.SNAPSHOTS),
+    Access("validator", ("Write",), Topic.REQUESTS),
+    Access("validator", ("Read", "Write"), Topic.TREES),
+    Access("rendezvous", ("Read",), Topic.DECISIONS),
+    Access("rendezvous", ("Read",), Topic.SNAPSHOTS),
+    Access("rendezvous", ("Write",), Topic.REQUESTS),
+    Access("rendezvous", ("Read", "Write"), Topic.TREES),
+    Access("rendezvous", ("Create", "Read", "Write"), begins=RENDEZVOUS_APP),
+    Access("rendezvous", ("Read", "Delete"), is_group=True, begins=RENDEZVOUS_APP),
     Access("operator", ("Create", "Describe")),  # whoever runs `topolog cluster init`
 )
 """Least privilege by role; the projector's process is also the API. The command line talks to the API alone."""

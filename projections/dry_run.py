@@ -7,6 +7,7 @@ the affinity would want for each partition, is read from the state before and th
 from collections.abc import Iterator, Mapping, Sequence
 
 from topolog.events import last_owners, ownership
+from topolog.events.asked import RequestRef
 from topolog.events.baseline import baseline, online, placed_by
 from topolog.events.codec import Decision
 from topolog.events.drains import DrainStarted
@@ -21,7 +22,6 @@ from topolog.events.requests import (
     BaselineChangeRequested,
     ClusterStateRequested,
     OutcomeRow,
-    RequestRef,
     RequestUnchanged,
     WarmRequested,
     outcome_key,

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, takewhile
 
+from topolog.events.asked import RequestId
 from topolog.events.groups import GroupRow, LossPolicy
 from topolog.events.membership import NodeRow, WaitingJoinRow
 from topolog.events.metadata import (
@@ -18,7 +19,7 @@ from topolog.events.metadata import (
     MetadataUpdateRejected,
     TypeRow,
 )
-from topolog.events.requests import OutcomeRow, RequestId, RequestRefused, Status
+from topolog.events.requests import OutcomeRow, RequestRefused, Status
 from topolog.events.views import REFUSED_KINSHIPS
 from topolog.projections import groups, health, partitions, patience, queries
 from topolog.projections.layout import Decided

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from topolog.events.asked import RequestId
 from topolog.events.baseline import BaselineRow, ClusterStateRow
 from topolog.events.errors import NotFound
 from topolog.events.groups import GroupRow
@@ -15,10 +16,13 @@ from topolog.events.membership import NodeRow
 from topolog.events.metadata import TypeRow
 from topolog.events.object_definition import Definition, ObjectKind
 from topolog.events.objects import ChangeRow, ObjectRow
-from topolog.events.requests import OutcomeRow, RequestId, outcome_key
+from topolog.events.replicas import ReplicaRow
+from topolog.events.requests import OutcomeRow, outcome_key
+from topolog.events.schedules import ScheduleRow
+from topolog.events.sessions import SessionRow, session_key
 from topolog.events.state import Row
 from topolog.events.terms import ClusterRow
-from topolog.projections import baselines, changes, definition_words, objects, queries, views
+from topolog.projections import baselines, changes, definition_words, objects, queries, sessions, views
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.resources import Change
@@ -78,6 +82,32 @@ def of_change(reading: Reading, name: str) -> Iterator[Change]:
     """How a change of objects went, newest first; also of one that coordinators no longer keep."""
     number = changes.surely(reading, name).number
     return _history(reading, ChangeRow, str(number), f"change {number}", _change_of_objects)
+
+
+def of_session(reading: Reading, name: str) -> Iterator[Change]:
+    """How a session went as a whole, newest first; also of one that coordinators no longer keep."""
+    number = sessions.surely(reading, name).number
+    return _history(reading, SessionRow, session_key(number), f"session {number}", _session)
+
+
+def _session(row: SessionRow | None) -> Mapping[str, Any]:
+    """How far a session is; what it asks for stays the same but for its pace."""
+    if row is None:
+        return {}
+    fields = ("status", "segments", "paused", "code", "message", "rows_read", "rows_found", "rows_written")
+    pace = {name: getattr(row.definition, name) for name in ("intensity", "parallel")}
+    ranges = {name: sessions.texts(getattr(row, name)) for name in ("covered", "left", "differing")}
+    return {**{field: queries.plain(getattr(row, field)) for field in fields}, **pace, **ranges}
+
+
+def of_replica(reading: Reading, name: str) -> Iterator[Change]:
+    """Every declaration of a replica, newest first; also of one that was withdrawn."""
+    return _history(reading, ReplicaRow, name, f"replica {name}")
+
+
+def of_schedule(reading: Reading, name: str) -> Iterator[Change]:
+    """How a schedule was set, and each time it was due: what was opened, or why nothing was."""
+    return _history(reading, ScheduleRow, name, f"schedule {name}")
 
 
 def _change_of_objects(row: ChangeRow | None) -> Mapping[str, Any]:

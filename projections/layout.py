@@ -35,6 +35,8 @@ from topolog.projections.subjects import subject_of
 META_KEY = b"m"
 PAST_ALL_POSITIONS = b"\xff" * 9
 """Behind a stem: the place after the oldest version of a row."""
+DECISIONS_SPAN = (b"d", b"e")
+"""From the first key of a decision to before what follows the last."""
 
 _ROWS_BY_KIND = {row.KIND: row for row in ROWS}
 EVENTS = (*DECISIONS, LeftOut)

@@ -7,11 +7,11 @@ header that survives a second death. Letters have no past: they go when the topi
 
 from collections.abc import Iterator
 
+from topolog.events.asked import Request as AnyRequest
+from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC, describe_prefix
 from topolog.events.errors import NotFound, Refused
 from topolog.events.log import Headers
-from topolog.events.requests import Request as AnyRequest
-from topolog.events.requests import RequestId
 from topolog.events.topics import Topic
 from topolog.projections import queries
 from topolog.projections.moments import iso

@@ -22,9 +22,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import msgspec
+
 from topolog.events.errors import DamagedStore, LogDiverged, Poisoned, TopologError, Undecodable
 from topolog.events.failpoints import reach
-from topolog.events.fold import Fold, Folded, Ignored
+from topolog.events.fold import Ignored
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, LogReader
 from topolog.events.lookahead import LookAhead
@@ -32,8 +34,17 @@ from topolog.events.stamp import NO_CHAIN, chain_after, decode_stamp
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
 from topolog.events.topics import PLANS, Topic
+from topolog.projections import findings
 from topolog.projections.layout import Meta, WholeSet
-from topolog.projections.sides import SIDE_PARTITIONS, LetterRow, WatchRow, expiry, side_write
+from topolog.projections.sides import (
+    SIDE_PARTITIONS,
+    FindingsRow,
+    LetterRow,
+    SideWrite,
+    WatchRow,
+    expiry,
+    side_write,
+)
 from topolog.projections.store import (
     DiskFull,
     Reading,
@@ -42,6 +53,7 @@ from topolog.projections.store import (
     generation_path,
     move_aside,
 )
+from topolog.projections.whole_sets import WholeSets
 
 DECISIONS = (Topic.DECISIONS, 0)
 
@@ -52,9 +64,8 @@ _POLL_S = 0.1
 _REBUILDS_MAX = 3
 """A store that is damaged more often than this in one process life has a bad disk: rebuilding will not help."""
 
-_LETTERS_KEPT_MS = next(plan.retention_ms for plan in PLANS if plan.topic is Topic.DEAD)
 _EXPIRY_EVERY_S = 3_600.0
-"""How often letters that the topic has dropped are dropped here."""
+"""How often what topics have dropped is dropped here."""
 
 ROOM_BYTES = 256 << 20
 """So much must be free before a store that met a full disk is opened again: to open it writes what its log holds."""
@@ -222,8 +233,7 @@ class Projector:
     def _open(self) -> None:
         self._store, state = _open_store(self._folder, self.cluster)
         meta = self._store.meta
-        self._fold = Fold(state, meta.header)
-        self._ignored = meta.ignored
+        self._sets = WholeSets(state, meta)
         self._is_proven = meta.last_offset is None
         self._note_terms()
         self._read_at = Offset(0)
@@ -268,7 +278,7 @@ class Projector:
             try:
                 counted |= self._project(new[start : start + _BATCH_RECORDS])
             except Poisoned as poisoned:
-                self._reader.look_ahead(self._fold, poisoned, self._read_at)
+                self._reader.look_ahead(self._sets.fold, poisoned, self._read_at)
                 break
         at_end = self._reader.at_end(Topic.DECISIONS)
         self._freshness.note(self._now_s(), counted=counted, at_end=at_end)
@@ -281,15 +291,31 @@ class Projector:
     def _note_sides(self, entries: Sequence[Entry]) -> None:
         if entries:
             reach("projector.sides-read")
-            write = side_write(entries)
+            write = self._with_findings(side_write(entries), entries)
             heard = {row.heard.partition: self._now_s() for row in write.rows.values() if isinstance(row, WatchRow)}
             self._heard_at_s = {**self._heard_at_s, **heard}  # another one: others read it meanwhile
             self._store.write_sides(write)
             reach("projector.sides-written")
         if self._now_s() >= self._expires_at_s:
             self._expires_at_s = self._now_s() + _EXPIRY_EVERY_S
-            with self._store.reading() as reading:
-                gone = expiry(reading.sides(LetterRow), self.wall_ms() - _LETTERS_KEPT_MS)
+            self._expire_sides()
+
+    def _with_findings(self, write: SideWrite, entries: Sequence[Entry]) -> SideWrite:
+        """Which pages of findings are kept goes by those that are kept already."""
+        if all(entry.topic is not Topic.TREES for entry in entries):
+            return write
+        with self._store.reading() as reading:
+            rows = findings.findings_write((row for _, row in reading.sides(FindingsRow)), entries)
+        return msgspec.structs.replace(write, rows={**write.rows, **rows})
+
+    def _expire_sides(self) -> None:
+        """Drop what the topics have dropped."""
+        with self._store.reading() as reading:
+            letters = expiry(reading.sides(LetterRow), self.wall_ms() - _kept_ms(Topic.DEAD))
+            pages = findings.expiry(
+                (row for _, row in reading.sides(FindingsRow)), self.wall_ms() - _kept_ms(Topic.TREES)
+            )
+        for gone in (letters, pages):
             self._store.write_sides(gone)
 
     def _prove(self, entries: Sequence[Entry]) -> Sequence[Entry]:
@@ -321,29 +347,20 @@ class Projector:
         """Fold and store; what was folded before an error is stored all the same. Returns whether any record counts."""
         counted = False
         sets: list[WholeSet] = []
-        logged_at_ms = self.meta.logged_at_ms
         try:
             for entry in entries:
                 self._read_at = entry.offset
-                logged_at_ms = max(logged_at_ms, entry.appended_at_ms)
-                folded = self._fold.read(entry.stamp, entry.value)
-                if isinstance(folded, Ignored):
-                    self._ignored = {**self._ignored, folded.name: self._ignored.get(folded.name, 0) + 1}
+                found = self._sets.read(entry)
+                if isinstance(found, Ignored):
                     continue
                 counted = True
                 self._reader.counted(entry, self._folded_fence_ms())
-                if folded:
-                    sets.append(self._whole(folded, entry.offset, logged_at_ms))
+                if found:
+                    sets.append(found)
         finally:
             if sets:
                 self._commit(sets)
         return counted
-
-    def _whole(self, decisions: list[Folded], offset: Offset, logged_at_ms: int) -> WholeSet:
-        state = self._fold.state
-        rows = {key: state.lookup(key) for key in state.drain()}
-        meta = Meta(self.cluster, self._fold.header, offset, state.hash(), logged_at_ms, self._ignored)
-        return WholeSet(meta, decisions, rows)
 
     def _commit(self, sets: Sequence[WholeSet]) -> None:
         reach("projector.folded")
@@ -359,7 +376,7 @@ class Projector:
 
     def _folded_fence_ms(self) -> int:
         """What is in force where the fold stands, which may be ahead of the store."""
-        cluster = self._fold.state.get(ClusterRow, "")
+        cluster = self._sets.fold.state.get(ClusterRow, "")
         return cluster.fence_ms if cluster else 0
 
     def _go_on(self) -> None:
@@ -373,6 +390,10 @@ class Projector:
             _LOGGER.error("The projector stops at position %d: %s", self.meta.position, reason)
         self.stopped = reason
         self._freshness.lose()
+
+
+def _kept_ms(topic: Topic) -> int:
+    return next(plan.retention_ms for plan in PLANS if plan.topic is topic)
 
 
 def _open_store(folder: Path, cluster: str) -> tuple[Store, State]:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from topolog.events import requests
+from topolog.events.asked import RequestId
 from topolog.events.baseline import BaselineChanged, BaselineRow, ClusterStateRow, StateChangeStarted
 from topolog.events.drains import DrainCancelled, DrainRow, DrainStarted
 from topolog.events.errors import NotCaughtUp, NotFound
@@ -28,7 +29,9 @@ from topolog.events.membership import (
 from topolog.events.metadata import MetadataRemoveProposed, MetadataUpdateRejected, ProposalRow, RemovalRow, TypeRow
 from topolog.events.object_types import ObjectType, type_id
 from topolog.events.objects import SchemaChangeRolledBack
-from topolog.events.requests import NodeKind, OutcomeRow, RequesterRow, RequestId, RequestUnchanged, Status, outcome_key
+from topolog.events.repair import SessionOpened, SessionQueued
+from topolog.events.requests import NodeKind, OutcomeRow, RequesterRow, RequestUnchanged, Status, outcome_key
+from topolog.events.sessions import SessionRow, session_key
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
 from topolog.projections import change_rows, exchanges
@@ -268,6 +271,9 @@ def _is_in_force(reading: Reading, row: OutcomeRow, event: Event) -> bool:
     if isinstance(event, StateChangeStarted | LeaseTermsChanged) or (is_unchanged and is_of_cluster):
         begun = _under_way_since(reading, row.subject)
         return begun is None or begun > row.position
+    if isinstance(event, SessionQueued | SessionOpened):
+        session = reading.row(SessionRow, session_key(int(name)))
+        return session is None or session.status.is_end
     if isinstance(event, BaselineChanged | DrainCancelled):
         return _is_shared_out(reading, row.position)
     if isinstance(event, DrainStarted) or (is_unchanged and kind == "node" and _is_served_by(reading, name)):

@@ -8,12 +8,13 @@ process, `OutcomeUnknown` that the request was handed to the producer, which may
 from collections.abc import Sequence
 from concurrent.futures import Future
 
+from topolog.events.asked import RequestId
 from topolog.events.asking import OpenRequests
 from topolog.events.errors import OutcomeUnknown, Unreachable
 from topolog.events.failpoints import reach
 from topolog.events.ids import Offset
 from topolog.events.log import Headers, LogWriter
-from topolog.events.requests import AnyRequest, RequestId, subject_of
+from topolog.events.requests import AnyRequest, subject_of
 from topolog.events.topics import Topic
 
 

@@ -62,7 +62,8 @@ class Cluster(msgspec.Struct, frozen=True):
     `target` while it is on its way there, which waits for `awaited`; `held`: an operator holds it, so that nothing
     activates or adjusts by itself. `draining`: servers that hand over all they hold. `proceed_ms`: how long others wait
     for a silent node, the longest in force; `former_terms` while a change of terms is not confirmed. `open_changes`: of
-    databases, tables, views and grants; `undeleted`: changes whose data somebody still deletes."""
+    databases, tables, views and grants; `undeleted`: changes whose data somebody still deletes;
+    `open_sessions`: of comparing and repairing replicas."""
 
     name: str
     log_id: str
@@ -104,6 +105,7 @@ class Cluster(msgspec.Struct, frozen=True):
     tables: int = 0
     open_changes: int = 0
     undeleted: int = 0
+    open_sessions: int = 0
 
 
 class Lease(msgspec.Struct, frozen=True):

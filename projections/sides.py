@@ -6,6 +6,7 @@ cannot be read is passed over: nobody's answer about the cluster must depend on 
 
     lease-health    HealthRow per node, WatchRow per partition of heartbeats
     dead            LetterRow and LetterBodyRow per dead letter, as long as the topic keeps it
+    trees           FindingsRow and FindingsBodyRow per page of rows that differ (`findings.py` says which are kept)
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from topolog.events.codec import CODEC
 from topolog.events.health import HealthHeard, LeaseHealth
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, Partition
+from topolog.events.repair_plan import Difference
 from topolog.events.topics import PARTITIONS, Topic
 
 ERRORS = "__dlq.errors."
@@ -79,8 +81,33 @@ class LetterBodyRow(SideRow, frozen=True):
     value: bytes
 
 
-SIDE_ROWS: tuple[type[SideRow], ...] = (HealthRow, WatchRow, LetterRow, LetterBodyRow)
-SIDE_TOPICS = (Topic.LEASE_HEALTH, Topic.DEAD)
+class FindingsRow(SideRow, frozen=True):
+    """One page of the rows that a step of a segment has found to differ: `rows` of them, the first `kept` in its body.
+
+    `digest` is the SHA-256 of its payload.
+    """
+
+    KIND: ClassVar[str] = "findings"
+
+    session: int
+    segment: int
+    step: int
+    page: int
+    is_last: bool
+    digest: bytes
+    rows: int
+    kept: int
+    appended_ms: int
+
+
+class FindingsBodyRow(SideRow, frozen=True):
+    KIND: ClassVar[str] = "findings-body"
+
+    differences: tuple[Difference, ...]
+
+
+SIDE_ROWS: tuple[type[SideRow], ...] = (HealthRow, WatchRow, LetterRow, LetterBodyRow, FindingsRow, FindingsBodyRow)
+SIDE_TOPICS = (Topic.LEASE_HEALTH, Topic.DEAD, Topic.TREES)
 SIDE_PARTITIONS: tuple[Partition, ...] = tuple(
     (topic, number) for topic in SIDE_TOPICS for number in range(PARTITIONS[topic])
 )
@@ -94,13 +121,14 @@ class SideWrite(msgspec.Struct, frozen=True):
 
 
 def side_write(entries: Sequence[Entry]) -> SideWrite:
-    """What these entries leave; of several about one key the last counts."""
+    """What these entries leave by themselves, which of `trees` is nothing; of several about one key the last counts."""
     rows: dict[tuple[str, str], SideRow | None] = {}
     nexts: dict[Partition, Offset] = {}
     for entry in entries:
         nexts[entry.topic, entry.partition] = Offset(entry.offset + 1)
         if entry.topic is Topic.DEAD:
             rows |= _letter(entry)
+        if entry.topic is not Topic.LEASE_HEALTH:
             continue
         record = CODEC.read(entry.value)
         match record:

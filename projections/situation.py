@@ -11,9 +11,11 @@ from topolog.events.levels import NEWEST_LEVEL, level_of
 from topolog.events.membership import WaitingJoinRow
 from topolog.events.metadata import ProposalRow, TypeRow
 from topolog.events.objects import ChangeRow
+from topolog.events.repair_definition import SessionKind
+from topolog.events.sessions import SessionRow
 from topolog.events.snapshots import SnapshotRow
 from topolog.events.terms import ClusterRow
-from topolog.projections import baselines, change_rows, exchanges, objects, patience, queries
+from topolog.projections import baselines, change_rows, exchanges, objects, patience, queries, sessions
 from topolog.projections.baseline_resources import BaselineNow, Cold
 from topolog.projections.durations import ago
 from topolog.projections.moments import iso
@@ -30,14 +32,14 @@ def cluster(reading: Reading, age_ms: int) -> Cluster:
     types = list(reading.rows(TypeRow))
     pending = [each for _, each in types if _is_pending(each)]
     groups_there = sum(1 for _ in reading.rows(GroupRow))
-    opened = exchanges.open_row(reading)
-    open_exchange = str(opened.version) if opened else None
+    open_exchange = _open_exchange(reading)
     opened_changes, tables = change_rows.opened(reading), objects.table_count(reading)
     state, standing = baselines.state_row(reading), baselines.now(reading)
     cold, drains = baselines.cold(reading), baselines.drains(reading)
-    former = _former_terms(reading, row)
+    former, open_sessions = _former_terms(reading, row), sessions.opened(reading)
     about_state = [*state_parts(state, standing, cold, drains), *_about_terms(former)]
     about_rest = _about_groups(groups_there, open_exchange) + _about_changes(tables, opened_changes)
+    about_rest += _about_sessions(reading, open_sessions)
     return Cluster(
         name=row.name,
         log_id=row.log_id,
@@ -77,6 +79,7 @@ def cluster(reading: Reading, age_ms: int) -> Cluster:
         tables=tables,
         open_changes=len(opened_changes),
         undeleted=change_rows.undeleted(reading),
+        open_sessions=len(open_sessions),
         draining=tuple(sorted(node for node, each in drains.items() if each.finished_at is None)),
         former_terms=former,
     )
@@ -167,6 +170,11 @@ def _sentence(
     return f"{whole[0].upper()}{whole[1:]}; {about_types}{groups}; {leader}."
 
 
+def _open_exchange(reading: Reading) -> str | None:
+    opened = exchanges.open_row(reading)
+    return str(opened.version) if opened else None
+
+
 def _about_groups(groups: int, open_exchange: str | None) -> str:
     exchange = f", exchange {open_exchange} is open" if open_exchange else ""
     return f"; {_count(groups, 'group')}{exchange}" if groups else ""
@@ -179,6 +187,17 @@ def _about_changes(tables: int, opened: Sequence[ChangeRow]) -> str:
     first = f"change {opened[0].number} is open"
     more = f" and {len(opened) - 1} more" if len(opened) > 1 else ""
     return f"; {_count(tables, 'table')}, {first}{more}"
+
+
+def _about_sessions(reading: Reading, opened: Sequence[SessionRow]) -> str:
+    """The session that has run the longest; how far it is."""
+    if not opened:
+        return ""
+    found = sessions.shown(reading, opened[0])
+    does = "repairs" if found.kind == SessionKind.REPAIR.value else "compares"
+    far = "paused" if found.paused else found.state.lower() if found.percent is None else f"{found.percent} %"
+    more = f" and {len(opened) - 1} more" if len(opened) > 1 else ""
+    return f"; session {found.number} {does} replicas of {found.table}, {far}{more}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -47,7 +47,7 @@ class DiskFull(Retriable):
 
 
 _LOGGER = logging.getLogger(__name__)
-_DAMAGED = ".damaged"
+DAMAGED = ".damaged"
 
 
 class View:
@@ -57,12 +57,12 @@ class View:
     """
 
     def __init__(self, db: Rdict) -> None:
-        with _translated():
+        with translated():
             self._iterator = db.iter()
         self._seeks = 0
 
     def get(self, key: bytes) -> bytes | None:
-        with _translated():
+        with translated():
             self._seek(key)
             if self._iterator.valid() and self._iterator.key() == key:
                 return bytes(self._iterator.value())
@@ -71,7 +71,7 @@ class View:
 
     def scan(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """(key, value) from `start` on, while keys begin with `prefix`; other reads may come in between."""
-        with _translated():
+        with translated():
             seeks = self._seek(start)
             while self._iterator.valid() and (key := bytes(self._iterator.key())).startswith(prefix):
                 yield key, bytes(self._iterator.value())
@@ -280,7 +280,7 @@ class Store:
             else:
                 batch.put(layout.row_key(key), layout.encode(row))
         batch.put(layout.META_KEY, layout.encode(sets[-1].meta))
-        with _translated():
+        with translated():
             self._db.write(batch)
         self.meta = sets[-1].meta
 
@@ -294,12 +294,12 @@ class Store:
                 batch.put(layout.side_key(key), layout.encode(row))
         for partition, offset in write.nexts.items():
             batch.put(layout.side_offset_key(partition), str(offset).encode())
-        with _translated():
+        with translated():
             self._db.write(batch)
 
     def side_offset(self, partition: Partition) -> Offset | None:
         """The offset of the side topic's next record, None before the first."""
-        with _translated():
+        with translated():
             found = self._db.get(layout.side_offset_key(partition))
         return None if found is None else Offset(int(found))
 
@@ -310,7 +310,7 @@ class Store:
             self._open_readings += 1
         try:
             with closing(self._view()) as view:
-                yield _newest(view)
+                yield reading_of(view)
         finally:
             with self._changed:
                 self._open_readings -= 1
@@ -322,7 +322,7 @@ class Store:
             self._changed.wait_for(lambda: self._open_readings == 0)
             if not self._is_closed:
                 self._is_closed = True
-                with suppress(DiskFull, DamagedStore), _translated():  # an earlier write failed: it says so once more
+                with suppress(DiskFull, DamagedStore), translated():  # an earlier write failed: it says so once more
                     self._db.close()
 
     def _view(self) -> View:
@@ -331,7 +331,7 @@ class Store:
         return View(self._db)
 
     def _stored_meta(self, cluster: str) -> Meta:
-        with _translated():
+        with translated():
             stored = self._db.get(layout.META_KEY)
             is_new = stored is None and next(iter(self._db.keys()), None) is None
         if is_new:
@@ -360,24 +360,25 @@ def generation_path(folder: Path) -> Path:
     live = [path for path in folder.glob(f"{prefix}*") if path.name.removeprefix(prefix).isdecimal()]
     if live:
         return max(live, key=lambda path: int(path.name.removeprefix(prefix)))
-    return folder / f"{prefix}{len(list(folder.glob(f'{prefix}*{_DAMAGED}'))) + 1}"
+    return folder / f"{prefix}{len(list(folder.glob(f'{prefix}*{DAMAGED}'))) + 1}"
 
 
 def drop_older_generations(folder: Path) -> None:
     """Remove the stores with other shapes of rows; damaged ones stay for who looks into it."""
     current = generation_path(folder)
     for path in folder.glob("rows-*"):
-        if path != current and path.suffix != _DAMAGED:
+        if path != current and path.suffix != DAMAGED:
             _LOGGER.info("Removing %s: another version's rows, replaced by %s.", path, current.name)
             shutil.rmtree(path, ignore_errors=True)
 
 
 def move_aside(path: Path) -> Path:
     """Mark a store as damaged, out of the way of the next; returns where it is now."""
-    return path.rename(path.with_name(f"{path.name}{_DAMAGED}"))
+    return path.rename(path.with_name(f"{path.name}{DAMAGED}"))
 
 
-def _newest(view: View) -> Reading:
+def reading_of(view: View) -> Reading:
+    """What the view shows at the newest position that it has."""
     stored = view.get(layout.META_KEY)
     assert stored is not None, "a store says where it stands from its first write on"
     meta = layout.decode(stored, Meta)
@@ -393,7 +394,7 @@ def _open(path: Path) -> Rdict:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadInput(f"The folder {path} cannot hold a store: {error.strerror}.") from error
-    with _translated():
+    with translated():
         return Rdict(str(path), options=options)
 
 
@@ -411,7 +412,7 @@ def _put_set(batch: WriteBatch, whole: WholeSet) -> None:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def translated() -> Iterator[None]:
     """RocksDB's errors as ours: they are bare Exceptions, told apart by their text. Others are defects and stay so."""
     try:
         yield

@@ -42,7 +42,19 @@ from topolog.events.objects import (
     SchemaChangeQueued,
     SchemaChangeRolledBack,
 )
+from topolog.events.repair import (
+    AbortGranted,
+    RepairEvent,
+    SessionOpened,
+    SessionQueued,
+    TaskAssigned,
+    TaskCompleted,
+    TaskFailed,
+    TaskProgressed,
+)
+from topolog.events.replicas import ReplicaDeclared, ReplicaEvent, ReplicaWithdrawn
 from topolog.events.requests import RequestersForgotten, RequestRefused, RequestUnchanged
+from topolog.events.schedules import ScheduleDropped, ScheduleEvent, SchedulePostponed, ScheduleSet
 from topolog.events.snapshots import SnapshotTaken
 from topolog.events.terms import LogStarted, TermEnded, TermStarted
 from topolog.events.voiding import LeftOut, RecordVoided
@@ -98,3 +110,23 @@ def subject_of(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 (one for ea
             return f"group {event.group.name}"
         case GroupAltered() | GroupDropped():
             return f"group {event.name}"
+        case _:
+            return _of_repair(event)
+
+
+def _of_repair(event: RepairEvent | ReplicaEvent | ScheduleEvent) -> str:
+    match event:
+        case ReplicaDeclared(replica=replica):
+            return f"replica {replica.id}"
+        case ReplicaWithdrawn():
+            return f"replica {event.table}@{event.name}"
+        case SessionQueued(definition=definition) | SessionOpened(definition=definition):
+            return f"table {definition.table}"
+        case AbortGranted():
+            return "sessions"
+        case ScheduleSet() | ScheduleDropped() | SchedulePostponed():
+            return f"schedule {event.name}"
+        case TaskAssigned() | TaskProgressed() | TaskCompleted() | TaskFailed():
+            return f"session {event.task.session}"
+        case _:
+            return f"session {event.session}"

@@ -20,6 +20,7 @@ settings.register_profile("exploring", deadline=None, print_blob=True)
 settings.load_profile("repeatable")
 
 BROKER_CHOICE = pytest.StashKey[str]()
+SPARK = "tests/projections/spark/"
 ASKED: dict[str, str] = {}
 """What is asked of the tests in variables `TOPOLOG_TEST_…`; to the processes that they start it would be a setting that
 does not exist."""
@@ -37,10 +38,12 @@ LONGEST = (
     "integration/test_snapshots.py",
     "integration/test_full_disk.py",
     "integration/test_lost_log.py",
+    "integration/test_self_check.py",
     "integration/test_death_certificate.py",
     "integration/test_groups.py",
     "integration/test_exchange_patience.py",
     "soak/test_rounds.py",
+    "projections/spark/test_canonical.py",
     "streams/local/test_up.py",
     "integration/test_restart_of_all.py",
     "streams/local/test_broker.py",
@@ -70,6 +73,19 @@ class Workers:
         choice = getattr(node, "workeroutput", {}).get("broker")
         if choice and not error:
             node.config.stash[BROKER_CHOICE] = choice
+
+    @pytest.hookimpl
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
+        """As `--dist loadscope`, but all tests that share a Spark session go to one process, for a JVM is dear."""
+        if config.getoption("dist") != "loadscope":
+            return None
+        from xdist.scheduler import LoadScopeScheduling
+
+        class SparkTogether(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+            def _split_scope(self, nodeid: str) -> str:
+                return SPARK if nodeid.startswith(SPARK) else str(super()._split_scope(nodeid))
+
+        return SparkTogether(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

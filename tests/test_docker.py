@@ -25,11 +25,11 @@ def pins(lock: str) -> dict[str, str]:
 
 
 def test_the_issue_s_roles_are_all_there() -> None:
-    """Issue 4.6: Kafka, two coordinators, lease health, the query API, demo nodes."""
+    """Issues 4.6 and 8: Kafka, two coordinators, lease health, the rendezvous, the query API, demo nodes."""
     roles = [" ".join(service["command"][:2]) for service in OURS.values()]
     assert "kafka" in SERVICES
     assert roles.count("run coordinator") == 2
-    assert roles.count("run lease-health") == 1
+    assert roles.count("run lease-health") == roles.count("run rendezvous") == 1
     assert roles.count("run projector") == 1
     assert roles.count("run demo-node") > 1
 

@@ -30,7 +30,7 @@ IN_TEXT = re.compile(rf"`{COMMAND}`")
 def commands(page: str) -> Iterator[tuple[str, bool]]:
     """Each command without its variables, and whether it must be complete: those in blocks are there to be copied."""
     for block in BLOCK.findall(page):
-        yield from ((each, True) for each in IN_BLOCK.findall(block))
+        yield from ((part, True) for each in IN_BLOCK.findall(block) for part in each.split(" | "))
     yield from ((" ".join(each.split()), False) for each in IN_TEXT.findall(BLOCK.sub("", page)))
 
 

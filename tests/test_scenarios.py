@@ -56,6 +56,7 @@ from topolog.events import metadata as md
 from topolog.events import ownership as o
 from topolog.events import requests as q
 from topolog.events import terms
+from topolog.events.asked import Request
 from topolog.events.cluster_state import ClusterState
 from topolog.events.errors import TopologError
 from topolog.events.fold import Event
@@ -227,7 +228,7 @@ class Scenario:
         disk.store(msgspec.structs.replace(past, points=(*past.points, Point(behind, bytes(16)))))
         return []
 
-    def _ask(self, request: type[q.Request], *values: object, **rest: object) -> list[str]:
+    def _ask(self, request: type[Request], *values: object, **rest: object) -> list[str]:
         self.world.ask(request(self.world.operator_id(), self.world.log_id, "ada", "", *values, **rest))  # type: ignore[arg-type]
         self.world.settle()
         return []

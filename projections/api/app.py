@@ -17,6 +17,7 @@ from topolog.projections.api import (
     partition_reads,
     problems,
     reads,
+    repair_reads,
     replays,
     writes,
 )
@@ -63,6 +64,7 @@ def make_app(projector: Projector, requester: Requester) -> FastAPI:
         partition_reads.router,
         baseline_reads.router,
         objects_reads.router,
+        repair_reads.router,
         metrics.router,
         pages.router,
     ):

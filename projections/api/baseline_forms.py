@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from topolog.events.asked import RequestId
 from topolog.events.cluster_state import ClusterState
 from topolog.events.requests import (
     AnyRequest,
@@ -13,7 +14,6 @@ from topolog.events.requests import (
     ClusterStateRequested,
     DrainRequested,
     HoldRequested,
-    RequestId,
     WarmRequested,
 )
 from topolog.projections import exchanges

@@ -7,6 +7,7 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from topolog.projections.api import repair_examples
 from topolog.projections.api.examples import EXAMPLES
 from topolog.projections.api.forms import FORMS
 from topolog.projections.resources import AsOf
@@ -138,6 +139,7 @@ REQUEST_BODY: dict[str, Any] = {
                     "raise the feature level": {
                         "value": {"kind": "raise-level", "level": 3, "reason": "every node is upgraded"}
                     },
+                    **repair_examples.BODIES,
                 },
             }
         },

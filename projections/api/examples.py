@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from topolog.projections.api import repair_examples
 from topolog.projections.api.object_examples import CHANGE, ORDERS
 from topolog.projections.baseline_resources import (
     AutoAdjust,
@@ -410,6 +411,7 @@ _ALL: tuple[msgspec.Struct, ...] = (
     ),
     ORDERS,
     CHANGE,
+    *repair_examples.EXAMPLES,
 )
 
 EXAMPLES: Mapping[type[msgspec.Struct], msgspec.Struct] = {type(example): example for example in _ALL}

@@ -4,12 +4,12 @@ from typing import Any, Literal
 
 import msgspec
 
+from topolog.events.asked import SUBJECT_CHARS_MAX, RequestId
 from topolog.events.errors import BadInput
 from topolog.events.group_definition import FIELDS, PARTITIONS_DEFAULT, GroupDefinition, LossPolicy
 from topolog.events.object_types import ObjectType, with_schema
 from topolog.events.requests import (
     REQUEST_BYTES_MAX,
-    SUBJECT_CHARS_MAX,
     AnyRequest,
     ExchangeRequested,
     GroupAlterationRequested,
@@ -19,12 +19,11 @@ from topolog.events.requests import (
     LevelRaiseRequested,
     LossResetRequested,
     NodeRemovalRequested,
-    RequestId,
     TypeRemovalRequested,
     UpdateRequested,
     is_valid,
 )
-from topolog.projections.api import baseline_forms, objects_forms
+from topolog.projections.api import baseline_forms, objects_forms, repair_forms
 from topolog.projections.api.baseline_forms import Ms
 from topolog.projections.api.problems import InvalidParameter, parameter
 from topolog.projections.requester import Requester
@@ -34,8 +33,9 @@ _VERSION_MAX = 2**63 - 1
 _KEY_CHARS_MAX = SUBJECT_CHARS_MAX + len(f"/{_VERSION_MAX}")
 _KINDS = (
     '"propose", "remove", "create-group", "alter-group", "drop-group", "reset-group", "exchange", "raise-level", '
-    '"cluster-state", "baseline", "auto-adjust", "hold", "warm", "drain", "lease-terms", "schema-change" or '
-    '"cancel-change"'
+    '"cluster-state", "baseline", "auto-adjust", "hold", "warm", "drain", "lease-terms", "schema-change", '
+    '"cancel-change", "start-session", "alter-session", "abort-sessions", "set-schedule", "drop-schedule" or '
+    '"withdraw-replica"'
 )
 _HINT = f"See the examples of POST /requests in /openapi.json; `kind` is {_KINDS}."
 
@@ -135,6 +135,7 @@ Form = (
     | ChangeTerms
     | baseline_forms.BaselineForm
     | objects_forms.ObjectsForm
+    | repair_forms.RepairForm
 )
 FORMS: tuple[type[msgspec.Struct], ...] = Form.__args__
 
@@ -171,6 +172,8 @@ def to_request(form: Form, name: RequestId, log_id: bytes, actor: str) -> AnyReq
             return _about_group(form, name, log_id, actor)
         case objects_forms.ChangeSchema() | objects_forms.CancelChange():
             return objects_forms.to_request(form, name, log_id, actor)
+        case _ if isinstance(form, repair_forms.RepairForm):
+            return repair_forms.to_request(form, name, log_id, actor)
         case _:
             return baseline_forms.to_request(form, name, log_id, actor)
 

@@ -1,7 +1,7 @@
 """/metrics for Prometheus: how far and how fresh this reader is, what it has seen, how long its answers take."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from fastapi import APIRouter, Request
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
@@ -12,9 +12,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from topolog.events.membership import NodeRow
 from topolog.events.metadata import ProposalRow
-from topolog.projections import change_rows, changes, exchanges, partitions
+from topolog.projections import change_rows, changes, exchanges, partitions, sessions
 from topolog.projections.packed import CONDITIONS
 from topolog.projections.projector import Projector
+from topolog.projections.sessions import TableVerified
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -41,6 +42,7 @@ class ProjectionMetrics(Collector):
                 changes.now_ms(reading) - reading.surely_decision(opened[0].number).logged_at_ms if opened else 0
             )
             undeleted = change_rows.undeleted(reading)
+            open_sessions, tables = len(sessions.opened(reading)), sessions.tables(reading)
         gauges = {
             "position": ("Position of the newest decision that is projected.", projector.meta.position),
             "age_seconds": ("How long ago the end of the log was last known.", projector.age_ms / 1000),
@@ -53,6 +55,7 @@ class ProjectionMetrics(Collector):
                 waited_ms / 1000,
             ),
             "undeleted_changes": ("Changes that are committed, whose data somebody still deletes.", undeleted),
+            "open_sessions": ("Comparisons and repairs of replicas that are not over.", open_sessions),
             "pending_proposals": ("Versions that are proposed and not yet accepted.", proposals),
         }
         for name, (text, value) in gauges.items():
@@ -67,8 +70,26 @@ class ProjectionMetrics(Collector):
         for condition in CONDITIONS:
             by_state.add_metric([*cluster, condition.name], conditions.get(condition, 0))
         yield by_state
+        yield from self._of_tables(tables)
         yield self._counter("ignored_records", "Records that do not count.", "reason", projector.meta.ignored.items())
         yield self._counter("decisions", "Decisions read since the start.", "event", list(projector.decided.items()))
+
+    def _of_tables(self, tables: Mapping[str, TableVerified]) -> Iterator[Metric]:
+        differ = GaugeMetricFamily(
+            "topolog_projection_table_rows_differ",
+            "Rows that the newest session of a table has found to differ, and has not repaired.",
+            labels=["cluster", "table"],
+        )
+        verified = GaugeMetricFamily(
+            "topolog_projection_table_verified_seconds",
+            "Since a session of the table succeeded; none while none has.",
+            labels=["cluster", "table"],
+        )
+        for table, each in tables.items():
+            differ.add_metric([self._projector.cluster, table], each.rows_differ)
+            if each.verified_ms is not None:
+                verified.add_metric([self._projector.cluster, table], each.verified_ms / 1000)
+        yield from (differ, verified)
 
     def _counter(self, name: str, text: str, label: str, counts: object) -> Metric:
         counter = CounterMetricFamily(f"topolog_projection_{name}", text, labels=["cluster", label])

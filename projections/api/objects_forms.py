@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from topolog.events.asked import RequestId
 from topolog.events.object_definition import (
     STATEMENTS_MAX,
     Column,
@@ -16,7 +17,7 @@ from topolog.events.object_definition import (
     Statement,
     Verb,
 )
-from topolog.events.requests import ChangeCancellationRequested, RequestId, SchemaChangeRequested
+from topolog.events.requests import ChangeCancellationRequested, SchemaChangeRequested
 from topolog.projections.api.problems import InvalidParameter
 
 _POSITION_MAX = 2**63 - 1

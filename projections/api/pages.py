@@ -1,4 +1,4 @@
-"""The overview page: the cluster for people, at the address that one opens first."""
+"""The pages for people: the overview at the address that one opens first, and one of each session."""
 
 from typing import Annotated
 
@@ -9,6 +9,7 @@ from starlette.responses import HTMLResponse, Response
 from topolog.events.errors import TopologError
 from topolog.projections.api.answers import Answers
 from topolog.projections.moments import reading_as_of
+from topolog.projections.web import session_picture
 from topolog.projections.web.heat import Gallery
 from topolog.projections.web.overview import SCRIPT, STYLE, Overview, empty_page, overview, page
 
@@ -32,6 +33,14 @@ async def get_overview(request: Request, as_of: Annotated[str | None, Query()] =
     return HTMLResponse(html, headers=SECURITY)
 
 
+@router.get("/sessions/{name}")
+async def get_session(request: Request, name: str, as_of: Annotated[str | None, Query()] = None) -> Response:
+    """One session of anti-entropy: where replicas differ. Raises what the API says of such a session."""
+    answers: Answers = request.app.state.answers
+    html = await run_in_threadpool(_session, answers, name, as_of)
+    return HTMLResponse(html, headers=SECURITY)
+
+
 @router.get("/style.css")
 async def get_style() -> Response:
     return Response(STYLE, media_type="text/css", headers={"Cache-Control": "max-age=60"})
@@ -48,3 +57,10 @@ def _rendered(answers: Answers, gallery: Gallery, as_of: str | None) -> str:
         reading = reading_as_of(newest, as_of, projector.wall_ms()) if as_of else newest
         shown: Overview = overview(reading, answers.as_of(reading), gallery)
     return page(shown)
+
+
+def _session(answers: Answers, name: str, as_of: str | None) -> str:
+    projector = answers.projector
+    with projector.reading() as newest:
+        reading = reading_as_of(newest, as_of, projector.wall_ms()) if as_of else newest
+        return session_picture.page(session_picture.picture(reading, answers.as_of(reading), name))

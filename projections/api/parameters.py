@@ -126,6 +126,48 @@ class ChangeFilters(PageParameters):
     ] = None
 
 
+_SessionState = Literal["QUEUED", "RUNNING", "SUCCEEDED", "PARTIAL", "FAILED", "ABORTED", "EXPIRED", "SKIPPED"]
+
+
+class SessionFilters(PageParameters):
+    state: Annotated[_SessionState | None, Field(description="Only these.")] = None
+    kind: Annotated[Literal["PREVIEW", "REPAIR"] | None, Field(description="Only these.")] = None
+    verdict: Annotated[
+        Literal["AGREE", "DIFFER", "REPAIRED", "INCONCLUSIVE"] | None, Field(description="Only these.")
+    ] = None
+    table: Annotated[str | None, Field(description="Only those of this table.")] = None
+
+
+class RepairFilters(PageParameters):
+    state: Annotated[_SessionState | None, Field(description="Only these.")] = None
+    table: Annotated[str | None, Field(description="Only those of this table.")] = None
+
+
+class TreeFilters(PageParameters):
+    session: Annotated[str | None, Field(description="Only the steps of this session, however long ago.")] = None
+    segment: Annotated[int | None, Field(ge=0, description="Only those of this segment.")] = None
+    kind: Annotated[
+        Literal["PREPARE", "LEAVES", "DIGESTS", "SEND", "WRITE"] | None, Field(description="Only these.")
+    ] = None
+
+
+class DifferenceFilters(PageParameters):
+    session: Annotated[str | None, Field(description="Only what this session has found.")] = None
+    kind: Annotated[
+        Literal["CHANGED", "MISSING", "EXTRA", "DUPLICATE_KEY"] | None, Field(description="Only these.")
+    ] = None
+    replica: Annotated[str | None, Field(description="Only rows that this replica lacks or is to get.")] = None
+
+
+class ReplicaFilters(PageParameters):
+    table: Annotated[str | None, Field(description="Only those of this table.")] = None
+    datacenter: Annotated[str | None, Field(description="Only those of this data centre.")] = None
+
+
+class ScheduleFilters(PageParameters):
+    table: Annotated[str | None, Field(description="Only those of this table.")] = None
+
+
 class DecisionFilters(PageParameters):
     event: Annotated[str | None, Field(description="Only decisions of this event, as NodeJoined.")] = None
     subject: Annotated[str | None, Field(description="Only decisions about this, as `node n3`.")] = None
@@ -175,6 +217,12 @@ Maps = Annotated[MapFilters, Query()]
 Exchanges = Annotated[ExchangeFilters, Query()]
 Objects = Annotated[ObjectFilters, Query()]
 Changes = Annotated[ChangeFilters, Query()]
+Sessions = Annotated[SessionFilters, Query()]
+Repairs = Annotated[RepairFilters, Query()]
+Trees = Annotated[TreeFilters, Query()]
+Differences = Annotated[DifferenceFilters, Query()]
+Replicas = Annotated[ReplicaFilters, Query()]
+Schedules = Annotated[ScheduleFilters, Query()]
 Decisions = Annotated[DecisionFilters, Query()]
 Requests = Annotated[RequestFilters, Query()]
 Forecast = Annotated[ForecastParameters, Query()]

@@ -6,8 +6,8 @@ from typing import Annotated, TypeVar
 from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
 
+from topolog.events.asked import RequestId
 from topolog.events.errors import BadInput
-from topolog.events.requests import RequestId
 from topolog.projections import (
     explain,
     groups,
@@ -136,7 +136,7 @@ async def explain_lease(request: Request, here: Here, name: str, given: paramete
 @router.get("/lease-health", tags=["leases"], responses=contract.many(resources.LeaseHealth))
 async def list_lease_health(request: Request, here: Here, given: parameters.LeaseHealth) -> Response:
     """How punctual the heartbeats of each member are. It has no past."""
-    _check_no_past(given)
+    check_no_past(given)
     return await here.page(
         request,
         given,
@@ -150,7 +150,7 @@ async def list_lease_health(request: Request, here: Here, given: parameters.Leas
 @router.get("/lease-health/{name}", tags=["leases"], responses=contract.one(resources.LeaseHealth))
 async def get_lease_health(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
     """How punctual the heartbeats of one member are. It has no past."""
-    _check_no_past(given)
+    check_no_past(given)
     return await here.one(
         request, given, "LeaseHealth", lambda r, age_ms: health.lease_health_of(r, age_ms, name), is_lasting=False
     )
@@ -268,7 +268,7 @@ async def explain_request(
 @router.get("/dead-letters", tags=["dead letters"], responses=contract.many(resources.DeadLetter))
 async def list_dead_letters(request: Request, here: Here, given: parameters.DeadLetters) -> Response:
     """Input that nobody could read, newest first. It has no past."""
-    _check_no_past(given, letters.NO_PAST)
+    check_no_past(given, letters.NO_PAST)
     return await here.page(
         request,
         given,
@@ -285,11 +285,11 @@ async def list_dead_letters(request: Request, here: Here, given: parameters.Dead
 )
 async def get_dead_letter(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
     """One dead letter with its headers, its first bytes, and what became of its replays. It has no past."""
-    _check_no_past(given, letters.NO_PAST)
+    check_no_past(given, letters.NO_PAST)
     return await here.one(request, given, "DeadLetter", lambda r, _: letters.letter(r, name), is_lasting=False)
 
 
-def _check_no_past(given: parameters.ReadParameters, why: str = health.NO_PAST) -> None:
+def check_no_past(given: parameters.ReadParameters, why: str = health.NO_PAST) -> None:
     if given.as_of is not None:
         raise BadInput(why, hint="Ask for what is, without as_of.")
 

@@ -14,11 +14,12 @@ from fastapi import APIRouter, Depends, Header, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from topolog.events.asked import RequestId
 from topolog.events.asking import digest_of, encode_request
 from topolog.events.errors import BadInput, NotCaughtUp, Overloaded, Refused, Retriable
 from topolog.events.ids import NOWHERE
 from topolog.events.metadata import MetadataUpdateRejected
-from topolog.events.requests import REQUEST_BYTES_MAX, AnyRequest, OutcomeRow, RequestId, Status, subject_of
+from topolog.events.requests import REQUEST_BYTES_MAX, AnyRequest, OutcomeRow, Status, subject_of
 from topolog.projections import dry_run, queries
 from topolog.projections.api import contract, forms, parameters
 from topolog.projections.api.answers import API_VERSION, Answers, json_response

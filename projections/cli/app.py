@@ -19,10 +19,12 @@ from topolog.projections.cli import baseline_commands
 from topolog.projections.cli.exit_codes import MEANINGS, ExitCode, exit_code
 from topolog.projections.cli.options import Target, spread
 from topolog.projections.cli.reading import describe, explain, get, history
+from topolog.projections.cli.repair_commands import repair_commands
 from topolog.projections.cli.replaying import replay
 from topolog.projections.cli.schema_commands import apply, cancel, rename
 from topolog.projections.cli.sharing import alter, create, drop, reset, start_exchange
 from topolog.projections.cli.terminal import Screen
+from topolog.projections.cli.verify_commands import verify_commands
 from topolog.projections.cli.waiting import wait
 from topolog.projections.cli.writing import propose, raise_level, remove
 
@@ -60,6 +62,8 @@ def build(url: Callable[[], str] = lambda: Target.api, cluster: Callable[[], str
     app.command(name="help")(_help)
     app.add_typer(baseline_commands.cluster_commands(api=url, cluster=cluster), name="cluster")
     app.add_typer(baseline_commands.baseline_commands(api=url, cluster=cluster), name="baseline")
+    app.add_typer(verify_commands(api=url, cluster=cluster), name="verify")
+    app.add_typer(repair_commands(api=url, cluster=cluster), name="repair")
     return app
 
 

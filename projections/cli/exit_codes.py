@@ -25,6 +25,9 @@ class ExitCode(IntEnum):
     FENCED = 6
     UNKNOWN = 7
     FOUND = 8
+    PARTIAL = 9
+    INCONCLUSIVE = 10
+    FAILED = 11
     INTERRUPTED = 130
 
 
@@ -38,6 +41,9 @@ MEANINGS: Mapping[ExitCode, str] = {
     ExitCode.FENCED: "the node has no valid lease now; try again",
     ExitCode.UNKNOWN: "time ran out: a request may or may not have been decided, or a reader is behind; ask again",
     ExitCode.FOUND: "the command worked and found differences or something unhealthy",
+    ExitCode.PARTIAL: "a comparison or repair covers only a part of what was asked; the rest is named",
+    ExitCode.INCONCLUSIVE: "replicas differ, but one had no read point: rows may have changed in between",
+    ExitCode.FAILED: "a comparison or repair ended without a result: failed, aborted, over its deadline, nothing to do",
     ExitCode.INTERRUPTED: "stopped by Ctrl-C, `simulate` also by SIGTERM or SIGHUP",
 }
 

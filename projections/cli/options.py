@@ -139,11 +139,29 @@ class Filters:
         str | None, typer.Option("--type", metavar="TYPE", help="Only exchanges that are about this, as JOIN.")
     ] = None
 
+    table: Annotated[
+        str | None, typer.Option("--table", metavar="TABLE", help="Only what is of replicas of this table.")
+    ] = None
+    session: Annotated[str | None, typer.Option("--session", metavar="N", help="Only what is of this session.")] = None
+    kind: Annotated[
+        str | None, typer.Option("--kind", metavar="KIND", help="Only these, as REPAIR, LEAVES, MISSING.")
+    ] = None
+    verdict: Annotated[
+        str | None, typer.Option("--verdict", metavar="VERDICT", help="Only sessions with this verdict, as DIFFER.")
+    ] = None
+    replica: Annotated[
+        str | None, typer.Option("--replica", metavar="NAME", help="Only rows that this replica lacks or is to get.")
+    ] = None
+    datacenter: Annotated[
+        str | None, typer.Option("--datacenter", metavar="DC", help="Only replicas of this data centre.")
+    ] = None
+
     @property
     def given(self) -> dict[str, str]:
         """Those that were given, as the API wants them."""
         said = {name: value for name, value in asdict(self).items() if value is not None}
-        return {name: value.upper() if name in ("state", "type") else value for name, value in said.items()}
+        words = ("state", "type", "kind", "verdict")
+        return {name: value.upper() if name in words else value for name, value in said.items()}
 
 
 class Imagined(StrEnum):

@@ -81,6 +81,12 @@ DROPPED_VIEWS = replace(TABLE_VIEWS, singular="view", plural="views", short="vi"
 """The same where no view of the cluster can be meant."""
 GRANTS = Resource("grant", "grants", "gn", "name", has_past=True, filters=("state", "database", "principal"))
 CHANGES = Resource("change", "changes", "ch", "number", has_past=True, filters=("state", "node"))
+SESSIONS = Resource("session", "sessions", "se", "number", has_past=True, filters=("state", "kind", "verdict", "table"))
+TREES = Resource("tree", "trees", "tr", "name", filters=("session", "kind"), segments=3)
+DIFFERENCES = Resource("difference", "differences", "di", "name", filters=("session", "kind", "replica"), segments=3)
+REPAIRS = Resource("repair", "repairs", "rp", "number", filters=("state", "table"))
+REPLICAS = Resource("replica", "replicas", "rl", "name", has_past=True, filters=("table", "datacenter"))
+SCHEDULES = Resource("schedule", "schedules", "sc", "name", has_past=True, filters=("table",))
 DECISIONS = Resource("decision", "decisions", "de", "position")
 REQUESTS = Resource("request", "requests", "re", "id")
 DEAD_LETTERS = Resource("dead-letter", "dead-letters", "dl", "id")
@@ -101,6 +107,12 @@ RESOURCES = (
     TABLE_VIEWS,
     GRANTS,
     CHANGES,
+    SESSIONS,
+    TREES,
+    DIFFERENCES,
+    REPAIRS,
+    REPLICAS,
+    SCHEDULES,
     DECISIONS,
     REQUESTS,
     DEAD_LETTERS,
@@ -123,10 +135,13 @@ WITH_HISTORY = (
     VIEWS,
     *OBJECTS,
     CHANGES,
+    SESSIONS,
+    REPLICAS,
+    SCHEDULES,
     REQUESTS,
 )
-EXPLAINED = (CLUSTER, NODES, LEASES, TYPES, GROUPS, PARTITIONS, EXCHANGES, JOINS, *OBJECTS, CHANGES, REQUESTS)
-AWAITED = (EXCHANGES, GROUPS, CHANGES)
+EXPLAINED = (CLUSTER, NODES, LEASES, TYPES, GROUPS, PARTITIONS, EXCHANGES, JOINS, *OBJECTS, CHANGES, SESSIONS, REQUESTS)
+AWAITED = (EXCHANGES, GROUPS, CHANGES, SESSIONS)
 
 
 def find(text: str, among: Iterable[Resource] = RESOURCES) -> Resource:
@@ -166,11 +181,15 @@ def _check_name(resource: Resource, name: str) -> None:
         raise BadInput(f"{name!r} is no position.", hint="A decision is named by its position, a number from 0.")
     if resource is CHANGES and not (name.isascii() and name.isdecimal()):
         raise BadInput(f"{name!r} is no number of a change.", hint=f"One looks like 47; {_lists_them(resource)}")
+    if resource in (SESSIONS, REPAIRS) and not (name.isascii() and name.isdecimal()):
+        raise BadInput(f"{name!r} is no number of a session.", hint=f"One looks like 47; {_lists_them(resource)}")
+    if resource in (TREES, DIFFERENCES) and not re.fullmatch(r"\d+/\d+/\d+", name, re.ASCII):
+        raise BadInput(f"{name!r} is no {resource.singular}.", hint=f"One looks like 47/0/2; {_lists_them(resource)}")
     if resource is PARTITIONS and not re.fullmatch(r"[^/]+/\d+", name, re.ASCII):
         raise BadInput(f"{name!r} is no partition.", hint=f"One looks like orders/17; {_lists_them(resource)}")
     if resource is MAPS and not all(name.partition("/")):
         raise BadInput(f"{name!r} is no map.", hint=f"One looks like orders/n1; {_lists_them(resource)}")
-    if resource not in (REQUESTS, TYPES, PARTITIONS, MAPS) and "/" in name:
+    if resource not in (REQUESTS, TYPES, PARTITIONS, MAPS, TREES, DIFFERENCES) and "/" in name:
         raise BadInput(f"{name!r} names no {resource.singular}: none has a '/'.", hint=_lists_them(resource))
 
 

@@ -31,6 +31,15 @@ _STYLES = {
     "COMMITTED": "green",
     "ROLLED_BACK": "red",
     "USING": "green",
+    "AGREE": "green",
+    "REPAIRED": "green",
+    "DIFFER": "red",
+    "INCONCLUSIVE": "yellow",
+    "SUCCEEDED": "green",
+    "PARTIAL": "yellow",
+    "FAILED": "red",
+    "ABORTED": "red",
+    "EXPIRED": "red",
 }
 
 

@@ -18,7 +18,8 @@ from topolog.projections.cli.client import Answer, Api, Param
 from topolog.projections.cli.options import NameArgument, Shape, Target, WaitArgument
 from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import AWAITED, CHANGES, EXCHANGES, GROUPS, PARTITIONS, find_named
+from topolog.projections.cli.resources import AWAITED, CHANGES, EXCHANGES, GROUPS, PARTITIONS, SESSIONS, find_named
+from topolog.projections.cli.session_wait import await_session, show_end
 from topolog.projections.cli.terminal import Screen
 
 _PAUSE_S = 0.1
@@ -37,6 +38,7 @@ _USUAL = {
     EXCHANGES: (Awaited.COMPLETED,),
     GROUPS: (Awaited.SETTLED,),
     CHANGES: (Awaited.COMMITTED, Awaited.DELETED, Awaited.OVER),
+    SESSIONS: (Awaited.OVER,),
 }
 _UNSETTLED = ("PAUSED", "MOVING", "SWITCHING", "RENTING")
 
@@ -49,7 +51,7 @@ def wait(
         typer.Option(
             "--for",
             case_sensitive=False,
-            help="Completed, of an exchange; Settled, of a group; of a change Committed, Deleted, Over.",
+            help="Completed, of an exchange; Settled, of a group; Over, of a session; of a change any of the others.",
         ),
     ] = None,
     timeout: Annotated[str, typer.Option("--timeout", metavar="60s", help="How long to wait for that.")] = "60s",
@@ -57,13 +59,17 @@ def wait(
     target: Target,
     shape: Shape,
 ) -> None:
-    """Wait until an exchange is completed, without a version the newest, until a group has come to rest, or until a
-    change is in force (exit code 5 if it is rolled back). Exit code 7 if it takes longer."""
+    """Wait until an exchange is completed, without a version the newest, until a group has come to rest, until a change
+    is in force (exit code 5 if it is rolled back), or until a session has ended (with its exit code). Exit code 7 if it
+    takes longer."""
     kind, name = find_named(resource, name, among=AWAITED)
     if until not in (None, *_USUAL[kind]):
         hint = f"Wait for it with --for={' or '.join(_USUAL[kind])}."
         raise BadInput(f"No {kind.singular} is {until} one day.", hint=hint)
     timeout_s = moments.seconds(timeout, "--timeout")
+    if kind is SESSIONS:
+        _wait_for_session(name, timeout, timeout_s, target, shape)
+        return
     if kind is CHANGES:
         _wait_for_change(name, Until(until or Awaited.COMMITTED), timeout, timeout_s, target, shape)
         return
@@ -82,6 +88,12 @@ def _wait_for_change(number: str, until: Until, timeout: str, timeout_s: float, 
     with Api(target.api, target.cluster) as api:
         answer = await_change(api, number, until, timeout, timeout_s)
     print_answer(Screen(no_color=shape.no_color), shape, answer, View(columns.BY_RESOURCE[CHANGES], CHANGES.label))
+
+
+def _wait_for_session(number: str, timeout: str, timeout_s: float, target: Target, shape: Shape) -> None:
+    with Api(target.api, target.cluster) as api:
+        answer = await_session(api, number, timeout, timeout_s)
+    show_end(Screen(no_color=shape.no_color), shape, answer)
 
 
 @dataclass(frozen=True)

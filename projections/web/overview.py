@@ -4,11 +4,9 @@ It is made on the server and works without a script: while the present is shown,
 """
 
 from collections.abc import Mapping
-from importlib.resources import files
 from itertools import islice
 
 import msgspec
-from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from topolog.events.errors import TopologError
 from topolog.projections import baselines, change_rows, changes, exchanges, joins, queries, situation
@@ -19,10 +17,13 @@ from topolog.projections.groups import groups
 from topolog.projections.health import lease_health
 from topolog.projections.object_resources import SchemaChange
 from topolog.projections.partition_resources import Exchange
+from topolog.projections.repair_resources import Session
 from topolog.projections.resources import AsOf, Cluster, Decision, Group, Lease, LeaseHealth, Node, Type
 from topolog.projections.store import Reading
 from topolog.projections.web.branch_picture import LANE_HEIGHT, Drawn, drawn
 from topolog.projections.web.heat import Gallery, HeatMaps
+from topolog.projections.web.session_picture import recent
+from topolog.projections.web.templates import TEMPLATES, text
 
 _REFRESH_S = 3
 _DECISIONS = 12
@@ -30,8 +31,13 @@ _EXCHANGES = 5
 _BASELINES = 6
 _OPEN_CHANGES = 20
 _CHANGES = 5
+_SESSIONS = 8
 _LEFT_NODES_MAX = 5
 _STRIP_WIDTH = 120
+_LOOKED_THROUGH = 200
+_STEPS_OF_SESSIONS = frozenset(
+    {"StepStarted", "TaskAssigned", "TaskProgressed", "TaskCompleted", "PairCompared", "RowsCompared", "SegmentEnded"}
+)
 _WORDS = {
     "LogStarted": "log started",
     "TermStarted": "coordinator took over",
@@ -79,6 +85,25 @@ _WORDS = {
     "SchemaChangeCommitted": "committed",
     "SchemaChangeRolledBack": "rolled back",
     "DataDeletionConfirmed": "data deleted",
+    "ReplicaDeclared": "declared",
+    "ReplicaWithdrawn": "withdrawn",
+    "SessionQueued": "repair waits for another",
+    "SessionOpened": "session opened",
+    "StepStarted": "goes on",
+    "TaskAssigned": "a replica is asked",
+    "TaskProgressed": "a replica comes further",
+    "TaskCompleted": "a replica has answered",
+    "TaskFailed": "a replica has failed",
+    "PairCompared": "two trees compared",
+    "RowsCompared": "rows compared",
+    "SegmentHalved": "segment halved",
+    "SegmentEnded": "segment ended",
+    "SessionAltered": "paused, resumed or paced",
+    "SessionEnded": "ended",
+    "AbortGranted": "aborted",
+    "ScheduleSet": "set",
+    "ScheduleDropped": "dropped",
+    "SchedulePostponed": "put off",
     "RequestUnchanged": "nothing to change",
     "RequestersForgotten": "idle requesters forgotten",
 }
@@ -100,6 +125,7 @@ class Overview(msgspec.Struct, frozen=True):
     baseline: Baseline | None
     changes: list[SchemaChange]
     graph: tuple[Drawn, ...]
+    sessions: list[Session]
 
     @property
     def alarms(self) -> list[str]:
@@ -130,6 +156,7 @@ class Overview(msgspec.Struct, frozen=True):
             or self.cluster.waiting_joins
             or is_open
             or self.cluster.open_changes
+            or self.cluster.open_sessions
             or conditions.keys() - {"OWNING"}
         )
         return "busy" if is_busy else "ok"
@@ -158,8 +185,16 @@ def overview(reading: Reading, as_of: AsOf, gallery: Gallery) -> Overview:
         exchanges=list(islice(exchanges.exchanges(reading, as_of.age_ms, {}), _EXCHANGES)),
         health={each.node: each for each in lease_health(reading, as_of.age_ms)} if reading.is_current else {},
         changes=_changes(reading, as_of.age_ms),
-        decisions=list(islice(queries.decisions(reading, {}), _DECISIONS)),
+        sessions=recent(reading, _SESSIONS),
+        decisions=_decisions(reading),
     )
+
+
+def _decisions(reading: Reading) -> list[Decision]:
+    """The last ones, but for what sessions do at each step, as long as there are others not long before."""
+    newest = list(islice(queries.decisions(reading, {}), _LOOKED_THROUGH))
+    telling = [each for each in newest if each.event not in _STEPS_OF_SESSIONS]
+    return (telling or newest)[:_DECISIONS]
 
 
 def _changes(reading: Reading, age_ms: int) -> list[SchemaChange]:
@@ -174,12 +209,12 @@ def _changes(reading: Reading, age_ms: int) -> list[SchemaChange]:
 
 
 def page(shown: Overview) -> str:
-    return _TEMPLATES.get_template("overview.html").render(shown=shown)
+    return TEMPLATES.get_template("overview.html").render(shown=shown)
 
 
 def empty_page(cluster: str, error: TopologError) -> str:
     """The page while there is nothing to show, and why."""
-    return _TEMPLATES.get_template("empty.html").render(cluster=cluster, error=error, refresh_s=_REFRESH_S)
+    return TEMPLATES.get_template("empty.html").render(cluster=cluster, error=error, refresh_s=_REFRESH_S)
 
 
 def words(event: str) -> str:
@@ -193,14 +228,7 @@ def strip_width(lease: Lease, fence_ms: int) -> int:
     return round(_STRIP_WIDTH * left_ms / fence_ms)
 
 
-def _text(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-_TEMPLATES = Environment(
-    loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-)
-_TEMPLATES.filters.update(words=words, ago=ago)
-_TEMPLATES.globals.update(strip_width=strip_width, lane_height=LANE_HEIGHT)
-STYLE = _text("style.css")
-SCRIPT = _text("refresh.js")
+TEMPLATES.filters.update(words=words, ago=ago)
+TEMPLATES.globals.update(strip_width=strip_width, lane_height=LANE_HEIGHT)
+STYLE = text("style.css")
+SCRIPT = text("refresh.js")

@@ -36,11 +36,14 @@ from topolog.events.log import LogReader, LogWriter
 from topolog.events.topics import ACLS, NEEDED, PLANS, Topic, topic_name, topic_prefix
 from topolog.projections.cli import app as cli
 from topolog.projections.cli.exit_codes import ExitCode
+from topolog.projections.cli.options import spread
 from topolog.projections.cli.terminal import Screen
 from topolog.repair import void
 from topolog.settings import Loaded, Settings, cluster_folder, load
 from topolog.simulation import simulate
 from topolog.streams.local.stopping import end_with_supervisor, stopping_when_told
+from topolog.validator import serve_replicas
+from topolog.verify import verify_projections
 
 T = TypeVar("T")
 
@@ -71,6 +74,7 @@ def _app() -> typer.Typer:
     app.add_typer(run_app, name="run")
     app.add_typer(config_app, name="config")
     app.add_typer(demo_app, name="demo")
+    cli.group(app, "verify").command("projections")(needs_extra("server")(spread(verify_projections)))
     return app
 
 
@@ -320,6 +324,37 @@ def run_lease_health(config: Config = None, pairs: Set = None) -> None:
         run_worker(settings.kafka, settings.cluster.name, settings.health.data, stopping)
 
 
+@run_app.command("rendezvous")
+@needs_extra("health")
+def run_rendezvous(config: Config = None, pairs: Set = None) -> None:
+    """Compare what validators send of their replicas: trees two by two, and rows over all replicas."""
+    from topolog.streams.rendezvous.worker import run_worker
+
+    _log_to_stderr()
+    settings = _settings(config, pairs)
+    with stopping_when_told(os.environ) as stopping:
+        run_worker(settings.kafka, settings.cluster.name, stopping)
+
+
+@run_app.command("validator")
+@needs_extra("spark")
+def run_validator(
+    replicas: Annotated[
+        list[str],
+        typer.Option("--replica", help="TABLE@NAME=SOURCE, such as orders@r1=parquet:/data/orders; one or several."),
+    ],
+    config: Config = None,
+    pairs: Set = None,
+) -> None:
+    """Serve replicas of tables: hash their rows, and write what a repair sends, as sessions ask for it."""
+    from topolog.streams.validator import program
+
+    named = [program.parse_replica(text) for text in replicas]
+    _log_to_stderr()
+    with stopping_when_told(os.environ) as stopping:
+        serve_replicas(_settings(config, pairs), named, stopping)
+
+
 @run_app.command("demo-node")
 @needs_extra("local")
 def run_demo_node(
@@ -328,6 +363,7 @@ def run_demo_node(
         Path | None, typer.Option(help="Rows to load: a file or folder of CSV, JSON lines, Parquet.")
     ] = None,
     host: Annotated[str, typer.Option(help="This machine, as the other nodes reach it.")] = "127.0.0.1",
+    may_rot: Annotated[bool, typer.Option("--may-rot", help="Rows are damaged for whoever asks.", hidden=True)] = False,
     config: Config = None,
     pairs: Set = None,
 ) -> None:
@@ -346,6 +382,7 @@ def run_demo_node(
             folder=cluster_folder(settings.cluster.name) / "nodes" / name,
             loading=program.Loading(data=data),
             host=host,
+            may_rot=may_rot,
         )
 
 

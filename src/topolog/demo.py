@@ -15,6 +15,7 @@ from topolog.settings import Settings, cluster_folder, duration_ms
 from topolog.streams.local.door import Act, Question, ask
 from topolog.streams.local.roles import DEMO_CLUSTER
 from topolog.streams.local.stopping import stopping_when_told
+from topolog.validator import serve_replicas, store_endpoints
 
 CLIENT = "load"
 """The client node that `topolog demo load` is."""
@@ -108,6 +109,41 @@ def restore(names: Names, config: Config = None, pairs: Set = None) -> None:
 def wipe(names: Names, config: Config = None, pairs: Set = None) -> None:
     """Empty the folder of nodes that are off, as when a disk is replaced."""
     _ask(Question(Act.WIPE, tuple(names)), config, pairs)
+
+
+@app.command("corrupt")
+def corrupt(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="Such as shop.orders.")],
+    rows: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 3,
+    seed: Annotated[int, typer.Option(help="Another one chooses other rows.")] = 0,
+    config: Config = None,
+    pairs: Set = None,
+) -> None:
+    """Let rows rot on the disks that hold their backup copies: no client sees it until such a node acts for them."""
+    from topolog.streams.local.demo.rotting import rot_backups
+
+    nodes = store_endpoints(settings_of_demo(config, pairs))
+    for each in rot_backups(nodes, table, rows, seed):
+        change = f"{each.what.column} was {each.what.before!r}, is {each.what.after!r}"
+        typer.echo(f"{table}/{each.key} in the copy of {each.node}: {change}")
+
+
+@app.command("validator")
+def validator(
+    table: Annotated[str, typer.Argument(metavar="[TABLE]", help="Of the store.")] = "shop.orders",
+    config: Config = None,
+    pairs: Set = None,
+) -> None:
+    """Serve a table's acting copies and its backups as two replicas, until Ctrl-C: `topolog verify` compares them."""
+    from topolog.projections.spark.session import SessionSettings
+    from topolog.streams.validator.program import ReplicaName
+
+    settings = settings_of_demo(config, pairs)
+    store_endpoints(settings)  # to fail at once if no demo runs, not after the start of Spark
+    named = [ReplicaName(table, part, f"store:{table}@{part}") for part in ("acting", "backup")]
+    with stopping_when_told(os.environ) as stopping:
+        say(f"A validator for {table}@acting and {table}@backup; Ctrl-C ends it.")
+        serve_replicas(settings, named, stopping, SessionSettings(memory="512m", shuffle_partitions=2))
 
 
 @app.command("load")

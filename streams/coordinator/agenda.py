@@ -6,20 +6,22 @@ from topolog.events.ids import NOWHERE
 from topolog.events.membership import LeaseRow
 from topolog.events.objects import ChangeRow
 from topolog.events.requests import RequesterRow
+from topolog.events.schedules import ScheduleRow
+from topolog.events.sessions import SegmentRow, SessionRow
 from topolog.events.state import Key, State
-from topolog.streams.rules import baseline, exchange, membership, objects, requesters
+from topolog.streams.rules import baseline, exchange, membership, objects, repair, requesters
 from topolog.streams.rules.deadlines import Deadline
 from topolog.streams.rules.exchange import Patience
 
-_KINDS = (LeaseRow, RequesterRow, ExchangeRow, AutoAdjustRow, ChangeRow)
+_KINDS = (LeaseRow, RequesterRow, ExchangeRow, AutoAdjustRow, ChangeRow, SessionRow, SegmentRow, ScheduleRow)
 
 
 class Agenda:
     """Deadlines by key, and which of them have passed.
 
     `gaps` counts how often the coordinator was not hearing heartbeats (DESIGN §4.1), `map_gaps` maps; `lapsed`, `idle`,
-    `overdue`, `adjusting`, `late`: passed deadlines of leases, requesters, single maps, the baseline and changes of
-    definitions, still due.
+    `overdue`, `adjusting`, `late`, `stalled`: passed deadlines of leases, requesters, single maps, the baseline,
+    changes of definitions, and comparisons of replicas, still due.
     `waited_through`: every decision up to this position was read back proceed_ms ago. Many decisions wait that long and
     none shorter, so that wait is one position for all of them, no deadline of each.
     """
@@ -33,12 +35,14 @@ class Agenda:
         self.overdue: set[str] = set()
         self.adjusting: set[str] = set()
         self.late: set[str] = set()
+        self.stalled: set[str] = set()
         self._passed = {
             "lease": self.lapsed,
             "idle": self.idle,
             "exchange": self.overdue,
             "adjust": self.adjusting,
             "change": self.late,
+            **dict.fromkeys(("session", "task", "schedule"), self.stalled),
         }
         self._patience = patience
         self._due: dict[str, Deadline] = {}
@@ -96,4 +100,6 @@ class Agenda:
                 return baseline.deadlines(row)
             case ChangeRow() as row:
                 return objects.deadlines(row)
+            case SessionRow() | SegmentRow() | ScheduleRow() as row:
+                return repair.deadlines(state, row)
         return []

@@ -12,7 +12,9 @@ from topolog.events.ids import NodeId, Position
 from topolog.events.lease_terms import LeaseTermsConfirmed
 from topolog.events.metadata import MetadataRemoveAccepted, MetadataUpdateAccepted
 from topolog.events.partitions import PartitionState
+from topolog.events.repair import RepairEvent, SegmentEnded, SessionEnded, SessionOpened, TaskFailed
 from topolog.events.requests import RequestersForgotten, RequestRefused
+from topolog.events.schedules import ScheduleEvent, SchedulePostponed
 from topolog.events.state import State
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.exchanges import Exchanges
@@ -31,6 +33,8 @@ def cause_of(decision: Decision, state: State, reports: Reports, agenda: Agenda,
         return _cause_in_exchange(decision, state, reports, agenda, exchanges)
     if isinstance(decision, o.ObjectEvent):
         return _cause_in_line(decision, state, reports, agenda)
+    if isinstance(decision, RepairEvent | ScheduleEvent):
+        return _cause_in_session(decision, agenda)
     if isinstance(decision, BaselineChanged | AutoAdjustSuppressed) and agenda.adjusting:
         return f"deadline {min(agenda.adjusting)}"
     return _ALL_OWN if isinstance(decision, DrainFinished) else _cause(decision, state, reports, agenda)
@@ -71,6 +75,26 @@ def _cause_in_line(decision: o.ObjectEvent, state: State, reports: Reports, agen
         ):
             return f"deadline {key}"
     return "its turn"
+
+
+def _cause_in_session(decision: RepairEvent | ScheduleEvent, agenda: Agenda) -> str:
+    """A deadline, or what was reported last: the log itself has that."""
+    match decision:
+        case TaskFailed(task=task):
+            key = _stalled(agenda, f"task/{task.session}/{task.segment}/", f"/{task.attempt}/{task.replica}")
+        case SegmentEnded(code="RENDEZVOUS_DOWN"):
+            key = _stalled(agenda, f"task/{decision.session}/{decision.segment}/", "")
+        case SessionEnded(code="DEADLINE"):
+            key = f"session/{decision.session}/deadline"
+        case SchedulePostponed(name=name) | SessionOpened(schedule=name) if name:
+            key = _stalled(agenda, "schedule/", f"/{name}")
+        case _:
+            return "all that it waited for is there"
+    return f"deadline {key}" if key else "nobody serves the replica any more"
+
+
+def _stalled(agenda: Agenda, start: str, end: str) -> str | None:
+    return min((key for key in agenda.stalled if key.startswith(start) and key.endswith(end)), default=None)
 
 
 def _is_prepared(state: State, number: Position) -> bool:

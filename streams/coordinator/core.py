@@ -21,6 +21,7 @@ import msgspec
 
 from topolog.events import membership as m
 from topolog.events import requests as q
+from topolog.events.asked import Request, RequestRef
 from topolog.events.asking import digest_of
 from topolog.events.codec import CODEC, Decision, Record
 from topolog.events.errors import Refused, TopologError, Undecodable
@@ -49,6 +50,7 @@ from topolog.streams.rules import (
     membership,
     metadata,
     objects,
+    repair,
     requesters,
     requests,
 )
@@ -230,10 +232,10 @@ class Core:
         request = self._decoded(entry)
         if request is None:
             return
-        if not isinstance(request, q.Request) or not q.is_valid(request.id):
+        if not isinstance(request, Request) or not q.is_valid(request.id):
             self.dead.append(Dead(entry, f"a {type(request).__name__} with this id is no request"))
             return
-        ref = q.RequestRef(request.id.requester, request.id.sequence, digest_of(entry.value))
+        ref = RequestRef(request.id.requester, request.id.sequence, digest_of(entry.value))
         if self._is_known(ref):
             return
         decided = self._decide(request, ref, entry)
@@ -317,7 +319,7 @@ class Core:
             self.dead.append(Dead(entry, error.message))
             return None
 
-    def _is_known(self, ref: q.RequestRef) -> bool:
+    def _is_known(self, ref: RequestRef) -> bool:
         """Whether the request has its outcome, waits for it as a row, or had one that is no longer kept."""
         if q.outcome_of(self.state, ref) or q.is_forgotten(self.state, ref):
             return True
@@ -326,7 +328,7 @@ class Core:
             for _, row in self.state.rows(m.WaitingJoinRow)
         )
 
-    def _decide(self, request: q.AnyRequest, ref: q.RequestRef, entry: Entry) -> list[Decision]:
+    def _decide(self, request: q.AnyRequest, ref: RequestRef, entry: Entry) -> list[Decision]:
         try:
             if len(entry.value) > q.REQUEST_BYTES_MAX:
                 message = f"A request of {len(entry.value)} bytes is over the limit of {q.REQUEST_BYTES_MAX}."
@@ -355,6 +357,7 @@ class Core:
             or self._due_objects()
             or requesters.settle(self.agenda.idle)
             or lease_terms.settle(self.state, self.agenda.waited_through)
+            or repair.settle(self.state, self.agenda.stalled, self._ahead.position, self.at_ms)
             or self._due_partitions()
         )
 

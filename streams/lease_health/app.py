@@ -1,4 +1,4 @@
-"""The faust app: heartbeats in, one account per node in its table, lease health out (the owner of faust).
+"""The faust app: heartbeats in, one account per node in its table, lease health out.
 
 faust is only the shell. What a heartbeat changes is in `windows.py`, and correct however often a record comes: faust
 gives every record at least once, its table may be ahead of its place in the topic, its exactly-once is not to be had
@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import faust
 import msgspec
 from aiokafka.errors import KafkaError
 from faust.exceptions import ConsistencyError, NotReady
@@ -27,6 +26,7 @@ from topolog.events.kafka_admin import COMPACTED
 from topolog.events.membership import Heartbeat, NodeDied
 from topolog.events.terms import CoordinatorDied
 from topolog.events.topics import HEALTH_APP, PARTITIONS, Topic, topic_name, topic_prefix
+from topolog.streams.faust_apps.shell import make_app, raw_topic, run_app
 from topolog.streams.lease_health import windows
 from topolog.streams.lease_health.outbox import Outbox
 from topolog.streams.lease_health.silence import Silence
@@ -38,7 +38,6 @@ _STORE_OPTIONS = {"block_cache_size": 4 << 20, "write_buffer_size": 1 << 20, "ma
 """faust's own are made for big tables: 2 GiB of cache and three buffers of 64 MiB for each partition's database."""
 
 _ANSWER_S = 5.0
-_LOOK_AGAIN_S = 0.1
 _LOOK_AT_LOG_S = 5.0
 """So often at most is the log's beginning read again, however many heartbeats of another log somebody sends."""
 
@@ -65,8 +64,16 @@ class HealthApp:
         self._oldest: dict[int, Offset] = {}
         self._passed_over: dict[int, int] = {}
         self._silence = Silence(terms)
-        self._app = _make_app(kafka, app_id(cluster, terms.log_id), place)
-        self._told = self._raw_topic(topic_name(cluster, Topic.LEASE_HEALTH))
+        self._app = make_app(
+            kafka,
+            app_id(cluster, terms.log_id),
+            place.folder,
+            store="rocksdb://",
+            topic_partitions=PARTITIONS[Topic.HEARTBEATS],
+            topic_replication_factor=place.replicas,
+            table_standby_replicas=0,
+        )
+        self._told = raw_topic(self._app, topic_name(cluster, Topic.LEASE_HEALTH))
         self._accounts = self._app.Table(
             "accounts",
             key_type=bytes,
@@ -76,7 +83,7 @@ class HealthApp:
             options=dict(_STORE_OPTIONS),
         )
         agent = self._app.agent(
-            self._raw_topic(self._heartbeats), name="heartbeats", supervisor_strategy=CrashingSupervisor
+            raw_topic(self._app, self._heartbeats), name="heartbeats", supervisor_strategy=CrashingSupervisor
         )
         self.agent = agent(self._measure)
         self._app.timer(told_every_ms(terms.fence_ms) / 1000, name="tell")(self._tell)
@@ -88,28 +95,22 @@ class HealthApp:
 
         Raises whatever ended the app by itself: DamagedStore if its table must be built anew.
         """
-        try:
-            await self._app.start()
-            look_at_s = 0.0
-            while not is_told_to_stop() and not self._app.should_stop:
-                await asyncio.sleep(_LOOK_AGAIN_S)
-                now_s = asyncio.get_running_loop().time()
-                if self._has_seen_another_log and now_s >= look_at_s:
-                    if await asyncio.to_thread(log_now) != self._terms.log_id:
-                        break
-                    self._has_seen_another_log, look_at_s = False, now_s + _LOOK_AT_LOG_S
-        finally:
-            await self._app.stop()
-        reason = self._app.crash_reason
+        look_at_s = 0.0
+
+        async def is_over() -> bool:
+            nonlocal look_at_s
+            now_s = asyncio.get_running_loop().time()
+            if self._has_seen_another_log and now_s >= look_at_s:
+                if await asyncio.to_thread(log_now) != self._terms.log_id:
+                    return True
+                self._has_seen_another_log, look_at_s = False, now_s + _LOOK_AT_LOG_S
+            return is_told_to_stop()
+
+        reason = await run_app(self._app, is_over)
         if isinstance(reason, ConsistencyError) or type(reason) is Exception:  # rocksdict raises bare Exceptions
             raise DamagedStore(f"The table of lease health cannot be used: {reason}") from reason
         if reason is not None:
             raise Unreachable(f"Lease health cannot go on: {type(reason).__name__}: {reason}.") from reason
-
-    def _raw_topic(self, name: str) -> Any:
-        return self._app.topic(
-            name, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw", allow_empty=True
-        )
 
     async def _measure(self, stream: StreamT[bytes]) -> None:
         async for event in stream.events():
@@ -201,29 +202,6 @@ class HealthApp:
 def app_id(cluster: str, log_id: bytes) -> str:
     """The consumer group, and what the changelog's name begins with: another log is another app."""
     return f"{topic_prefix(cluster)}{HEALTH_APP}{log_id.hex()[:8]}"
-
-
-def _make_app(kafka: Mapping[str, Any], name: str, place: Place) -> faust.App:
-    for library in ("faust", "mode", "aiokafka"):
-        logging.getLogger(library).setLevel(logging.WARNING)
-    return faust.App(
-        name,
-        **kafka,
-        store="rocksdb://",
-        datadir=str(place.folder),
-        autodiscover=False,
-        web_enabled=False,
-        key_serializer="raw",
-        value_serializer="raw",
-        topic_disable_leader=True,
-        topic_partitions=PARTITIONS[Topic.HEARTBEATS],
-        topic_replication_factor=place.replicas,
-        table_standby_replicas=0,
-        consumer_auto_offset_reset="earliest",
-        broker_session_timeout=6.0,
-        broker_heartbeat_interval=1.0,
-        broker_commit_interval=1.0,
-    )
 
 
 def _warn(before: Account | None, health: LeaseHealth) -> None:

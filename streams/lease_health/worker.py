@@ -1,12 +1,11 @@
 """One worker: terms, data folder, and as many runs of the app as it takes.
 
 Threats. A folder that outlives the topics that it mirrors: faust ends with a ConsistencyError, or goes on with figures
-of a log that is gone. Two workers on one folder. A faust that stands in a rebalance and does not hear that it is to
-stop (measured: not within 25 s).
+of a log that is gone. Two workers on one folder.
 
 The folder is derived data, so the cure is to begin another: one per log, `<log id>.<number>`, and the next number where
-the table contradicts its changelog; older ones are removed. A worker that is told to stop and has not after
-`STOP_LIMIT_S` ends itself the hard way. Nothing is lost by that: `windows.py` is right after any crash.
+the table contradicts its changelog; older ones are removed. A worker may be ended the hard way (`ending.py`): nothing
+is lost by that, for `windows.py` is right after any crash.
 
     lock            held by the worker that uses the folder
     1f04bf6a.1/     faust's data folder: the table's RocksDBs, one per partition
@@ -26,14 +25,12 @@ from topolog.events.errors import BadInput, DamagedStore, TopologError
 from topolog.events.kafka import KafkaReader
 from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.topics import PLANS, Topic
+from topolog.streams.faust_apps.ending import STOP_LIMIT_S, ending_hard
+from topolog.streams.faust_apps.security import faust_settings
 from topolog.streams.lease_health.app import HealthApp, Place, app_id
-from topolog.streams.lease_health.security import faust_settings
 from topolog.streams.lease_health.terms import Follower, read_terms
 from topolog.streams.lease_health.windows import Terms
 from topolog.streams.local.stopping import Stop
-
-STOP_LIMIT_S = 4.0
-"""How long faust may take to stop in order, within what a supervisor allows a role."""
 
 _LOOK_AGAIN_S = 0.1
 _LOG_LIMIT_S = 5.0
@@ -50,8 +47,8 @@ def run_worker(kafka: Mapping[str, str], cluster: str, folder: Path, stopping: S
     Raises BadInput if another worker uses the folder, NotFound if a topic is missing, Unreachable if Kafka is away for
     good, DamagedStore if the table is damaged again and again.
     """
-    settings = faust_settings(kafka)
-    with _only_one(folder), _ending_hard(stopping) as told, _following(kafka, cluster, told) as newest:
+    settings = faust_settings(kafka, "Lease health")
+    with _only_one(folder), ending_hard(stopping) as told, _following(kafka, cluster, told) as newest:
         admin = KafkaAdmin(kafka)
         admin.wait_for_leaders(cluster, _NEEDED)
         replicas = admin.replicas(cluster, Topic.LEASE_HEALTH)
@@ -182,25 +179,3 @@ def _only_one(folder: Path) -> Iterator[None]:
         ) from None
     finally:
         os.close(lock)
-
-
-@contextlib.contextmanager
-def _ending_hard(stopping: Stop) -> Iterator[threading.Event]:
-    """An event that is set when this process is told to stop; `STOP_LIMIT_S` later it ends, whoever still works."""
-    told, has_ended = threading.Event(), threading.Event()
-
-    def watch() -> None:
-        while not has_ended.is_set():
-            if stopping.wait(_LOOK_AGAIN_S):
-                told.set()
-                if not has_ended.wait(STOP_LIMIT_S):
-                    _LOGGER.warning("faust does not stop; ending without it. What it had not told is read again.")
-                    os._exit(0)
-
-    watcher = threading.Thread(target=watch, name="end")
-    watcher.start()
-    try:
-        yield told
-    finally:
-        has_ended.set()
-        watcher.join()

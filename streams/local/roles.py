@@ -72,6 +72,11 @@ def lease_health() -> Role:
     return Role("lease-health", "lease health", _topolog("run", "lease-health"), stop_limit_s=6.0)
 
 
+def rendezvous() -> Role:
+    """It ends itself the hard way after 4 s."""
+    return Role("rendezvous", "rendezvous", _topolog("run", "rendezvous"), stop_limit_s=6.0)
+
+
 def demo_nodes(cluster: str, rows: Path | None) -> tuple[Role, ...]:
     return tuple(demo_node(f"n{number}", cluster, rows) for number in range(1, DEMO_NODES + 1))
 
@@ -81,7 +86,7 @@ def demo_node(name: str, cluster: str, rows: Path | None) -> Role:
     named = ("--set", f"cluster.name={cluster}")
     options = (*named, *(() if rows is None else ("--data", os.fspath(rows))))
     again = ("demo", "add-node", name, *(named if cluster != DEMO_CLUSTER else ()))
-    command = _topolog("run", "demo-node", name, *options)
+    command = _topolog("run", "demo-node", name, "--may-rot", *options)
     return Role(name, f"node {name}", command, restarts=False, again=again)
 
 

@@ -44,6 +44,7 @@ from topolog.streams.local.roles import (
     lease_health,
     own_command,
     projector,
+    rendezvous,
 )
 from topolog.streams.local.stopping import Stop, Stopping
 
@@ -57,7 +58,8 @@ MakeTopics = Callable[[Mapping[str, str], str], None]
 class Plan(msgspec.Struct, frozen=True):
     """What one `up` runs; `store` is where its projector keeps the rows.
 
-    What nobody waits for comes last, once the page can show it: the stand-by, lease health and the nodes of the demo.
+    What nobody waits for comes last, once the page can show it: the stand-by, lease health, the rendezvous and the
+    nodes of the demo.
     """
 
     cluster: str
@@ -70,6 +72,7 @@ class Plan(msgspec.Struct, frozen=True):
     projector: Role
     stand_by: Role
     lease_health: Role
+    rendezvous: Role
     nodes: tuple[Role, ...] = ()
     rows: Path | None = None
 
@@ -99,6 +102,7 @@ def plan(
         projector=projector(),
         stand_by=coordinator("c2"),
         lease_health=lease_health(),
+        rendezvous=rendezvous(),
         nodes=demo_nodes(settings.cluster.name, rows) if demo else (),
         rows=rows,
     )
@@ -138,7 +142,7 @@ def run_up(
         children.start((what.coordinator, what.projector))
         say(f"waiting for the API at {what.url}")
         if _await_ready(what, children, stopping):
-            children.start((what.stand_by, what.lease_health))
+            children.start((what.stand_by, what.lease_health, what.rendezvous))
             nodes.start()
             door = stack.enter_context(Door(what.data, nodes.answer))
             say(what_next(what, children))
@@ -271,7 +275,8 @@ def _watch(stopping: Stop, *looks: Callable[[], None]) -> None:
 
 
 def _stop(what: Plan, nodes: Nodes, children: Children, say: Say, stopping: Stopping) -> None:
-    for stage in (nodes.roles, (what.coordinator, what.stand_by, what.lease_health), (what.projector,)):
+    deciding = (what.coordinator, what.stand_by, what.lease_health, what.rendezvous)
+    for stage in (nodes.roles, deciding, (what.projector,)):
         if running := [role.title for role in stage if children.is_running(role)]:
             say(f"stopping {', '.join(running)}")
         children.stop(stage, lambda: stopping.times > 1)

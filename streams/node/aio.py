@@ -26,6 +26,8 @@ from topolog.events.groups import GroupDefinition, GroupRow
 from topolog.events.ids import Position
 from topolog.events.object_definition import Statement
 from topolog.events.object_types import ObjectType
+from topolog.events.repair_definition import SessionDefinition
+from topolog.events.sessions import SessionRow
 from topolog.streams.node.answers import Metadata, Outcome
 from topolog.streams.node.member import TIMEOUT_S, Member, Wait
 from topolog.streams.node.objects import Table, View
@@ -117,6 +119,10 @@ class AsyncNode(Member):
     async def reset_group(self, group: str, *, timeout_s: float = TIMEOUT_S, reason: str = "") -> None:
         """As `Node.reset_group`."""
         await _answer(self._declaring.reset(group, reason), timeout_s)
+
+    async def repair(self, definition: SessionDefinition, *, timeout_s: float, reason: str = "") -> SessionRow:
+        """As `Node.repair`."""
+        return await _answer(self._declaring.compare(definition, reason), timeout_s)
 
     async def catch_up(self, position: Position, *, timeout_s: float = TIMEOUT_S) -> None:
         """As `Node.catch_up`."""

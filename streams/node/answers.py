@@ -4,11 +4,12 @@ from concurrent.futures import Future
 
 import msgspec
 
+from topolog.events.asked import RequestId
 from topolog.events.errors import NotCaughtUp, OutcomeUnknown, TopologError
 from topolog.events.ids import Position
 from topolog.events.metadata import TypeRow
 from topolog.events.object_types import ObjectType
-from topolog.events.requests import RequestId, Status
+from topolog.events.requests import Status
 
 
 class Metadata(msgspec.Struct, frozen=True):

@@ -16,6 +16,8 @@ from topolog.events.groups import GroupDefinition, GroupRow
 from topolog.events.ids import Position
 from topolog.events.object_definition import Statement
 from topolog.events.object_types import ObjectType
+from topolog.events.repair_definition import SessionDefinition
+from topolog.events.sessions import SessionRow
 from topolog.streams.node.answers import Metadata, Outcome, Submitted
 from topolog.streams.node.member import TIMEOUT_S, Member, Wait
 
@@ -94,6 +96,14 @@ class Node(Member):
         OutcomeUnknown when `timeout_s` is over: the same call again does no harm.
         """
         self._declaring.reset(group, reason).result(timeout_s)
+
+    def repair(self, definition: SessionDefinition, *, timeout_s: float, reason: str = "") -> SessionRow:
+        """Compare the replicas of a table, and repair them if the definition says so; the session as it has ended.
+
+        How it has ended is in the row: SUCCEEDED, or something else with `code`, `covered` and `left`. Raises Refused
+        if no session was opened, OutcomeUnknown when `timeout_s` is over: then it goes on.
+        """
+        return self._declaring.compare(definition, reason).result(timeout_s)
 
     def catch_up(self, position: Position, *, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until this node has applied `position`, such as the token of a change; then `at_least=position` holds.

@@ -1,5 +1,5 @@
-"""What a service declares to the cluster when it starts, and needs to find there: its groups, its tables; and what it
-gives up.
+"""What a service declares to the cluster when it starts, and needs to find there: its groups, its tables; what it gives
+up, and what it wants to have compared.
 
 Every process of a service declares the same, each time it starts. So a declaration of what holds already costs nothing
 but a look at what this node has applied, and one that is asked for twice is decided once.
@@ -8,14 +8,18 @@ but a look at what this node has applied, and one that is asked for twice is dec
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from topolog.events.asked import RequestId
 from topolog.events.errors import OutcomeUnknown, Refused
 from topolog.events.group_definition import GroupDefinition, validate
 from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import Position
-from topolog.events.levels import OBJECTS_LEVEL, PARTITIONS_LEVEL
+from topolog.events.levels import OBJECTS_LEVEL, PARTITIONS_LEVEL, REPAIR_LEVEL
 from topolog.events.object_definition import Statement
 from topolog.events.objects import ChangeStatus, change_row
-from topolog.events.requests import GroupCreationRequested, LossResetRequested, RequestId, SchemaChangeRequested
+from topolog.events.repair_definition import SessionDefinition
+from topolog.events.repair_requests import SessionRequested
+from topolog.events.requests import GroupCreationRequested, LossResetRequested, SchemaChangeRequested
+from topolog.events.sessions import SessionRow, session
 from topolog.streams.node.session import Session
 from topolog.streams.node.waits import Pending, Waits
 from topolog.streams.rules import levels
@@ -87,6 +91,39 @@ class Declaring:
             )
 
         return Pending(self._waits.when(lambda: self._changed(request)), lambda found: found[0], late)
+
+    def compare(self, definition: SessionDefinition, reason: str) -> Pending[SessionRow]:
+        """The session as it has ended, however that is; raises Refused if none was opened."""
+        if self._session.failure:
+            raise self._session.failure
+        core = self._session.core
+        levels.require(core.state, REPAIR_LEVEL, "Comparisons of replicas")
+        assert core.log_id is not None, "a member has read the log"
+        request = self._session.requests.next_id()
+        self._session.requests.send(SessionRequested(request, core.log_id, core.node, reason, definition))
+
+        def late(timeout_s: float) -> OutcomeUnknown:
+            return OutcomeUnknown(
+                f"Request {request} is not decided, or its session has not ended, after {timeout_s:g} s.",
+                request_id=str(request),
+                hint="It goes on: `topolog get sessions` shows it, `topolog repair abort` ends it.",
+            )
+
+        return Pending(self._waits.when(lambda: self._compared(request)), lambda row: row, late)
+
+    def _compared(self, request: RequestId) -> SessionRow | None:
+        decided = self._session.requests.decided(request)
+        if decided is None:
+            return None
+        number = int(decided.subject.partition(" ")[2])
+        row = session(self._session.core.state, number)
+        if row is None:
+            raise OutcomeUnknown(
+                f"Session {number} is long over: so many others have ended since that this node has forgotten how.",
+                request_id=str(request),
+                hint=f"`topolog describe session {number}` knows.",
+            )
+        return row if row.status.is_end else None
 
     def _changed(self, request: RequestId) -> tuple[Position | None] | None:
         row = self._session.requests.decided(request)

@@ -16,6 +16,7 @@ from typing import Literal
 
 import msgspec
 
+from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
 from topolog.events.errors import (
     BadInput,
@@ -33,14 +34,7 @@ from topolog.events.membership import FENCING, NodeDied, NodeRow, members
 from topolog.events.metadata import TypeRow, floor_of, type_row
 from topolog.events.object_definition import ObjectKind
 from topolog.events.object_types import ObjectType, merge, with_schema
-from topolog.events.requests import (
-    DeclaredType,
-    Joiner,
-    NodeKind,
-    RequestId,
-    Status,
-    UpdateRequested,
-)
+from topolog.events.requests import DeclaredType, Joiner, NodeKind, Status, UpdateRequested
 from topolog.events.topics import NEEDED
 from topolog.streams.clock import CAN_FENCE, Clock, SystemClock
 from topolog.streams.node.answers import Metadata, Outcome, Submitted, not_accepted, not_settled

@@ -4,20 +4,13 @@ import threading
 
 import msgspec
 
+from topolog.events.asked import RequestId, RequestRef
 from topolog.events.asking import OpenRequests, digest_of, encode_request, refusal_of
 from topolog.events.errors import BadInput, Refused
 from topolog.events.failpoints import reach
 from topolog.events.levels import FIRST_LEVEL
 from topolog.events.log import LogWriter
-from topolog.events.requests import (
-    AnyRequest,
-    OutcomeRow,
-    RequestId,
-    RequestRef,
-    Status,
-    is_forgotten,
-    outcome_of,
-)
+from topolog.events.requests import AnyRequest, OutcomeRow, Status, is_forgotten, outcome_of
 from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic
 from topolog.streams.node.core import NodeCore

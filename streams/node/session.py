@@ -14,6 +14,7 @@ from functools import partial
 
 import msgspec
 
+from topolog.events.asked import RequestId
 from topolog.events.asking import refusal_of
 from topolog.events.codec import CODEC
 from topolog.events.errors import (
@@ -31,13 +32,7 @@ from topolog.events.levels import NEWEST_LEVEL, announced
 from topolog.events.log import Entry, LogReader, LogWriter, OnDelivery
 from topolog.events.lookahead import LookAhead
 from topolog.events.membership import LeaveReason, NodeDied, NodeRow
-from topolog.events.requests import (
-    Joiner,
-    JoinRequested,
-    OutcomeRow,
-    RequestId,
-    Status,
-)
+from topolog.events.requests import Joiner, JoinRequested, OutcomeRow, Status
 from topolog.events.single_maps import split_map
 from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
+from topolog.events.asked import RequestId
 from topolog.events.asking import encode_request, refusal_of
 from topolog.events.cluster_state import ClusterState
 from topolog.events.codec import CODEC
@@ -31,7 +32,7 @@ from topolog.events.log import Entry, Headers, InMemoryLog, LogReader, LogWriter
 from topolog.events.membership import NodeDied, NodeRow, Standing
 from topolog.events.object_definition import Statement
 from topolog.events.objects import ChangeStatus, change_row
-from topolog.events.requests import ClusterStateRequested, RequestId, SchemaChangeRequested, Status, outcome_of
+from topolog.events.requests import ClusterStateRequested, SchemaChangeRequested, Status, outcome_of
 from topolog.events.topics import Topic
 from topolog.streams.clock import Clock, ManualClock
 from topolog.streams.coordinator.driver import Driver, LeaseTerms

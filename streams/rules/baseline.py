@@ -7,6 +7,7 @@ would drop a member that is online, or the last copy of a partition, is refused 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from topolog.events import last_owners, ownership
+from topolog.events.asked import RequestRef
 from topolog.events.baseline import (
     AutoAdjustConfigured,
     AutoAdjustRow,
@@ -32,7 +33,6 @@ from topolog.events.requests import (
     AutoAdjustRequested,
     BaselineChangeRequested,
     BaselineVerb,
-    RequestRef,
     RequestUnchanged,
     subject_of,
 )

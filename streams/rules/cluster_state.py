@@ -7,6 +7,7 @@ on being served.
 """
 
 from topolog.events import last_owners, ownership
+from topolog.events.asked import RequestRef
 from topolog.events.baseline import (
     BaselineRow,
     Cause,
@@ -27,14 +28,7 @@ from topolog.events.exchange import open_exchange, queued
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Position, TopologyVersion
 from topolog.events.levels import BASELINE_LEVEL
-from topolog.events.requests import (
-    ClusterStateRequested,
-    HoldRequested,
-    RequestRef,
-    RequestUnchanged,
-    WarmRequested,
-    subject_of,
-)
+from topolog.events.requests import ClusterStateRequested, HoldRequested, RequestUnchanged, WarmRequested, subject_of
 from topolog.events.state import State
 from topolog.events.terms import changed_view
 from topolog.streams.rules import baseline as rules_of_baseline

@@ -1,6 +1,7 @@
 """Rules of drains: a server hands over all it holds while it goes on serving (N10; see `events/drains.py`)."""
 
 from topolog.events import last_owners, ownership
+from topolog.events.asked import RequestRef
 from topolog.events.baseline import Cause, auto_adjust, baseline, cluster_state, online
 from topolog.events.codec import Decision
 from topolog.events.drains import DrainCancelled, DrainFinished, DrainRow, DrainStarted, is_drained
@@ -9,7 +10,7 @@ from topolog.events.exchange import open_exchange, queued
 from topolog.events.ids import NodeId
 from topolog.events.levels import BASELINE_LEVEL
 from topolog.events.ownership import OwnershipRow
-from topolog.events.requests import DrainRequested, RequestRef, RequestUnchanged, subject_of
+from topolog.events.requests import DrainRequested, RequestUnchanged, subject_of
 from topolog.events.state import State
 from topolog.events.terms import changed_view
 from topolog.streams.rules import baseline as rules_of_baseline

@@ -16,6 +16,7 @@ from typing import Protocol
 import msgspec
 
 from topolog.events import last_owners, ownership
+from topolog.events.asked import RequestRef
 from topolog.events.baseline import cluster_state
 from topolog.events.changes import Changes
 from topolog.events.codec import Decision
@@ -44,13 +45,7 @@ from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.levels import PARTITIONS_LEVEL
 from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow, Standing
 from topolog.events.ownership import NodeNumber
-from topolog.events.requests import (
-    ExchangeRequested,
-    LossResetRequested,
-    RequestRef,
-    RequestUnchanged,
-    subject_of,
-)
+from topolog.events.requests import ExchangeRequested, LossResetRequested, RequestUnchanged, subject_of
 from topolog.events.state import State
 from topolog.events.terms import changed_view
 from topolog.streams.rules import levels, placement

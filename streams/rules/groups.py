@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
+from topolog.events.asked import RequestRef
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.group_definition import Affinity, BadGroup, GroupDefinition, LossPolicy, validate
@@ -14,7 +15,6 @@ from topolog.events.requests import (
     GroupAlterationRequested,
     GroupCreationRequested,
     GroupDropRequested,
-    RequestRef,
     RequestUnchanged,
     subject_of,
 )

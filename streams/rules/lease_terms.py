@@ -1,11 +1,12 @@
 """Rules of lease terms: what they may be changed to, and when a change is confirmed (`events/lease_terms.py`)."""
 
+from topolog.events.asked import RequestRef
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import Position
 from topolog.events.lease_terms import LeaseTermsChanged, LeaseTermsConfirmed, contradictions
 from topolog.events.levels import TERMS_LEVEL
-from topolog.events.requests import LeaseTermsRequested, RequestRef, RequestUnchanged, subject_of
+from topolog.events.requests import LeaseTermsRequested, RequestUnchanged, subject_of
 from topolog.events.state import State
 from topolog.events.terms import cluster
 from topolog.streams.rules import levels

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 
+from topolog.events.asked import RequestRef
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.levels import NEWEST_LEVEL, FeatureLevelRaised, level_of
 from topolog.events.membership import WaitingJoinRow, members
-from topolog.events.requests import Joiner, LevelRaiseRequested, RequestRef, RequestUnchanged, subject_of
+from topolog.events.requests import Joiner, LevelRaiseRequested, RequestUnchanged, subject_of
 from topolog.events.state import State
 from topolog.events.terms import cluster
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
+from topolog.events.asked import SUBJECT_CHARS_MAX, RequestRef
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Slot, TopologyVersion
@@ -27,12 +28,10 @@ from topolog.events.membership import (
     pack_renewals,
 )
 from topolog.events.requests import (
-    SUBJECT_CHARS_MAX,
     Joiner,
     JoinRequested,
     NodeKind,
     NodeRemovalRequested,
-    RequestRef,
     RequestRefused,
     RequestUnchanged,
     told_of,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from topolog.events.asked import RequestRef
 from topolog.events.codec import Decision
 from topolog.events.errors import BadInput, MergeConflict, Refused
 from topolog.events.ids import Position, TypeId, Version
@@ -18,7 +19,7 @@ from topolog.events.metadata import (
     type_row,
 )
 from topolog.events.object_types import DEFINITION_BYTES_MAX, ObjectType, merge, size_bytes, validate
-from topolog.events.requests import DeclaredType, RequestRef, RequestUnchanged, TypeRemovalRequested, UpdateRequested
+from topolog.events.requests import DeclaredType, RequestUnchanged, TypeRemovalRequested, UpdateRequested
 from topolog.events.state import State
 from topolog.streams.rules.verdict import Reports, verdict
 

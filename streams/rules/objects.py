@@ -6,6 +6,7 @@ The argument stands in `events/objects.py`, the line in which changes wait in `e
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 
+from topolog.events.asked import RequestRef
 from topolog.events.claims import claims_on, line, line_row, must_wait
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
@@ -38,7 +39,6 @@ from topolog.events.objects import (
 from topolog.events.requests import (
     ChangeCancellationRequested,
     DeletionsConfirmed,
-    RequestRef,
     RequestUnchanged,
     SchemaChangeRequested,
     shortened,

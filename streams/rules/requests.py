@@ -9,8 +9,10 @@ from typing import Any
 import msgspec
 
 from topolog.events import requests as q
+from topolog.events.asked import Request, RequestRef
 from topolog.events.codec import Decision
 from topolog.events.ids import Position
+from topolog.events.repair_requests import RepairRequest
 from topolog.events.state import State
 from topolog.streams.rules import (
     baseline,
@@ -23,6 +25,7 @@ from topolog.streams.rules import (
     membership,
     metadata,
     objects,
+    repair,
 )
 
 
@@ -35,14 +38,16 @@ class Circumstances(msgspec.Struct, frozen=True):
     dead: membership.Dead = ()
 
 
-def decide(state: State, request: q.AnyRequest, ref: q.RequestRef, given: Circumstances) -> list[Decision]:
+def decide(state: State, request: q.AnyRequest, ref: RequestRef, given: Circumstances) -> list[Decision]:
     """The decisions that answer the request; raises Refused and changes nothing."""
     if isinstance(request, q.JoinRequested | q.NodeRemovalRequested):
         return membership.decide(state, request, ref, given.appended_at_ms, given.dead, end=given.end)
+    if isinstance(request, RepairRequest):
+        return repair.decide(state, request, ref, given.end, given.appended_at_ms)
     return _RULES[type(request)](state, request, ref)
 
 
-_RULES: Mapping[type[q.Request], Callable[[State, Any, q.RequestRef], list[Decision]]] = {
+_RULES: Mapping[type[Request], Callable[[State, Any, RequestRef], list[Decision]]] = {
     q.UpdateRequested: metadata.decide,
     q.TypeRemovalRequested: metadata.decide,
     q.LevelRaiseRequested: levels.decide,

@@ -7,6 +7,7 @@ from topolog.events import exchange as x
 from topolog.events import membership as m
 from topolog.events import ownership as o
 from topolog.events import requests as q
+from topolog.events.asked import RequestId
 from topolog.events.cluster_state import ClusterState
 from topolog.events.drains import DrainFinished, is_drained
 from topolog.events.groups import GroupRow, group_row
@@ -25,7 +26,7 @@ from topolog.streams.simulation.world import World
 
 _FASTEST = 1_000_000 + DRIFT_PPM_MAX
 
-Requests = Mapping[q.RequestId, q.AnyRequest]
+Requests = Mapping[RequestId, q.AnyRequest]
 
 
 class BaselineChecks:
@@ -129,7 +130,7 @@ class BaselineChecks:
                 raise Broken(Rule.NO_MIXING, f"{told}: it has written {history}@{position}, common is {common}")
 
     def _check_refusal(self, refused: q.RequestRefused, requests: Requests) -> None:
-        request = requests[q.RequestId(refused.request.requester, refused.request.sequence)]
+        request = requests[RequestId(refused.request.requester, refused.request.sequence)]
         assert isinstance(request, q.JoinRequested)
         disk = self._disk_of(request.joiner.incarnation)
         lived = disk.lived.items() if disk else ()
@@ -157,7 +158,7 @@ class BaselineChecks:
         accepts_loss = False
         match changed.cause:
             case b.Cause.REQUESTED if changed.request is not None:
-                request = requests[q.RequestId(changed.request.requester, changed.request.sequence)]
+                request = requests[RequestId(changed.request.requester, changed.request.sequence)]
                 accepts_loss = isinstance(request, q.BaselineChangeRequested) and request.accepts_loss
             case b.Cause.REQUESTED:
                 is_first = any(isinstance(each, b.StateChangeStarted) and each.request for each in events)

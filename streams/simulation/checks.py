@@ -16,6 +16,7 @@ from topolog.events import groups as g
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
+from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, TopologyVersion
 from topolog.events.log import Entry
@@ -65,9 +66,9 @@ class Checks:
 
     def __init__(self, world: World) -> None:
         self.ledger = Ledger()
-        self.asked: dict[q.RequestId, bytes] = {}
-        self.requests: dict[q.RequestId, q.AnyRequest] = {}
-        self.answered: dict[q.RequestId, Standing] = {}
+        self.asked: dict[RequestId, bytes] = {}
+        self.requests: dict[RequestId, q.AnyRequest] = {}
+        self.answered: dict[RequestId, Standing] = {}
         self.left: list[m.NodeLeft] = []
         self.restored: set[Process] = set()
         self._world = world
@@ -293,7 +294,7 @@ class Checks:
         ref = getattr(standing.event, "request", None)
         if ref is None:
             return
-        request = q.RequestId(ref.requester, ref.sequence)
+        request = RequestId(ref.requester, ref.sequence)
         if request in self.answered:
             raise Broken(Rule.ONE_OUTCOME, f"{request} again at position {standing.place.position}")
         if self.asked.get(request) != ref.digest:

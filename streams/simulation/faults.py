@@ -11,6 +11,7 @@ from enum import Enum
 import msgspec
 
 from topolog.events import requests as q
+from topolog.events.asked import Request
 from topolog.events.codec import CODEC
 from topolog.events.group_definition import Affinity, GroupDefinition
 from topolog.events.membership import FENCING
@@ -305,7 +306,7 @@ def _repeat(world: World, draw: random.Random) -> None:
         return
     entry = draw.choice(entries)
     request = CODEC.decode(entry.value)
-    assert isinstance(request, q.Request)
+    assert isinstance(request, Request)
     if draw.random() < 0.2:
         request = msgspec.structs.replace(request, reason="another content")
     world.operator.send(request)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from topolog.events import requests as q
+from topolog.events.asked import RequestId
 from topolog.events.cluster_state import ClusterState
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.ids import TopologyVersion
@@ -12,7 +13,7 @@ from topolog.events.membership import FENCING
 from topolog.streams.node.core import Phase
 from topolog.streams.simulation.world import World
 
-Head = tuple[q.RequestId, bytes, str, str]
+Head = tuple[RequestId, bytes, str, str]
 
 _ACTIVE, _READ_ONLY, _INACTIVE = ClusterState.ACTIVE, ClusterState.ACTIVE_READ_ONLY, ClusterState.INACTIVE
 _FENCES_MS = (1_000, 1_000, 1_500, 3_000)

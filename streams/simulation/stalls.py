@@ -20,11 +20,12 @@ from functools import partial
 import msgspec
 
 from topolog.events import membership as m
+from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Slot
 from topolog.events.levels import NEWEST_LEVEL, announced
-from topolog.events.requests import Joiner, JoinRequested, NodeKind, RequestId
+from topolog.events.requests import Joiner, JoinRequested, NodeKind
 from topolog.events.terms import TermStarted
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role

@@ -6,6 +6,7 @@ import msgspec
 
 from topolog.events import membership as m
 from topolog.events import requests as q
+from topolog.events.asked import RequestRef
 from topolog.events.object_definition import Definition, Statement, Step
 from topolog.events.object_types import ObjectType
 
@@ -23,7 +24,7 @@ def brief(event: msgspec.Struct) -> str:
 
 def _told(value: object) -> str:
     match value:
-        case q.RequestRef():
+        case RequestRef():
             return str(value)
         case q.Joiner():
             return f"{value.node}/{value.incarnation}"

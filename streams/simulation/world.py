@@ -11,6 +11,7 @@ from functools import partial
 import msgspec
 
 from topolog.events import requests as q
+from topolog.events.asked import Request, RequestId
 from topolog.events.codec import CODEC
 from topolog.events.ids import Incarnation, Position
 from topolog.events.membership import FENCING
@@ -421,10 +422,10 @@ class Operator:
         self.writer = Writer(name, timeline, chance, broker, Link())
         self._sequence = 0
 
-    def next_id(self) -> q.RequestId:
+    def next_id(self) -> RequestId:
         self._sequence += 1
-        return q.RequestId(self.name, self._sequence)
+        return RequestId(self.name, self._sequence)
 
-    def send(self, request: q.Request) -> None:
+    def send(self, request: Request) -> None:
         assert isinstance(request, q.AnyRequest)
         self.writer.append(Topic.REQUESTS, request.id.requester, CODEC.encode(request))

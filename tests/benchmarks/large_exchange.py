@@ -26,6 +26,7 @@ from tests.projections.chronicle import LOG_ID, Chronicle
 from topolog.events import membership as m
 from topolog.events import ownership
 from topolog.events import requests as q
+from topolog.events.asked import RequestId
 from topolog.events.changes import pack_changes
 from topolog.events.codec import CODEC, Record
 from topolog.events.exchange import ExchangeCompleted, ExchangeStarted, FullPartitionMap, open_exchange, queued
@@ -104,7 +105,7 @@ class Site:
 
     def join(self, node: str) -> None:
         joiner = q.Joiner(node, 1, q.NodeKind.SERVER, f"http://{node}", {"rack": "r1"}, CAPABILITIES)
-        request = q.JoinRequested(q.RequestId(f"bench-{node}", 1), LOG_ID, node, "", joiner)
+        request = q.JoinRequested(RequestId(f"bench-{node}", 1), LOG_ID, node, "", joiner)
         self.core.ask(self._entry(Topic.REQUESTS, "bench", request))
         self.core.settle()
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
+from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position
 from topolog.events.kafka import KafkaReader, KafkaWriter
@@ -78,9 +79,9 @@ class Work:
             self._writer.flush(0.01)
         self._land()
 
-    def _next_id(self) -> q.RequestId:
+    def _next_id(self) -> RequestId:
         self._asked += 1
-        return q.RequestId(f"bench{self._asked // 64 % 100}", self._asked)
+        return RequestId(f"bench{self._asked // 64 % 100}", self._asked)
 
     def _ask(self, request: q.AnyRequest) -> None:
         self._core.ask(Entry(Topic.REQUESTS, 0, Offset(self._asked), "", CODEC.encode(request), (), 0))

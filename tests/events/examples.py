@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from tests.events import repair_examples
+
 from topolog.events import baseline as b
 from topolog.events import drains, lease_terms, levels, terms, voiding
 from topolog.events import exchange as x
@@ -16,6 +18,7 @@ from topolog.events import partitions as p
 from topolog.events import requests as q
 from topolog.events import single_maps as sm
 from topolog.events import snapshots as s
+from topolog.events.asked import RequestId, RequestRef
 from topolog.events.changes import pack_changes
 from topolog.events.cluster_state import ClusterState
 from topolog.events.codec import CODEC, Decision, Record
@@ -24,8 +27,8 @@ from topolog.events.stamp import NO_CHAIN, InputOffset, Stamp, chain_after, enco
 from topolog.events.views import Echo, Kinship, Past, Point
 
 LOG_ID = bytes(range(16))
-REF = q.RequestRef("n1-0badcafe", 7, b"\x01\x02\x03\x04\x05\x06\x07\x08")
-ID = q.RequestId("n1-0badcafe", 7)
+REF = RequestRef("n1-0badcafe", 7, b"\x01\x02\x03\x04\x05\x06\x07\x08")
+ID = RequestId("n1-0badcafe", 7)
 CUSTOMER = md.ObjectType(
     "Customer", {"id": "long", "name": "String"}, "id", schemas={str(md.schema_id(("id", "name"))): ("id", "name")}
 )
@@ -202,6 +205,7 @@ EXAMPLES: tuple[Record, ...] = (
     ob.SchemaChangeCommitted((Position(97), Position(98)), EVIDENCE),
     ob.SchemaChangeRolledBack(REF, Position(97), "CANCELLED", "DESIGN 4.5", "It was cancelled.", FACTS),
     ob.DataDeletionConfirmed(REF, N1, Incarnation(-42), (Position(97),)),
+    *repair_examples.DECISIONS,
     SNAPSHOT,
     voiding.RecordVoided(97, bytes(range(16))),
     q.JoinRequested(ID, LOG_ID, "n1", "first start", JOINER, PAST),
@@ -228,6 +232,7 @@ EXAMPLES: tuple[Record, ...] = (
     q.SchemaChangeRequested(ID, LOG_ID, "ada", "the new shop", STATEMENTS, 30_000),
     q.ChangeCancellationRequested(ID, LOG_ID, "ada", "too early", 97),
     q.DeletionsConfirmed(ID, LOG_ID, "n1", "", "n1", -42, (97, 98)),
+    *repair_examples.REQUESTS,
     HEARTBEAT,
     m.NodeDied(N1, Incarnation(-42)),
     terms.CoordinatorDied("c1", life=7),
@@ -235,6 +240,7 @@ EXAMPLES: tuple[Record, ...] = (
     s.SnapshotChunk(LOG_ID, Position(90), bytes(range(16)), 0, b"\x00\x00\x00\x01\xc0"),
     HEALTH,
     h.HealthHeard("worker-1", LOG_ID, 3, Offset(7_001), at_end=True, passed_over=2),
+    *repair_examples.PAGES,
 )
 
 
@@ -278,5 +284,5 @@ class Leader:
 
 def proposed(name: str, version: int = 1, sequence: int = 1, requester: str = "t") -> md.MetadataUpdateProposed:
     """A decision that leaves a trace in the state."""
-    ref = q.RequestRef(requester, sequence, bytes(8))
+    ref = RequestRef(requester, sequence, bytes(8))
     return md.MetadataUpdateProposed(ref, name, Version(version), md.ObjectType(name, {"id": "long"}))

@@ -12,6 +12,7 @@ from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events import terms
+from topolog.events.asked import RequestId, RequestRef
 from topolog.events.codec import CODEC, Decision
 from topolog.events.errors import BadInput, LogDiverged, Poisoned
 from topolog.events.fold import Fold, Folded, Ignored
@@ -261,7 +262,7 @@ def test_k4_inputs_are_those_of_the_last_whole_set() -> None:
 POISON: dict[str, bytes] = {
     "no record": NO_RECORD,
     "cut short": CODEC.encode(proposed("A"))[:-1],
-    "a request": CODEC.encode(q.TypeRemovalRequested(q.RequestId("t", 1), LOG_ID, "", "", "A")),
+    "a request": CODEC.encode(q.TypeRemovalRequested(RequestId("t", 1), LOG_ID, "", "", "A")),
     "an impossible acceptance": CODEC.encode(md.MetadataUpdateAccepted("A", Version(1), md.Evidence())),
     "a renewal of a slot that nobody holds": CODEC.encode(m.LeasesRenewed(m.pack_renewals([(Slot(3), 1)]))),
     "a renewal that is cut in the middle of a pair": CODEC.encode(m.LeasesRenewed(b"\x01")),
@@ -373,7 +374,7 @@ def test_what_is_accepted_of_a_term_is_a_prefix_of_its_sets(log: list[Record]) -
 
 
 def refused(requester: str, sequence: int) -> q.RequestRefused:
-    return q.RequestRefused(q.RequestRef(requester, sequence, bytes(8)), "node n", "C", "R", "m", {})
+    return q.RequestRefused(RequestRef(requester, sequence, bytes(8)), "node n", "C", "R", "m", {})
 
 
 def outcomes_of(fold: Fold, requester: str) -> list[int]:
@@ -383,9 +384,9 @@ def outcomes_of(fold: Fold, requester: str) -> list[int]:
 def test_k7_every_kind_of_answer_is_kept_as_the_outcome() -> None:
     """K7: granted, refused with code, rule and evidence, or unchanged."""
     fold, leader = begun()
-    unchanged = q.RequestUnchanged(q.RequestRef("t", 3, bytes(8)), "type A", 1)
+    unchanged = q.RequestUnchanged(RequestRef("t", 3, bytes(8)), "type A", 1)
     read_all(leader.set(proposed("A")) + leader.set(refused("t", 2)) + leader.set(unchanged), fold)
-    rows = [q.outcome_of(fold.state, q.RequestId("t", each)) for each in (1, 2, 3)]
+    rows = [q.outcome_of(fold.state, RequestId("t", each)) for each in (1, 2, 3)]
     assert [row and (row.status, row.subject, row.position) for row in rows] == [
         (q.Status.GRANTED, "type A", 2),
         (q.Status.REFUSED, "node n", 3),
@@ -409,8 +410,8 @@ def test_k7_the_last_64_outcomes_of_a_requester_are_kept() -> None:
         read_all(leader.set(refused("t", sequence)), fold)
     assert outcomes_of(fold, "t") == list(range(7, 71))
     assert outcomes_of(fold, "other") == [1]
-    assert q.is_forgotten(fold.state, q.RequestId("t", 6))
-    assert not q.is_forgotten(fold.state, q.RequestId("t", 7))
+    assert q.is_forgotten(fold.state, RequestId("t", 6))
+    assert not q.is_forgotten(fold.state, RequestId("t", 7))
 
 
 @given(st.lists(st.integers(1, 300), unique=True, max_size=40))
@@ -419,7 +420,7 @@ def test_k7_the_window_holds_whatever_sequences_come(sequences: list[int]) -> No
     fold, leader = begun()
     seen: set[int] = set()
     for sequence in sequences:
-        if not q.is_forgotten(fold.state, q.RequestId("t", sequence)):
+        if not q.is_forgotten(fold.state, RequestId("t", sequence)):
             seen.add(sequence)
             read_all(leader.set(refused("t", sequence)), fold)
     assert outcomes_of(fold, "t") == sorted(each for each in seen if each > max(seen) - q.OUTCOMES_KEPT)
@@ -441,13 +442,13 @@ def test_k7_a_forgotten_requester_leaves_no_row() -> None:
 def test_what_is_no_request_id_is_told(text: str) -> None:
     """A request id is written `requester/sequence`."""
     with pytest.raises(BadInput, match="is no request id"):
-        q.RequestId.parse(text)
+        RequestId.parse(text)
 
 
 def test_a_request_id_survives_its_written_form() -> None:
     """A requester may itself contain a slash."""
-    request = q.RequestId("ops/cli-4f2a", 3)
-    assert q.RequestId.parse(str(request)) == request
+    request = RequestId("ops/cli-4f2a", 3)
+    assert RequestId.parse(str(request)) == request
 
 
 slots = st.dictionaries(st.integers(0, 1 << 40), st.integers(1, 1 << 40), max_size=50)

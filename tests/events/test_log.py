@@ -203,4 +203,5 @@ def test_every_topic_has_a_plan_and_a_number_of_its_own() -> None:
         Topic.SNAPSHOTS: 4,
         Topic.LEASE_HEALTH: 5,
         Topic.MAPS: 6,
+        Topic.TREES: 7,
     }

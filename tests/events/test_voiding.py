@@ -13,6 +13,7 @@ from tests.events.following import Reader
 
 from topolog.events import metadata as md
 from topolog.events import terms
+from topolog.events.asked import RequestRef
 from topolog.events.codec import CODEC
 from topolog.events.errors import DamagedStore, Poisoned
 from topolog.events.fold import Fold, Ignored
@@ -21,7 +22,6 @@ from topolog.events.levels import NEWEST_LEVEL, FeatureLevelRaised
 from topolog.events.log import InMemoryLog
 from topolog.events.lookahead import LookAhead
 from topolog.events.membership import LeaveReason, NodeLeft
-from topolog.events.requests import RequestRef
 from topolog.events.stamp import HEADER_NAME, InputOffset
 from topolog.events.topics import Topic
 from topolog.events.voiding import LeftOut, RecordVoided, VoidedRow, voided_key, voided_row

@@ -14,6 +14,7 @@ from typing import Self, TypeVar
 import msgspec
 from tests.integration.conftest import PATIENCE_S, eventually
 
+from topolog.events.asked import Request, RequestId
 from topolog.events.asking import encode_request
 from topolog.events.claims import line
 from topolog.events.fold import Fold, Folded, Ignored
@@ -26,8 +27,6 @@ from topolog.events.requests import (
     AnyRequest,
     ChangeCancellationRequested,
     OutcomeRow,
-    Request,
-    RequestId,
     SchemaChangeRequested,
     Status,
     outcome_of,

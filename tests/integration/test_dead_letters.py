@@ -9,10 +9,11 @@ from typing import Any
 
 from tests.integration.conftest import Site, eventually
 
+from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
 from topolog.events.kafka import KafkaWriter
 from topolog.events.metadata import ObjectType
-from topolog.events.requests import RequestId, UpdateRequested
+from topolog.events.requests import UpdateRequested
 from topolog.events.topics import Topic
 
 KEY = b"\xffkey".decode("utf-8", "surrogateescape")

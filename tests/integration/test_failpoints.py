@@ -14,11 +14,17 @@ from typing import TypeVar
 
 import httpx
 import pytest
-from tests.integration import test_exchange_failpoints, test_schema_failpoints
+from tests.integration import (
+    test_exchange_failpoints,
+    test_rendezvous,
+    test_schema_failpoints,
+    test_validator_failpoints,
+)
 from tests.integration.armed import AT_ONCE
 from tests.integration.conftest import PATIENCE_S, Process, decode_requests, event_name, eventually
 from tests.integration.crash_site import LANDED, CrashSite, assert_died, name_of
 
+from topolog.events.asked import RequestId
 from topolog.events.asking import encode_request
 from topolog.events.codec import CODEC
 from topolog.events.failpoints import FAILPOINTS, VARIABLE
@@ -34,7 +40,6 @@ from topolog.events.requests import (
     Joiner,
     JoinRequested,
     NodeKind,
-    RequestId,
     RequestRefused,
     RequestUnchanged,
     Status,
@@ -386,7 +391,7 @@ def test_every_failpoint_is_crashed_at() -> None:
     alone = (RETIRED, REQUEST_SENT)
     of_exchanges = (entry for _, entry in (*test_exchange_failpoints.COORDINATOR, *test_exchange_failpoints.NODE))
     entries = [*COORDINATOR, *FOUNDING, *NODE, *PROJECTOR, *SIDES, *SNAPSHOT, *RESTORING, *alone, *of_exchanges]
-    entries += test_schema_failpoints.ENTRIES
+    entries += [*test_schema_failpoints.ENTRIES, *test_validator_failpoints.ENTRIES, *test_rendezvous.ENTRIES]
     tried = {name_of(entry) for entry in entries}
     assert tried == set(FAILPOINTS)
 

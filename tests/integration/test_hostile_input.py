@@ -6,6 +6,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from tests.integration.conftest import Site, eventually
 
+from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput
 from topolog.events.ids import Offset
@@ -13,7 +14,7 @@ from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.log import Entry
 from topolog.events.metadata import ObjectType
-from topolog.events.requests import RequestId, TypeRemovalRequested
+from topolog.events.requests import TypeRemovalRequested
 from topolog.events.topics import PLANS, Topic, topic_name
 
 

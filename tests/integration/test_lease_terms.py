@@ -4,13 +4,14 @@ import signal
 
 from tests.integration.conftest import FENCE_MS, MARGIN_MS, Process, Site, eventually
 
+from topolog.events.asked import RequestId
 from topolog.events.asking import encode_request
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import Position
 from topolog.events.kafka import KafkaWriter
 from topolog.events.lease_terms import LeaseTermsChanged, LeaseTermsConfirmed
 from topolog.events.membership import LeaveReason, NodeLeft
-from topolog.events.requests import LeaseTermsRequested, RequestId
+from topolog.events.requests import LeaseTermsRequested
 from topolog.events.terms import cluster
 from topolog.events.topics import Topic
 

@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 from tests.integration.conftest import Process, Site, eventually
 
+from topolog.events.asked import RequestId
 from topolog.events.asking import encode_request
 from topolog.events.ids import NodeId
 from topolog.events.kafka import KafkaWriter
 from topolog.events.levels import FIRST_LEVEL, NEWEST_LEVEL, level_of
 from topolog.events.membership import NodeRow
-from topolog.events.requests import LevelRaiseRequested, OutcomeRow, RequestId, Status, outcome_of
+from topolog.events.requests import LevelRaiseRequested, OutcomeRow, Status, outcome_of
 from topolog.events.terms import cluster
 from topolog.events.topics import Topic
 

@@ -6,13 +6,13 @@ from tests.integration.schema_judge import Eras, stale
 from tests.integration.schema_operator import Known
 from tests.streams.rules.changing import INT, LONG, TEXT
 
+from topolog.events.asked import RequestRef
 from topolog.events.codec import Decision
 from topolog.events.fold import Folded
 from topolog.events.ids import Place, Position, Term
 from topolog.events.metadata import Evidence
 from topolog.events.object_definition import Column, Definition, ObjectKind, Privilege, Step, Verb
 from topolog.events.objects import SchemaChangeCommitted, SchemaChangePrepared, SchemaChangeRolledBack
-from topolog.events.requests import RequestRef
 from topolog.events.stamp import NO_CHAIN, Stamp
 
 TABLE, RIGHT = "shop.a", "ada@shop.a"

@@ -15,6 +15,7 @@ import pytest
 from tests.integration.conftest import PATIENCE_S, Process, Site, eventually
 from tests.integration.log_copy import copy_log
 
+from topolog.events.asked import RequestId
 from topolog.events.baseline import ClusterStateRow, cluster_state
 from topolog.events.cluster_state import ClusterState
 from topolog.events.codec import CODEC
@@ -23,14 +24,7 @@ from topolog.events.ids import Position
 from topolog.events.kafka import KafkaWriter
 from topolog.events.membership import NodeJoined
 from topolog.events.object_types import ObjectType
-from topolog.events.requests import (
-    AnyRequest,
-    ClusterStateRequested,
-    NodeKind,
-    RequestId,
-    RequestRefused,
-    WarmRequested,
-)
+from topolog.events.requests import AnyRequest, ClusterStateRequested, NodeKind, RequestRefused, WarmRequested
 from topolog.events.topics import Topic
 from topolog.events.views import Kinship
 from topolog.streams.node.client import Node

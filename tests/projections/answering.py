@@ -2,18 +2,13 @@
 
 from tests.projections.chronicle import Chronicle
 
+from topolog.events.asked import RequestRef
 from topolog.events.asking import digest_of
 from topolog.events.codec import CODEC, Decision
 from topolog.events.errors import Refused
 from topolog.events.log import Headers, InMemoryWriter, OnDelivery
 from topolog.events.membership import NodeRow
-from topolog.events.requests import (
-    AnyRequest,
-    RequestRef,
-    RequestRefused,
-    outcome_of,
-    subject_of,
-)
+from topolog.events.requests import AnyRequest, RequestRefused, outcome_of, subject_of
 from topolog.events.topics import Topic
 from topolog.projections.projector import Projector
 from topolog.streams.rules import requests

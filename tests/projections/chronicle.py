@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
+from topolog.events.asked import RequestRef
 from topolog.events.codec import CODEC, Decision
 from topolog.events.fold import Fold
 from topolog.events.ids import NOWHERE, Position, Term, TopologyVersion, Version
@@ -29,7 +30,7 @@ from topolog.events.metadata import (
     type_row,
 )
 from topolog.events.object_types import ObjectType
-from topolog.events.requests import Joiner, NodeKind, RequestRef
+from topolog.events.requests import Joiner, NodeKind
 from topolog.events.stamp import HEADER_NAME, NO_CHAIN, Stamp, chain_after, encode_stamp
 from topolog.events.terms import LogStarted, TermStarted, cluster
 from topolog.events.topics import Topic

@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.projections.chronicle import LOG_ID, Chronicle
@@ -16,12 +17,14 @@ from topolog.events.fold import Fold, Ignored
 from topolog.events.health import Figures, HealthHeard, LeaseHealth
 from topolog.events.ids import Incarnation, NodeId, Offset, Position
 from topolog.events.log import Headers
+from topolog.events.repair_tasks import TaskId
 from topolog.events.stamp import HEADER_NAME
 from topolog.events.topics import PARTITIONS, Topic
+from topolog.events.tree_pages import PageKind, TreePage
 from topolog.projections.projector import Projector
-from topolog.projections.sides import HealthRow, LetterBodyRow, LetterRow, WatchRow
+from topolog.projections.sides import FindingsBodyRow, FindingsRow, HealthRow, LetterBodyRow, LetterRow, WatchRow
 
-SIDES = (Topic.LEASE_HEALTH, Topic.DEAD)
+SIDES = (Topic.LEASE_HEALTH, Topic.DEAD, Topic.TREES)
 Noise = tuple[Topic, str, bytes, Headers]
 Held = tuple[Position, bytes, list[bytes], list[str]]
 """What a store holds: position, hash of the rows, values of the letters, the nodes whose health is known."""
@@ -48,7 +51,26 @@ healths = st.builds(
 heard = st.builds(
     HealthHeard, st.text(max_size=9), st.just(LOG_ID), st.integers(-9, 9), numbers.map(Offset), st.booleans(), numbers
 )
-told = (healths | heard).map(CODEC.encode)
+small = st.integers(-2, 9)
+pages = st.builds(
+    TreePage,
+    task=st.builds(
+        TaskId,
+        session=small.map(Position),
+        segment=small,
+        step=small,
+        replica=st.text(max_size=3),
+        attempt=small,
+    ),
+    life=numbers,
+    spec_id=st.binary(max_size=3),
+    kind=st.sampled_from(PageKind),
+    page=small | numbers,
+    is_last=st.booleans(),
+    payload=st.binary(max_size=9)
+    | st.lists(st.tuples(st.text(max_size=3), small, st.just(()), st.just(()))).map(msgspec.msgpack.encode),
+)
+told = (healths | heard | pages).map(CODEC.encode)
 headers = st.lists(
     st.tuples(
         st.sampled_from(
@@ -77,6 +99,8 @@ def held(projector: Projector) -> Held:
     with projector.reading() as reading:
         assert [key for key, _ in reading.sides(LetterRow)] == [key for key, _ in reading.sides(LetterBodyRow)]
         assert all(row.heard.partition == int(key) for key, row in reading.sides(WatchRow))
+        kept = {key: len(row.differences) for key, row in reading.sides(FindingsBodyRow)}
+        assert kept == {key: row.kept for key, row in reading.sides(FindingsRow)}
         letters = [row.value for _, row in reading.sides(LetterBodyRow)]
         nodes = [row.health.node for _, row in reading.sides(HealthRow)]
         return reading.position, reading.state().hash(), letters, sorted(nodes)

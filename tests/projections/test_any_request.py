@@ -39,6 +39,8 @@ requests = st.fixed_dictionaries(
             (
                 *("propose", "remove", "create-group", "alter-group", "drop-group", "reset-group", "exchange"),
                 *("cluster-state", "baseline", "auto-adjust", "hold", "warm", "drain", "lease-terms"),
+                *("start-session", "alter-session", "abort-sessions", "set-schedule", "drop-schedule"),
+                "withdraw-replica",
             )
         )
         | texts
@@ -62,6 +64,12 @@ requests = st.fixed_dictionaries(
         "soft_ms": st.integers() | bodies,
         "on": st.booleans() | bodies,
         "node": st.sampled_from(("n1", "n3")) | texts | bodies,
+        "table": st.sampled_from(("orders", "shop.orders")) | texts | bodies,
+        "session": st.sampled_from(("PREVIEW", "REPAIR")) | st.integers() | st.none() | bodies,
+        "ranges": st.lists(st.sampled_from(("FULL", "7..7", "f0000000..10000000")) | texts, max_size=3) | bodies,
+        "intensity": st.integers() | bodies,
+        "every_ms": st.integers() | bodies,
+        "paused": st.booleans() | bodies,
     },
 )
 

@@ -10,10 +10,11 @@ from tests.projections.chronicle import LOG_ID, Chronicle
 from tests.projections.conftest import MakeProjector
 from tests.projections.serving import served
 
+from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
 from topolog.events.log import Headers
 from topolog.events.object_types import ObjectType
-from topolog.events.requests import RequestId, UpdateRequested
+from topolog.events.requests import UpdateRequested
 from topolog.events.topics import PLANS, Topic
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester

@@ -11,11 +11,11 @@ from tests.projections.chronicle import LOG_ID, Chronicle
 from tests.projections.conftest import MakeProjector
 from tests.projections.serving import served
 
+from topolog.events.asked import RequestRef
 from topolog.events.codec import CODEC
 from topolog.events.health import Figures, HealthHeard, LeaseHealth, Minute
 from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.lease_terms import LeaseTermsChanged
-from topolog.events.requests import RequestRef
 from topolog.events.topics import Topic
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester

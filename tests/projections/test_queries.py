@@ -6,10 +6,11 @@ import pytest
 from tests.projections.chronicle import Chronicle
 from tests.projections.test_projector import eventful
 
+from topolog.events.asked import RequestId
 from topolog.events.errors import NotFound
 from topolog.events.membership import NodeRow
 from topolog.events.object_types import type_id
-from topolog.events.requests import OUTCOMES_KEPT, RequestId
+from topolog.events.requests import OUTCOMES_KEPT
 from topolog.events.state import Row
 from topolog.projections import explain, queries
 from topolog.projections.projector import Projector

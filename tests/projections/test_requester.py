@@ -3,10 +3,11 @@
 import pytest
 from tests.projections.chronicle import LOG_ID
 
+from topolog.events.asked import RequestId
 from topolog.events.asking import encode_request
 from topolog.events.errors import OutcomeUnknown
 from topolog.events.log import InMemoryLog, InMemoryWriter
-from topolog.events.requests import RequestId, TypeRemovalRequested
+from topolog.events.requests import TypeRemovalRequested
 from topolog.projections.requester import Requester
 
 

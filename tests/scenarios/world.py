@@ -16,6 +16,7 @@ from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events import terms
+from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
 from topolog.events.errors import TopologError
 from topolog.events.fold import Fold, Folded, Ignored
@@ -306,7 +307,7 @@ class World:
         assert self._fold.header.log_id is not None
         return self._fold.header.log_id
 
-    def propose(self, process: str, definition: md.ObjectType, based_on: int = 0) -> q.RequestId:
+    def propose(self, process: str, definition: md.ObjectType, based_on: int = 0) -> RequestId:
         """The node sends a proposal; nobody has read it yet."""
         node, session = self.nodes[process].name, self.nodes[process].session
         request = session.requests.next_id()
@@ -315,19 +316,19 @@ class World:
         )
         return request
 
-    def operator_id(self) -> q.RequestId:
+    def operator_id(self) -> RequestId:
         self._asked += 1
-        return q.RequestId("operator", self._asked)
+        return RequestId("operator", self._asked)
 
-    def ask(self, request: q.AnyRequest) -> q.RequestId:
+    def ask(self, request: q.AnyRequest) -> RequestId:
         """A request comes to stand in the topic, whoever sent it."""
         self.log.put(Topic.REQUESTS, request.id.requester, CODEC.encode(request))
         return request.id
 
-    def remove_type(self, name: str) -> q.RequestId:
+    def remove_type(self, name: str) -> RequestId:
         return self.ask(q.TypeRemovalRequested(self.operator_id(), self.log_id, "ada", "", name))
 
-    def create_group(self, who: str, group: g.GroupDefinition) -> q.RequestId:
+    def create_group(self, who: str, group: g.GroupDefinition) -> RequestId:
         """A node declares a group, or the operator does."""
         if who not in self.nodes:
             return self.ask(q.GroupCreationRequested(self.operator_id(), self.log_id, "ada", "", group))
@@ -336,17 +337,17 @@ class World:
         session.requests.send(request)
         return request.id
 
-    def alter_group(self, name: str, changes: Mapping[str, Any]) -> q.RequestId:
+    def alter_group(self, name: str, changes: Mapping[str, Any]) -> RequestId:
         head = (self.operator_id(), self.log_id, "ada", "", name)
         return self.ask(q.GroupAlterationRequested(*head, **changes))
 
-    def drop_group(self, name: str) -> q.RequestId:
+    def drop_group(self, name: str) -> RequestId:
         return self.ask(q.GroupDropRequested(self.operator_id(), self.log_id, "ada", "", name))
 
-    def reset(self, name: str) -> q.RequestId:
+    def reset(self, name: str) -> RequestId:
         return self.ask(q.LossResetRequested(self.operator_id(), self.log_id, "ada", "", name))
 
-    def remove_node(self, name: str) -> q.RequestId:
+    def remove_node(self, name: str) -> RequestId:
         return self.ask(q.NodeRemovalRequested(self.operator_id(), self.log_id, "ada", "", name))
 
     # What the log says.
@@ -378,5 +379,5 @@ class World:
         """The accepted events of these kinds."""
         return [each.event for each in self.decisions() if isinstance(each.event, kinds)]
 
-    def outcome(self, request: q.RequestId) -> q.OutcomeRow | None:
+    def outcome(self, request: RequestId) -> q.OutcomeRow | None:
         return q.outcome_of(self.state, request)

@@ -13,6 +13,7 @@ from typing import Self
 from tests.soak.history import Decided, Rule, Violation
 
 from topolog.events import metadata as md
+from topolog.events.asked import Request
 from topolog.events.asking import digest_of
 from topolog.events.codec import CODEC
 from topolog.events.errors import TopologError, Undecodable
@@ -20,7 +21,7 @@ from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.kafka import KafkaReader
 from topolog.events.log import Entry
 from topolog.events.membership import Heartbeat, NodeDied, WaitingJoinRow, members
-from topolog.events.requests import AnyRequest, Request
+from topolog.events.requests import AnyRequest
 from topolog.events.stamp import decode_stamp
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow

@@ -14,6 +14,7 @@ from tests.soak.operations import AnyLine, Asked, Held, Line
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
+from topolog.events.asked import RequestRef
 from topolog.events.fold import Event
 
 L = TypeVar("L", bound=Line)
@@ -88,7 +89,7 @@ class History(msgspec.Struct, frozen=True, dict=True):
         found: dict[str, list[Decided]] = defaultdict(list)
         for each in self.decided:
             ref = getattr(each.event, "request", None)
-            if isinstance(ref, q.RequestRef):
+            if isinstance(ref, RequestRef):
                 found[str(ref)].append(each)
         return found
 

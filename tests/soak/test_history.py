@@ -12,6 +12,7 @@ from tests.soak.operations import AnyLine, Asked, Ended, Held, Read, Sent, Stood
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
+from topolog.events.asked import RequestId, RequestRef
 from topolog.events.ids import Incarnation, NodeId, Position, Slot, TopologyVersion, Version
 
 FENCE_MS, MARGIN_MS = 2_000, 500
@@ -19,9 +20,9 @@ S = 1_000_000_000
 FIELDS: Mapping[int, Mapping[str, str]] = {1: {"id": "long"}, 2: {"id": "long", "name": "String"}}
 
 
-def ref(text: str, digest: bytes = b"d") -> q.RequestRef:
+def ref(text: str, digest: bytes = b"d") -> RequestRef:
     requester, _, sequence = text.rpartition("/")
-    return q.RequestRef(requester, int(sequence), digest)
+    return RequestRef(requester, int(sequence), digest)
 
 
 def decided(position: int, at_s: float, event: Any) -> Decided:
@@ -46,7 +47,7 @@ def left(node: str, incarnation: int, reason: m.LeaveReason) -> m.NodeLeft:
 
 
 def asks(request: str, fields: Mapping[str, str]) -> q.UpdateRequested:
-    return q.UpdateRequested(q.RequestId.parse(request), b"", "", "", md.ObjectType("T", fields), 0)
+    return q.UpdateRequested(RequestId.parse(request), b"", "", "", md.ObjectType("T", fields), 0)
 
 
 REFUSAL = md.MetadataUpdateRejected(

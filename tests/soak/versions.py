@@ -10,6 +10,7 @@ from tests.soak.history import Decided, History, Rule, Violation
 
 from topolog.events import metadata as md
 from topolog.events import requests as q
+from topolog.events.asked import RequestRef
 from topolog.events.errors import MergeConflict
 
 
@@ -74,7 +75,7 @@ class _Replay:
     def _known(self, name: str) -> tuple[int, md.ObjectType]:
         return self._newest.get(name, (0, md.ObjectType(name, {})))
 
-    def _asked(self, ref: q.RequestRef | None) -> md.ObjectType | None:
+    def _asked(self, ref: RequestRef | None) -> md.ObjectType | None:
         request = self._requests.get(str(ref))
         return request.definition if isinstance(request, q.UpdateRequested) else None
 

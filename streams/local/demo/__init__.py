@@ -9,6 +9,7 @@ uses nothing of topolog but the public node client, its views of partitions and 
     courier.py         messages between nodes
     store.py           what clients ask: rows by type and key
     agreement.py       how it agrees on the type of its rows before it stores the first of a kind
+    copies.py          its copies as others compare them, and what they find to be wrong put right
     serving.py         the HTTP side: 307 to the node that serves a row, 503 while nobody may
     program.py         one process: join, load, serve, leave; what to do when fenced, and when out of the cluster
     others.py          where a loader stores rows that belong elsewhere

@@ -169,6 +169,11 @@ class DiskContent(Content):
         if self.get(key) is not before:
             self._journal.write(Put(self.number, key, cell.version.token, cell.version.number, cell.value))
 
+    def rewrite(self, key: str, value: bytes) -> None:
+        super().rewrite(key, value)
+        version = self._cells[key].version
+        self._journal.write(Put(self.number, key, version.token, version.number, value))
+
 
 class DiskReplica(Replica):
     """The copies of a node, of one group, on its disk."""

@@ -60,6 +60,7 @@ def run_demo_node(  # noqa: PLR0913 (what one process is told, all of it explain
     folder: Path | None = None,
     loading: Loading = Loading(),  # noqa: B008 (frozen value)
     host: str = "127.0.0.1",
+    may_rot: bool = False,
 ) -> int:
     """Be node `name` (n1, n2 …) until told to stop, and release the lease; returns 0. One beyond those that load only
     holds and serves.
@@ -67,7 +68,7 @@ def run_demo_node(  # noqa: PLR0913 (what one process is told, all of it explain
     `folder` is the node's own, on a local disk: with it a node that comes back after a crash has its rows, and need not
     wait for its former lease. Raises LeftCluster when the node has been removed, Unreachable if it cannot join,
     BadInput for rows that cannot be read, MissingExtra. `host` is this machine as the other nodes reach it, `loading`
-    what to load.
+    what to load. With `may_rot` it lets its rows be damaged by whoever asks (`copies.py`).
     """
     share = share_of(name, loading.nodes)
     tables = read_tables(loading.data or tpch_rows(say), share) if share else []
@@ -90,7 +91,7 @@ def run_demo_node(  # noqa: PLR0913 (what one process is told, all of it explain
         store = Store(shards, Agreement(node, say))
         with stopping.interrupting():
             stack.enter_context(node)
-            listener.serve(store, shards)
+            listener.serve(store, shards, may_rot=may_rot)
             stack.enter_context(shards)
         say(f"{name} is a member and answers at {listener.endpoint}")
         with Others() as others:

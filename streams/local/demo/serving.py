@@ -4,11 +4,14 @@
     curl -i -L -X PUT --data '{"name": "Ada"}' http://127.0.0.1:40123/rows/shop.customer/17
     curl -i -L -X DELETE http://127.0.0.1:40123/rows/shop.customer/17
     curl http://127.0.0.1:40123/counts
+    curl http://127.0.0.1:40123/copies/shop.customer?role=backup
 
 Any node may be asked: 307 names the node that acts for the row's partition (curl follows it with -L). 503 with
 Retry-After: the node is fenced, nobody acts just now, an operation was not done in time, or a change of the table is in
 the way; a write may be sent again.
 The address is in the node's row: `topolog get nodes -o wide`.
+
+`/copies` is for who compares copies: this node's own, never those of others, and corrections of them (`copies.py`).
 """
 
 import sys
@@ -18,12 +21,13 @@ from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
-from urllib.parse import quote, unquote
+from urllib.parse import parse_qs, quote, unquote
 
 import msgspec
 
 from topolog.events.errors import BadInput, Changing, Fenced, NotFound, NotPrimary, Refused, Retriable, TopologError
 from topolog.streams.local.demo import courier
+from topolog.streams.local.demo.copies import Copies
 from topolog.streams.local.demo.shards import Shards
 from topolog.streams.local.demo.store import Store
 
@@ -35,6 +39,7 @@ class Request(msgspec.Struct, frozen=True):
     path: str
     body: bytes = b""
     if_absent: bool = False
+    query: str = ""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -64,6 +69,24 @@ def answer(store: Store, request: Request) -> Answer:
                 return Answer(HTTPStatus.OK, store.counts())
             case _:
                 return _problem(HTTPStatus.NOT_FOUND, "There are /counts and /rows/<table or type>/<key>.")
+    except TopologError as error:
+        return _trouble(error, request.path)
+
+
+def answer_about_copies(copies: Copies, request: Request) -> Answer:
+    """The answer to who compares."""
+    parts = [unquote(part) for part in request.path.strip("/").split("/")]
+    try:
+        match (request.method, parts):
+            case ("GET", ["copies", name]):
+                role = parse_qs(request.query).get("role", [""])[0]
+                return Answer(HTTPStatus.OK, copies.tell(name, role), {"Content-Type": "application/x-ndjson"})
+            case ("POST", ["copies", name]):
+                return Answer(HTTPStatus.OK, copies.correct(name, request.body))
+            case ("POST", ["rot", name, key]):
+                return Answer(HTTPStatus.OK, copies.rot(name, key))
+            case _:
+                return _problem(HTTPStatus.NOT_FOUND, "There is /copies/<table>?role=<acting or backup>.")
     except TopologError as error:
         return _trouble(error, request.path)
 
@@ -135,10 +158,15 @@ class Listener:
         self._thread: threading.Thread | None = None
         self.endpoint = f"http://{host}:{self._server.server_port}"
 
-    def serve(self, store: Store, shards: Shards) -> None:
+    def serve(self, store: Store, shards: Shards, *, may_rot: bool = False) -> None:
+        """Answer from now on. With `may_rot` somebody may ask that a row be damaged on this node."""
+        copies = Copies(shards, may_rot=may_rot)
+
         def respond(request: Request) -> Answer:
             if (request.method, request.path) == ("POST", courier.PATH):
                 return exchange(shards, request.body)
+            if request.path.startswith(("/copies/", "/rot/")):
+                return answer_about_copies(copies, request)
             return answer(store, request)
 
         self._server.RequestHandlerClass = _handler(respond)
@@ -185,7 +213,8 @@ def _handler(respond: Callable[[Request], Answer]) -> type[BaseHTTPRequestHandle
 
 def _request(method: str, path: str, headers: "Message[str, str]", body: bytes) -> Request:
     is_conditional = headers.get("If-None-Match", "").strip() == "*"
-    return Request(method, path.partition("?")[0], body, is_conditional)
+    path, _, query = path.partition("?")
+    return Request(method, path, body, is_conditional, query)
 
 
 def _length(headers: "Message[str, str]") -> int | None:

@@ -9,7 +9,7 @@ closed, and reports what is loaded, cleared and deleted, for a hook may not.
 import itertools
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as OutOfTime
 from contextlib import ExitStack, contextmanager
@@ -24,6 +24,7 @@ from topolog.streams.local.demo.disk import DiskReplica, Journal
 from topolog.streams.local.demo.replication.messages import (
     Answered,
     AnyMessage,
+    Cell,
     Cleared,
     Failed,
     Loaded,
@@ -31,8 +32,10 @@ from topolog.streams.local.demo.replication.messages import (
     Output,
     Read,
     Send,
+    Version,
     Write,
 )
+from topolog.streams.local.demo.replication.partition import CopyRole
 from topolog.streams.local.demo.replication.replica import Replica
 from topolog.streams.local.demo.table_rows import spread_by
 from topolog.streams.local.demo.tables import Tables
@@ -132,6 +135,60 @@ class Shards:
     def refused(self) -> Counter[str]:
         """Messages of other nodes that came too late, by reason."""
         return Counter(self._replica.refused)
+
+    # Who compares copies (`copies.py`).
+
+    def held(self, role: CopyRole, begins: str) -> dict[int, tuple[Position, list[tuple[str, Cell]]]]:
+        """By partition the copies that have this role here now: the acting token, and the rows whose keys begin so.
+
+        Each is as it was at one moment. Raises Fenced: without a lease nobody knows what other nodes do by now.
+        """
+        self._node.lease.require()
+        with self._lock:
+            return {
+                number: (each.view.token, [row for row in each.content.rows() if row[0].startswith(begins)])
+                for (group, number), each in self._replica.partitions()
+                if group == self.group.name and each.view is not None and each.role is role
+            }
+
+    def rewrite(self, key: str, version: Version, is_wrong: Callable[[bytes], bool], value: bytes) -> bool:
+        """Put this value in the place of one that is wrong under this version; False if there is no such one here.
+
+        Raises Refused where this node acts: what it holds is changed by writes alone. Fenced as `receive`.
+        """
+        self._node.lease.require()
+        with self._lock:
+            partition = self._replica.partition((self.group.name, self._partition_of(key)))
+            if partition is not None and partition.leading is not None:
+                raise Refused(
+                    "ACTING_COPY",
+                    "DS3",
+                    f"This node acts for row {spread_by(key)!r}.",
+                    hint="Write the row as a client.",
+                )
+            cell = partition.content.get(key) if partition else None
+            if partition is None or cell is None or cell.version != version or cell.value is None:
+                return False
+            if not is_wrong(cell.value):
+                return False
+            partition.content.rewrite(key, value)
+            self._replica.write_down()
+            return True
+
+    def rot(self, key: str, damaged: Callable[[bytes], bytes]) -> tuple[bytes, bytes]:
+        """Let the disk hold other bytes than were written, in this node's copy; before and after. Raises NotFound.
+
+        No replica would do that, nor any other part of a store: it is there so that somebody can find it out.
+        """
+        with self._lock:
+            partition = self._replica.partition((self.group.name, self._partition_of(key)))
+            cell = partition.content.get(key) if partition else None
+            if partition is None or cell is None or cell.value is None:
+                raise NotFound(f"There is no row {spread_by(key)!r} in this node's copies.")
+            after = damaged(cell.value)
+            partition.content.rewrite(key, after)
+            self._replica.write_down()
+            return cell.value, after
 
     # Other nodes.
 

@@ -64,6 +64,20 @@ def test_no_command_is_a_coroutine() -> None:
         "hold",
         "warm",
         "graph",
+        "verify",
+        "table",
+        "repair",
+        "plan",
+        "run",
+        "pause",
+        "resume",
+        "pace",
+        "abort",
+        "withdraw",
+        "schedule",
+        "set",
+        "drop",
+        "list",
     ]
     assert not [c.name for c in found if inspect.iscoroutinefunction(inspect.unwrap(c.callback))]
 

@@ -194,9 +194,13 @@ def test_a_mistyped_command_gets_a_proposal(cli: Cli) -> None:
 
 ALL = (
     "cluster (cl), nodes (no), leases (le), types (ty), groups (gr), partitions (pa), exchanges (ex), joins (jo), "
-    "databases (db), tables (ta), table-views (tv), grants (gn), changes (ch), requests (re)."
+    "databases (db), tables (ta), table-views (tv), grants (gn), changes (ch), sessions (se), requests (re)."
 )
-WITH_A_PAST = ALL.replace("leases (le), ", "").replace("joins (jo)", "baselines (bl), views (vi)")
+WITH_A_PAST = (
+    ALL.replace("leases (le), ", "")
+    .replace("joins (jo)", "baselines (bl), views (vi)")
+    .replace("sessions (se)", "sessions (se), replicas (rl), schedules (sc)")
+)
 
 
 @pytest.mark.parametrize(

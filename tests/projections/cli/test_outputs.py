@@ -78,6 +78,17 @@ READS = {
     "explain-node-if": "explain node n1 --if dies",
     "wait-exchange": "wait exchange/5.0 --for completed",
     "wait-change": "wait change/44",
+    "get-sessions": "get sessions",
+    "get-trees": "get trees --session 47",
+    "get-differences": "get differences --session 47",
+    "get-repairs": "get repairs",
+    "get-replicas": "get replicas --table orders",
+    "get-schedules": "repair schedule list",
+    "describe-session": "describe session 47",
+    "explain-session": "explain se/47",
+    "history-session": "history session 47",
+    "wait-session": "wait session/44",
+    "repair-plan": "repair plan session/44",
 }
 ASKS = {
     "propose-granted": ("propose", "granted", 200),
@@ -135,7 +146,7 @@ def test_json_and_yaml_are_the_envelope_of_the_api(name: str, cli: Cli) -> None:
     """kind, apiVersion, asOf and the items, unknown fields included: a later release may add, never take away."""
     as_json = json.loads(cli(*READS[name].split(), "-o", "json").out)
     assert as_json == yaml.safe_load(cli(*READS[name].split(), "-o", "yaml").out)
-    assert as_json in ANSWERS.values()
+    assert as_json in ANSWERS.values() or name == "repair-plan"  # which is made of several answers
     assert {"kind", "apiVersion", "asOf"} <= set(as_json)
 
 

@@ -9,6 +9,7 @@ from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events import terms
+from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC, Record
 from topolog.events.fold import Ignored
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
@@ -79,9 +80,9 @@ class Desk:
     def update(self, name: str, **fields: str) -> q.UpdateRequested:
         return q.UpdateRequested(self.new_id(), LOG_ID, "ada", "why not", md.ObjectType(name, fields), 0)
 
-    def new_id(self) -> q.RequestId:
+    def new_id(self) -> RequestId:
         self.sequence += 1
-        return q.RequestId("t", self.sequence)
+        return RequestId("t", self.sequence)
 
     def beat(
         self,

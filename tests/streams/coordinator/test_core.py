@@ -9,6 +9,7 @@ from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events import terms
+from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC, Codec, Record
 from topolog.events.errors import Undecodable
 from topolog.events.fold import Fold, Ignored
@@ -273,7 +274,7 @@ def test_k7_a_request_whose_outcome_is_no_longer_kept_is_not_decided() -> None:
     """K7: nobody can say whether it had one, so it must not have a second effect."""
     desk = Desk.leading()
     entry = desk.ask(desk.update("T", id="long"))
-    desk.ask(msgspec.structs.replace(desk.update("T", id="long"), id=q.RequestId("t", 65)))
+    desk.ask(msgspec.structs.replace(desk.update("T", id="long"), id=RequestId("t", 65)))
     assert desk.outcome(desk.update("T")) is None
     before = len(desk.decided())
     desk.core.ask(entry)
@@ -324,20 +325,20 @@ LONG = "x" * 400_000
 @pytest.mark.parametrize(
     "request_",
     [
-        q.NodeRemovalRequested(q.RequestId("t", 1), LOG_ID, LONG, LONG, LONG),
-        q.TypeRemovalRequested(q.RequestId("t", 1), LOG_ID, "", "", LONG + LONG),
-        q.GroupCreationRequested(q.RequestId("t", 1), LOG_ID, "", "", GroupDefinition(LONG)),
+        q.NodeRemovalRequested(RequestId("t", 1), LOG_ID, LONG, LONG, LONG),
+        q.TypeRemovalRequested(RequestId("t", 1), LOG_ID, "", "", LONG + LONG),
+        q.GroupCreationRequested(RequestId("t", 1), LOG_ID, "", "", GroupDefinition(LONG)),
         q.GroupCreationRequested(
-            q.RequestId("t", 1), LOG_ID, "", "", GroupDefinition("G", affinity=Affinity(LONG, {LONG: ""}))
+            RequestId("t", 1), LOG_ID, "", "", GroupDefinition("G", affinity=Affinity(LONG, {LONG: ""}))
         ),
-        q.GroupAlterationRequested(q.RequestId("t", 1), LOG_ID, "", "", LONG, node_filter={"a": LONG}),
-        q.GroupDropRequested(q.RequestId("t", 1), LOG_ID, "", LONG, LONG),
-        q.JoinRequested(q.RequestId("t", 1), LOG_ID, "", "", joiner(LONG)),
-        q.UpdateRequested(q.RequestId("t", 1), LOG_ID, "", "", md.ObjectType(LONG, {}), 0),
-        q.UpdateRequested(q.RequestId("t", 1), LOG_ID, "", "", md.ObjectType("T", {LONG: "int"}), 0),
-        q.UpdateRequested(q.RequestId("t", 1), LOG_ID, "", "", md.ObjectType("T", {}, schemas={LONG: (LONG,)}), 0),
-        q.UpdateRequested(q.RequestId("t", 1), LOG_ID, "", "", md.ObjectType("T", {}), 0, LONG, 1),
-        q.TypeRemovalRequested(q.RequestId("t", 1), LOG_ID, "", "", LONG + LONG + LONG),
+        q.GroupAlterationRequested(RequestId("t", 1), LOG_ID, "", "", LONG, node_filter={"a": LONG}),
+        q.GroupDropRequested(RequestId("t", 1), LOG_ID, "", LONG, LONG),
+        q.JoinRequested(RequestId("t", 1), LOG_ID, "", "", joiner(LONG)),
+        q.UpdateRequested(RequestId("t", 1), LOG_ID, "", "", md.ObjectType(LONG, {}), 0),
+        q.UpdateRequested(RequestId("t", 1), LOG_ID, "", "", md.ObjectType("T", {LONG: "int"}), 0),
+        q.UpdateRequested(RequestId("t", 1), LOG_ID, "", "", md.ObjectType("T", {}, schemas={LONG: (LONG,)}), 0),
+        q.UpdateRequested(RequestId("t", 1), LOG_ID, "", "", md.ObjectType("T", {}), 0, LONG, 1),
+        q.TypeRemovalRequested(RequestId("t", 1), LOG_ID, "", "", LONG + LONG + LONG),
     ],
     ids=[
         "node",
@@ -373,9 +374,9 @@ def test_a_request_full_of_long_names_gets_a_short_refusal(request_: q.AnyReques
     [
         (b"garbage", "no single-object marker"),
         (CODEC.encode(STARTED), "LogStarted with this id is no request"),
-        (CODEC.encode(q.TypeRemovalRequested(q.RequestId("", 1), LOG_ID, "", "", "T")), "with this id"),
-        (CODEC.encode(q.TypeRemovalRequested(q.RequestId("t", 0), LOG_ID, "", "", "T")), "with this id"),
-        (CODEC.encode(q.TypeRemovalRequested(q.RequestId("t" * 201, 1), LOG_ID, "", "", "T")), "with this id"),
+        (CODEC.encode(q.TypeRemovalRequested(RequestId("", 1), LOG_ID, "", "", "T")), "with this id"),
+        (CODEC.encode(q.TypeRemovalRequested(RequestId("t", 0), LOG_ID, "", "", "T")), "with this id"),
+        (CODEC.encode(q.TypeRemovalRequested(RequestId("t" * 201, 1), LOG_ID, "", "", "T")), "with this id"),
     ],
 )
 def test_a_request_that_is_none_is_dead_and_work_goes_on(value: bytes, reason: str) -> None:

@@ -10,6 +10,7 @@ from tests.scenarios.world import PROCEED_MS, STEP_MS, TERMS, World
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
+from topolog.events.asked import RequestRef
 from topolog.events.codec import CODEC
 from topolog.events.ids import Version
 from topolog.events.topics import RECORD_BYTES_MAX
@@ -165,6 +166,6 @@ def test_nothing_that_is_asked_again_is_done_again_after_a_take_over() -> None:
 def test_a_refusal_with_a_fact_about_each_of_ten_thousand_groups_fits_a_record() -> None:
     """LAST_COPY names groups: a leader that decides more than a record holds ends, and so does the next one."""
     facts, message = q.told_of({f"{number:05d}{'g' * 195}": "65000" for number in range(10_000)}, "m" * 10_000)
-    refused = q.RequestRefused(q.RequestRef("t", 1, bytes(8)), "baseline", "LAST_COPY", "N16", message, facts)
+    refused = q.RequestRefused(RequestRef("t", 1, bytes(8)), "baseline", "LAST_COPY", "N16", message, facts)
     assert len(CODEC.encode(refused)) < RECORD_BYTES_MAX
     assert next(iter(facts)).startswith("00000")

@@ -8,6 +8,7 @@ from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events import terms
+from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
 from topolog.events.errors import LogDiverged, Poisoned
 from topolog.events.fold import Ignored
@@ -34,7 +35,7 @@ def leaders(world: World) -> list[str]:
     return [event.instance for event in world.events(terms.TermStarted) if isinstance(event, terms.TermStarted)]
 
 
-def status(world: World, request: q.RequestId) -> q.Status | None:
+def status(world: World, request: RequestId) -> q.Status | None:
     row = world.outcome(request)
     return row.status if row else None
 

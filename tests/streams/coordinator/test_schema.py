@@ -19,6 +19,7 @@ from tests.streams.rules.cluster import joiner
 
 from topolog.events import membership as m
 from topolog.events import requests as q
+from topolog.events.asked import RequestId
 from topolog.events.claims import line, line_row
 from topolog.events.codec import CODEC
 from topolog.events.fold import Fold
@@ -336,7 +337,7 @@ def test_a_coordinator_that_starts_from_a_snapshot_with_open_changes_goes_on_as_
     assert {key for key in after.core.agenda.drain() if key.startswith("change/")} != set()
 
 
-def asked(world: World, *statements: Statement) -> q.RequestId:
+def asked(world: World, *statements: Statement) -> RequestId:
     request = change(*statements)
     return world.ask(msgspec.structs.replace(request, id=world.operator_id(), log_id=world.log_id))
 

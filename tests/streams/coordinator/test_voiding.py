@@ -7,13 +7,13 @@ from tests.streams.coordinator.test_driver import LATEST_TAKEOVER_MS
 
 from topolog.events import metadata as md
 from topolog.events import terms
+from topolog.events.asked import RequestRef
 from topolog.events.codec import CODEC, Decision
 from topolog.events.errors import NotFound, Poisoned, Refused, Unreachable
 from topolog.events.fold import Folded, Header
 from topolog.events.ids import Term, Version
 from topolog.events.levels import NEWEST_LEVEL, FeatureLevelRaised
 from topolog.events.log import InMemoryLog, InMemoryReader
-from topolog.events.requests import RequestRef
 from topolog.events.stamp import HEADER_NAME, NO_CHAIN, Stamp, encode_stamp
 from topolog.events.topics import Topic
 from topolog.events.voiding import RecordVoided, voided_row

@@ -64,6 +64,9 @@ with stopping_when_told({}) as stopping:
 """
 
 
+APPS = ("lease-health", "rendezvous")
+
+
 def no_topics(_kafka: Mapping[str, str], _cluster: str) -> None:
     """These tests have no Kafka."""
 
@@ -88,6 +91,7 @@ def what(tmp_path: Path, unused_port: Callable[[], int]) -> Plan:
         projector=role("projector", api_port),
         stand_by=role("c2"),
         lease_health=role("lease-health"),
+        rendezvous=role("rendezvous"),
         nodes=(role("n1", restarts=False), role("n2", restarts=False)),
     )
 
@@ -148,9 +152,7 @@ def test_one_url_then_an_end_in_order(what: Plan, terminal: Terminal) -> None:
     started: list[int] = []
 
     def stop(_: str) -> None:
-        wait_until(
-            lambda: all(says(what, name) == f"{name} runs\n" for name in ("n1", "n2", "c1", "c2", "lease-health"))
-        )
+        wait_until(lambda: all(says(what, name) == f"{name} runs\n" for name in ("n1", "n2", "c1", "c2", *APPS)))
         started.extend(pids(what))
         terminal.tell()
 
@@ -161,8 +163,8 @@ def test_one_url_then_an_end_in_order(what: Plan, terminal: Terminal) -> None:
     assert f"export TOPOLOG_API__URL={what.url}\n" in page
     assert re.search(rf"kill -9 {started[0]}\b", page), "the pid of the first coordinator"
     stopped = ends(what)
-    assert (set(stopped[:2]), set(stopped[2:5])) == ({"n1", "n2"}, {"c1", "c2", "lease-health"})
-    assert stopped[5:] == ["projector"]
+    assert (set(stopped[:2]), set(stopped[2:6])) == ({"n1", "n2"}, {"c1", "c2", *APPS})
+    assert stopped[6:] == ["projector"]
     assert not any(identify(pid) for pid in started)
 
 
@@ -436,7 +438,7 @@ def test_the_plan_names_every_role(tmp_path: Path) -> None:
     assert what.coordinator.command == (sys.executable, "-m", "topolog", "run", "coordinator", "--instance", "c1")
     assert [what.stand_by.name, what.projector.name] == ["c2", "projector"]
     assert [node.name for node in what.nodes] == ["n1", "n2", "n3", "n4", "n5"]
-    third = ("run", "demo-node", "n3", "--set", "cluster.name=demo", "--data", f"{tmp_path}/rows.csv")
+    third = ("run", "demo-node", "n3", "--may-rot", "--set", "cluster.name=demo", "--data", f"{tmp_path}/rows.csv")
     assert what.nodes[2].command[3:] == third
     assert what.nodes[2].by_hand.endswith("topolog demo add-node n3")
     assert what.node("n3") == what.nodes[2]

@@ -17,6 +17,7 @@ from tests.scenarios.world import TERMS
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
+from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
 from topolog.events.errors import (
     BadInput,
@@ -398,7 +399,7 @@ def test_r4_a_reader_waits_for_a_removal_and_gets_none(cluster: Cluster, pool: T
 def remove_type(cluster: Cluster, node: Node, name: str) -> None:
     log_id = node._session.core.log_id
     assert log_id is not None
-    request = q.TypeRemovalRequested(q.RequestId("operator", 1), log_id, "ada", "", name)
+    request = q.TypeRemovalRequested(RequestId("operator", 1), log_id, "ada", "", name)
     cluster.log.put(Topic.REQUESTS, "operator", CODEC.encode(request))
 
 
@@ -468,7 +469,7 @@ def test_a_node_that_an_operator_removes_is_out_for_good(cluster: Cluster) -> No
     with node:
         log_id = node._session.core.log_id
         assert log_id is not None
-        request = q.NodeRemovalRequested(q.RequestId("operator", 1), log_id, "ada", "", "n1")
+        request = q.NodeRemovalRequested(RequestId("operator", 1), log_id, "ada", "", "n1")
         cluster.log.put(Topic.REQUESTS, "operator", CODEC.encode(request))
         cluster.until(lambda: node.failure)
         assert reasons == [m.LeaveReason.REMOVED]

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from tests.streams.node.shard import Shard
 
+from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
 from topolog.events.errors import Fenced, Moved, NotFound, NotPrimary, PartitionLost
 from topolog.events.exchange import HandOverRow
 from topolog.events.group_definition import GroupDefinition, LossPolicy
 from topolog.events.ids import Position
 from topolog.events.partitions import PartitionState
-from topolog.events.requests import GroupDropRequested, RequestId
+from topolog.events.requests import GroupDropRequested
 from topolog.events.single_maps import UpdateCounter
 from topolog.events.stamp import decode_stamp
 from topolog.events.state import Key, State

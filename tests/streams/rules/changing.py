@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from tests.streams.rules.cluster import LOG_ID, Cluster, join_request, joiner
 
 from topolog.events import requests as q
+from topolog.events.asked import RequestId, RequestRef
 from topolog.events.claims import ClaimsRow, LineRow, line, must_wait
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
@@ -88,16 +89,16 @@ def rename_column(column: str, new_name: str) -> ColumnAction:
 
 def change(*statements: Statement, deadline_ms: int | None = None) -> q.SchemaChangeRequested:
     return q.SchemaChangeRequested(
-        q.RequestId("changes", next(_numbers)), LOG_ID, "ada", "why not", statements, deadline_ms
+        RequestId("changes", next(_numbers)), LOG_ID, "ada", "why not", statements, deadline_ms
     )
 
 
 def cancellation(number: int) -> q.ChangeCancellationRequested:
-    return q.ChangeCancellationRequested(q.RequestId("changes", next(_numbers)), LOG_ID, "ada", "", number)
+    return q.ChangeCancellationRequested(RequestId("changes", next(_numbers)), LOG_ID, "ada", "", number)
 
 
 def deletions(node: str, *numbers: int, incarnation: int = 1) -> q.DeletionsConfirmed:
-    return q.DeletionsConfirmed(q.RequestId("changes", next(_numbers)), LOG_ID, node, "", node, incarnation, numbers)
+    return q.DeletionsConfirmed(RequestId("changes", next(_numbers)), LOG_ID, node, "", node, incarnation, numbers)
 
 
 class Changing(Cluster):
@@ -105,7 +106,7 @@ class Changing(Cluster):
 
     def __init__(self, *servers: str) -> None:
         super().__init__()
-        self.log(FeatureLevelRaised(q.RequestRef("t", 900_000, bytes(8)), NEWEST_LEVEL, ()))
+        self.log(FeatureLevelRaised(RequestRef("t", 900_000, bytes(8)), NEWEST_LEVEL, ()))
         self.applied: dict[NodeId, tuple[Incarnation, Position]] = {}
         self.blocks: dict[NodeId, tuple[Incarnation, Blocked]] = {}
         self.waited_through = NOWHERE

@@ -7,6 +7,7 @@ from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events import terms
+from topolog.events.asked import RequestId, RequestRef
 from topolog.events.codec import CODEC, Decision
 from topolog.events.fold import evolve
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term
@@ -25,8 +26,8 @@ LATER_MS = 2_000
 _sequences = itertools.count(1)
 
 
-def new_id() -> q.RequestId:
-    return q.RequestId("t", next(_sequences))
+def new_id() -> RequestId:
+    return RequestId("t", next(_sequences))
 
 
 def joiner(
@@ -97,7 +98,7 @@ class Cluster:
 
     def decide(self, request: q.AnyRequest) -> list[Decision]:
         """What the rules answer; nothing is folded. Raises Refused."""
-        ref = q.RequestRef(request.id.requester, request.id.sequence, bytes(8))
+        ref = RequestRef(request.id.requester, request.id.sequence, bytes(8))
         return requests.decide(self.state, request, ref, Circumstances(ASKED_AT_MS, self.position))
 
     def ask(self, request: q.AnyRequest) -> list[Decision]:

@@ -9,6 +9,7 @@ from topolog.events import exchange as x
 from topolog.events import groups as g
 from topolog.events import ownership as o
 from topolog.events import requests as q
+from topolog.events.asked import RequestRef
 from topolog.events.codec import Decision
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position, TopologyVersion
 from topolog.events.levels import NEWEST_LEVEL, FeatureLevelRaised, announced
@@ -52,7 +53,7 @@ class Shared(Cluster):
         self.passed: set[str] = set()
         self._incarnations: dict[str, int] = {}
         self._answers: dict[NodeId, Answer] = {}
-        self.log(FeatureLevelRaised(q.RequestRef("t", 0, bytes(8)), level, ()))
+        self.log(FeatureLevelRaised(RequestRef("t", 0, bytes(8)), level, ()))
 
     # What happens to it.
 

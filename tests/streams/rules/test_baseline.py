@@ -23,6 +23,7 @@ from tests.streams.rules.exchanging import CAPABILITIES
 
 from topolog.events import baseline as b
 from topolog.events import requests as q
+from topolog.events.asked import Request
 from topolog.events.cluster_state import ClusterState
 from topolog.events.errors import Refused
 from topolog.events.fold import evolve
@@ -600,7 +601,7 @@ def test_whatever_is_asked_in_whatever_order(acts: list[tuple[q.AnyRequest | str
         after = found.baseline
         assert after.number - before.number in (0, 1)
         assert not (set(before.nodes) - set(after.nodes)) & here & set(b.online(found.state))
-        if isinstance(act, q.Request):
+        if isinstance(act, Request):
             assert gives_nothing(found, act)
     assert all(not each.is_lost or each.acting is None for _, each in found.all())
 

@@ -5,6 +5,7 @@ from tests.streams.rules.cluster import ASKED_AT_MS, Cluster, heard, join_reques
 
 from topolog.events import membership as m
 from topolog.events import requests as q
+from topolog.events.asked import RequestRef
 from topolog.events.errors import Refused
 from topolog.events.ids import Incarnation, NodeId
 from topolog.events.levels import NEWEST_LEVEL, FeatureLevelRaised, announced
@@ -17,7 +18,7 @@ FIRST, SECOND, THIRD = ((N1, Incarnation(number)) for number in (1, 2, 3))
 def cluster_of(*servers: str) -> Cluster:
     """A cluster whose log may say DIED."""
     cluster = Cluster(*servers)
-    cluster.log(FeatureLevelRaised(q.RequestRef("t", 0, bytes(8)), NEWEST_LEVEL, servers))
+    cluster.log(FeatureLevelRaised(RequestRef("t", 0, bytes(8)), NEWEST_LEVEL, servers))
     return cluster
 
 
@@ -102,7 +103,7 @@ def test_a_dead_process_is_refused_when_its_join_comes_late() -> None:
     """No ghost member: the certificate was heard first, and the request is answered like any other (K7)."""
     cluster = cluster_of("n2")
     request = join("n1", 2)
-    ref = q.RequestRef(request.id.requester, request.id.sequence, bytes(8))
+    ref = RequestRef(request.id.requester, request.id.sequence, bytes(8))
     with pytest.raises(Refused) as refused:
         membership.decide(cluster.state, request, ref, ASKED_AT_MS, {SECOND}, end=cluster.position)
     assert (refused.value.code, refused.value.facts) == ("PROCESS_DIED", {"incarnation": "2"})

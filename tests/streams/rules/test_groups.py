@@ -9,6 +9,7 @@ from tests.streams.rules.cluster import LOG_ID, Cluster, join_request, joiner, n
 
 from topolog.events import groups as g
 from topolog.events import requests as q
+from topolog.events.asked import RequestRef
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.group_definition import BACKUPS_MAX, FILTER_ENTRIES_MAX, PARTITIONS_MAX, TEXT_CHARS_MAX
@@ -26,7 +27,7 @@ def at_level(level: int = PARTITIONS_LEVEL) -> Cluster:
     found = Cluster()
     found.ask(join_request(joiner("n1", capabilities=CAPABILITIES)))
     if level > 1:
-        found.log(FeatureLevelRaised(q.RequestRef("t", 0, bytes(8)), level, ("n1",)))
+        found.log(FeatureLevelRaised(RequestRef("t", 0, bytes(8)), level, ("n1",)))
     return found
 
 

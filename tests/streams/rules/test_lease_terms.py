@@ -4,6 +4,7 @@ import pytest
 from tests.streams.rules.cluster import LOG_ID, Cluster, new_id
 
 from topolog.events import requests as q
+from topolog.events.asked import RequestRef
 from topolog.events.errors import Refused
 from topolog.events.ids import Position
 from topolog.events.lease_terms import LeaseTermsChanged, LeaseTermsConfirmed
@@ -11,7 +12,7 @@ from topolog.events.levels import TERMS_LEVEL, FeatureLevelRaised
 from topolog.events.terms import ClusterRow, FormerTerms, cluster
 from topolog.streams.rules import lease_terms
 
-REF = q.RequestRef("t", 1_000_000, bytes(8))
+REF = RequestRef("t", 1_000_000, bytes(8))
 
 
 def asked(fence_ms: int | None = None, margin_ms: int | None = None) -> q.LeaseTermsRequested:

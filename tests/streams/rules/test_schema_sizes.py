@@ -26,6 +26,7 @@ from tests.streams.rules.changing import (
 )
 
 from topolog.events import requests as q
+from topolog.events.asked import RequestRef
 from topolog.events.codec import CODEC, Decision
 from topolog.events.errors import Refused
 from topolog.events.object_definition import (
@@ -57,7 +58,7 @@ def outcome(found: Changing, request: q.AnyRequest) -> Decision:
         (decided,) = found.decide(request)
     except Refused as refusal:
         facts, message = q.told_of(refusal.facts, str(refusal))
-        ref = q.RequestRef(request.id.requester, request.id.sequence, bytes(8))
+        ref = RequestRef(request.id.requester, request.id.sequence, bytes(8))
         return q.RequestRefused(ref, q.shortened(q.subject_of(request)), refusal.code, refusal.rule, message, facts)
     return decided
 
@@ -204,7 +205,7 @@ def test_the_size_of_a_step_is_never_underestimated() -> None:
         Definition(),
         None,
     ]
-    ref = q.RequestRef("t", 1, bytes(8))
+    ref = RequestRef("t", 1, bytes(8))
     for verb in (Verb.CREATE, Verb.RENAME):
         steps = tuple(Step(verb, ObjectKind.TABLE, f"shop.{LONGEST}", each, f"shop.{LONGEST}") for each in definitions)
         empty = len(CODEC.encode(SchemaChangePrepared(ref, None, (), None)))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from tests.streams.rules.changing import INT, TEXT, change, database, table
 
+from topolog.events.asked import Request, RequestId
 from topolog.events.codec import CODEC, Record
 from topolog.events.errors import Fenced, TopologError
 from topolog.events.fold import Fold, Folded, Ignored
@@ -17,7 +18,7 @@ from topolog.events.log import InMemoryLog
 from topolog.events.membership import FENCING
 from topolog.events.object_definition import Statement
 from topolog.events.objects import ChangeRow, SchemaChangeCommitted, SchemaChangeRolledBack, change_row
-from topolog.events.requests import Joiner, NodeKind, Request, RequestId, SchemaChangeRequested
+from topolog.events.requests import Joiner, NodeKind, SchemaChangeRequested
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.driver import Driver, LeaseTerms

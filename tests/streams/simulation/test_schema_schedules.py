@@ -4,9 +4,10 @@ import pytest
 from tests.streams.rules.changing import INT, TEXT, add, alter, drop, drop_column, table
 from tests.streams.simulation.schedules import OWED_MS, PROCEED_MS, TERMS, Shop
 
+from topolog.events.asked import RequestId
 from topolog.events.errors import BeingDeleted, Fenced, Retriable
 from topolog.events.objects import SchemaChangeCommitted
-from topolog.events.requests import LeaseTermsRequested, RequestId
+from topolog.events.requests import LeaseTermsRequested
 
 HOUR_MS = 3_600_000
 

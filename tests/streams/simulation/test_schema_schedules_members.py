@@ -6,6 +6,7 @@ import pytest
 from tests.streams.rules.changing import INT, LONG, TEXT, add, alter, drop, grant, retype, table
 from tests.streams.simulation.schedules import OWED_MS, PROCEED_MS, Shop
 
+from topolog.events.asked import RequestId
 from topolog.events.errors import CannotApply
 from topolog.events.log import Entry
 from topolog.events.objects import (
@@ -18,7 +19,7 @@ from topolog.events.objects import (
     SchemaChangeRolledBack,
     object_row,
 )
-from topolog.events.requests import ChangeCancellationRequested, NodeRemovalRequested, RequestId
+from topolog.events.requests import ChangeCancellationRequested, NodeRemovalRequested
 from topolog.events.stamp import HEADER_NAME
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role

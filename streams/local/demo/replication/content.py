@@ -49,6 +49,10 @@ class Content:
         else:
             self._markers.pop(key, None)
 
+    def rewrite(self, key: str, value: bytes) -> None:
+        """Put other bytes under the version that is there: one of the two is not what its write has brought."""
+        self._cells[key] = Cell(self._cells[key].version, value)
+
     def sweep(self) -> bool:
         """Drop what counts no more; whether there was any."""
         found = [(key, kept) for key, cell in self._cells.items() if (kept := self._kept(key, cell)) is not cell]

@@ -2,6 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Callable
+from enum import Enum
 
 from topolog.events.ids import NOWHERE, NodeId, Position
 from topolog.events.partitions import PartitionState
@@ -31,6 +32,13 @@ PARKED_MAX = 256
 
 _KEEP_THEIR_ROWS = (PartitionState.OWNING, PartitionState.MOVING, PartitionState.LOST)
 """When they become OWNING: it has loaded, or is what was chosen of a loss, or is listed anew."""
+
+
+class CopyRole(Enum):
+    """As what a copy is compared with others: the one that acts, or the first of the others that own."""
+
+    ACTING = "acting"
+    BACKUP = "backup"
 
 
 class Life:
@@ -76,6 +84,18 @@ class Partition:
     def state(self) -> PartitionState | None:
         """Of this node's copy in the map that it has adopted, None if it has none there."""
         return self._own.state if self._own else None
+
+    @property
+    def role(self) -> CopyRole | None:
+        """None also while the copy is not known to hold what the primary of this token holds (DS4)."""
+        if self.leading is not None:
+            return CopyRole.ACTING if self.leading.is_ready else None
+        view, following = self.view, self.following
+        if view is None or following is None or not following.is_synced:
+            return None
+        others = (each for each in view.copies if each.node != view.primary and each.state is PartitionState.OWNING)
+        first = next(others, None)
+        return CopyRole.BACKUP if first is not None and first.node == self._life.node else None
 
     # The map.
 

@@ -37,7 +37,7 @@ class Shop:
         self.shards = Shards(self.node, group, journal)
         self.store = Store(self.shards, Agreement(self.node, lambda _: None))
         stack.enter_context(self.node)
-        listener.serve(self.store, self.shards)
+        listener.serve(self.store, self.shards, may_rot=True)
         stack.enter_context(self.shards)
 
     def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, Any, dict[str, str]]:

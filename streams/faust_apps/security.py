@@ -30,15 +30,16 @@ _KNOWN = frozenset(
 )
 
 
-def faust_settings(kafka: Mapping[str, str]) -> dict[str, Any]:
-    """`broker` and `broker_credentials` for a faust app; raises BadInput for what faust cannot do."""
+def faust_settings(kafka: Mapping[str, str], who: str) -> dict[str, Any]:
+    """`broker` and `broker_credentials` for a faust app; raises BadInput, in the name of `who`, for what faust cannot
+    do."""
     unknown = [key for key in kafka if key.startswith(("sasl.", "ssl.", "security.")) and key not in _KNOWN]
     if unknown:
         raise BadInput(
-            f"Lease health cannot use kafka.{unknown[0]}: its Kafka client is faust's.",
+            f"{who} cannot use kafka.{unknown[0]}: its Kafka client is faust's.",
             hint=f"It knows {', '.join(sorted(_KNOWN))}.",
         )
-    protocol = _one_of("security.protocol", kafka.get("security.protocol", "PLAINTEXT").upper(), _PROTOCOLS)
+    protocol = _one_of(who, "security.protocol", kafka.get("security.protocol", "PLAINTEXT").upper(), _PROTOCOLS)
     addresses = [f"kafka://{each.strip()}" for each in kafka["bootstrap.servers"].split(",")]
     if protocol == "PLAINTEXT":
         return {"broker": addresses}
@@ -50,15 +51,15 @@ def faust_settings(kafka: Mapping[str, str]) -> dict[str, Any]:
         username=kafka.get("sasl.username"),
         password=kafka.get("sasl.password"),
         ssl_context=context,
-        mechanism=SASLMechanism(_one_of("sasl.mechanism", named.upper(), _MECHANISMS)),
+        mechanism=SASLMechanism(_one_of(who, "sasl.mechanism", named.upper(), _MECHANISMS)),
     )
     credentials.protocol = AuthProtocol.SASL_SSL if context else AuthProtocol.SASL_PLAINTEXT
     return {"broker": addresses, "broker_credentials": credentials}
 
 
-def _one_of(key: str, value: str, known: tuple[str, ...]) -> str:
+def _one_of(who: str, key: str, value: str, known: tuple[str, ...]) -> str:
     if value not in known:
-        raise BadInput(f"Lease health cannot use kafka.{key} = {value}.", hint=f"It knows {', '.join(known)}.")
+        raise BadInput(f"{who} cannot use kafka.{key} = {value}.", hint=f"It knows {', '.join(known)}.")
     return value
 
 

@@ -1,0 +1,98 @@
+"""What can be asked of sessions of anti-entropy, by operators, by validators and by the rendezvous (D.6)."""
+
+from topolog.events.asked import Request
+from topolog.events.ids import Position
+from topolog.events.repair_definition import SessionDefinition
+from topolog.events.repair_tasks import Findings, Pair, Result, TaskId
+from topolog.events.replica import ReplicaDefinition
+
+
+class ReplicaDeclarationRequested(Request, frozen=True):
+    """A validator serves this replica from now on; `life` is the random number of its process."""
+
+    replica: ReplicaDefinition
+    life: int
+
+
+class ReplicaWithdrawalRequested(Request, frozen=True):
+    """Nobody serves it any more. `life` None: whoever served it (an operator says so)."""
+
+    table: str
+    name: str
+    life: int | None = None
+
+
+class SessionRequested(Request, frozen=True):
+    definition: SessionDefinition
+
+
+class SessionAlterationRequested(Request, frozen=True):
+    """What is None stays as it is; `intensity` in percent."""
+
+    session: Position
+    paused: bool | None = None
+    intensity: int | None = None
+    parallel: int | None = None
+
+
+class SessionAbortRequested(Request, frozen=True):
+    """`session` None: all of them."""
+
+    session: Position | None = None
+
+
+class TaskReported(Request, frozen=True):
+    """A validator on one of its tasks: its end (`result`, or `code` and `message` if it failed), or how far it is."""
+
+    task: TaskId
+    life: int
+    rows: int
+    bytes: int
+    code: str
+    message: str
+    result: Result | None = None
+
+
+class ComparisonReported(Request, frozen=True):
+    """The rendezvous on one pair of trees. `attempts` are those of the two whose pages it has compared."""
+
+    session: Position
+    segment: int
+    step: int
+    attempts: tuple[TaskId, ...]
+    pair: Pair
+
+
+class FindingsReported(Request, frozen=True):
+    """The rendezvous on the rows of all replicas of a segment."""
+
+    session: Position
+    segment: int
+    step: int
+    attempts: tuple[TaskId, ...]
+    findings: Findings
+
+
+class ScheduleRequested(Request, frozen=True):
+    name: str
+    definition: SessionDefinition
+    every_ms: int
+    paused: bool
+
+
+class ScheduleDropRequested(Request, frozen=True):
+    name: str
+
+
+RepairRequest = (
+    ReplicaDeclarationRequested
+    | ReplicaWithdrawalRequested
+    | SessionRequested
+    | SessionAlterationRequested
+    | SessionAbortRequested
+    | TaskReported
+    | ComparisonReported
+    | FindingsReported
+    | ScheduleRequested
+    | ScheduleDropRequested
+)

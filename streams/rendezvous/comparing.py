@@ -1,0 +1,134 @@
+"""Two trees, or the rows of all replicas, compared: what the rendezvous reports (D.5.6, D.5.9). Pure.
+
+What is reported depends on what was sent alone, not on the order in which it came, so whoever compares the same again
+comes to the same, to the byte: findings are sorted, and cut into pages always alike.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+
+import msgspec
+
+from topolog.events.errors import BadInput
+from topolog.events.merkle import Leaf, differing
+from topolog.events.repair_plan import Difference, Direction
+from topolog.events.repair_plan import differences as differences_of
+from topolog.events.repair_plan import findings as findings_of
+from topolog.events.repair_tasks import RANGES_MAX, Findings, Pair
+from topolog.events.replica import RowDigest
+from topolog.events.token_range import Ranges, coarsened, of_buckets, split
+from topolog.events.tree_pages import PAGE_BYTES_MAX, digest_of
+from topolog.streams.rendezvous import answers
+
+ROWS_AT_ONCE = 500_000
+"""Digests that are compared in one go, of all replicas together: about 200 MB. More are taken part by part."""
+
+_ARRAY32 = 0xDD
+_HEAD_BYTES = 5
+"""msgpack's head of an array of up to 2^32 items."""
+
+
+def compared(left: str, right: str, one: Sequence[Leaf], other: Sequence[Leaf], bits: int, ranges: Ranges) -> Pair:
+    """Two trees of 2^bits leaves over these ranges."""
+    numbers = differing(one, other)
+    rows_of = [{leaf.bucket: leaf.rows for leaf in leaves} for leaves in (one, other)]
+    rows = [max(each.get(number, 0) for each in rows_of) for number in numbers]
+    return Pair(
+        left,
+        right,
+        coarsened(of_buckets(numbers, bits), RANGES_MAX, ranges),
+        len(numbers),
+        len(rows_of[0].keys() | rows_of[1].keys()),
+        sum(rows),
+        max(rows, default=0),
+    )
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What the rows of all replicas have come to, and the pages that say it in full."""
+
+    findings: Findings
+    payloads: tuple[bytes, ...]
+
+
+def found(
+    sent: Mapping[str, Sequence[bytes]], before: Sequence[bytes] | None, ranges: Ranges, rows: int, way: Direction
+) -> Found:
+    """The digests of all replicas over these ranges, about so many rows, compared.
+
+    `before`: the pages of findings that are looked at again, None for none: what differs only now is left out then.
+    Raises BadInput if a page cannot be read.
+    """
+    former = None if before is None else {each.key for each in answers.differences(before)}
+    lasting = (each for each in _differences(sent, ranges, rows) if former is None or each.key in former)
+    pages = Pages()
+    told = findings_of(pages.through(lasting), way, within=ranges)
+    payloads = pages.payloads()
+    gone = 0 if former is None else len(former) - told.rows
+    told = msgspec.structs.replace(told, pages=len(payloads), digest=digest_of(payloads), gone=gone)
+    return Found(told, payloads)
+
+
+def _differences(sent: Mapping[str, Sequence[bytes]], ranges: Ranges, rows: int) -> Iterator[Difference]:
+    """In the order of tokens."""
+    parts = split(ranges, -(-rows // ROWS_AT_ONCE)) if rows > ROWS_AT_ONCE else []
+    if len(parts) < 2:
+        yield from differences_of({name: _rows(payloads, ranges) for name, payloads in sent.items()})
+        return
+    starts = [part[0].start for part in parts[1:]]
+    cut = {name: _cut(payloads, starts, ranges) for name, payloads in sent.items()}
+    for number in range(len(parts)):
+        yield from differences_of({name: _rows([parted[number]], ranges) for name, parted in cut.items()})
+
+
+def _rows(payloads: Iterable[bytes], ranges: Ranges) -> list[RowDigest]:
+    return list(chain.from_iterable(answers.digests(payload, ranges) for payload in payloads))
+
+
+def _cut(payloads: Iterable[bytes], starts: Sequence[int], ranges: Ranges) -> list[bytes]:
+    """The rows of these pages by the part in which their token is, a payload for each part."""
+    encoder = msgspec.msgpack.Encoder()
+    parts, counts = [bytearray() for _ in range(len(starts) + 1)], [0] * (len(starts) + 1)
+    for payload in payloads:
+        for row in answers.digests(payload, ranges):
+            part = bisect_right(starts, row.token)
+            parts[part] += encoder.encode(row)
+            counts[part] += 1
+    return [_array(count) + part for count, part in zip(counts, parts, strict=True)]
+
+
+class Pages:
+    """Puts what passes on pages."""
+
+    def __init__(self, bytes_max: int = PAGE_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._encoder = msgspec.msgpack.Encoder()
+        self._payloads: list[bytes] = []
+        self._page, self._count = bytearray(), 0
+
+    def through(self, differences: Iterable[Difference]) -> Iterator[Difference]:
+        """Raises BadInput for one that no page has room for."""
+        for difference in differences:
+            one = self._encoder.encode(difference)
+            if len(one) + _HEAD_BYTES > self._bytes_max:
+                raise BadInput(f"A difference takes {len(one)} bytes; a page has {self._bytes_max}.")
+            if len(self._page) + len(one) + _HEAD_BYTES > self._bytes_max:
+                self._close()
+            self._page += one
+            self._count += 1
+            yield difference
+
+    def payloads(self) -> tuple[bytes, ...]:
+        """All pages; none for nothing."""
+        if self._count:
+            self._close()
+        return tuple(self._payloads)
+
+    def _close(self) -> None:
+        self._payloads.append(_array(self._count) + bytes(self._page))
+        self._page, self._count = bytearray(), 0
+
+
+def _array(items: int) -> bytes:
+    return bytes([_ARRAY32]) + items.to_bytes(_HEAD_BYTES - 1)

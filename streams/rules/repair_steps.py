@@ -1,0 +1,396 @@
+"""Rules of a segment: who is asked next, when a step is over, what comes then, and what becomes of failures (D.5, D.6).
+
+A segment goes through one line of steps:
+
+    PREPARE, LEAVES (refined while it pays), DIGESTS of what differs          what differs?
+    PREPARE, DIGESTS of the same                                              does it last? (recheck)
+    SEND, WRITE                                                               a repair only
+    PREPARE, LEAVES of what was written                                       is it equal now?
+
+Each wait has an owner: a task that its replica does not end, or a comparison that the rendezvous does not send, is
+given up when it has not moved for `stall_ms`. A task that fails is asked for again, as often as `retries` says, under a
+new attempt; what fails for good ends the segment, or halves it, so that one bad leaf ends up alone (scenario 40).
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import combinations
+
+from topolog.events.codec import Decision
+from topolog.events.repair import SegmentEnded, SegmentHalved, SegmentPlan, StepStarted, TaskAssigned, TaskFailed
+from topolog.events.repair_definition import SEGMENTS_MAX, Order, Rendezvous, SessionKind
+from topolog.events.repair_tasks import RANGES_MAX, Pair, Purpose, Step, Task, TaskId, TaskKind, TaskStatus
+from topolog.events.replicas import replica
+from topolog.events.requests import shortened
+from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow
+from topolog.events.state import State
+from topolog.events.token_range import RING_BITS, Ranges, coarsened, split, union
+from topolog.events.tree_spec import LEAF_ROWS, REFINE_BITS, TreeSpec
+from topolog.streams.rules.deadlines import Deadline
+
+REFINED_PERCENT_MAX = 20
+"""If more of the leaves differ, finer leaves would differ too: their rows are looked at right away (D.5.6)."""
+
+DIGESTS_MAX = 5_000_000
+"""Rows of a segment whose digests are sent at most; if more differ, a full copy is what helps (scenario 10)."""
+
+RETRYABLE = frozenset({"STALLED", "IO", "LOAD", "INTERRUPTED"})
+CUT_LOST = "CUT_LOST"
+"""The read point is no longer there, or the schema has changed behind it: the segment begins anew (scenario 13)."""
+
+SCANS = (TaskKind.LEAVES, TaskKind.DIGESTS)
+_FINAL = {
+    (TaskKind.PREPARE, "STALLED"): ("REPLICA_DOWN", "it has not answered"),
+    (TaskKind.LEAVES, "STALLED"): ("TREE_TIMEOUT", "its tree has not moved on for too long"),
+    (TaskKind.DIGESTS, "STALLED"): ("TREE_TIMEOUT", "its digests have not moved on for too long"),
+    (TaskKind.SEND, "STALLED"): ("COPY_TIMEOUT", "its rows have not moved on for too long"),
+    (TaskKind.WRITE, "STALLED"): ("COPY_TIMEOUT", "its writing has not moved on for too long"),
+}
+_RENAMED = {"SCHEMA": "SCHEMA_MISMATCH"}
+_ABSENT = ("REPLICA_DOWN", "WITHDRAWN")
+_WHOLE = ("WITHDRAWN", "SCHEMA_MISMATCH", "RANGE", "UNSUPPORTED", "TREE_CONFLICT", CUT_LOST, "RENDEZVOUS_DOWN")
+"""What is no matter of how many tokens are asked for."""
+
+
+def deadlines(session: SessionRow, row: SegmentRow) -> list[Deadline]:
+    """One for each task that is under way, or for the rendezvous once all have answered."""
+    step = row.step
+    if step is None:
+        return []
+    wait_ms = session.definition.prepare_ms if step.kind is TaskKind.PREPARE else session.definition.stall_ms
+    open_tasks = [task for task in row.tasks if task.status is TaskStatus.ASSIGNED]
+    if not open_tasks and step.kind in SCANS and len(_done(row)) == len(asked(row)):
+        newest = max(task.grown_at for task in row.tasks)
+        return [Deadline(_compare_key(row), newest, session.definition.stall_ms)]
+    return [Deadline(_task_key(row, task), task.grown_at, wait_ms) for task in open_tasks]
+
+
+def _task_key(row: SegmentRow, task: Task) -> str:
+    return f"task/{row.session}/{row.index}/{task.grown_at}/{task.attempt}/{task.replica}"
+
+
+def _compare_key(row: SegmentRow) -> str:
+    """The wait begins anew with each pair."""
+    newest = max(task.grown_at for task in row.tasks)
+    return f"task/{row.session}/{row.index}/{newest}/compare/{len(row.pairs)}"
+
+
+def begun(row: SegmentRow) -> list[Decision]:
+    """The first step of a segment that is pending."""
+    return [_start(row, TaskKind.PREPARE, Purpose.COMPARE, row.ranges)]
+
+
+def settle(state: State, session: SessionRow, row: SegmentRow, passed: Collection[str]) -> list[Decision]:
+    """What follows for a segment that runs; `passed`: keys of deadlines that have passed."""
+    assert row.step is not None, "a segment runs that has no step"
+    stalled = _given_up(state, session, row, passed)
+    if stalled:
+        return stalled
+    lost = [task for task in row.tasks if _is_lost(session, row, task)]
+    ended = _failed(session, row, lost) if lost else []
+    if ended or session.paused:
+        return ended
+    assigned = _assigned(state, session, row)
+    if assigned:
+        return assigned
+    if any(task.status is TaskStatus.ASSIGNED for task in row.tasks) or len(row.tasks) < len(asked(row)):
+        return []
+    if row.step.kind is TaskKind.LEAVES and len(row.pairs) < len(pairs(session, row)):
+        return _uncompared(session, row, passed)
+    if row.step.kind is TaskKind.DIGESTS and row.found_in != row.step.number:
+        return _uncompared(session, row, passed)
+    return _next(session, row)
+
+
+def present(row: SegmentRow) -> list[str]:
+    """The replicas that are compared, the initiator first."""
+    return [name for name in row.replicas if name not in row.absent]
+
+
+def asked(row: SegmentRow) -> list[str]:
+    """Whom the present step asks."""
+    assert row.step is not None
+    copies = row.found.copies if row.found else ()
+    match row.step.kind:
+        case TaskKind.SEND:
+            return sorted({copy.source for copy in copies})
+        case TaskKind.WRITE:
+            return sorted({copy.target for copy in copies})
+    return present(row)
+
+
+def pairs(session: SessionRow, row: SegmentRow) -> list[tuple[str, str]]:
+    """Which trees are compared with each other (A.1): EARLY each with the initiator's, ALL every two."""
+    names = present(row)
+    if session.definition.rendezvous is Rendezvous.EARLY:
+        return [(names[0], name) for name in names[1:]]
+    return list(combinations(names, 2))
+
+
+def _done(row: SegmentRow) -> list[Task]:
+    return [task for task in row.tasks if task.status is TaskStatus.DONE]
+
+
+def _task_id(row: SegmentRow, name: str, attempt: int) -> TaskId:
+    assert row.step is not None
+    return TaskId(row.session, row.index, row.step.number, name, attempt)
+
+
+def _given_up(state: State, session: SessionRow, row: SegmentRow, passed: Collection[str]) -> list[Decision]:
+    """Tasks whose time has passed, and those of replicas that nobody serves any more."""
+    found: list[Decision] = []
+    for task in row.tasks:
+        if task.status is not TaskStatus.ASSIGNED:
+            continue
+        named = _task_id(row, task.replica, task.attempt)
+        if replica(state, session.definition.table, task.replica) is None:
+            found.append(TaskFailed(None, named, "WITHDRAWN", f"Nobody serves replica {task.replica} any more."))
+        elif _task_key(row, task) in passed:
+            found.append(TaskFailed(None, named, "STALLED", "No progress for too long."))
+    return found
+
+
+def _is_lost(session: SessionRow, row: SegmentRow, task: Task) -> bool:
+    """Whether a task has failed for good."""
+    return task.status is TaskStatus.FAILED and not _may_retry(session, row, task)
+
+
+def _may_retry(session: SessionRow, row: SegmentRow, task: Task) -> bool:
+    """Whether a task has failed and may be asked for again. A replica that does not even prepare is down; what is wrong
+    with its data stays wrong."""
+    assert row.step is not None
+    is_down = row.step.kind is TaskKind.PREPARE and task.code == "STALLED"
+    may = task.code in RETRYABLE and not is_down and task.attempt <= session.definition.retries
+    return task.status is TaskStatus.FAILED and may
+
+
+def _assigned(state: State, session: SessionRow, row: SegmentRow) -> list[Decision]:
+    """The tasks that may be asked for now; a scan in the order that the session wants (scenario 30)."""
+    assert row.step is not None
+    tasks = {task.replica: task for task in row.tasks}
+    waiting = [name for name in asked(row) if name not in tasks or _may_retry(session, row, tasks[name])]
+    order = session.definition.order if row.step.kind in SCANS else Order.PARALLEL
+    places = {name: _place(state, session, order, name) for name in asked(row)}
+    busy = {places[name] for name, task in tasks.items() if task.status is TaskStatus.ASSIGNED}
+    found: list[Decision] = []
+    for name in waiting:
+        if places[name] not in busy or order is Order.PARALLEL:
+            busy.add(places[name])
+            attempt = tasks[name].attempt + 1 if name in tasks else 1
+            found.append(TaskAssigned(_task_id(row, name, attempt), _expected(state, session, row, name)))
+    return found
+
+
+def _place(state: State, session: SessionRow, order: Order, name: str) -> str:
+    """Those of one place are asked one after the other."""
+    if order is Order.SEQUENTIAL:
+        return ""
+    if order is Order.DATACENTER_PARALLEL:
+        row = replica(state, session.definition.table, name)
+        return row.definition.datacenter if row else ""
+    return name
+
+
+def _expected(state: State, session: SessionRow, row: SegmentRow, name: str) -> int:
+    """About how many rows the task has to do with, for progress."""
+    assert row.step is not None
+    declared = replica(state, session.definition.table, name)
+    match row.step.kind:
+        case TaskKind.PREPARE:
+            return 0
+        case TaskKind.SEND | TaskKind.WRITE:
+            copies = row.found.copies if row.found else ()
+            side = "source" if row.step.kind is TaskKind.SEND else "target"
+            return sum(copy.rows for copy in copies if getattr(copy, side) == name)
+    return declared.definition.rows if declared else 0
+
+
+def _uncompared(session: SessionRow, row: SegmentRow, passed: Collection[str]) -> list[Decision]:
+    if _compare_key(row) not in passed:
+        return []
+    message = "The rendezvous has not compared what was sent. Is `topolog run rendezvous` running?"
+    return _ended_or_halved(session, row, "RENDEZVOUS_DOWN", message)
+
+
+def _next(session: SessionRow, row: SegmentRow) -> list[Decision]:
+    """All that the present step waits for is there."""
+    assert row.step is not None
+    match row.step.kind, row.step.purpose:
+        case TaskKind.PREPARE, Purpose.COMPARE:
+            return [_start(row, TaskKind.LEAVES, Purpose.COMPARE, row.ranges, bits=_spec(session).bits)]
+        case TaskKind.PREPARE, Purpose.RECHECK:
+            return _recheck(session, row)
+        case TaskKind.PREPARE, Purpose.VERIFY:
+            bits = _spec(session).bits
+            return [_start(row, TaskKind.LEAVES, Purpose.VERIFY, _found(row), bits=bits)]
+        case TaskKind.LEAVES, Purpose.COMPARE:
+            return _behind_leaves(session, row, differing(row.pairs))
+        case TaskKind.LEAVES, Purpose.VERIFY:
+            return [_verified(row, differing(row.pairs))]
+        case TaskKind.DIGESTS, purpose:
+            return _behind_digests(session, row, purpose)
+        case TaskKind.SEND, _:
+            return [_start(row, TaskKind.WRITE, Purpose.REPAIR, _found(row), of=row.step.number)]
+    return [_start(row, TaskKind.PREPARE, Purpose.VERIFY, _found(row))]
+
+
+def _behind_leaves(session: SessionRow, row: SegmentRow, ranges: Ranges) -> list[Decision]:
+    """Equal; or without read points nobody can say; or finer leaves; or the rows themselves."""
+    assert row.step is not None
+    if not ranges:
+        is_refined = row.step.bits > _spec(session).bits
+        return [_unstable(row) if is_refined else _ended(row, SegmentStatus.EQUAL)]
+    if _blind(row):
+        return [_inconclusive(row)]
+    rows = max(pair.rows for pair in row.pairs)
+    finer = min(row.step.bits + REFINE_BITS, RING_BITS)
+    if _pays(row) and finer > row.step.bits:
+        return [_start(row, TaskKind.LEAVES, Purpose.COMPARE, ranges, bits=finer)]
+    if rows > DIGESTS_MAX:
+        message = f"Leaves of about {rows} rows differ: copying the whole replica is cheaper than repairing it."
+        left = ranges if session.definition.kind is SessionKind.REPAIR else ()
+        return [_ended(row, SegmentStatus.DIFFERENT, "FULL_COPY", message, left)]
+    return [_start(row, TaskKind.DIGESTS, Purpose.COMPARE, ranges)]
+
+
+def _blind(row: SegmentRow) -> list[str]:
+    """The replicas that have no read point, so that nothing can be called different (scenario 31)."""
+    return [name for name in present(row) if name not in row.cuts]
+
+
+def _inconclusive(row: SegmentRow) -> Decision:
+    message = f"It differs, but {', '.join(_blind(row))} had no read point, so rows may have changed meanwhile."
+    return _ended(row, SegmentStatus.INCONCLUSIVE, "NO_CUT", message, row.ranges)
+
+
+def _unstable(row: SegmentRow) -> Decision:
+    """Leaves that differ have rows that do, at the same read points."""
+    message = (
+        "Leaves differ, and none of what they hold does: a replica does not read the same twice at one read point."
+    )
+    return _ended(row, SegmentStatus.INCONCLUSIVE, "UNSTABLE", message, row.ranges)
+
+
+def _pays(row: SegmentRow) -> bool:
+    """Whether finer leaves would leave out most of the rows."""
+    worst = max(row.pairs, key=lambda pair: pair.leaf_rows_max)
+    is_few = all(pair.leaves * 100 <= pair.leaves_compared * REFINED_PERCENT_MAX for pair in row.pairs if pair.leaves)
+    return worst.leaf_rows_max > LEAF_ROWS and is_few
+
+
+def _behind_digests(session: SessionRow, row: SegmentRow, purpose: Purpose) -> list[Decision]:
+    assert row.found is not None
+    if not row.found.rows and purpose is Purpose.COMPARE:
+        return [_unstable(row)]
+    if not row.found.rows:
+        message = f"{row.found.gone} rows differed and no longer do." if row.found.gone else ""
+        return [_ended(row, SegmentStatus.EQUAL, "TRANSIENT" if message else "", message)]
+    if purpose is Purpose.COMPARE and session.definition.recheck:
+        return [_start(row, TaskKind.PREPARE, Purpose.RECHECK, _found(row))]
+    return _behind_findings(session, row)
+
+
+def _recheck(session: SessionRow, row: SegmentRow) -> list[Decision]:
+    """What is read at the same points again is the same."""
+    if _blind(row):
+        return [_inconclusive(row)]
+    if row.cuts == row.former_cuts:
+        return _behind_findings(session, row)
+    return [_start(row, TaskKind.DIGESTS, Purpose.RECHECK, _found(row), of=row.found_in)]
+
+
+def _behind_findings(session: SessionRow, row: SegmentRow) -> list[Decision]:
+    assert row.found is not None
+    if session.definition.kind is SessionKind.PREVIEW:
+        return [_ended(row, SegmentStatus.DIFFERENT)]
+    if not row.found.copies:
+        return [_ended(row, SegmentStatus.DIFFERENT, "UNRESOLVED", _unresolved(row), _found(row))]
+    return [_start(row, TaskKind.SEND, Purpose.REPAIR, _found(row), of=row.found_in)]
+
+
+def _verified(row: SegmentRow, ranges: Ranges) -> Decision:
+    assert row.found is not None
+    if not ranges:
+        return _ended(row, SegmentStatus.REPAIRED)
+    if row.found.unresolved:
+        return _ended(row, SegmentStatus.DIFFERENT, "UNRESOLVED", _unresolved(row), ranges)
+    message = f"{row.rows_written} rows were written, {row.skipped} had changed since, and it still differs."
+    return _ended(row, SegmentStatus.DIFFERENT, "STILL_DIFFERENT", message, ranges)
+
+
+def _unresolved(row: SegmentRow) -> str:
+    assert row.found is not None
+    listed = ", ".join(f"{count} {reason}" for reason, count in sorted(row.found.unresolved.items()))
+    return f"Rows are left as they are: {listed}."
+
+
+def _failed(session: SessionRow, row: SegmentRow, lost: Sequence[Task]) -> list[Decision]:
+    """Tasks have failed for good. Others go on where they can (scenarios 19, 24)."""
+    assert row.step is not None
+    down = [task.replica for task in lost if _final(row, task)[0] in _ABSENT]
+    worst = next((task for task in lost if task.replica not in down), lost[0])
+    code, message = _final(row, worst)
+    if code == CUT_LOST and row.restarts < session.definition.retries:
+        return [_start(row, TaskKind.PREPARE, Purpose.COMPARE, row.ranges)]
+    is_prepare = row.step.kind is TaskKind.PREPARE and row.step.purpose is Purpose.COMPARE
+    others = [name for name in present(row) if name not in down]
+    may_go_on = session.definition.allow_partial and session.definition.kind is SessionKind.PREVIEW
+    if is_prepare and may_go_on and len(others) >= 2 and len(down) == len(lost):
+        return [_start(row, TaskKind.PREPARE, Purpose.COMPARE, row.ranges, absent=(*row.absent, *down))]
+    if row.step.purpose in (Purpose.REPAIR, Purpose.VERIFY):
+        is_writing = row.step.kind is TaskKind.WRITE and len(_done(row)) + len(lost) < len(asked(row))
+        return [] if is_writing else [_ended(row, SegmentStatus.DIFFERENT, code, message, _found(row))]
+    return _ended_or_halved(session, row, code, message)
+
+
+def _final(row: SegmentRow, task: Task) -> tuple[str, str]:
+    """The code and the message of what a lost task leads to."""
+    assert row.step is not None
+    code, what = _FINAL.get((row.step.kind, task.code), (_RENAMED.get(task.code, task.code), task.message))
+    return code, shortened(f"Replica {task.replica}: {what}")
+
+
+def _ended_or_halved(session: SessionRow, row: SegmentRow, code: str, message: str) -> list[Decision]:
+    """Only a scan can have less to do; what is wrong with a whole replica is as wrong with half of it."""
+    assert row.step is not None
+    halves = split(row.ranges, 2, _spec(session).bits)
+    may_help = session.definition.halves and row.step.kind in SCANS and code not in _WHOLE
+    if not may_help or len(halves) < 2 or session.segments + len(halves) > SEGMENTS_MAX:
+        return [_ended(row, SegmentStatus.FAILED, code, message, row.ranges)]
+    return [SegmentHalved(row.session, row.index, tuple(SegmentPlan(half, row.replicas) for half in halves))]
+
+
+def _start(
+    row: SegmentRow,
+    kind: TaskKind,
+    purpose: Purpose,
+    ranges: Ranges,
+    *,
+    bits: int = 0,
+    of: int = 0,
+    absent: Sequence[str] | None = None,
+) -> StepStarted:
+    number = row.step.number + 1 if row.step else 1
+    step = Step(number, kind, purpose, coarsened(ranges, RANGES_MAX, row.ranges), bits, of)
+    return StepStarted(row.session, row.index, step, row.absent if absent is None else tuple(absent))
+
+
+def _ended(
+    row: SegmentRow, status: SegmentStatus, code: str = "", message: str = "", left: Ranges = ()
+) -> SegmentEnded:
+    if row.absent and not code:
+        code, message = "REPLICA_DOWN", f"Compared without {', '.join(row.absent)}, which did not answer."
+    return SegmentEnded(row.session, row.index, status, code, message, coarsened(left, RANGES_MAX, row.ranges))
+
+
+def _found(row: SegmentRow) -> Ranges:
+    assert row.found is not None, "a step behind findings needs them"
+    return row.found.ranges
+
+
+def differing(compared: Iterable[Pair]) -> Ranges:
+    return union(each for pair in compared for each in pair.ranges)
+
+
+def _spec(session: SessionRow) -> TreeSpec:
+    assert session.spec is not None, "a session runs that has no spec"
+    return session.spec

@@ -1,0 +1,82 @@
+"""Rules of schedules: a session again and again, or the reason why not (B.2; see `events/schedules.py`)."""
+
+from collections.abc import Collection
+
+from topolog.events.asked import SUBJECT_CHARS_MAX, RequestRef
+from topolog.events.codec import Decision
+from topolog.events.errors import Refused
+from topolog.events.ids import Position
+from topolog.events.repair_requests import ScheduleDropRequested, ScheduleRequested
+from topolog.events.requests import RequestUnchanged, shortened, subject_of
+from topolog.events.schedules import ScheduleDropped, SchedulePostponed, ScheduleRow, ScheduleSet
+from topolog.events.sessions import open_sessions
+from topolog.events.state import State
+from topolog.streams.rules import repair_sessions
+from topolog.streams.rules.deadlines import Deadline
+
+SCHEDULES_MAX = 1_000
+EVERY_MS_MIN = 1_000
+EVERY_MS_MAX = 366 * 86_400_000
+RETRY_MS = 60_000
+"""A schedule that could not run is looked at again after a minute, or after its own interval if that is shorter."""
+
+
+def decide(state: State, request: ScheduleRequested | ScheduleDropRequested, ref: RequestRef) -> list[Decision]:
+    """The decision that answers the request; raises Refused and changes nothing."""
+    row = state.get(ScheduleRow, request.name)
+    match request:
+        case ScheduleDropRequested():
+            return [ScheduleDropped(ref, request.name) if row else RequestUnchanged(ref, subject_of(request), None)]
+        case ScheduleRequested():
+            _check(state, request, is_new=row is None)
+            asked = (request.definition, request.every_ms, request.paused)
+            if row is not None and (row.definition, row.every_ms, row.paused) == asked:
+                return [RequestUnchanged(ref, subject_of(request), None)]
+            return [ScheduleSet(ref, request.name, *asked)]
+
+
+def _check(state: State, request: ScheduleRequested, *, is_new: bool) -> None:
+    if not 0 < len(request.name) <= SUBJECT_CHARS_MAX:
+        raise Refused("BAD_SCHEDULE", "B.2", f"A schedule's name has 1 to {SUBJECT_CHARS_MAX} characters.")
+    if not EVERY_MS_MIN <= request.every_ms <= EVERY_MS_MAX:
+        raise Refused("BAD_SCHEDULE", "B.2", "A schedule runs at most each second and at least once a year.")
+    if is_new and state.count(ScheduleRow) >= SCHEDULES_MAX:
+        raise Refused("TOO_MANY_SCHEDULES", "B.2", f"There are {SCHEDULES_MAX} schedules already.")
+    if request.definition.preview is not None:
+        raise Refused("BAD_SCHEDULE", "B.2", "A schedule cannot repair what one preview has found.")
+    repair_sessions.effective(state, request.definition)
+    repair_sessions.participants(state, request.definition)
+
+
+def deadlines(row: ScheduleRow) -> list[Deadline]:
+    if row.paused:
+        return []
+    return [Deadline(f"schedule/{row.counted_from}/{row.name}", row.counted_from, row.wait_ms)]
+
+
+def settle(state: State, passed: Collection[str], end: Position, at_ms: int) -> list[Decision]:
+    """A session for each schedule that is due, or the reason why there is none."""
+    for key in sorted(key for key in passed if key.startswith("schedule/")):
+        row = state.get(ScheduleRow, key.split("/", 2)[2])
+        if row is not None:
+            return _run(state, row, end, at_ms)
+    return []
+
+
+def _run(state: State, row: ScheduleRow, end: Position, at_ms: int) -> list[Decision]:
+    before = row.session
+    if before is not None and any(each.number == before for each in open_sessions(state)):
+        return [_postponed(row, "STILL_RUNNING", f"Session {before} of this schedule has not ended.")]
+    try:
+        repair_sessions.check_room(state)
+        definition = repair_sessions.reviewed(repair_sessions.effective(state, row.definition), at_ms)
+        others = repair_sessions.in_the_way(state, definition, before=None)
+        if others:
+            return [_postponed(row, "OVERLAP", f"Session {others[0].number} repairs some of these tokens.")]
+        return repair_sessions.opened(state, definition, number=Position(end + 1), schedule=row.name)
+    except Refused as refusal:
+        return [_postponed(row, refusal.code, refusal.message)]
+
+
+def _postponed(row: ScheduleRow, code: str, message: str) -> SchedulePostponed:
+    return SchedulePostponed(row.name, code, shortened(message), min(RETRY_MS, row.every_ms))

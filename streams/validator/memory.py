@@ -1,0 +1,247 @@
+"""A replica in memory: rows as dictionaries, for services that keep them so and for tests.
+
+Its leaves have the shape of all leaves, its hashes are BLAKE2b over canonical JSON. So replicas of this kind are
+compared with each other, and not with those that Spark hashes: a table's replicas are of one kind.
+"""
+
+import hashlib
+import math
+import threading
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+
+import msgspec
+
+from topolog.events.errors import ReplicaFailed
+from topolog.events.merkle import Leaf
+from topolog.events.replica import Cut, ReplicaDefinition, RowDigest, SentRow, Written
+from topolog.events.token_range import RING, RING_BITS, Ranges
+from topolog.events.tree_spec import Strength, TokenMode, TreeSpec, fingerprint
+from topolog.streams.validator.replica import Fence, Progress
+
+Values = Mapping[str, object]
+"""A row: what JSON can say, by column name; bytes for binary."""
+
+_LIMB = 0xFFFF_FFFF
+_TOLD_EVERY = 1_000
+
+
+class MemoryReplica:
+    """Rows under their keys; a table without a key keeps them as they come. Any thread may change rows meanwhile.
+
+    `definition` says what the rows are: its number of rows is counted, not taken. `gives_cuts` False: it has no read
+    points, as a store without snapshots.
+    """
+
+    def __init__(self, definition: ReplicaDefinition, rows: Iterable[Values] = ()) -> None:
+        self._definition = definition
+        self._rows: list[Values] = list(rows)
+        self._changing = threading.Lock()
+        self._cuts: dict[str, list[Values]] = {}
+
+    @property
+    def rows_now(self) -> list[Values]:
+        with self._changing:
+            return list(self._rows)
+
+    @property
+    def cuts_held(self) -> frozenset[str]:
+        return frozenset(self._cuts)
+
+    def put(self, row: Values) -> None:
+        """Insert this row, or replace the one with its key."""
+        with self._changing:
+            key = self._own_key(row)
+            self._rows = [each for each in self._rows if not key or self._own_key(each) != key]
+            self._rows.append(row)
+
+    def add(self, row: Values) -> None:
+        """Insert this row, whether there is one with its key or not."""
+        with self._changing:
+            self._rows = [*self._rows, row]
+
+    def drop(self, *key: object) -> None:
+        """Remove all rows with this key."""
+        with self._changing:
+            self._rows = [each for each in self._rows if self._own_key(each) != key]
+
+    def redefine(self, definition: ReplicaDefinition) -> None:
+        """It has other columns or ranges from now on."""
+        self._definition = definition
+
+    def describe(self) -> ReplicaDefinition:
+        return msgspec.structs.replace(self._definition, rows=len(self._rows))
+
+    def cut(self) -> Cut | None:
+        if not self._definition.gives_cuts:
+            return None
+        rows, schema = self.rows_now, fingerprint(self._definition.columns, self._definition.key)
+        name = _content_name(rows)
+        self._cuts[name] = rows
+        return Cut(name, schema)
+
+    def leaves(self, spec: TreeSpec, ranges: Ranges, bits: int, cut: Cut | None, progress: Progress) -> Iterable[Leaf]:
+        sums: dict[int, list[int]] = {}
+        proofs: dict[int, list[bytes]] = {}
+        for token, content, _ in self._read(spec, ranges, cut, progress):
+            number = token >> (RING_BITS - bits)
+            h1, h2 = _halves(content)
+            one = (1, h1 & _LIMB, h1 >> 32, h2 & _LIMB, h2 >> 32)
+            sums[number] = [had + more for had, more in zip(sums.get(number, [0] * 5), one, strict=True)]
+            proofs.setdefault(number, []).append(hashlib.sha256(content).digest())
+        for number, limbs in sums.items():
+            rows, a0, a1, b0, b1 = limbs
+            proof = hashlib.sha256(b"".join(sorted(proofs[number]))).digest()
+            yield Leaf(number, rows, a0, a1, b0, b1, proof if spec.strength is Strength.PROOF else b"")
+
+    def digests(self, spec: TreeSpec, ranges: Ranges, cut: Cut | None, progress: Progress) -> Iterable[RowDigest]:
+        for token, content, row in self._read(spec, ranges, cut, progress):
+            h1, h2 = _halves(content)
+            key = _key(spec, row) if spec.key else _json([h1, h2])
+            version = row.get(spec.version_column) if spec.version_column else None
+            told = None if version is None else _text(_canonical(version, _type_of(spec, spec.version_column)))
+            is_tombstone = bool(spec.tombstone_column and row.get(spec.tombstone_column))
+            yield RowDigest(token, key, h1, h2, told, is_tombstone)
+
+    def rows(self, spec: TreeSpec, keys: Sequence[str], cut: Cut | None) -> Iterable[tuple[str, str]]:
+        wanted = set(keys)
+        for row in self._at(cut):
+            key = _key(spec, row)
+            if key in wanted:
+                yield key, _content(spec, row).decode()
+
+    def write(self, spec: TreeSpec, rows: Sequence[SentRow], fence: Fence, progress: Progress) -> Written:
+        if not self._definition.is_writable or not spec.key:
+            raise ReplicaFailed("NOT_WRITABLE", f"{self._definition.id} takes no rows.")
+        written = skipped = size = 0
+        for sent in rows:
+            compared = dict(sent.targets)
+            if self._definition.name not in compared:
+                continue
+            fence()
+            if self._write(spec, sent, compared[self._definition.name]):
+                written, size = written + 1, size + len(sent.values)
+            else:
+                skipped += 1
+            progress(written + skipped, size)
+        return Written(written, size, skipped)
+
+    def release(self, cut: Cut) -> None:
+        self._cuts.pop(cut.name, None)
+
+    def _write(self, spec: TreeSpec, sent: SentRow, compared: tuple[int, int] | None) -> bool:
+        """Whether the row is now what was sent; False if it is not what was compared."""
+        with self._changing:
+            there = [row for row in self._rows if _key(spec, row) == sent.key]
+            rest = [row for row in self._rows if _key(spec, row) != sent.key]
+            contents = [_content(spec, row) for row in there]
+            wanted = [sent.values.encode()] if sent.values else []
+            if contents == wanted:
+                return True
+            found = [_halves(content) for content in contents]
+            if found != ([] if compared is None else [compared]):
+                return False
+            new: list[Values] = [{**(there[0] if there else {}), **self._own(sent.values)}] if sent.values else []
+            self._rows = rest + new
+            return True
+
+    def _own(self, values: str) -> Values:
+        """Values that were sent, in the types of this replica's own columns."""
+        types = {column.name: column.type for column in self._definition.columns}
+        found: dict[str, object] = msgspec.json.decode(values)
+        return {name: _canonical(value, types[name]) for name, value in found.items() if name in types}
+
+    def _own_key(self, row: Values) -> tuple[object, ...]:
+        return tuple(row.get(name) for name in self._definition.key)
+
+    def _at(self, cut: Cut | None) -> list[Values]:
+        if cut is None:
+            return self.rows_now
+        found = self._cuts.get(cut.name)
+        if found is None and _content_name(now := self.rows_now) == cut.name:
+            found = now  # fixed by a former life, and nothing has changed since
+        if found is None:
+            raise ReplicaFailed("CUT_LOST", f"{self._definition.id} no longer has the read point {cut.name}.")
+        return found
+
+    def _read(
+        self, spec: TreeSpec, ranges: Ranges, cut: Cut | None, progress: Progress
+    ) -> Iterator[tuple[int, bytes, Values]]:
+        """(token, canonical content, row) of the rows in these ranges."""
+        size = 0
+        for count, row in enumerate(self._at(cut), start=1):
+            content = _content(spec, row)
+            size += len(content)
+            if count % _TOLD_EVERY == 0:
+                progress(count, size)
+            token = _token(spec, row, content)
+            if any(each.start <= token < each.end for each in ranges):
+                yield token, content, row
+        progress(len(self._at(cut)), size)
+
+
+def _token(spec: TreeSpec, row: Values, content: bytes) -> int:
+    """Where on the ring a row is: by its whole key, or without one by all it holds."""
+    hashed = b"T" + (_key(spec, row).encode() if spec.key else content)
+    token = int.from_bytes(hashlib.blake2b(hashed, digest_size=4).digest(), "big")
+    if spec.mode is not TokenMode.ORDERED:
+        return token
+    first = spec.key[0]
+    part = bisect_right(spec.boundaries, _text(_canonical(row.get(first), _type_of(spec, first))))
+    parts = len(spec.boundaries) + 1
+    start, end = RING * part // parts, RING * (part + 1) // parts
+    return start + token % (end - start)
+
+
+def _key(spec: TreeSpec, row: Values) -> str:
+    return _json([_canonical(row.get(name), _type_of(spec, name)) for name in spec.key])
+
+
+def _content(spec: TreeSpec, row: Values) -> bytes:
+    """All that is hashed of a row, and what is sent of it."""
+    return _json({column.name: _canonical(row.get(column.name), column.type) for column in spec.columns}).encode()
+
+
+def _halves(content: bytes) -> tuple[int, int]:
+    digest = hashlib.blake2b(content, digest_size=16).digest()
+    return int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:], "big")
+
+
+def _content_name(rows: Iterable[Values]) -> str:
+    """Names what the rows are, in whatever order."""
+    each = sorted(msgspec.json.encode(row, order="deterministic") for row in rows)
+    return hashlib.blake2b(b"\n".join(each), digest_size=16).hexdigest()
+
+
+def _type_of(spec: TreeSpec, name: str) -> str:
+    return next((column.type for column in spec.columns if column.name == name), "")
+
+
+def _canonical(value: object, type_: str) -> object:
+    """The value as all replicas write it (D.3): -0.0 is 0.0, all NaN are one, numbers have their type's scale."""
+    if value is None:
+        return None
+    try:
+        if type_ == "long":
+            return int(Decimal(str(value)))
+        if type_ == "double":
+            return _canonical_double(float(str(value)))
+        if type_.startswith("decimal"):
+            scale = int(type_.rpartition(",")[2].rstrip(")"))
+            return str(Decimal(str(value)).quantize(Decimal(1).scaleb(-scale)))
+    except (InvalidOperation, ValueError) as error:
+        raise ReplicaFailed("CORRUPT", f"{value!r} is no {type_}.") from error
+    return value.hex() if isinstance(value, bytes) else value
+
+
+def _canonical_double(number: float) -> object:
+    return number + 0.0 if math.isfinite(number) else str(number)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else _json(value)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value, order="deterministic").decode()

@@ -1,0 +1,153 @@
+"""What the log asks of the replicas of one validator: a function of the folded state.
+
+Threats. A task is done that nobody asks for any more, or for a session that has ended; a task is done by a process
+whose replica another one serves by now; rows are written from pages that no answer in the log vouches for.
+
+Invariant. A task is due only while the log lists it as assigned, in a session that runs, to a replica that the log
+says this very life serves. Whatever else a task needs to know is part of what is due, and comes from the log.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+
+import msgspec
+
+from topolog.events.ids import Position
+from topolog.events.repair_plan import Direction, direction
+from topolog.events.repair_tasks import Findings, Result, Step, Task, TaskId, TaskKind, TaskStatus
+from topolog.events.replica import Cut
+from topolog.events.replicas import replica, replica_key
+from topolog.events.sessions import (
+    SegmentRow,
+    SessionRow,
+    SessionStatus,
+    open_sessions,
+    running,
+    segment,
+    session,
+    task_of,
+)
+from topolog.events.state import State
+from topolog.events.tree_spec import TreeSpec
+
+Served = Mapping[str, tuple[str, str]]
+"""The replicas of one validator: table and name of each, by id (`<table>@<name>`)."""
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """What one source has sent: the attempt whose pages these are, and what its answer in the log says of them."""
+
+    task: TaskId
+    result: Result
+
+
+class SendStep(msgspec.Struct, frozen=True, order=True):
+    """The step in which sources have sent rows."""
+
+    session: Position
+    segment: int
+    step: int
+
+
+SentRows = Mapping[SendStep, Mapping[str, Sent]]
+"""What was sent so far, by step and replica. A step that is not there is one of which this process does not know."""
+
+
+class Work(msgspec.Struct, frozen=True):
+    """A task, with all that is needed to do it. `replica` is its id; `way` says which way rows may go.
+
+    `cut`: the replica's read point, None if it has none. `findings` belong to SEND; `sources` to WRITE, None if they
+    are not known.
+    """
+
+    task: TaskId
+    replica: str
+    step: Step
+    way: Direction
+    cut: Cut | None = None
+    findings: Findings | None = None
+    sources: tuple[Sent, ...] | None = ()
+
+    @property
+    def spec(self) -> TreeSpec:
+        return self.way.spec
+
+
+def due(state: State, served: Served, life: int, sent: SentRows) -> list[Work]:
+    """All that is asked of these replicas now, the oldest session first."""
+    return [
+        _work(state, each, row, task, sent)
+        for each, row in _running(state)
+        for task in row.tasks
+        if _is_asked(state, each, task, served, life)
+    ]
+
+
+def is_listed(state: State, task: TaskId, served: Served, life: int) -> bool:
+    """Whether the log asks for just this attempt, of this life."""
+    each, row = session(state, task.session), segment(state, task.session, task.segment)
+    if each is None or row is None or each.status is not SessionStatus.RUNNING or row.status.is_end:
+        return False
+    found = task_of(row, task)
+    return found is not None and _is_asked(state, each, found, served, life)
+
+
+def cuts_needed(state: State, served: Served) -> set[tuple[str, Cut]]:
+    """(id of the replica, read point) that somebody may still ask to read at.
+
+    While new ones are fixed, those before are kept: a replica may give the same again.
+    """
+    return {
+        (replica_key(each.definition.table, name), cut)
+        for each, row in _running(state)
+        for name, cut in (*row.cuts.items(), *_former_cuts(row))
+        if replica_key(each.definition.table, name) in served
+    }
+
+
+def sent_so_far(state: State) -> dict[SendStep, dict[str, Sent]]:
+    """What the present steps have sent, as far as the state says it: those before have left no trace in it."""
+    return {
+        SendStep(row.session, row.index, row.step.number): {
+            task.replica: Sent(_id(row, task), task.result) for task in row.tasks if task.result is not None
+        }
+        for _, row in _running(state)
+        if row.step is not None and row.step.kind is TaskKind.SEND
+    }
+
+
+def _running(state: State) -> Iterator[tuple[SessionRow, SegmentRow]]:
+    for each in open_sessions(state):
+        if each.status is SessionStatus.RUNNING:
+            yield from ((each, row) for row in running(state, each))
+
+
+def _former_cuts(row: SegmentRow) -> Collection[tuple[str, Cut]]:
+    is_prepared_anew = row.step is not None and row.step.kind is TaskKind.PREPARE
+    return row.former_cuts.items() if is_prepared_anew else ()
+
+
+def _is_asked(state: State, each: SessionRow, task: Task, served: Served, life: int) -> bool:
+    if task.status is not TaskStatus.ASSIGNED:
+        return False
+    if replica_key(each.definition.table, task.replica) not in served:
+        return False
+    declared = replica(state, each.definition.table, task.replica)
+    return declared is not None and declared.life == life
+
+
+def _work(state: State, each: SessionRow, row: SegmentRow, task: Task, sent: SentRows) -> Work:
+    assert row.step is not None, "a task is asked for outside of a step"
+    id_ = replica_key(each.definition.table, task.replica)
+    work = Work(_id(row, task), id_, row.step, direction(state, each, row), row.cuts.get(task.replica))
+    if row.step.kind is TaskKind.SEND:
+        return msgspec.structs.replace(work, findings=row.found)
+    if row.step.kind is TaskKind.WRITE:
+        sources = sent.get(SendStep(row.session, row.index, row.step.of))
+        known = None if sources is None else tuple(sources[name] for name in sorted(sources))
+        return msgspec.structs.replace(work, sources=known)
+    return work
+
+
+def _id(row: SegmentRow, task: Task) -> TaskId:
+    assert row.step is not None, "a task stands outside of a step"
+    return TaskId(row.session, row.index, row.step.number, task.replica, task.attempt)

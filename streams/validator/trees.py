@@ -1,0 +1,141 @@
+"""Pages on the topic `trees`: sent so that they are there before their answer is, and read once the log names them.
+
+A page is waited for before the task is reported, so who has read the report in the log finds its pages by reading the
+topic to its end: what is not there by then never comes.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from topolog.events.codec import CODEC
+from topolog.events.errors import ReplicaFailed
+from topolog.events.ids import Offset, Position
+from topolog.events.log import LogReader, LogWriter, Partition
+from topolog.events.repair_tasks import TaskId
+from topolog.events.topics import PARTITIONS, Topic
+from topolog.events.tree_pages import PageKind, TreePage, digest_of
+from topolog.streams.validator.pages import Assembly, Expected, whole, with_last
+
+IN_FLIGHT_MAX = 8
+"""Pages that may be with the producer, not with the broker: they are large, and the broker may be slow."""
+
+DELIVERY_LIMIT_S = 60.0
+"""How long the broker may take none of the pages that are with the producer."""
+
+_POLL_S = 0.2
+_SEGMENTS_NOTED = 2_048
+_PARTITIONS: tuple[Partition, ...] = tuple((Topic.TREES, number) for number in range(PARTITIONS[Topic.TREES]))
+
+Ask = Callable[[], None]
+"""Raises when the task is no longer wanted."""
+
+Tell = Callable[[int], None]
+"""The same; told how many bytes of the topic have been read so far, for there may be a week of others' pages."""
+
+
+class Trees:
+    """One thread's way to the topic. `connect` makes a reader, for a reader remembers where it stands."""
+
+    def __init__(self, writer: LogWriter, connect: Callable[[], LogReader], life: int) -> None:
+        self._writer = writer
+        self._connect = connect
+        self._life = life
+        self._starts: dict[tuple[Position, int], dict[Partition, Offset]] = {}
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def note_start(self, session: Position, segment: int) -> None:
+        """Nothing has been sent for this segment yet: its pages need not be looked for before this place.
+
+        Where this is not known, as by a process that has been started again, all that is kept is read.
+        """
+        reader = self._connect()
+        try:
+            bounds = {partition: reader.bounds(partition) for partition in _PARTITIONS}
+        finally:
+            reader.close()
+        found = {partition: each[1] for partition, each in bounds.items() if each is not None}
+        self._starts[session, segment] = found
+        while len(self._starts) > _SEGMENTS_NOTED:
+            del self._starts[next(iter(self._starts))]
+
+    # Sending.
+
+    def send(
+        self, task: TaskId, kind: PageKind, spec_id: bytes, payloads: Iterable[bytes], ask: Ask
+    ) -> tuple[int, bytes]:
+        """Send these as the pages of an attempt; how many, and the digest over them, once the broker has all of them.
+
+        Raises ReplicaFailed IO if it does not take them, and what `ask` and the payloads raise.
+        """
+        flight = _Flight()
+
+        def sent() -> Iterator[bytes]:
+            for payload, is_last in with_last(payloads):
+                self._append(TreePage(task, self._life, spec_id, kind, flight.pages, is_last, payload), flight)
+                self._wait(flight, IN_FLIGHT_MAX - 1, ask)
+                yield payload
+
+        digest = digest_of(sent())
+        self._wait(flight, 0, ask)
+        return flight.pages, digest
+
+    def _append(self, page: TreePage, flight: "_Flight") -> None:
+        flight.pages += 1
+        flight.waiting += 1
+        self._writer.append(Topic.TREES, str(page.task.session), CODEC.encode(page), on_delivery=flight.on_delivery)
+
+    def _wait(self, flight: "_Flight", waiting_max: int, ask: Ask) -> None:
+        until_s, waiting = time.monotonic() + DELIVERY_LIMIT_S, flight.waiting
+        self._writer.serve()
+        while flight.waiting > waiting_max and not flight.lost:
+            ask()
+            self._writer.flush(_POLL_S)
+            if flight.waiting < waiting:
+                until_s, waiting = time.monotonic() + DELIVERY_LIMIT_S, flight.waiting
+            if time.monotonic() > until_s:
+                raise ReplicaFailed("IO", f"The broker has taken no page for {DELIVERY_LIMIT_S:g} s.")
+        if flight.lost:
+            raise ReplicaFailed("IO", f"A page was lost: {flight.lost}.")
+
+    # Reading.
+
+    def read(self, expected: Expected, tell: Tell) -> Sequence[bytes]:
+        """The payloads of this attempt.
+
+        Raises ReplicaFailed PAGES_MISSING or PAGES_DAMAGED if the topic does not have what the log names, and what
+        `tell` raises while it is read.
+        """
+        assembly, task = Assembly(expected), expected.task
+        starts = self._starts.get((task.session, task.segment), {})
+        reader = self._connect()
+        try:
+            reader.assign({partition: starts.get(partition) for partition in _PARTITIONS})
+            size = 0
+            while assembly.payloads is None:
+                tell(size)
+                entries = reader.poll(_POLL_S)
+                for entry in entries:
+                    size += len(entry.value)
+                    page = CODEC.read(entry.value) if entry.key == str(task.session) else None
+                    if isinstance(page, TreePage):
+                        assembly.add(page)
+                if not entries and reader.at_end(Topic.TREES):
+                    break
+        finally:
+            reader.close()
+        return whole(assembly)
+
+
+class _Flight:
+    """The pages of one attempt on their way: those of one that was stopped are answered while another is sent."""
+
+    def __init__(self) -> None:
+        self.pages = 0
+        self.waiting = 0
+        self.lost = ""
+
+    def on_delivery(self, error: str | None, _: Offset | None) -> None:
+        self.waiting -= 1
+        self.lost = self.lost or error or ""

@@ -1,0 +1,32 @@
+"""One Spark session for all tests of this folder, which therefore run in one process (tests/conftest.py)."""
+
+import gc
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from topolog.projections.spark.session import SessionSettings, spark_session
+
+UNCLOSED = "ignore:unclosed <socket:ResourceWarning"
+"""PySpark leaves the sockets through which results come to be closed when they are collected."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings(UNCLOSED))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Two cores and little memory; nobody changes its settings for longer than a test."""
+    quick_to_start = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+    settings = SessionSettings(memory="1g", shuffle_partitions=2, java_options=quick_to_start)
+    with spark_session(tmp_path_factory.mktemp("spark"), settings) as session:
+        yield session
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()

@@ -1,0 +1,198 @@
+"""Copies that fail, a rendezvous that does, and segments that are halved (anti-entropy E 4, 24, 40; A.2.4)."""
+
+import msgspec
+import pytest
+from tests.streams.rules.repairing import PULL, World, at_leaves, causes, changed, definition, row, rows, three
+
+from topolog.events import repair_requests as rr
+from topolog.events.codec import CODEC
+from topolog.events.errors import ReplicaFailed
+from topolog.events.repair import (
+    SegmentEnded,
+    SegmentHalved,
+    SessionOpened,
+)
+from topolog.events.repair_definition import Rendezvous
+from topolog.events.repair_tasks import TaskKind
+from topolog.events.requests import Status
+from topolog.events.sessions import SegmentStatus, SessionStatus
+from topolog.events.token_range import FULL, Ranges, TokenRange, cells, contains, overlap, union, without
+from topolog.streams.rules import repair_steps
+
+# Copies.
+
+
+def test_copies_that_fail_leave_the_session_partial_and_a_rerun_does_the_rest() -> None:
+    """Scenario 24: other copies go on, and the rerun touches the rest only."""
+    world = three(R2=changed(), R3=changed(9))
+    world.table("R2").broken["write"] = [ReplicaFailed("NOT_WRITABLE", "It is read-only today.")]
+    first = world.finish(PULL)
+    assert (first.status, first.code) == (SessionStatus.PARTIAL, "NOT_WRITABLE")
+    assert cells(first.left) == 2
+    assert world.table("R3").content == rows()
+    assert world.table("R2").content == changed()
+    assert not overlap(first.covered, first.left)
+    second = world.finish(PULL, ranges=first.left)
+    assert (second.status, second.rows_written) == (SessionStatus.SUCCEEDED, 1)
+
+
+def test_another_copy_is_tried_again_although_one_has_failed_for_good() -> None:
+    """Scenario 24."""
+    world = three(R2=changed(), R3=changed(9))
+    world.table("R2").broken["write"] = [ReplicaFailed("NOT_WRITABLE", "no")]
+    world.table("R3").broken["write"] = [ReplicaFailed("IO", "not now")]
+    assert world.finish(PULL).code == "NOT_WRITABLE"
+    assert world.table("R3").content == rows()
+
+
+def test_rows_that_cannot_be_sent_are_not_written() -> None:
+    """Scenario 24."""
+    world = three(R2=changed())
+    world.table("R1").broken["rows"] = [ReplicaFailed("CORRUPT", "no")]
+    ended = world.finish(PULL)
+    assert (ended.status, ended.code, cells(ended.left)) == (SessionStatus.PARTIAL, "CORRUPT", 1)
+    assert not world.table("R2").write_calls
+
+
+def test_a_row_that_has_changed_since_is_not_written_over_and_still_differs() -> None:
+    """D.5.10: what was compared is what is written over; the check behind it says what is left."""
+    world = three(R2=changed())
+    number = world.open(PULL)
+    world.run_to(TaskKind.WRITE, number)
+    world.table("R2").put(row(7, "by a user", 9))
+    world.run()
+    ended = world.session(number)
+    assert (ended.status, ended.code) == (SessionStatus.PARTIAL, "STILL_DIFFERENT")
+    assert "1 had changed since" in ended.message
+    assert world.table("R2").content == changed(7, "by a user", 9)
+
+
+def test_a_check_that_fails_calls_nothing_repaired() -> None:
+    """D.5.10: SUCCEEDED is what was seen to be equal."""
+    world = three(R2=changed())
+    number = world.open(PULL, retries=0)
+    world.run_to(TaskKind.WRITE, number)
+    world.table("R3").broken["leaves"] = [ReplicaFailed("IO", "no")]
+    world.run()
+    assert (world.session(number).status, world.session(number).code) == (SessionStatus.PARTIAL, "IO")
+
+
+def test_a_deletion_is_carried_only_if_the_session_says_so() -> None:
+    """Scenario 4: what the declared source lacks."""
+    world = three(R2=[*rows(), row(2000)])
+    assert world.finish(PULL, deletes_extra=True).status is SessionStatus.SUCCEEDED
+    assert world.contents() == [rows()] * 3
+
+
+# The rendezvous.
+
+
+@pytest.mark.parametrize("kind", [TaskKind.LEAVES, TaskKind.DIGESTS])
+@pytest.mark.parametrize("rendezvous", [Rendezvous.EARLY, Rendezvous.ALL])
+def test_a_rendezvous_that_never_answers_is_given_up(kind: TaskKind, rendezvous: Rendezvous) -> None:
+    """A.2.4: each wait has an owner; smaller segments would not wake it."""
+    world = three(R2=changed())
+    number = world.open(rendezvous=rendezvous, halves=True)
+    world.run_to(kind, number)
+    world.rendezvous.is_down = True
+    world.run()
+    (key,) = world.due("task/")
+    assert "/compare/" in key
+    world.expire("task/")
+    ended = world.session(number)
+    assert (ended.status, ended.code) == (SessionStatus.FAILED, "RENDEZVOUS_DOWN")
+    assert causes(world, SegmentEnded) == [f"deadline {key}"]
+
+
+def test_a_rendezvous_that_is_slow_is_waited_for_while_it_moves() -> None:
+    """A.2.4: the wait begins anew with each pair."""
+    world = three()
+    number = at_leaves(world)
+    world.rendezvous.is_down = True
+    world.run()
+    world.rendezvous.is_down = False
+    seen = []
+    for told in world.rendezvous.told(world.core.state, world.core.ahead.position):
+        seen += world.due("task/")
+        world.put("rendezvous", told)
+    assert len(set(seen)) == 3
+    assert world.session(number).status is SessionStatus.SUCCEEDED
+
+
+def test_a_rendezvous_that_says_the_same_again_changes_nothing() -> None:
+    """D.6: it carries no safety, and may have been restarted."""
+    world = three(R2=changed())
+    number = at_leaves(world)
+    world.rendezvous.is_down = True
+    world.run()
+    world.rendezvous.is_down = False
+    first, *others = world.rendezvous.told(world.core.state, world.core.ahead.position)
+    world.put("rendezvous", first)
+    compared = CODEC.decode(first)
+    assert isinstance(compared, rr.ComparisonReported)
+    fields = [getattr(compared, name) for name in compared.__struct_fields__[4:]]
+    assert world.ask(rr.ComparisonReported, *fields).status is Status.UNCHANGED
+    other = msgspec.structs.replace(compared.pair, rows=compared.pair.rows + 1)
+    assert world.ask(rr.ComparisonReported, *fields[:-1], other).code == "LATE_FACT"
+    for each in others:
+        world.put("rendezvous", each)
+    world.run()
+    assert world.session(number).rows_found == 1
+
+
+# Halving.
+
+
+def poisoned(token: int) -> World:
+    """R2 cannot read what is at this token."""
+    world = three()
+
+    def poison(ranges: Ranges) -> ReplicaFailed | None:
+        is_hit = contains(ranges, [TokenRange(token, token + 1)])
+        return ReplicaFailed("CORRUPT", "A page is damaged.") if is_hit else None
+
+    world.table("R2").poison = poison
+    return world
+
+
+def test_a_segment_that_fails_is_halved_until_what_is_bad_is_alone() -> None:
+    """Scenario 40: the halves cover it exactly, and the rest is compared."""
+    world = poisoned(0x1234_5678)
+    ended = world.finish(halves=True, segments=3)
+    assert (ended.status, ended.code) == (SessionStatus.PARTIAL, "CORRUPT")
+    assert ended.left == (TokenRange(0x1200_0000, 0x1300_0000),)
+    assert ended.covered == without((FULL,), ended.left)
+    (opened,) = world.events(SessionOpened)
+    ranges = {index: plan.ranges for index, plan in enumerate(opened.segments)}
+    for halved in world.events(SegmentHalved):
+        parts = [half.ranges for half in halved.halves]
+        assert union(each for part in parts for each in part) == ranges[halved.segment]
+        assert not overlap(*parts)
+        ranges |= {len(ranges) + place: part for place, part in enumerate(parts)}
+    statuses = [each.status for each in world.events(SegmentEnded)]
+    assert statuses.count(SegmentStatus.FAILED) == 1
+
+
+def test_a_segment_is_halved_only_if_that_was_asked_for() -> None:
+    """Scenario 40."""
+    ended = poisoned(0x1234_5678).finish()
+    assert (ended.status, ended.left) == (SessionStatus.FAILED, (FULL,))
+
+
+def test_a_session_has_only_so_many_segments_with_those_that_come_from_halving(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scenario 40: a replica that can read nothing does not make leaves without end."""
+    monkeypatch.setattr(repair_steps, "SEGMENTS_MAX", 21)
+    world = three()
+    world.table("R2").poison = lambda _: ReplicaFailed("CORRUPT", "All of it.")
+    ended = world.finish(halves=True, segments=4)
+    assert (ended.status, ended.code, ended.segments) == (SessionStatus.FAILED, "CORRUPT", 20)
+    assert len(world.events(SegmentHalved)) == 8
+
+
+def test_a_table_of_another_definition_is_not_asked_for() -> None:
+    """B.1, wrong scope: a replica that no longer holds the tokens says so when it prepares."""
+    world = three()
+    number = world.open(halves=True)
+    world.table("R2").redefine(definition("R2", ranges=(TokenRange(0, 5),)))
+    world.run()
+    assert (world.session(number).status, world.session(number).code) == (SessionStatus.FAILED, "RANGE")
