@@ -6,6 +6,8 @@ then nothing is lost, and no exchange ends, until a quorum is back or an operato
 on being served.
 """
 
+from collections.abc import Iterable
+
 from topolog.events import last_owners, ownership
 from topolog.events.asked import RequestRef
 from topolog.events.baseline import (
@@ -24,8 +26,8 @@ from topolog.events.baseline import (
 from topolog.events.cluster_state import ClusterState
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
-from topolog.events.exchange import open_exchange, queued
-from topolog.events.groups import GroupRow
+from topolog.events.exchange import PartitionsLost, open_exchange, queued
+from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import NodeId, Position, TopologyVersion
 from topolog.events.levels import BASELINE_LEVEL
 from topolog.events.requests import ClusterStateRequested, HoldRequested, RequestUnchanged, WarmRequested, subject_of
@@ -73,10 +75,32 @@ def settle(state: State, reports: Reports, waited_through: Position) -> list[Dec
     return _cooled(state, current) if queued(state) or open_exchange(state) else []
 
 
+def cooled_by(state: State, decided: Iterable[Decision]) -> list[Decision]:
+    """The cluster is cold where the end of an exchange would give up what they own who are away.
+
+    `settle` looks at what the log says of the owners. One that has returned with an empty disk is listed until an
+    exchange has heard it, so only the end of that exchange shows that the last owner is away.
+    """
+    row, current = cluster_state(state), baseline(state)
+    if current is None or row.goes_on or current.has_quorum(online(state)):
+        return []
+    is_torn = any(_gives_up(state, each) for each in decided if isinstance(each, PartitionsLost))
+    return [ClusterCold(awaited(state, current), current.quorum)] if is_torn else []
+
+
 def awaited(state: State, current: BaselineRow) -> tuple[NodeId, ...]:
     """The members of the baseline that are away."""
     here = set(online(state))
     return tuple(node for node in current.nodes if node not in here)
+
+
+def _gives_up(state: State, lost: PartitionsLost) -> bool:
+    """Whether somebody may come back with what is called lost here, and was not before."""
+    group = group_row(state, lost.group)
+    if group is None or not placed_by(state, group) or not lost.awaited:
+        return False
+    rows = ownership.rows_of(state, group.name, group.partitions)
+    return not set(lost.partitions) <= {partition for row in rows for partition in ownership.lost_in(row)}
 
 
 def _change(state: State, request: ClusterStateRequested, ref: RequestRef) -> list[Decision]:

@@ -48,6 +48,7 @@ from topolog.events.ownership import NodeNumber
 from topolog.events.requests import ExchangeRequested, LossResetRequested, RequestUnchanged, subject_of
 from topolog.events.state import State
 from topolog.events.terms import changed_view
+from topolog.streams.rules import cluster_state as rules_of_cluster
 from topolog.streams.rules import levels, placement
 from topolog.streams.rules.deadlines import Deadline
 from topolog.streams.rules.outcome import Ask, outcome
@@ -272,7 +273,8 @@ def _end(
     heard = [each for each in row.awaited if _has_answered(each, answers)]
     waited = [Waited(each.node, answers[each.node].waited_ms) for each in heard]
     completed = ExchangeCompleted(row.result, tuple(sorted(waited, key=lambda each: each.waited_ms)), unheard)
-    return [*_decided(state, row.triggers, answers, choose), completed]
+    decided = _decided(state, row.triggers, answers, choose)
+    return rules_of_cluster.cooled_by(state, decided) or [*decided, completed]
 
 
 def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose: Choose) -> list[Decision]:

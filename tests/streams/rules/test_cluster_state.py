@@ -434,6 +434,27 @@ def own_past(found: Counted, node: str, incarnation: int) -> Past:
     return Past(LOG_ID, NodeId(node), (at,), Echo(Incarnation(incarnation), 0, at), 64)
 
 
+def test_an_owner_that_returned_with_an_empty_disk_gives_up_nothing_of_those_that_are_away() -> None:
+    """It acted, so the log lists it until an exchange has heard it, and nothing seems torn before (found by seed)."""
+    found = Counted(*THREE)
+    found.create(partitions=1, backups=2)
+    found.rest()
+    primary = found.acting()
+    assert primary is not None
+    others = [node for node in THREE if node != primary]
+    found.leave(primary)
+    found.disks[primary].clear()
+    found.join(primary)
+    found.leave(*others)
+    assert "ClusterCold" not in kinds(found.settle())
+    found.answer(primary)
+    assert kinds(found.settle()) == ["ClusterCold"]
+    assert not found.one().is_lost
+    found.ask(warm())
+    found.rest()
+    assert found.one().is_lost
+
+
 def test_an_outsider_is_no_part_of_a_quorum() -> None:
     """It holds nothing that anybody waits for."""
     found = cold()
