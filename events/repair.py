@@ -301,7 +301,10 @@ def _evolve_segment(state: State, event: StepStarted | SegmentHalved | SegmentEn
 def _stepped(row: SegmentRow, event: StepStarted) -> SegmentRow:
     """Read points are fixed anew by PREPARE; those before stay known, for what is read twice at one is the same."""
     step, began = event.step, row.step is not None
-    row = msgspec.structs.replace(row, status=SegmentStatus.RUNNING, step=step, absent=event.absent, tasks=(), pairs=())
+    sent = row.tasks if step.kind is TaskKind.WRITE else ()
+    row = msgspec.structs.replace(
+        row, status=SegmentStatus.RUNNING, step=step, absent=event.absent, tasks=(), pairs=(), sent=sent
+    )
     if step.kind is not TaskKind.PREPARE:
         return row
     row = msgspec.structs.replace(row, former_cuts=row.cuts, cuts={})

@@ -88,8 +88,8 @@ class SegmentRow(Row, frozen=True):
     """One segment of a session, under `<session>/<index>`.
 
     `found`: what the newest comparison of rows has told, that of step `found_in`. `absent`: replicas that it goes on
-    without. `cuts`: the read points that are fixed now, `former_cuts` those before. `restarts`: how often it began
-    anew, because a read point was lost.
+    without. `cuts`: the read points that are fixed now, `former_cuts` those before. `sent`: the tasks of SEND, while
+    what they have sent is written. `restarts`: how often it began anew, because a read point was lost.
     """
 
     KIND: ClassVar[str] = "segment"
@@ -108,6 +108,7 @@ class SegmentRow(Row, frozen=True):
     restarts: int = 0
     found: Findings | None = None
     found_in: int = 0
+    sent: tuple[Task, ...] = ()
     rows_read: int = 0
     bytes_read: int = 0
     rows_written: int = 0

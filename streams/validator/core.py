@@ -25,7 +25,7 @@ from topolog.events.errors import Refused, TopologError
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.levels import REPAIR_LEVEL
 from topolog.events.log import Entry
-from topolog.events.repair import StepStarted, TaskCompleted
+from topolog.events.repair import TaskCompleted
 from topolog.events.repair_tasks import Result, TaskId, TaskKind
 from topolog.events.replica import Cut, ReplicaDefinition
 from topolog.events.replicas import ReplicaDeclared, ReplicaRow, replica, replica_key
@@ -33,15 +33,7 @@ from topolog.events.requests import OutcomeRow, RequestRefused, Status, outcome_
 from topolog.events.sessions import SegmentRow, SessionRow, session
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
-from topolog.streams.validator.tasks import (
-    SendStep,
-    Sent,
-    Work,
-    cuts_needed,
-    due,
-    is_listed,
-    sent_so_far,
-)
+from topolog.streams.validator.tasks import Work, cuts_needed, due, is_listed
 
 CUTS_SEEN_MAX = 256
 """Read points that a life which starts finds in the log, and gives back if nobody reads at them."""
@@ -147,13 +139,8 @@ class Core:
         return [id_ for id_, each in self._standing.items() if each.is_lost]
 
     def begin_from(self, fold: Fold) -> None:
-        """Go on from what another fold has read; what this life has done already stays done.
-
-        `lacks_past` then says whether rows are to be written of which the log says before that place where they are.
-        """
+        """Go on from what another fold has read; what this life has done already stays done."""
         self.fold = fold
-        self.lacks_past = False
-        self._sent: dict[SendStep, dict[str, Sent]] = sent_so_far(fold.state)
         self._is_dirty = True
 
     def read(self, entry: Entry) -> list[Folded] | Ignored:
@@ -233,12 +220,7 @@ class Core:
         match event:
             case ReplicaDeclared() if event.life == self.life and event.replica.id in self._standing:
                 self._standing[event.replica.id].is_declared = True
-            case StepStarted(step=step) if step.kind is TaskKind.SEND:
-                self._sent[SendStep(event.session, event.segment, step.number)] = {}
-            case TaskCompleted(task=task):
-                sent = self._sent.get(SendStep(task.session, task.segment, task.step))
-                if sent is not None:
-                    sent[task.replica] = Sent(task, event.result)
+            case TaskCompleted():
                 self._note_cut(event)
         ref = getattr(event, "request", None)
         request = RequestId(ref.requester, ref.sequence) if ref is not None else None
@@ -310,9 +292,7 @@ class Core:
         """One task at a time of each replica."""
         for work in self._due():
             standing = self._standing[work.replica]
-            if work.sources is None:
-                self.lacks_past = True
-            elif standing.work is None and not standing.is_lost and work.task not in self._answered:
+            if standing.work is None and not standing.is_lost and work.task not in self._answered:
                 standing.work = work
                 self.actions.append(Begin(work))
                 self.said.append(f"{work.task} begins: {work.step.kind.value} for {work.step.purpose.value}")
@@ -335,11 +315,9 @@ class Core:
         busy = {each.work.task for each in self._standing.values() if each.work}
         self._told = {task: told for task, told in self._told.items() if task in busy}
         self._answered = {task for task in self._answered if self._is_listed(task)}
-        open_ = {each for each in self._sent if (row := session(self.state, each.session)) and not row.status.is_end}
-        self._sent = {each: sent for each, sent in self._sent.items() if each in open_}
 
     def _due(self) -> list[Work]:
-        return due(self.state, self._served, self.life, self._sent)
+        return due(self.state, self._served, self.life)
 
     def _is_listed(self, task: TaskId) -> bool:
         return is_listed(self.state, task, self._served, self.life)

@@ -104,10 +104,6 @@ class Driver:
         if self._is_caught_up:
             self.core.advance()
             self._tell_progress()
-        if self.core.lacks_past:
-            _LOGGER.info("Rows are to be written that were sent before the snapshot: the whole log is read.")
-            self._start_over()
-            return
         self._act()
         self._listen()
         self._serve()

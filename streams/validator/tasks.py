@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
-from topolog.events.ids import Position
 from topolog.events.repair_plan import Direction, direction
 from topolog.events.repair_tasks import Findings, Result, Step, Task, TaskId, TaskKind, TaskStatus
 from topolog.events.replica import Cut
@@ -40,23 +39,10 @@ class Sent(msgspec.Struct, frozen=True):
     result: Result
 
 
-class SendStep(msgspec.Struct, frozen=True, order=True):
-    """The step in which sources have sent rows."""
-
-    session: Position
-    segment: int
-    step: int
-
-
-SentRows = Mapping[SendStep, Mapping[str, Sent]]
-"""What was sent so far, by step and replica. A step that is not there is one of which this process does not know."""
-
-
 class Work(msgspec.Struct, frozen=True):
     """A task, with all that is needed to do it. `replica` is its id; `way` says which way rows may go.
 
-    `cut`: the replica's read point, None if it has none. `findings` belong to SEND; `sources` to WRITE, None if they
-    are not known.
+    `cut`: the replica's read point, None if it has none. `findings` belong to SEND, `sources` to WRITE.
     """
 
     task: TaskId
@@ -65,17 +51,17 @@ class Work(msgspec.Struct, frozen=True):
     way: Direction
     cut: Cut | None = None
     findings: Findings | None = None
-    sources: tuple[Sent, ...] | None = ()
+    sources: tuple[Sent, ...] = ()
 
     @property
     def spec(self) -> TreeSpec:
         return self.way.spec
 
 
-def due(state: State, served: Served, life: int, sent: SentRows) -> list[Work]:
+def due(state: State, served: Served, life: int) -> list[Work]:
     """All that is asked of these replicas now, the oldest session first."""
     return [
-        _work(state, each, row, task, sent)
+        _work(state, each, row, task)
         for each, row in _running(state)
         for task in row.tasks
         if _is_asked(state, each, task, served, life)
@@ -104,17 +90,6 @@ def cuts_needed(state: State, served: Served) -> set[tuple[str, Cut]]:
     }
 
 
-def sent_so_far(state: State) -> dict[SendStep, dict[str, Sent]]:
-    """What the present steps have sent, as far as the state says it: those before have left no trace in it."""
-    return {
-        SendStep(row.session, row.index, row.step.number): {
-            task.replica: Sent(_id(row, task), task.result) for task in row.tasks if task.result is not None
-        }
-        for _, row in _running(state)
-        if row.step is not None and row.step.kind is TaskKind.SEND
-    }
-
-
 def _running(state: State) -> Iterator[tuple[SessionRow, SegmentRow]]:
     for each in open_sessions(state):
         if each.status is SessionStatus.RUNNING:
@@ -135,19 +110,22 @@ def _is_asked(state: State, each: SessionRow, task: Task, served: Served, life: 
     return declared is not None and declared.life == life
 
 
-def _work(state: State, each: SessionRow, row: SegmentRow, task: Task, sent: SentRows) -> Work:
+def _work(state: State, each: SessionRow, row: SegmentRow, task: Task) -> Work:
     assert row.step is not None, "a task is asked for outside of a step"
     id_ = replica_key(each.definition.table, task.replica)
-    work = Work(_id(row, task), id_, row.step, direction(state, each, row), row.cuts.get(task.replica))
+    work = Work(_id(row, row.step.number, task), id_, row.step, direction(state, each, row), row.cuts.get(task.replica))
     if row.step.kind is TaskKind.SEND:
         return msgspec.structs.replace(work, findings=row.found)
     if row.step.kind is TaskKind.WRITE:
-        sources = sent.get(SendStep(row.session, row.index, row.step.of))
-        known = None if sources is None else tuple(sources[name] for name in sorted(sources))
-        return msgspec.structs.replace(work, sources=known)
+        return msgspec.structs.replace(work, sources=tuple(_sent(row, row.step.of)))
     return work
 
 
-def _id(row: SegmentRow, task: Task) -> TaskId:
-    assert row.step is not None, "a task stands outside of a step"
-    return TaskId(row.session, row.index, row.step.number, task.replica, task.attempt)
+def _sent(row: SegmentRow, step: int) -> Iterator[Sent]:
+    for task in sorted(row.sent, key=lambda each: each.replica):
+        if task.result is not None:
+            yield Sent(_id(row, step, task), task.result)
+
+
+def _id(row: SegmentRow, step: int, task: Task) -> TaskId:
+    return TaskId(row.session, row.index, step, task.replica, task.attempt)

@@ -309,7 +309,7 @@ class _Running:
     def _batches(self) -> Iterator[list[SentRow]]:
         """The rows that are meant for this replica, one source after the other: their pages are held in memory."""
         spec_id = self._work.spec.id
-        for source in self._work.sources or ():
+        for source in self._work.sources:
             told = source.result
             expected = Expected(source.task, PageKind.ROWS, spec_id, told.digest, told.pages)
             payloads = self._worker.trees.read(expected, self._searched)
