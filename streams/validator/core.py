@@ -33,7 +33,7 @@ from topolog.events.requests import OutcomeRow, RequestRefused, Status, outcome_
 from topolog.events.sessions import SegmentRow, SessionRow, session
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
-from topolog.streams.validator.tasks import Work, cuts_needed, due, is_listed
+from topolog.streams.validator.tasks import Work, counted_on, cuts_needed, due, is_listed
 
 CUTS_SEEN_MAX = 256
 """Read points that a life which starts finds in the log, and gives back if nobody reads at them."""
@@ -201,15 +201,23 @@ class Core:
             self.outbox.append(self._unanswered[request])
 
     def withdraw(self) -> None:
-        """Serve nothing from now on, and say so; what is under way is stopped."""
+        """Serve nothing from now on, and say so; what is under way is stopped.
+
+        A session that counts on a replica would end by that. It waits for the next life instead, as behind a crash, for
+        as long as it waits for anybody: validators are restarted more often than they go away.
+        """
         if self._is_leaving:
             return
         self._is_leaving = True
+        awaited = counted_on(self.state, self._served)
         for id_, standing in self._standing.items():
             if standing.work is not None and not standing.is_stopping:
                 standing.is_stopping = True
                 self.actions.append(Stop(id_, standing.work.task))
-            if (standing.is_declared or standing.declaring is not None) and not standing.is_lost:
+            is_known = (standing.is_declared or standing.declaring is not None) and not standing.is_lost
+            if is_known and id_ in awaited:
+                self.said.append(f"{id_} is not withdrawn: a session waits for its next life.")
+            elif is_known:
                 table, name = self._served[id_]
                 self._ask(rr.ReplicaWithdrawalRequested(*self._head("it stops"), table, name, self.life))
 

@@ -22,6 +22,7 @@ from topolog.events.sessions import (
     open_sessions,
     running,
     segment,
+    segments,
     session,
     task_of,
 )
@@ -87,6 +88,18 @@ def cuts_needed(state: State, served: Served) -> set[tuple[str, Cut]]:
         for each, row in _running(state)
         for name, cut in (*row.cuts.items(), *_former_cuts(row))
         if replica_key(each.definition.table, name) in served
+    }
+
+
+def counted_on(state: State, served: Served) -> set[str]:
+    """The ids of the replicas that sessions which run have still to do with."""
+    return {
+        id_
+        for each in open_sessions(state)
+        for row in segments(state, each)
+        if not row.status.is_end
+        for name in row.replicas
+        if (id_ := replica_key(each.definition.table, name)) in served
     }
 
 

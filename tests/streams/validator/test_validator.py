@@ -587,8 +587,8 @@ def test_a_read_point_that_another_session_fixes_is_not_given_back_by_the_end_of
     assert site.replicas["orders@r2"].cuts_held == frozenset()
 
 
-def test_what_is_under_way_at_an_end_in_order_is_not_answered() -> None:
-    """It has not failed: the withdrawal says all there is to say."""
+def test_what_is_under_way_at_an_end_in_order_is_done_by_the_next_life() -> None:
+    """It has not failed, and is not withdrawn either: a restart is no reason for a session to end."""
     site = differing_site()
     first, _ = serving(site)
 
@@ -606,7 +606,12 @@ def test_what_is_under_way_at_an_end_in_order_is_not_answered() -> None:
     coordinator.paused = False
     site.settle()
     assert "FENCED" not in {each.code for each in reported(site)}
-    assert site.session(request).code == "WITHDRAWN"
+    assert not site.session(request).status.is_end
+    assert first.driver.core.is_idle
+    site.serve("v3", "r1")
+    site.settle()
+    assert site.session(request).rows_found == 7
+    assert not site.world.events(rp.TaskFailed)
 
 
 def test_the_fence_is_asked_before_each_batch_whatever_the_replica_does(monkeypatch: pytest.MonkeyPatch) -> None:
