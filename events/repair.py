@@ -360,7 +360,12 @@ def _evolve_task(state: State, event: TaskAssigned | TaskProgressed | TaskComple
             row = _counted(_with(row, msgspec.structs.replace(task, **told)), event)
         case TaskFailed():
             assert task is not None, "a task fails that nobody has"
-            told = {"status": TaskStatus.FAILED, "code": event.code, "message": event.message}
+            told = {
+                "status": TaskStatus.FAILED,
+                "code": event.code,
+                "message": event.message,
+                "grown_at": place.position,
+            }
             row = _with(row, msgspec.structs.replace(task, **told))
     state.put(segment_key(row.session, row.index), row)
     if not isinstance(event, TaskAssigned) and event.request is not None:

@@ -94,7 +94,7 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct, frozen=True):
-    """One replica's part of the present step. `grown_at`: the position at which its progress last grew."""
+    """One replica's part of the present step. `grown_at`: where its progress last grew, or where it failed."""
 
     replica: str
     attempt: int

@@ -34,12 +34,14 @@ class SideRow(msgspec.Struct, frozen=True):
     """A row of a side family; `appended_ms` is the LogAppendTime of the record it came from."""
 
     KIND: ClassVar[str]
+    TOPIC: ClassVar[Topic]
 
 
 class HealthRow(SideRow, frozen=True):
     """The health of one node as it was told last, under the node's id."""
 
     KIND: ClassVar[str] = "health"
+    TOPIC: ClassVar[Topic] = Topic.LEASE_HEALTH
 
     health: LeaseHealth
     appended_ms: int
@@ -49,6 +51,7 @@ class WatchRow(SideRow, frozen=True):
     """The last word of whoever measures a partition of heartbeats, under the partition's number."""
 
     KIND: ClassVar[str] = "watch"
+    TOPIC: ClassVar[Topic] = Topic.LEASE_HEALTH
 
     heard: HealthHeard
     appended_ms: int
@@ -61,6 +64,7 @@ class LetterRow(SideRow, frozen=True):
     """
 
     KIND: ClassVar[str] = "letter"
+    TOPIC: ClassVar[Topic] = Topic.DEAD
 
     offset: int
     topic: str
@@ -75,6 +79,7 @@ class LetterRow(SideRow, frozen=True):
 
 class LetterBodyRow(SideRow, frozen=True):
     KIND: ClassVar[str] = "letter-body"
+    TOPIC: ClassVar[Topic] = Topic.DEAD
 
     key: bytes
     headers: tuple[tuple[str, bytes], ...]
@@ -88,6 +93,7 @@ class FindingsRow(SideRow, frozen=True):
     """
 
     KIND: ClassVar[str] = "findings"
+    TOPIC: ClassVar[Topic] = Topic.TREES
 
     session: int
     segment: int
@@ -102,6 +108,7 @@ class FindingsRow(SideRow, frozen=True):
 
 class FindingsBodyRow(SideRow, frozen=True):
     KIND: ClassVar[str] = "findings-body"
+    TOPIC: ClassVar[Topic] = Topic.TREES
 
     differences: tuple[Difference, ...]
 

@@ -1,25 +1,19 @@
 """Rows of side families: decoded one by one, for there is nothing to compare them with.
 
-Their topics forget (`lease-health` is compacted, `dead` keeps 30 days), so no rebuild of them would be the same. What
-cannot be decoded is removed, and the offsets of its topic with it: the projector then reads that topic again from the
-oldest record kept, which puts back whatever the topic still has.
+Their topics forget (`lease-health` is compacted, `dead` keeps 30 days, `trees` a week), so no rebuild of them would be
+the same. What cannot be decoded is removed, and the offsets of its topic with it: the projector then reads that topic
+again from the oldest record kept, which puts back whatever the topic still has.
 """
 
 from collections.abc import Iterator
 
-from topolog.events.topics import Topic
 from topolog.projections import layout
 from topolog.projections.self_check.findings import Family, Finding, What, finding, place_of
 from topolog.projections.self_check.opened import rows_of_sides
-from topolog.projections.sides import SIDE_PARTITIONS, HealthRow, LetterBodyRow, LetterRow, WatchRow
+from topolog.projections.sides import SIDE_PARTITIONS, SIDE_ROWS
 from topolog.projections.store import View
 
-_TOPICS = {
-    HealthRow.KIND: Topic.LEASE_HEALTH,
-    WatchRow.KIND: Topic.LEASE_HEALTH,
-    LetterRow.KIND: Topic.DEAD,
-    LetterBodyRow.KIND: Topic.DEAD,
-}
+_TOPICS = {row.KIND: row.TOPIC for row in SIDE_ROWS}
 _OFFSET_KEYS = {layout.side_offset_key(partition) for partition in SIDE_PARTITIONS}
 
 

@@ -42,7 +42,7 @@ class Agenda:
             "exchange": self.overdue,
             "adjust": self.adjusting,
             "change": self.late,
-            **dict.fromkeys(("session", "task", "schedule"), self.stalled),
+            **dict.fromkeys(("session", "task", "retry", "schedule"), self.stalled),
         }
         self._patience = patience
         self._due: dict[str, Deadline] = {}

@@ -12,7 +12,7 @@ from topolog.events.ids import NodeId, Position
 from topolog.events.lease_terms import LeaseTermsConfirmed
 from topolog.events.metadata import MetadataRemoveAccepted, MetadataUpdateAccepted
 from topolog.events.partitions import PartitionState
-from topolog.events.repair import RepairEvent, SegmentEnded, SessionEnded, SessionOpened, TaskFailed
+from topolog.events.repair import RepairEvent, SegmentEnded, SessionEnded, SessionOpened, TaskAssigned, TaskFailed
 from topolog.events.requests import RequestersForgotten, RequestRefused
 from topolog.events.schedules import ScheduleEvent, SchedulePostponed
 from topolog.events.state import State
@@ -20,6 +20,7 @@ from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.exchanges import Exchanges
 from topolog.streams.coordinator.reports import Reports
 
+_NEXT = "all that it waited for is there"
 _ALL_OWN = "all wanted copies own"
 """No input makes due what follows from the copies as they are."""
 
@@ -82,6 +83,9 @@ def _cause_in_session(decision: RepairEvent | ScheduleEvent, agenda: Agenda) -> 
     match decision:
         case TaskFailed(task=task):
             key = _stalled(agenda, f"task/{task.session}/{task.segment}/", f"/{task.attempt}/{task.replica}")
+        case TaskAssigned(task=task):
+            start, end = f"retry/{task.session}/{task.segment}/", f"/{task.attempt - 1}/{task.replica}"
+            return f"deadline {key}" if (key := _stalled(agenda, start, end)) else _NEXT
         case SegmentEnded(code="RENDEZVOUS_DOWN"):
             key = _stalled(agenda, f"task/{decision.session}/{decision.segment}/", "")
         case SessionEnded(code="DEADLINE"):
@@ -89,7 +93,7 @@ def _cause_in_session(decision: RepairEvent | ScheduleEvent, agenda: Agenda) -> 
         case SchedulePostponed(name=name) | SessionOpened(schedule=name) if name:
             key = _stalled(agenda, "schedule/", f"/{name}")
         case _:
-            return "all that it waited for is there"
+            return _NEXT
     return f"deadline {key}" if key else "nobody serves the replica any more"
 
 

@@ -33,6 +33,9 @@ REFINED_PERCENT_MAX = 20
 DIGESTS_MAX = 5_000_000
 """Rows of a segment whose digests are sent at most; if more differ, a full copy is what helps (scenario 10)."""
 
+RETRY_MS, RETRY_MS_MAX = 1_000, 60_000
+"""How long a task that has failed rests before it is asked for again; twice as long each time."""
+
 RETRYABLE = frozenset({"STALLED", "IO", "LOAD", "INTERRUPTED"})
 CUT_LOST = "CUT_LOST"
 """The read point is no longer there, or the schema has changed behind it: the segment begins anew (scenario 13)."""
@@ -61,11 +64,21 @@ def deadlines(session: SessionRow, row: SegmentRow) -> list[Deadline]:
     if not open_tasks and step.kind in SCANS and len(_done(row)) == len(asked(row)):
         newest = max(task.grown_at for task in row.tasks)
         return [Deadline(_compare_key(row), newest, session.definition.stall_ms)]
-    return [Deadline(_task_key(row, task), task.grown_at, wait_ms) for task in open_tasks]
+    waits = [Deadline(_task_key(row, task), task.grown_at, wait_ms) for task in open_tasks]
+    rests = [task for task in row.tasks if _may_retry(session, row, task) and task.code != "STALLED"]
+    return waits + [Deadline(_retry_key(row, task), task.grown_at, _retry_ms(task)) for task in rests]
 
 
 def _task_key(row: SegmentRow, task: Task) -> str:
     return f"task/{row.session}/{row.index}/{task.grown_at}/{task.attempt}/{task.replica}"
+
+
+def _retry_key(row: SegmentRow, task: Task) -> str:
+    return f"retry/{row.session}/{row.index}/{task.grown_at}/{task.attempt}/{task.replica}"
+
+
+def _retry_ms(failed: Task) -> int:
+    return min(RETRY_MS << (failed.attempt - 1), RETRY_MS_MAX)
 
 
 def _compare_key(row: SegmentRow) -> str:
@@ -89,10 +102,10 @@ def settle(state: State, session: SessionRow, row: SegmentRow, passed: Collectio
     ended = _failed(session, row, lost) if lost else []
     if ended or session.paused:
         return ended
-    assigned = _assigned(state, session, row)
+    assigned = _assigned(state, session, row, passed)
     if assigned:
         return assigned
-    if any(task.status is TaskStatus.ASSIGNED for task in row.tasks) or len(row.tasks) < len(asked(row)):
+    if any(_is_open(session, row, task) for task in row.tasks) or len(row.tasks) < len(asked(row)):
         return []
     if row.step.kind is TaskKind.LEAVES and len(row.pairs) < len(pairs(session, row)):
         return _uncompared(session, row, passed)
@@ -149,6 +162,11 @@ def _given_up(state: State, session: SessionRow, row: SegmentRow, passed: Collec
     return found
 
 
+def _is_open(session: SessionRow, row: SegmentRow, task: Task) -> bool:
+    """Whether something may still come of a task."""
+    return task.status is TaskStatus.ASSIGNED or _may_retry(session, row, task)
+
+
 def _is_lost(session: SessionRow, row: SegmentRow, task: Task) -> bool:
     """Whether a task has failed for good."""
     return task.status is TaskStatus.FAILED and not _may_retry(session, row, task)
@@ -163,11 +181,16 @@ def _may_retry(session: SessionRow, row: SegmentRow, task: Task) -> bool:
     return task.status is TaskStatus.FAILED and may
 
 
-def _assigned(state: State, session: SessionRow, row: SegmentRow) -> list[Decision]:
+def _has_rested(session: SessionRow, row: SegmentRow, task: Task, passed: Collection[str]) -> bool:
+    """Whether a task that has failed is to be asked for again now; one that has stalled has waited long enough."""
+    return _may_retry(session, row, task) and (task.code == "STALLED" or _retry_key(row, task) in passed)
+
+
+def _assigned(state: State, session: SessionRow, row: SegmentRow, passed: Collection[str]) -> list[Decision]:
     """The tasks that may be asked for now; a scan in the order that the session wants (scenario 30)."""
     assert row.step is not None
     tasks = {task.replica: task for task in row.tasks}
-    waiting = [name for name in asked(row) if name not in tasks or _may_retry(session, row, tasks[name])]
+    waiting = [name for name in asked(row) if name not in tasks or _has_rested(session, row, tasks[name], passed)]
     order = session.definition.order if row.step.kind in SCANS else Order.PARALLEL
     places = {name: _place(state, session, order, name) for name in asked(row)}
     busy = {places[name] for name, task in tasks.items() if task.status is TaskStatus.ASSIGNED}

@@ -18,7 +18,7 @@ from topolog.projections.projector import Projector
 from topolog.projections.self_check.findings import Family, What
 from topolog.projections.self_check.opened import store_path
 from topolog.projections.self_check.verdict import State
-from topolog.projections.sides import HealthRow, LetterRow
+from topolog.projections.sides import FindingsBodyRow, FindingsRow, HealthRow, LetterRow
 from topolog.projections.store import move_aside
 
 ROOT = Path(__file__).parents[3]
@@ -164,6 +164,14 @@ def test_a_side_row_that_does_not_decode_goes_and_its_topic_is_read_anew(
     assert letter not in contents(folder)
     project(chronicle, folder)
     assert contents(folder) == whole
+
+
+def test_findings_that_decode_are_left_alone(chronicle: Chronicle, checker: Checker, tmp_path: Path) -> None:
+    """What a session of anti-entropy has found differs from nothing that a rebuild would have."""
+    folder = project(chronicle, tmp_path / "store")
+    rows = (FindingsRow(1, 0, 3, 0, is_last=True, digest=bytes(32), rows=0, kept=0, appended_ms=5), FindingsBodyRow(()))
+    write(folder, {layout.side_key((row.KIND, "1")): layout.encode(row) for row in rows})
+    assert checker.check(folder).state is State.EQUAL
 
 
 def test_an_offset_that_is_no_number_goes(chronicle: Chronicle, checker: Checker, tmp_path: Path) -> None:

@@ -104,8 +104,13 @@ class Site(Cluster):
         return number
 
     def settle(self) -> None:
-        while decided := repair.settle(self.state, (), self.position, LATER_MS):
+        """All that follows; what has failed has rested before it is asked for again."""
+        while decided := repair.settle(self.state, self._rested(), self.position, LATER_MS):
             self.log(*decided)
+
+    def _rested(self) -> list[str]:
+        found = (each for _, row in self.state.rows(SegmentRow) for each in repair.deadlines(self.state, row))
+        return [each.key for each in found if each.key.startswith("retry/")]
 
     def session(self, number: Position) -> SessionRow:
         row = session(self.state, number)

@@ -290,15 +290,17 @@ class World:
         return bool(told)
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
-        """Until nothing more comes, or until this is so."""
+        """Until nothing more comes, or until this is so. What rests before it is asked for again has rested then."""
         for _ in range(_TURNS_MAX):
             moved = False
             for step in (*(server.step for server in self.servers.values()), self.turn_of_the_rendezvous):
                 if until():
                     return
                 moved = step() or moved
-            if not moved:
+            if not moved and not self.due("retry/"):
                 return
+            if not moved:
+                self.expire("retry/")
         raise AssertionError("it goes on for ever")
 
     def run_to(self, kind: TaskKind, number: int, index: int = 0) -> SegmentRow:

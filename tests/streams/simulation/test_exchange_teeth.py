@@ -176,7 +176,7 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (who_leaves_stays_in_the_owner_row, SHARING, 6, Rule.CONVERGES),
     (what_is_lost_begins_empty, SHARING, 3, Rule.NO_WRITE_LOST),
     (a_returning_copy_owns_by_its_own_word, SHARING, 16, Rule.NO_WRITE_LOST),
-    (a_former_life_answers, SHARING, 132, Rule.EXCHANGES),
+    (a_former_life_answers, SHARING, 179, Rule.EXCHANGES),
     (an_exchange_waits_for_nobody, ANY, 0, Rule.EXCHANGES),
     (copies_change_while_an_exchange_is_open, ANY, 0, Rule.EXCHANGES),
 )

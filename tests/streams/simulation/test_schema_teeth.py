@@ -337,7 +337,7 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (committed_without_verdict, LAGS, 0, Rule.TWO_ADJACENT),
     (the_verdict_is_that_of_the_request, LAGS, 1, Rule.TWO_ADJACENT),
     (the_position_before_is_enough, LAGS, 0, Rule.TWO_ADJACENT),
-    (members_that_came_in_the_line_are_not_asked, RESTARTS, 4, Rule.TWO_ADJACENT),
+    (members_that_came_in_the_line_are_not_asked, RESTARTS, 551, Rule.TWO_ADJACENT),
     (nobody_waits_for_the_silent, LAGS, 0, Rule.PRESUMED_IN_TIME),
     (who_never_fences_is_presumed_fenced, OUTAGES, 0, Rule.PRESUMED_IN_TIME),
     (who_cannot_apply_is_not_heard, CHANGES, 0, Rule.NACK),

@@ -656,7 +656,7 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (accepted_without_waiting, ANY, 0, Rule.PRESUMED_IN_TIME),
     (silent_holders_are_left_out, HANDOVERS, 18, Rule.ACCEPTED),
     (margin_below_the_drift, CUTS, 27, Rule.PRESUMED_IN_TIME),
-    (proposals_in_flight_are_ignored, OUTAGES, 18, Rule.PRESUMED_IN_TIME),
+    (proposals_in_flight_are_ignored, OUTAGES, 404, Rule.PRESUMED_IN_TIME),
     (no_term_refusal, ANY, 5, Rule.ONE_FOLD),
     (repeats_are_applied, ANY, 0, Rule.ONE_FOLD),
     (a_gap_is_accepted, LOSSES, 30, Rule.RUNS_ON),
