@@ -93,6 +93,7 @@ class Rounds:
         self._operator.eventually(lambda: not self._operator.open_changes(), "every change to end")
         for name, reader in self._readers.items():
             eventually(partial(self._is_valid, reader), f"{name} to serve again")
+        eventually(self._has_all_answered, "an answer of each member")
         return self._judge(seed, first, stopped_ns, began_s)
 
     def _stop(self, victim: Process, after_s: float, lasts: Callable[[], None], stopped_ns: list[int]) -> None:
@@ -120,6 +121,9 @@ class Rounds:
     def _is_valid(self, reader: Process) -> bool:
         reader.tell(do="require")
         return bool(reader.hear("valid", "error")["said"] == "valid")
+
+    def _has_all_answered(self) -> bool:
+        return {each.node for each in answers(self._folder, self._page)} == set(READERS)
 
     def _ask(self, chance: random.Random) -> None:
         """A change, by how things stand, or stood a moment ago; most are waited for, some of them cancelled."""
@@ -165,7 +169,6 @@ class Rounds:
             self._eras.read(known)
         page = list(answers(self._folder, self._page))
         found = list(stale(page, self._eras))
-        assert {each.node for each in page} == set(READERS)
         for path in self._folder.glob(f"{self._page}.*.answers"):
             path.unlink()
         commits = [known.ns for known in told for _ in commits_of(known.folded)]
