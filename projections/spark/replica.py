@@ -14,18 +14,13 @@ from pyspark.sql import types as T  # noqa: N812
 from topolog.events.errors import ReplicaFailed
 from topolog.events.merkle import Leaf
 from topolog.events.replica import Cut, ReplicaDefinition, RowDigest, SentRow, Written
+from topolog.events.replica_access import Fence, Progress
 from topolog.events.token_range import FULL, Ranges
 from topolog.events.tree_spec import BOUNDARIES_MAX, TreeSpec, fingerprint
 from topolog.projections.spark import canonical
 from topolog.projections.spark.digests import contents, digests, rows_of
 from topolog.projections.spark.jobs import Result, run
 from topolog.projections.spark.trees import leaves
-
-Progress = Callable[[int, int], None]
-"""Rows and bytes so far; it raises when the task is no longer wanted, and that ends the job."""
-
-Fence = Callable[[], None]
-"""Asked before each effect; it raises if nothing may be written any more."""
 
 Contents = Mapping[str, list[tuple[int, int]]]
 """The two hashes of each row under a key."""
@@ -80,7 +75,7 @@ class Source(Protocol):
 
 
 class SparkReplica:
-    """One replica of one table, as streams/validator/replica.py wants it.
+    """One replica of one table, as events/replica_access.py wants it.
 
     `boundaries`: of how many keys a sample is declared, for ordered tokens; 0 for none. `key` names the key columns.
     """

@@ -16,9 +16,9 @@ import msgspec
 from topolog.events.errors import ReplicaFailed
 from topolog.events.merkle import Leaf
 from topolog.events.replica import Cut, ReplicaDefinition, RowDigest, SentRow, Written
+from topolog.events.replica_access import Fence, Progress
 from topolog.events.token_range import RING, RING_BITS, Ranges
 from topolog.events.tree_spec import Strength, TokenMode, TreeSpec, fingerprint
-from topolog.streams.validator.replica import Fence, Progress
 
 Values = Mapping[str, object]
 """A row: what JSON can say, by column name; bytes for binary."""

@@ -10,12 +10,12 @@ import msgspec
 from topolog.events.errors import BadInput
 from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.kafka_admin import KafkaAdmin
+from topolog.events.replica_access import Replica
 from topolog.events.topics import PLANS, Topic
 from topolog.streams.clock import SystemClock
 from topolog.streams.local.stopping import Stop
 from topolog.streams.validator.core import Core
 from topolog.streams.validator.driver import Driver
-from topolog.streams.validator.replica import Replica
 from topolog.streams.validator.trees import Trees
 from topolog.streams.validator.worker import WRITE_ROWS, Worker
 

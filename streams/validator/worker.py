@@ -25,6 +25,7 @@ from topolog.events.merkle import Leaf
 from topolog.events.repair_plan import Difference, planned
 from topolog.events.repair_tasks import Result, TaskId, TaskKind
 from topolog.events.replica import Cut, ReplicaDefinition, SentRow
+from topolog.events.replica_access import Replica
 from topolog.events.requests import shortened
 from topolog.events.token_range import buckets, contains
 from topolog.events.tree_pages import PageKind
@@ -33,7 +34,6 @@ from topolog.streams.clock import Clock
 from topolog.streams.rules.repair_spec import reconciled
 from topolog.streams.validator.core import Ended
 from topolog.streams.validator.pages import Expected, item_pages, items, leaf_pages
-from topolog.streams.validator.replica import Replica
 from topolog.streams.validator.tasks import Work
 from topolog.streams.validator.trees import Trees
 

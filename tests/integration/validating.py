@@ -16,11 +16,11 @@ import msgspec
 
 from topolog.events import failpoints
 from topolog.events.replica import ReplicaDefinition, SentRow, Written
+from topolog.events.replica_access import Fence, Progress
 from topolog.events.tree_spec import Column, TreeSpec
 from topolog.streams.local.stopping import stopping_when_told
 from topolog.streams.validator.memory import MemoryReplica, Values
 from topolog.streams.validator.program import run_validator
-from topolog.streams.validator.replica import Fence, Progress
 
 COLUMNS = (Column("id", "long"), Column("name", "string"), Column("changed", "long"))
 BATCH_ROWS = 2

@@ -23,9 +23,10 @@ import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 from pyarrow import parquet
 
 from topolog.events.errors import ReplicaFailed
+from topolog.events.replica_access import Fence
 from topolog.events.tree_spec import Column, TreeSpec
 from topolog.projections.spark.canonical import spark_type
-from topolog.projections.spark.replica import Change, Described, Fence
+from topolog.projections.spark.replica import Change, Described
 from topolog.projections.spark.sources import stored_values
 from topolog.projections.spark.sources.stored_values import Row, Value
 

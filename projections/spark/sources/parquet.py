@@ -29,9 +29,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from topolog.events.errors import ReplicaFailed
+from topolog.events.replica_access import Fence
 from topolog.events.tree_spec import TreeSpec
 from topolog.projections.spark.carried_rows import CarriedRows
-from topolog.projections.spark.replica import Change, Described, Fence
+from topolog.projections.spark.replica import Change, Described
 
 _LOOKS = 5
 _FILE = "topolog_file"

@@ -15,8 +15,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from topolog.events.errors import ReplicaFailed
+from topolog.events.replica_access import Fence
 from topolog.events.tree_spec import Column
-from topolog.projections.spark.replica import Fence
 from topolog.projections.spark.sources.copied import BATCH_ROWS, Batches, Edit, Shape
 from topolog.projections.spark.sources.stored_values import Row, Value, are_same, decimal_in
 

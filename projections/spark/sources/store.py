@@ -30,8 +30,8 @@ import msgspec
 from topolog.events.errors import ReplicaFailed, TopologError
 from topolog.events.object_definition import Column as StoreColumn
 from topolog.events.object_definition import ColumnType
+from topolog.events.replica_access import Fence
 from topolog.events.tree_spec import Column
-from topolog.projections.spark.replica import Fence
 from topolog.projections.spark.sources.copied import BATCH_ROWS, Batches, Edit, Shape
 from topolog.projections.spark.sources.stored_values import Row, Value, are_same
 

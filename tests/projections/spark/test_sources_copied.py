@@ -13,8 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from topolog.events.errors import ReplicaFailed
+from topolog.events.replica_access import Fence
 from topolog.events.tree_spec import Column, TreeSpec
-from topolog.projections.spark.replica import Change, Fence
+from topolog.projections.spark.replica import Change
 from topolog.projections.spark.sources.copied import CUTS_MAX, Batches, CopiedSource, Edit, Shape
 from topolog.projections.spark.sources.stored_values import Value, are_same, arrow_table, from_wire
 

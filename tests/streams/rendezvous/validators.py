@@ -15,6 +15,7 @@ from topolog.events.errors import TopologError
 from topolog.events.log import Headers, LogWriter, OnDelivery
 from topolog.events.repair_definition import Policy, SessionDefinition, SessionKind
 from topolog.events.replica import Cut, ReplicaDefinition, RowDigest, SentRow, Written
+from topolog.events.replica_access import Fence, Progress, Replica
 from topolog.events.sessions import SegmentRow, SessionRow, open_sessions, segments, session
 from topolog.events.state import State
 from topolog.events.topics import PARTITIONS, Topic
@@ -25,7 +26,6 @@ from topolog.streams.validator.core import Core
 from topolog.streams.validator.driver import Driver
 from topolog.streams.validator.memory import MemoryReplica, Values
 from topolog.streams.validator.pages import item_pages, items, with_last
-from topolog.streams.validator.replica import Fence, Progress, Replica
 from topolog.streams.validator.trees import Trees
 from topolog.streams.validator.worker import Worker
 

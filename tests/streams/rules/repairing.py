@@ -24,6 +24,7 @@ from topolog.events.repair import StepStarted, TaskAssigned
 from topolog.events.repair_definition import Policy, SessionDefinition, SessionKind
 from topolog.events.repair_tasks import Result, Task, TaskId, TaskKind, TaskStatus
 from topolog.events.replica import Cut, ReplicaDefinition, RowDigest, SentRow, Written
+from topolog.events.replica_access import Fence, Progress
 from topolog.events.schedules import ScheduleRow
 from topolog.events.sessions import SegmentRow, SessionRow, open_sessions, segment, segments, session
 from topolog.events.stamp import decode_stamp
@@ -36,7 +37,6 @@ from topolog.streams.rules import repair
 from topolog.streams.validator.core import Begin, Release, Stop
 from topolog.streams.validator.core import Core as ValidatorCore
 from topolog.streams.validator.memory import MemoryReplica, Values
-from topolog.streams.validator.replica import Fence, Progress
 from topolog.streams.validator.trees import Trees
 from topolog.streams.validator.worker import Worker
 

@@ -15,6 +15,7 @@ from topolog.events.ids import Offset
 from topolog.events.log import Headers, LogWriter, OnDelivery
 from topolog.events.repair_definition import Policy, SessionDefinition, SessionKind
 from topolog.events.replica import Cut, ReplicaDefinition, SentRow, Written
+from topolog.events.replica_access import Fence, Progress, Replica
 from topolog.events.sessions import SessionRow, session
 from topolog.events.topics import PARTITIONS, Topic
 from topolog.events.tree_pages import TreePage
@@ -24,7 +25,6 @@ from topolog.streams.rendezvous.desk import Desk
 from topolog.streams.validator.core import Core
 from topolog.streams.validator.driver import Driver
 from topolog.streams.validator.memory import MemoryReplica, Values
-from topolog.streams.validator.replica import Fence, Progress, Replica
 from topolog.streams.validator.trees import Trees
 from topolog.streams.validator.worker import Worker
 

@@ -13,6 +13,7 @@ from topolog.events.ids import Position
 from topolog.events.log import InMemoryLog, InMemoryReader
 from topolog.events.merkle import Leaf
 from topolog.events.repair_tasks import TaskId
+from topolog.events.replica_access import Replica
 from topolog.events.replicas import replicas_of
 from topolog.events.sessions import SessionStatus
 from topolog.events.token_range import RING, TokenRange
@@ -24,7 +25,6 @@ from topolog.streams.validator.core import Core
 from topolog.streams.validator.driver import Driver
 from topolog.streams.validator.pages import Expected
 from topolog.streams.validator.program import ReplicaName, parse_replica
-from topolog.streams.validator.replica import Replica
 from topolog.streams.validator.trees import Trees
 from topolog.streams.validator.worker import HEARD_MS_MAX, Fence, Worker
 

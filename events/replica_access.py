@@ -1,4 +1,4 @@
-"""What a validator needs of a replica, wherever its rows are kept: the one interface to a table."""
+"""How the rows of a replica are read and written, wherever they are kept: the one interface to a table."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
