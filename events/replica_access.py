@@ -26,8 +26,10 @@ class Replica(Protocol):
     def describe(self) -> ReplicaDefinition:
         """What it is now, asked anew by each session; its table and its name never change."""
 
-    def cut(self) -> Cut | None:
+    def cut(self, progress: Progress) -> Cut | None:
         """Fix a read point now, None if the rows have none. One that is fixed twice under one name is released once.
+
+        Where it is a copy of the table, `progress` is told of what has been copied.
 
         Whoever dies before its answer is in the log leaves one behind that nobody knows of.
         """

@@ -53,7 +53,7 @@ class Source(Protocol):
 
     def describe(self, session: SparkSession) -> Described: ...
 
-    def cut(self) -> str | None:
+    def cut(self, progress: Progress) -> str | None:
         """Fix a read point and name it, None if there are none. Equal names mean equal rows."""
 
     def cuts(self) -> set[str]:
@@ -121,8 +121,8 @@ class SparkReplica:
             is_writable=told.is_writable and bool(self._key),
         )
 
-    def cut(self) -> Cut | None:
-        name = self._source.cut()
+    def cut(self, progress: Progress) -> Cut | None:
+        name = self._source.cut(progress)
         if name is None:
             return None
         frame = run(self._session, lambda: self._source.frame(self._session, name))
@@ -151,7 +151,7 @@ class SparkReplica:
         if not asked:
             return Written(0, 0)
         kept = self._source.cuts()
-        cut = self._source.cut()
+        cut = self._source.cut(progress)
         try:
             here = self._contents(spec, list(asked), cut)
             is_old = {key: here[key] == ([compared] if compared else []) for key, (_, compared) in asked.items()}

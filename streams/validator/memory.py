@@ -73,7 +73,7 @@ class MemoryReplica:
     def describe(self) -> ReplicaDefinition:
         return msgspec.structs.replace(self._definition, rows=len(self._rows))
 
-    def cut(self) -> Cut | None:
+    def cut(self, progress: Progress) -> Cut | None:
         if not self._definition.gives_cuts:
             return None
         rows, schema = self.rows_now, fingerprint(self._definition.columns, self._definition.key)

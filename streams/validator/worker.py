@@ -237,7 +237,7 @@ class _Running:
             raise ReplicaFailed("RANGE", f"{now.id} holds {_told(now)}, not all that is asked for.")
         if work.step.number == 1:
             self._worker.trees.note_start(work.task.session, work.task.segment)
-        cut = self._replica.cut()
+        cut = self._replica.cut(self._progressed)
         if cut is not None and cut.schema != fingerprint(now.columns, now.key):
             self._replica.release(cut)
             raise ReplicaFailed("INTERRUPTED", f"The columns of {now.id} have changed while its read point was fixed.")

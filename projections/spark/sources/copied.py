@@ -23,7 +23,7 @@ import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 from pyarrow import parquet
 
 from topolog.events.errors import ReplicaFailed
-from topolog.events.replica_access import Fence
+from topolog.events.replica_access import Fence, Progress
 from topolog.events.tree_spec import Column, TreeSpec
 from topolog.projections.spark.canonical import spark_type
 from topolog.projections.spark.replica import Change, Described
@@ -100,12 +100,12 @@ class CopiedSource:
         with self._original.reading() as (shape, _):
             return shape.key
 
-    def cut(self) -> str:
+    def cut(self, progress: Progress) -> str:
         self._folder.mkdir(parents=True, exist_ok=True)
         new = self._folder / f"new-{os.getpid()}"
         try:
             with self._original.reading() as (shape, batches):
-                _write(new, shape, batches)
+                _write(new, shape, batches, progress)
             with new.open("rb") as file:
                 name = hashlib.file_digest(file, "sha256").hexdigest()[:32]
             new.replace(self._file(name))
@@ -122,7 +122,7 @@ class CopiedSource:
 
     def frame(self, session: "SparkSession", cut: str | None) -> "DataFrame":
         """Without a cut the rows of now, which are copied as well."""
-        file = self._file(cut or self.cut())
+        file = self._file(cut or self.cut(_unheard))
         if not file.exists():
             raise ReplicaFailed("CUT_LOST", f"The read point {cut} is not kept any more.")
         return session.read.parquet(str(file))
@@ -135,7 +135,7 @@ class CopiedSource:
             raise ReplicaFailed("NOT_WRITABLE", "This source is only read.")
         key = [next(column for column in spec.columns if column.name == name) for name in spec.key]
         before = self._rows_at(
-            cut or self.cut(), spec, {stored_values.key_from_wire(each.key, key) for each in changes}
+            cut or self.cut(_unheard), spec, {stored_values.key_from_wire(each.key, key) for each in changes}
         )
         edits = []
         for each in changes:
@@ -171,11 +171,19 @@ class CopiedSource:
         return self._folder / f"{name}{_SUFFIX}"
 
 
-def _write(file: Path, shape: Shape, batches: Batches) -> None:
+def _unheard(rows: int, size: int) -> None:
+    """For a copy that nobody waits for but the caller."""
+
+
+def _write(file: Path, shape: Shape, batches: Batches, progress: Progress) -> None:
+    count = size = 0
     with parquet.ParquetWriter(file, stored_values.arrow_schema(shape.columns)) as writer:
         for rows in batches:
             if rows:
-                writer.write_table(stored_values.arrow_table(shape.columns, rows))
+                table = stored_values.arrow_table(shape.columns, rows)
+                writer.write_table(table)
+                count, size = count + table.num_rows, size + table.nbytes
+                progress(count, size)
 
 
 def _rows(table: pa.Table) -> Iterator[Row]:

@@ -84,14 +84,14 @@ def test_a_read_point_stays_while_the_files_change(places: tuple[Place, Place], 
     place, _ = places
     place.save(numbers(spark, 50, parts=2))
     spec = spec_of(place)
-    cut = place.replica.cut()
+    cut = place.replica.cut(nothing)
     assert cut is not None
-    assert place.replica.cut() == cut, "nothing has changed since"
+    assert place.replica.cut(nothing) == cut, "nothing has changed since"
     before = place.digests(spec, cut)
     place.save(changed(numbers(spark, 60), 7, amount=F.lit(0)), mode="overwrite")
     assert place.digests(spec, cut) == before
     assert len(place.digests(spec)) == 60
-    later = place.replica.cut()
+    later = place.replica.cut(nothing)
     assert later is not None
     assert later.name != cut.name
     assert later.schema == cut.schema
@@ -109,8 +109,27 @@ def test_a_folder_that_is_being_replaced_has_no_read_point(places: tuple[Place, 
     place.save(numbers(spark, 10))
     (place.folder / "_temporary").mkdir()
     with pytest.raises(ReplicaFailed, match="being written") as failed:
-        place.replica.cut()
+        place.replica.cut(nothing)
     assert failed.value.code == "IO"
+
+
+def test_a_read_point_tells_how_far_it_is_and_leaves_nothing_where_it_is_stopped(
+    places: tuple[Place, Place], spark: SparkSession
+) -> None:
+    """Scenario 20: where there are no links, each file is copied."""
+    place, _ = places
+    place.save(numbers(spark, 50, parts=3))
+    told: list[int] = []
+    place.replica.release(place.replica.cut(lambda _, size: told.append(size)) or Cut("", b""))
+    assert len(told) == 3
+    assert told == sorted(set(told))
+
+    def stopped(*_: int) -> None:
+        raise ReplicaFailed("FENCED", "enough")
+
+    with pytest.raises(ReplicaFailed, match="enough"):
+        place.replica.cut(stopped)
+    assert list(place.folder.parent.rglob("new-*")) == []
 
 
 def test_a_file_that_is_no_parquet_is_named(places: tuple[Place, Place], spark: SparkSession) -> None:
@@ -119,7 +138,7 @@ def test_a_file_that_is_no_parquet_is_named(places: tuple[Place, Place], spark: 
     place.save(numbers(spark, 10))
     (file,) = place.files()
     file.write_bytes(file.read_bytes()[:-20])
-    for ask in (place.replica.cut, place.replica.describe):
+    for ask in (lambda: place.replica.cut(nothing), place.replica.describe):
         with pytest.raises(ReplicaFailed, match=file.name) as failed:
             ask()
         assert failed.value.code == "CORRUPT"
@@ -135,7 +154,7 @@ def test_damage_inside_of_a_file_ends_the_job(places: tuple[Place, Place], spark
     file.write_bytes(data)
     spec = spec_of(place)
     with pytest.raises(ReplicaFailed, match="parquet") as failed:
-        place.replica.leaves(spec, (FULL,), 8, place.replica.cut(), nothing)
+        place.replica.leaves(spec, (FULL,), 8, place.replica.cut(nothing), nothing)
     assert failed.value.code == "CORRUPT"
 
 
@@ -155,7 +174,7 @@ def test_rows_are_written_in_the_types_of_who_stores_them(places: tuple[Place, P
         Column("price", "decimal(12,4)"),
     )
     spec = TreeSpec("numbers", columns, ("key",), 8)
-    before, cut = other.files(), other.replica.cut()
+    before, cut = other.files(), other.replica.cut(nothing)
     trees = [list(place.replica.leaves(spec, (FULL,), 8, None, nothing)) for place in places]
     assert len(differing(*trees)) == 2
     here, there = (

@@ -23,6 +23,10 @@ COLUMNS = (Column("id", "long"), Column("name", "string"), Column("size", "doubl
 SPEC = TreeSpec("parts", COLUMNS, ("id",), 8)
 
 
+def nothing(*_: object) -> None:
+    """For who wants no progress."""
+
+
 class Listed:
     """An original that is a list of rows."""
 
@@ -50,10 +54,10 @@ def test_a_cut_is_named_by_its_rows_and_holds_still(spark: SparkSession, tmp_pat
     """The same rows have one name, others another; a cut that is released is lost, and said to be."""
     original = Listed((1, "a", 0.5), (2, None, None))
     source = CopiedSource(original, tmp_path)
-    first = source.cut()
-    assert source.cut() == first
+    first = source.cut(nothing)
+    assert source.cut(nothing) == first
     original.rows.append((3, "c", math.nan))
-    second = source.cut()
+    second = source.cut(nothing)
     assert source.cuts() == {first, second}
     assert sorted(row.id for row in source.frame(spark, first).collect()) == [1, 2]
     assert sorted(row.id for row in source.frame(spark, None).collect()) == [1, 2, 3]
@@ -64,10 +68,27 @@ def test_a_cut_is_named_by_its_rows_and_holds_still(spark: SparkSession, tmp_pat
     assert lost.value.code == "CUT_LOST"
 
 
+def test_a_copy_tells_how_far_it_is_and_ends_where_nobody_wants_it(tmp_path: Path) -> None:
+    """Scenario 20: a cut that takes an hour is no validator that is gone; one that was stopped leaves nothing."""
+    source = CopiedSource(Listed((1, "a", 0.5), (2, "b", 1.5), (3, "c", 2.5)), tmp_path)
+    told: list[tuple[int, int]] = []
+    source.cut(lambda rows, size: told.append((rows, size)))
+    assert [rows for rows, _ in told] == [1, 3]
+    assert 0 < told[0][1] < told[1][1]
+    before = sorted(tmp_path.iterdir())
+
+    def stopped(rows: int, _: int) -> None:
+        raise ReplicaFailed("FENCED", f"enough after {rows}")
+
+    with pytest.raises(ReplicaFailed, match="enough after 1"):
+        source.cut(stopped)
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_a_table_of_no_rows_has_its_columns(spark: SparkSession, tmp_path: Path) -> None:
     """Scenario 9."""
     source = CopiedSource(Listed(), tmp_path)
-    assert source.frame(spark, source.cut()).schema.names == ["id", "name", "size"]
+    assert source.frame(spark, source.cut(nothing)).schema.names == ["id", "name", "size"]
     assert source.describe(spark).schema.simpleString() == "struct<id:bigint,name:string,size:double>"
 
 
@@ -75,7 +96,7 @@ def test_a_change_goes_out_with_what_the_row_was_at_the_cut(spark: SparkSession,
     """Changed, new and deleted; whatever became of the row since then."""
     original = Listed((1, "a", 0.5), (2, "b", 1.5))
     source = CopiedSource(original, tmp_path)
-    cut = source.cut()
+    cut = source.cut(nothing)
     original.rows[0] = (1, "later", 0.5)
     changes = [changed(1, id=1, name="A", size=2), changed(2), changed(3, id=3, name=None, size="NaN")]
     source.write(spark, SPEC, changes, cut, lambda: None)
@@ -90,7 +111,7 @@ def test_columns_that_are_not_compared_stay_out_of_it(spark: SparkSession, tmp_p
     original = Listed((1, "a", 0.5))
     source = CopiedSource(original, tmp_path)
     spec = msgspec.structs.replace(SPEC, columns=COLUMNS[:2])
-    source.write(spark, spec, [changed(1, id=1, name="A")], source.cut(), lambda: None)
+    source.write(spark, spec, [changed(1, id=1, name="A")], source.cut(nothing), lambda: None)
     assert original.edits == [Edit((1,), {"id": 1, "name": "a"}, {"id": 1, "name": "A"})]
 
 
@@ -100,7 +121,7 @@ def test_what_is_only_read_takes_no_rows(spark: SparkSession, tmp_path: Path) ->
     source = CopiedSource(original, tmp_path)
     assert not source.describe(spark).is_writable
     with pytest.raises(ReplicaFailed) as refused:
-        source.write(spark, SPEC, [changed(1)], source.cut(), lambda: None)
+        source.write(spark, SPEC, [changed(1)], source.cut(nothing), lambda: None)
     assert refused.value.code == "NOT_WRITABLE"
 
 
@@ -110,9 +131,9 @@ def test_cuts_that_nobody_releases_do_not_fill_the_disk(tmp_path: Path) -> None:
     names = []
     for number in range(CUTS_MAX + 3):
         former._original = Listed((number, "", 0.0))
-        names.append(former.cut())
+        names.append(former.cut(nothing))
     source = CopiedSource(original, tmp_path)
-    own = source.cut()
+    own = source.cut(nothing)
     assert source.cuts() == {own, *names[-CUTS_MAX:]}
 
 

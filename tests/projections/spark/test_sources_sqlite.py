@@ -84,8 +84,8 @@ def test_its_rows_equal_those_of_a_parquet_file(
     own = replica(spark, table, tmp_path / "cuts")
     definition = own.describe()
     spec = TreeSpec("orders", definition.columns, definition.key, 8)
-    assert sorted(own.digests(spec, (FULL,), own.cut(), lambda *_: None)) == sorted(
-        files.digests(spec, (FULL,), files.cut(), lambda *_: None)
+    assert sorted(own.digests(spec, (FULL,), own.cut(lambda *_: None), lambda *_: None)) == sorted(
+        files.digests(spec, (FULL,), files.cut(lambda *_: None), lambda *_: None)
     )
     assert definition.key == ("line", "id")
 
@@ -108,7 +108,7 @@ def test_what_a_repair_sends_is_written(
     own = replica(spark, table, tmp_path / "cuts")
     definition = own.describe()
     spec = TreeSpec("orders", definition.columns, definition.key, 8)
-    told = {each.key: each.content for each in own.digests(spec, (FULL,), own.cut(), lambda *_: None)}
+    told = {each.key: each.content for each in own.digests(spec, (FULL,), own.cut(lambda *_: None), lambda *_: None)}
     contents = dict(own.rows(spec, list(told), None))
     values = msgspec.json.decode(contents["[7,1]"])
     sent = [

@@ -79,9 +79,9 @@ class Table(MemoryReplica):
         self.write_calls = 0
         self.on_write: Callable[[str], None] = lambda _: None
 
-    def cut(self) -> Cut | None:
+    def cut(self, progress: Progress) -> Cut | None:
         self._break("cut", ())
-        return super().cut()
+        return super().cut(progress)
 
     def leaves(self, spec: TreeSpec, ranges: Ranges, bits: int, cut: Cut | None, progress: Progress) -> Iterable[Leaf]:
         self._break("leaves", ranges)

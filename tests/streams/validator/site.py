@@ -77,9 +77,9 @@ class MortalReplica:
         self._site = site
         self.digests, self.rows, self.describe = replica.digests, replica.rows, replica.describe
 
-    def cut(self) -> Cut | None:
+    def cut(self, progress: Progress) -> Cut | None:
         self._site.hook("cut")
-        return self._mortality.do(self._replica.cut)
+        return self._mortality.do(lambda: self._replica.cut(progress))
 
     def leaves(self, *args: Any) -> Iterable[merkle.Leaf]:
         self._site.hook("leaves")

@@ -16,7 +16,8 @@ from topolog.events.codec import CODEC
 from topolog.events.errors import Refused, ReplicaFailed
 from topolog.events.log import Entry
 from topolog.events.repair_definition import Policy
-from topolog.events.replica import Written
+from topolog.events.replica import Cut, Written
+from topolog.events.replica_access import Progress
 from topolog.events.replicas import replica, replicas_of
 from topolog.events.sessions import SessionStatus
 from topolog.events.snapshots import SnapshotTaken
@@ -430,6 +431,28 @@ def test_progress_is_said_when_it_has_grown_and_not_more_often_than_that() -> No
     told = [each for each in site.world.events(rp.TaskProgressed) if isinstance(each, rp.TaskProgressed)]
     assert [each.rows for each in told] == [10, 25]
     assert len([each for each in reported(site) if each.result is None]) == 2
+
+
+def test_a_read_point_that_takes_longer_than_a_task_may_rest_is_waited_for() -> None:
+    """Scenario 20: a table that is copied tells of its rows, and the limit of the step begins anew with each word."""
+    site = differing_site()
+    replica = site.replicas["orders@r1"]
+    serving(site)
+    fixed = replica.cut
+
+    def slow(progress: Progress) -> Cut | None:
+        for count in range(1, 5):
+            site.run(40_000)
+            progress(count * 10, count * 1_000)
+        return fixed(progress)
+
+    replica.cut = slow  # type: ignore[method-assign]
+    began_ns = site.world.clock.monotonic_ns()
+    request = site.open(prepare_ms=60_000)
+    site.settle()
+    assert site.world.clock.monotonic_ns() - began_ns > 120_000_000_000
+    assert site.session(request).status is SessionStatus.SUCCEEDED, site.session(request)
+    assert failed(site) == []
 
 
 def test_whatever_a_replica_raises_is_an_answer() -> None:
