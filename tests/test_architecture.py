@@ -127,6 +127,7 @@ PURE_IMPORTS_OF = {
     "events/changes.py": {"numpy"},
     "events/codec.py": {"fastavro", "io", "json"},
     "events/log.py": {"threading", "zlib"},
+    "events/key_order.py": {"decimal"},
     "events/last_owners.py": {"numpy"},
     "events/ownership.py": {"numpy"},
     "events/repair_plan.py": {"datetime", "decimal"},

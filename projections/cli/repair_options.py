@@ -92,9 +92,7 @@ class Comparison:
     retries: Annotated[int, typer.Option("--retries", min=0, help="How often a task is asked for again.")] = 2
     stall: Annotated[
         str,
-        typer.Option(
-            "--stall", metavar="2m", help="A task that does not move for so long is given up."
-        ),
+        typer.Option("--stall", metavar="2m", help="A task that does not move for so long is given up."),
     ] = "2m"
     deadline: Annotated[
         str | None, typer.Option("--deadline", metavar="1h", help="The session ends then, however far it is.")

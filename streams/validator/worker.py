@@ -237,8 +237,10 @@ class _Running:
             raise ReplicaFailed("RANGE", f"{now.id} holds {_told(now)}, not all that is asked for.")
         if work.step.number == 1:
             self._worker.trees.note_start(work.task.session, work.task.segment)
-        cut = self._replica.cut(self._progressed)
-        if cut is not None and cut.schema != fingerprint(now.columns, now.key):
+        schema = fingerprint(now.columns, now.key)
+        shared = work.cut if work.cut is not None and work.cut.schema == schema else None
+        cut = self._replica.cut(self._progressed, shared)
+        if cut is not None and cut.schema != schema:
             self._replica.release(cut)
             raise ReplicaFailed("INTERRUPTED", f"The columns of {now.id} have changed while its read point was fixed.")
         reach("validator.cut-fixed")
@@ -271,7 +273,9 @@ class _Running:
                 reach("validator.between-batches")
             self._check()
             before = (self._rows, self._bytes)
-            one = self._replica.write(self._work.spec, batch, self._check, self._progressed_behind(*before))
+            one = self._replica.write(
+                self._work.spec, batch, self._work.cut, self._check, self._progressed_behind(*before)
+            )
             written, size, skipped = written + one.rows, size + one.bytes, skipped + one.skipped
             self._progressed(written + skipped, size)
         reach("validator.written")

@@ -72,7 +72,8 @@ class Original(Protocol):
         """All rows as of one moment, until the block ends."""
 
     def apply(self, shape: Shape, edits: Sequence[Edit], fence: Fence) -> int:
-        """Make those edits whose rows are still as before; how many. All at once, or none where it raises.
+        """Make those edits whose rows are still as before; how many, with those whose rows are already as after. All at
+        once, or none where it raises.
 
         `shape`: that of the edits, of which the original may have more columns. `fence` before what lasts.
         """
@@ -100,7 +101,10 @@ class CopiedSource:
         with self._original.reading() as (shape, _):
             return shape.key
 
-    def cut(self, progress: Progress) -> str:
+    def cut(self, progress: Progress, shared: str | None = None) -> str:
+        if shared is not None and self._file(shared).exists():
+            self._held.add(shared)
+            return shared
         self._folder.mkdir(parents=True, exist_ok=True)
         new = self._folder / f"new-{os.getpid()}"
         try:
@@ -130,7 +134,7 @@ class CopiedSource:
     def write(
         self, session: "SparkSession", spec: TreeSpec, changes: Sequence[Change], cut: str | None, fence: Fence
     ) -> int:
-        """How many rows were still as at the cut, and are changed now."""
+        """How many rows were still as at the cut, and are changed now, or were before."""
         if not self._original.is_writable:
             raise ReplicaFailed("NOT_WRITABLE", "This source is only read.")
         key = [next(column for column in spec.columns if column.name == name) for name in spec.key]

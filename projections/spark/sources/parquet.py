@@ -61,7 +61,7 @@ class ParquetSource:
         is_writable = os.access(self._folder, os.W_OK)
         return Described(self.frame(session, None).schema, rows, size // rows if rows else 0, is_writable=is_writable)
 
-    def cut(self, progress: Progress) -> str | None:
+    def cut(self, progress: Progress, shared: str | None = None) -> str | None:
         """Raises ReplicaFailed CORRUPT for a file that is no Parquet, IO while somebody replaces the files."""
         for _ in range(_LOOKS):
             place = self._cuts / f"new-{uuid.uuid4().hex}"

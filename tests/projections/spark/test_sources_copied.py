@@ -13,9 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from topolog.events.errors import ReplicaFailed
+from topolog.events.replica import SentRow
 from topolog.events.replica_access import Fence
+from topolog.events.token_range import FULL
 from topolog.events.tree_spec import Column, TreeSpec
-from topolog.projections.spark.replica import Change
+from topolog.projections.spark.replica import Change, SparkReplica
 from topolog.projections.spark.sources.copied import CUTS_MAX, Batches, CopiedSource, Edit, Shape
 from topolog.projections.spark.sources.stored_values import Value, are_same, arrow_table, from_wire
 
@@ -35,10 +37,16 @@ class Listed:
     def __init__(self, *rows: Sequence[Value]) -> None:
         self.rows = list(rows)
         self.edits: list[Edit] = []
+        self.copies = 0
 
     @contextmanager
     def reading(self) -> Iterator[tuple[Shape, Batches]]:
-        yield Shape(COLUMNS, ("id",), len(self.rows)), iter([self.rows[:1], self.rows[1:]])
+        yield Shape(COLUMNS, ("id",), len(self.rows)), self._batches()
+
+    def _batches(self) -> Iterator[list[Sequence[Value]]]:
+        self.copies += 1
+        yield self.rows[:1]
+        yield self.rows[1:]
 
     def apply(self, shape: Shape, edits: Sequence[Edit], fence: Fence) -> int:
         fence()
@@ -83,6 +91,30 @@ def test_a_copy_tells_how_far_it_is_and_ends_where_nobody_wants_it(tmp_path: Pat
     with pytest.raises(ReplicaFailed, match="enough after 1"):
         source.cut(stopped)
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_session_copies_a_table_once_for_all_that_it_reads_and_writes(spark: SparkSession, tmp_path: Path) -> None:
+    """However many segments it has, and batches of rows; what is gone is copied anew."""
+    original = Listed((1, "a", 0.5), (2, "b", 1.5))
+    source = CopiedSource(original, tmp_path)
+    replica = SparkReplica(spark, source, "parts", "r1", ("id",))
+    cut = replica.cut(nothing)
+    assert cut is not None
+    found = {each.key: each.content for each in replica.digests(SPEC, (FULL,), cut, nothing)}
+    original.copies = 0
+    original.rows.append((3, "c", 2.5))
+    assert replica.cut(nothing, cut) == cut
+    for number in (1, 2):
+        row = SentRow(f"[{number}]", f'{{"id":{number},"name":"new","size":1.0}}', (("r1", found[f"[{number}]"]),))
+        assert replica.write(SPEC, [row], cut, lambda: None, nothing).rows == 1
+    assert original.copies == 0
+    assert [edit.before for edit in original.edits] == [
+        {"id": 1, "name": "a", "size": 0.5},
+        {"id": 2, "name": "b", "size": 1.5},
+    ]
+    replica.release(cut)
+    assert replica.cut(nothing, cut) != cut
+    assert original.copies == 1
 
 
 def test_a_table_of_no_rows_has_its_columns(spark: SparkSession, tmp_path: Path) -> None:

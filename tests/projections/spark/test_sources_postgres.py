@@ -126,7 +126,7 @@ def test_what_a_repair_sends_is_written(
         SentRow("[7,9]", _json({**values, "id": 9}), (("r1", None),)),
         SentRow("[7,2]", "", (("r1", (1, 2)),)),
     ]
-    done = own.write(spec, sent, lambda: None, lambda *_: None)
+    done = own.write(spec, sent, None, lambda: None, lambda *_: None)
     assert (done.rows, done.skipped) == (2, 1)
     assert names(database) == [(1, "Eve", 1.1), (2, None, None), (9, "Ada", 1.1)]
     after = {each.key: each.content for each in own.digests(spec, (FULL,), own.cut(lambda *_: None), lambda *_: None)}

@@ -128,7 +128,7 @@ def test_rotten_rows_are_found_and_put_right(spark: SparkSession, shops: Shops, 
     assert different == sorted(f"[{each.key}]" for each in damaged)
     contents = replicas[Part.ACTING].rows(spec, different, replicas[Part.ACTING].cut(lambda *_: None))
     sent = [SentRow(key, values, (("backup", wrong[key]),)) for key, values in contents]
-    done = replicas[Part.BACKUP].write(spec, sent, lambda: None, lambda *_: None)
+    done = replicas[Part.BACKUP].write(spec, sent, None, lambda: None, lambda *_: None)
     assert (done.rows, done.skipped) == (3, 0)
     assert digests(Part.BACKUP) == right
     assert rows(shops, Part.BACKUP) == rows(shops, Part.ACTING)

@@ -79,9 +79,9 @@ class Table(MemoryReplica):
         self.write_calls = 0
         self.on_write: Callable[[str], None] = lambda _: None
 
-    def cut(self, progress: Progress) -> Cut | None:
+    def cut(self, progress: Progress, shared: Cut | None = None) -> Cut | None:
         self._break("cut", ())
-        return super().cut(progress)
+        return super().cut(progress, shared)
 
     def leaves(self, spec: TreeSpec, ranges: Ranges, bits: int, cut: Cut | None, progress: Progress) -> Iterable[Leaf]:
         self._break("leaves", ranges)
@@ -95,11 +95,13 @@ class Table(MemoryReplica):
         self._break("rows", ())
         return super().rows(spec, keys, cut)
 
-    def write(self, spec: TreeSpec, rows: Sequence[SentRow], fence: Fence, progress: Progress) -> Written:
+    def write(
+        self, spec: TreeSpec, rows: Sequence[SentRow], cut: Cut | None, fence: Fence, progress: Progress
+    ) -> Written:
         self._break("write", ())
         self.write_calls += 1
         self.on_write(self.describe().name)
-        return super().write(spec, rows, fence, progress)
+        return super().write(spec, rows, cut, fence, progress)
 
     def digests_now(self, spec: TreeSpec, ranges: Ranges) -> list[RowDigest]:
         """Its rows as they are, for the test itself."""

@@ -77,19 +77,21 @@ class MortalReplica:
         self._site = site
         self.digests, self.rows, self.describe = replica.digests, replica.rows, replica.describe
 
-    def cut(self, progress: Progress) -> Cut | None:
+    def cut(self, progress: Progress, shared: Cut | None = None) -> Cut | None:
         self._site.hook("cut")
-        return self._mortality.do(lambda: self._replica.cut(progress))
+        return self._mortality.do(lambda: self._replica.cut(progress, shared))
 
     def leaves(self, *args: Any) -> Iterable[merkle.Leaf]:
         self._site.hook("leaves")
         return self._replica.leaves(*args)
 
-    def write(self, spec: TreeSpec, rows: Sequence[SentRow], fence: Fence, progress: Progress) -> Written:
+    def write(
+        self, spec: TreeSpec, rows: Sequence[SentRow], cut: Cut | None, fence: Fence, progress: Progress
+    ) -> Written:
         total = Written(0, 0)
         for row in rows:
             self._site.hook("write")
-            one = self._mortality.do(lambda row=row: self._replica.write(spec, [row], fence, progress))  # type: ignore[misc]
+            one = self._mortality.do(lambda row=row: self._replica.write(spec, [row], cut, fence, progress))  # type: ignore[misc]
             total = Written(total.rows + one.rows, total.bytes + one.bytes, total.skipped + one.skipped)
         return total
 

@@ -440,11 +440,11 @@ def test_a_read_point_that_takes_longer_than_a_task_may_rest_is_waited_for() -> 
     serving(site)
     fixed = replica.cut
 
-    def slow(progress: Progress) -> Cut | None:
+    def slow(progress: Progress, shared: Cut | None = None) -> Cut | None:
         for count in range(1, 5):
             site.run(40_000)
             progress(count * 10, count * 1_000)
-        return fixed(progress)
+        return fixed(progress, shared)
 
     replica.cut = slow  # type: ignore[method-assign]
     began_ns = site.world.clock.monotonic_ns()
@@ -453,6 +453,33 @@ def test_a_read_point_that_takes_longer_than_a_task_may_rest_is_waited_for() -> 
     assert site.world.clock.monotonic_ns() - began_ns > 120_000_000_000
     assert site.session(request).status is SessionStatus.SUCCEEDED, site.session(request)
     assert failed(site) == []
+
+
+def test_segments_share_a_read_point_that_is_a_copy_of_the_table() -> None:
+    """It is held for those that are to come, and given back with the session; a second look fixes another."""
+    site = differing_site()
+    replica = site.replicas["orders@r1"]
+    serving(site)
+    fixed, copies = replica.cut, list[Cut | None]()
+
+    def copied(progress: Progress, shared: Cut | None = None) -> Cut | None:
+        if shared is not None and shared.name in replica.cuts_held:
+            return shared
+        replica.put({"id": 1_000 + len(copies), "name": "new", "changed": 1})
+        copies.append(fixed(progress))
+        return copies[-1]
+
+    replica.cut = copied  # type: ignore[method-assign]
+    request = site.open(segments=4, recheck=False)
+    site.settle()
+    assert site.session(request).status is SessionStatus.SUCCEEDED
+    assert site.session(request).rows_found >= 7
+    assert len(copies) == 1
+    assert replica.cuts_held == frozenset()
+    site.open(segments=4, recheck=True)
+    site.settle()
+    assert len(copies) > 2
+    assert replica.cuts_held == frozenset()
 
 
 def test_whatever_a_replica_raises_is_an_answer() -> None:

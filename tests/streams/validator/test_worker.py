@@ -24,7 +24,7 @@ from topolog.streams.validator import trees as trees_module
 from topolog.streams.validator.core import Core
 from topolog.streams.validator.driver import Driver
 from topolog.streams.validator.pages import Expected
-from topolog.streams.validator.program import ReplicaName, parse_replica
+from topolog.streams.validator.program import ReplicaName, parse_replica, told_of
 from topolog.streams.validator.trees import Trees
 from topolog.streams.validator.worker import HEARD_MS_MAX, Fence, Worker
 
@@ -245,6 +245,42 @@ def test_what_names_no_replica_is_refused(text: str) -> None:
 def test_a_source_is_whatever_stands_behind_the_first_sign() -> None:
     named = parse_replica("db.orders@r1=postgresql://me@host/db?table=orders")
     assert named == ReplicaName("db.orders", "r1", "postgresql://me@host/db?table=orders")
+
+
+TWO = [ReplicaName("orders", "r1", "parquet:/a"), ReplicaName("orders", "r2", "parquet:/b")]
+
+
+def test_a_replica_is_declared_with_its_datacenter_its_ranges_and_a_sample_of_its_keys() -> None:
+    """Scenarios 28, 29, 34: of all that a process serves, or of one of them, which goes before."""
+    ranges = ("orders@r1=c0000000..40000000", "orders@r2=0..10", "orders@r2=20..30")
+    one, other = told_of(TWO, ["ams", "orders@r2=fra"], ranges, ["orders@r1=64"])
+    assert (one.datacenter, other.datacenter) == ("ams", "fra")
+    assert one.ranges == (TokenRange(0, RING // 4), TokenRange(RING // 4 * 3, RING))
+    assert other.ranges == (TokenRange(0, 16), TokenRange(32, 48))
+    assert (one.boundaries, other.boundaries) == (64, 0)
+    assert told_of(TWO, [], [], []) == TWO
+
+
+@pytest.mark.parametrize(
+    ("datacenters", "ranges", "boundaries", "complaint"),
+    [
+        (["orders@r3=ams"], [], [], "of no replica that is served here"),
+        (["ams", "fra"], [], [], "given 2 times for orders@r1"),
+        (["orders@r1="], [], [], "says nothing"),
+        ([], ["40000000"], [], "no range of tokens"),
+        ([], ["7..7"], [], "no range of tokens"),
+        ([], [], ["many"], "no number of boundaries"),
+        ([], [], ["4097"], "no number of boundaries"),
+        ([], [], ["-1"], "no number of boundaries"),
+    ],
+    ids=str,
+)
+def test_what_is_said_of_a_replica_is_checked_before_it_is_served(
+    datacenters: list[str], ranges: list[str], boundaries: list[str], complaint: str
+) -> None:
+    with pytest.raises(BadInput, match=complaint) as refused:
+        told_of(TWO, datacenters, ranges, boundaries)
+    assert refused.value.hint
 
 
 @pytest.mark.parametrize("buckets", [[64, 64], [63], [128], [64, 230], [0]], ids=str)
