@@ -19,13 +19,14 @@ from topolog.events.replica_access import Fence, Progress, Replica
 from topolog.events.sessions import SegmentRow, SessionRow, open_sessions, segments, session
 from topolog.events.state import State
 from topolog.events.topics import PARTITIONS, Topic
+from topolog.events.tree_answers import item_pages
 from topolog.events.tree_pages import PAGE_BYTES_MAX, PageKind, TreePage, digest_of
 from topolog.events.tree_spec import Column, TreeSpec
 from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.validator.core import Core
 from topolog.streams.validator.driver import Driver
 from topolog.streams.validator.memory import MemoryReplica, Values
-from topolog.streams.validator.pages import item_pages, items, with_last
+from topolog.streams.validator.pages import items, with_last
 from topolog.streams.validator.trees import Trees
 from topolog.streams.validator.worker import Worker
 

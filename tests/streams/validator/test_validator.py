@@ -12,6 +12,7 @@ from tests.streams.validator.site import COLUMNS, Mortality, MortalReplica, Site
 from topolog.events import repair as rp
 from topolog.events import repair_requests as rr
 from topolog.events import repair_tasks as t
+from topolog.events import tree_answers
 from topolog.events.codec import CODEC
 from topolog.events.errors import Refused, ReplicaFailed
 from topolog.events.log import Entry
@@ -26,7 +27,6 @@ from topolog.events.topics import Topic
 from topolog.events.tree_pages import PageKind, TreePage
 from topolog.events.tree_spec import Column
 from topolog.streams.coordinator.snapshots import Cadence
-from topolog.streams.rendezvous import comparing
 from topolog.streams.validator.core import Core
 from topolog.streams.validator.driver import PROGRESS_MS
 from topolog.streams.validator.tasks import due, is_listed
@@ -339,7 +339,7 @@ def test_pages_that_are_not_those_of_the_log_fail_the_task(
     site = differing_site()
     serving(site)
     site.rendezvous.spoil = spoil
-    monkeypatch.setattr(comparing.Pages.__init__, "__defaults__", (150,))
+    monkeypatch.setattr(tree_answers.Packer.__init__, "__defaults__", (150,))
     request = site.repair()
     site.settle()
     assert {each for _, each in failed(site)} == {code}
