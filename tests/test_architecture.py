@@ -60,7 +60,6 @@ OWNERS = {
         "events/last_owners.py",
         "events/ownership.py",
         "projections/packed.py",
-        "projections/spark/",
         "streams/rules/affinity.py",
         "streams/rules/outcomes.py",
         "streams/rules/placement.py",
