@@ -18,7 +18,7 @@ from topolog.events.replica import RowDigest
 from topolog.events.token_range import FULL, Ranges
 from topolog.events.tree_spec import TreeSpec
 from topolog.projections.spark import canonical
-from topolog.projections.spark.row_hashes import H1, H2, TOKEN, hashed, within
+from topolog.projections.spark.row_hashes import H1, H2, TOKEN, hashed
 
 _UNSIGNED = (1 << 64) - 1
 _NAMES = ("token", "key", "h1", "h2", "version", "is_tombstone")
@@ -33,7 +33,7 @@ def digests(frame: DataFrame, spec: TreeSpec, ranges: Ranges = (FULL,)) -> Itera
 
 def digest_table(frame: DataFrame, spec: TreeSpec, ranges: Ranges) -> pa.Table:
     """The same, as it is collected: some 60 bytes a row, a quarter of what the digests take as objects."""
-    rows = within(hashed(frame, spec), ranges)
+    rows = hashed(frame, spec, ranges)
     return rows.select(*_digest(rows, spec)).toArrow()
 
 

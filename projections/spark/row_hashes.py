@@ -30,8 +30,9 @@ _CELLS_LISTED_MAX = 1 << 20
 _PARTS_IN_LINE = 32
 
 
-def hashed(frame: DataFrame, spec: TreeSpec, keep: Sequence[str] = ()) -> DataFrame:
-    """The canonical columns of the spec, and TOKEN, PLACE, H1, H2 of each row (SHA, too, unless it is FAST).
+def hashed(frame: DataFrame, spec: TreeSpec, ranges: Ranges = (FULL,), keep: Sequence[str] = ()) -> DataFrame:
+    """The canonical columns of the spec, and TOKEN, PLACE, H1, H2 of each row in these ranges (SHA, too, unless it is
+    FAST). Of other rows only the key is hashed.
 
     `keep`: further columns that come along as they are.
     """
@@ -39,7 +40,7 @@ def hashed(frame: DataFrame, spec: TreeSpec, keep: Sequence[str] = ()) -> DataFr
     fields = [rows.schema[name] for name in spec.column_names]
     key = canonical.key_fields(rows.schema, spec) or fields
     rows = rows.withColumn(PLACE, F.xxhash64(_first("T", spec), *canonical.hash_inputs(key)))
-    rows = rows.withColumn(TOKEN, _token(spec, key[0]))
+    rows = _within(rows.withColumn(TOKEN, _token(spec, key[0])), ranges)
     if spec.strength is Strength.FAST:
         inputs = canonical.hash_inputs(fields)
     else:
@@ -48,8 +49,8 @@ def hashed(frame: DataFrame, spec: TreeSpec, keep: Sequence[str] = ()) -> DataFr
     return rows.withColumns({H1: F.xxhash64(_first("A", spec), *inputs), H2: F.xxhash64(_first("B", spec), *inputs)})
 
 
-def within(rows: DataFrame, ranges: Ranges) -> DataFrame:
-    """Those of hashed rows whose token is in these ranges.
+def _within(rows: DataFrame, ranges: Ranges) -> DataFrame:
+    """Those of these rows whose token is in these ranges.
 
     Many ranges come from leaves that differ, so their edges are multiples of a leaf: then they are a list of cells,
     which a broadcast join finds at the cost of a hash each.
