@@ -107,43 +107,51 @@ class Trees:
         Raises ReplicaFailed PAGES_MISSING or PAGES_DAMAGED if the topic does not have what the log names, and what
         `tell` raises while it is read.
         """
-        task, size, first = expected.task, 0, dict[Partition, Offset]()
-        assembly = Assembly(expected)
+        task, first = expected.task, dict[Partition, Offset]()
+        assembly, passed = Assembly(expected), _Passed(tell)
         starts = self._starts.get((task.session, task.segment), {})
-        for entry, page in self._pages(expected, {each: starts.get(each) for each in _PARTITIONS}):
-            tell(size)
-            size += len(entry.value)
-            if page is not None:
-                first.setdefault((Topic.TREES, entry.partition), entry.offset)
-                assembly.add(page)
+        for entry, page in self._pages(expected, {each: starts.get(each) for each in _PARTITIONS}, passed):
+            first.setdefault((Topic.TREES, entry.partition), entry.offset)
+            assembly.add(page)
             if assembly.hashes is not None:
                 break
         in_order = InOrder(expected, assembly.found())
-        for entry, page in self._pages(expected, first):
-            tell(size)
-            size += len(entry.value)
-            if page is not None:
-                yield from in_order.taken(page)
+        for _, page in self._pages(expected, first, passed):
+            yield from in_order.taken(page)
             if in_order.is_done:
                 return
         raise ReplicaFailed("PAGES_MISSING", f"The topic no longer has all pages of {task}.")
 
     def _pages(
-        self, expected: Expected, starts: Mapping[Partition, Offset | None]
-    ) -> Iterator[tuple[Entry, TreePage | None]]:
-        """All records of the topic from there on, to its end, and of each the page if it is one of this attempt."""
+        self, expected: Expected, starts: Mapping[Partition, Offset | None], passed: "_Passed"
+    ) -> Iterator[tuple[Entry, TreePage]]:
+        """The pages of this attempt from there on, to the end of the topic."""
         reader = self._connect()
         try:
             reader.assign(starts)
             while True:
+                passed.tell()
                 entries = reader.poll(_POLL_S)
                 for entry in entries:
+                    passed.size += len(entry.value)
                     page = CODEC.read(entry.value) if entry.key == str(expected.task.session) else None
-                    yield entry, page if isinstance(page, TreePage) and expected.is_of(page) else None
+                    if isinstance(page, TreePage) and expected.is_of(page):
+                        yield entry, page
                 if not entries and reader.at_end(Topic.TREES):
                     return
         finally:
             reader.close()
+
+
+class _Passed:
+    """How many bytes of the topic have been read for one answer, told before each look: nothing may come for long."""
+
+    def __init__(self, tell: Tell) -> None:
+        self.size = 0
+        self._tell = tell
+
+    def tell(self) -> None:
+        self._tell(self.size)
 
 
 class _Flight:

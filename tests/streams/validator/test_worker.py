@@ -149,6 +149,23 @@ def test_to_look_for_pages_among_those_of_a_week_is_progress() -> None:
         list(Trees(log.writer(), lagging, 8).read(expected, enough))
 
 
+def test_pages_are_not_looked_for_in_a_topic_that_does_not_answer_once_nobody_wants_them() -> None:
+    """Nothing is read, and who reads is asked all the same."""
+    log = InMemoryLog()
+    pages, digest = Trees(log.writer(), log.reader, 7).send(TASK, PageKind.ROWS, SPEC, [b"a"], nothing)
+    log.reachable = False
+    told: list[int] = []
+
+    def enough(size: int) -> None:
+        told.append(size)
+        if len(told) == 3:
+            raise ReplicaFailed("FENCED", "enough")
+
+    with pytest.raises(ReplicaFailed, match="enough"):
+        list(Trees(log.writer(), log.reader, 8).read(Expected(TASK, PageKind.ROWS, SPEC, digest, pages), enough))
+    assert told == [0, 0, 0]
+
+
 def test_rows_that_are_large_are_read_and_written_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory goes by bytes: what is sent is read as it is sent, and written as it comes."""
     monkeypatch.setattr(worker_module, "KEYS_FIRST", 4)
