@@ -29,8 +29,8 @@ class Replica(Protocol):
     def cut(self, progress: Progress, shared: Cut | None = None) -> Cut | None:
         """Fix a read point now, None if the rows have none. One that is fixed twice under one name is released once.
 
-        Where it is a copy of the table, `progress` is told of what has been copied; and then `shared`, which the same
-        session has fixed before, is given again if it is still there.
+        Where it is a copy of the table, `progress` is told of what has been copied. `shared`, which the same session
+        has fixed before, is given again if it is still there: then all of it reads one moment.
 
         Whoever dies before its answer is in the log leaves one behind that nobody knows of.
         """

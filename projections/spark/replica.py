@@ -51,14 +51,19 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Source(Protocol):
-    """Where rows are kept. One thread at a time calls it; what it cannot do it says by ReplicaFailed."""
+    """Where rows are kept. One thread at a time calls it; what it cannot do it says by ReplicaFailed.
+
+    `looks_again`: `write` compares each row with that at the cut as it writes, so any cut will do; else a new one.
+    """
+
+    looks_again: bool
 
     def describe(self, session: SparkSession) -> Described: ...
 
     def cut(self, progress: Progress, shared: str | None = None) -> str | None:
         """Fix a read point and name it, None if there are none. Equal names mean equal rows.
 
-        `shared` may be given again where a new one would be a copy of the table.
+        `shared` is given again if it is kept.
         """
 
     def cuts(self) -> set[str]:
@@ -168,7 +173,7 @@ class SparkReplica:
         if not asked:
             return Written(0, 0)
         kept = self._source.cuts()
-        base = self._source.cut(progress, None if cut is None else cut.name)
+        base = self._source.cut(progress, cut.name if cut is not None and self._source.looks_again else None)
         try:
             here = self._contents(spec, list(asked), base)
             is_old = {key: here[key] == ([compared] if compared else []) for key, (_, compared) in asked.items()}

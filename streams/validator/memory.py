@@ -77,6 +77,8 @@ class MemoryReplica:
     def cut(self, progress: Progress, shared: Cut | None = None) -> Cut | None:
         if not self._definition.gives_cuts:
             return None
+        if shared is not None and shared.name in self._cuts:
+            return shared
         rows, schema = self.rows_now, fingerprint(self._definition.columns, self._definition.key)
         name = _content_name(rows)
         self._cuts[name] = rows

@@ -82,6 +82,8 @@ class Original(Protocol):
 class CopiedSource:
     """A Source (replica.py) of an original; `folder` is its own, for the files of its cuts."""
 
+    looks_again = True
+
     def __init__(self, original: Original, folder: Path) -> None:
         self._original = original
         self._folder = folder

@@ -50,6 +50,8 @@ class _File(msgspec.Struct, frozen=True, order=True):
 class ParquetSource:
     """`folder` holds the files. Read points are kept beside it in `.<folder>.topolog/`, unless `cuts` names a place."""
 
+    looks_again = False
+
     def __init__(self, folder: Path, *, cuts: Path | None = None) -> None:
         self._folder = folder.absolute()
         self._cuts = cuts or self._folder.parent / f".{self._folder.name}.topolog"
@@ -63,6 +65,8 @@ class ParquetSource:
 
     def cut(self, progress: Progress, shared: str | None = None) -> str | None:
         """Raises ReplicaFailed CORRUPT for a file that is no Parquet, IO while somebody replaces the files."""
+        if shared is not None and self._place(shared).is_dir():
+            return shared
         for _ in range(_LOOKS):
             place = self._cuts / f"new-{uuid.uuid4().hex}"
             try:

@@ -92,6 +92,7 @@ def test_a_read_point_stays_while_the_files_change(places: tuple[Place, Place], 
     place.save(changed(numbers(spark, 60), 7, amount=F.lit(0)), mode="overwrite")
     assert place.digests(spec, cut) == before
     assert len(place.digests(spec)) == 60
+    assert place.replica.cut(nothing, cut) == cut, "the moment that the session reads already"
     later = place.replica.cut(nothing)
     assert later is not None
     assert later.name != cut.name
