@@ -10,11 +10,12 @@ import threading
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 
 import msgspec
 
 from topolog.events.errors import ReplicaFailed
-from topolog.events.key_order import order_of
+from topolog.events.key_order import Order, order_of
 from topolog.events.merkle import Leaf
 from topolog.events.replica import Cut, ReplicaDefinition, RowDigest, SentRow, Written
 from topolog.events.replica_access import Fence, Progress
@@ -195,11 +196,15 @@ def _token(spec: TreeSpec, row: Values, content: bytes) -> int:
         return token
     part = 0
     if (value := _canonical(row.get(spec.key[0]), type_ := _type_of(spec, spec.key[0]))) is not None:
-        orders = [order_of(type_, each) for each in spec.boundaries]
-        part = bisect_right(orders, order_of(type_, _text(value)))
+        part = bisect_right(_orders(type_, spec.boundaries), order_of(type_, _text(value)))
     parts = len(spec.boundaries) + 1
     start, end = RING * part // parts, RING * (part + 1) // parts
     return start + token % (end - start)
+
+
+@lru_cache(maxsize=8)
+def _orders(type_: str, boundaries: tuple[str, ...]) -> Sequence[Order]:
+    return [order_of(type_, each) for each in boundaries]
 
 
 def _name(spec: TreeSpec, row: Values, content: bytes) -> str:
