@@ -177,6 +177,10 @@ class BadInput(Permanent):
     code = "bad_input"
 
 
+class RowTooLarge(BadInput):
+    code = "row_too_large"
+
+
 class NotFound(Permanent):
     code = "not_found"
 

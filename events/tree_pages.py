@@ -43,7 +43,12 @@ class TreePage(msgspec.Struct, frozen=True):
 
 def digest_of(payloads: Iterable[bytes]) -> bytes:
     """32 bytes over the pages of one attempt, in their order."""
+    return digest_of_hashes(hashlib.sha256(payload).digest() for payload in payloads)
+
+
+def digest_of_hashes(hashes: Iterable[bytes]) -> bytes:
+    """The same of the SHA-256 of each page: whoever has no room for pages keeps those."""
     whole = hashlib.sha256()
-    for payload in payloads:
-        whole.update(hashlib.sha256(payload).digest())
+    for each in hashes:
+        whole.update(each)
     return whole.digest()

@@ -58,7 +58,8 @@ class TreeSpec(msgspec.Struct, frozen=True):
     """What a tree is made of. `columns` are all that are hashed, keys included, in this order; `bits`: 2^bits leaves
     over the whole ring; `key` is empty for a table without one: then rows are counted as a multiset.
 
-    `boundaries` (ORDERED only): canonical texts of the first key column, sorted; they cut the ring into equal parts.
+    `boundaries` (ORDERED only): canonical texts of the first key column, sorted as `key_order` says; they cut the ring
+    into equal parts.
     """
 
     table: str

@@ -91,7 +91,8 @@ class Comparison:
     ] = False
     retries: Annotated[int, typer.Option("--retries", min=0, help="How often a task is asked for again.")] = 2
     stall: Annotated[
-        str, typer.Option("--stall", metavar="2m", help="A task that does not move for so long is given up.")
+        str,
+        typer.Option("--stall", metavar="2m", help="A task that does not move for so long is given up."),
     ] = "2m"
     deadline: Annotated[
         str | None, typer.Option("--deadline", metavar="1h", help="The session ends then, however far it is.")
@@ -122,7 +123,7 @@ class Comparison:
             "allow_partial": self.allow_partial,
             "retries": self.retries,
             "stall_ms": stall_ms,
-            "prepare_ms": min(60_000, stall_ms),
+            "prepare_ms": stall_ms,
             "deadline_ms": None if self.deadline is None else _ms(self.deadline, "--deadline"),
         }
 

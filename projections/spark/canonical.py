@@ -197,8 +197,6 @@ def _fits(stored: T.DataType, wanted: T.DataType) -> bool:
         return len(stored) == len(wanted) and all(
             one.name == other.name and _fits(one.dataType, other.dataType) for one, other in pairs
         )
-    if isinstance(wanted, T.FloatType) and isinstance(stored, T.DoubleType):
-        return True  # who declares float says that the rest of a double is noise
     return _PLAIN.get(type(stored), "") == _PLAIN.get(type(wanted), "-")
 
 
@@ -237,8 +235,8 @@ def _to_wire(value: Expression, stored: T.DataType) -> Expression:
         return F.unix_micros(value)
     if isinstance(stored, T.DecimalType | T.TimestampNTZType):
         return value.cast("string")
-    if isinstance(stored, T.DoubleType | T.FloatType):
-        return value + F.lit(0.0).cast(stored)  # -0.0 becomes 0.0
+    if isinstance(stored, T.DoubleType):
+        return value + F.lit(0.0)  # -0.0 becomes 0.0
     if isinstance(stored, T.ArrayType):
         return F.transform(value, lambda each: _to_wire(each, stored.elementType))
     if isinstance(stored, T.MapType):

@@ -8,24 +8,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
+import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812
 
 from topolog.events.errors import ReplicaFailed
+from topolog.events.key_order import order_of
 from topolog.events.merkle import Leaf
 from topolog.events.replica import Cut, ReplicaDefinition, RowDigest, SentRow, Written
+from topolog.events.replica_access import Fence, Progress
 from topolog.events.token_range import FULL, Ranges
-from topolog.events.tree_spec import BOUNDARIES_MAX, TreeSpec, fingerprint
+from topolog.events.tree_spec import BOUNDARIES_MAX, Column, TreeSpec, fingerprint
 from topolog.projections.spark import canonical
-from topolog.projections.spark.digests import contents, digests, rows_of
+from topolog.projections.spark.digests import BATCH_ROWS, contents, digest_table, digests_in, rows_of
 from topolog.projections.spark.jobs import Result, run
 from topolog.projections.spark.trees import leaves
-
-Progress = Callable[[int, int], None]
-"""Rows and bytes so far; it raises when the task is no longer wanted, and that ends the job."""
-
-Fence = Callable[[], None]
-"""Asked before each effect; it raises if nothing may be written any more."""
 
 Contents = Mapping[str, list[tuple[int, int]]]
 """The two hashes of each row under a key."""
@@ -54,12 +51,20 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Source(Protocol):
-    """Where rows are kept. One thread at a time calls it; what it cannot do it says by ReplicaFailed."""
+    """Where rows are kept. One thread at a time calls it; what it cannot do it says by ReplicaFailed.
+
+    `looks_again`: `write` compares each row with that at the cut as it writes, so any cut will do; else a new one.
+    """
+
+    looks_again: bool
 
     def describe(self, session: SparkSession) -> Described: ...
 
-    def cut(self) -> str | None:
-        """Fix a read point and name it, None if there are none. Equal names mean equal rows."""
+    def cut(self, progress: Progress, shared: str | None = None) -> str | None:
+        """Fix a read point and name it, None if there are none. Equal names mean equal rows.
+
+        `shared` is given again if it is kept.
+        """
 
     def cuts(self) -> set[str]:
         """The names of those that are kept."""
@@ -71,6 +76,7 @@ class Source(Protocol):
         self, session: SparkSession, spec: TreeSpec, changes: Sequence[Change], cut: str | None, fence: Fence
     ) -> int:
         """Make these changes, by key, in rows that are still as at `cut`, as far as the source can tell; how many.
+        A row that is already what it is to be counts.
 
         `fence` before each effect. No reader sees a row half written; all at once is not promised.
         """
@@ -80,7 +86,7 @@ class Source(Protocol):
 
 
 class SparkReplica:
-    """One replica of one table, as streams/validator/replica.py wants it.
+    """One replica of one table, as events/replica_access.py wants it.
 
     `boundaries`: of how many keys a sample is declared, for ordered tokens; 0 for none. `key` names the key columns.
     """
@@ -106,6 +112,7 @@ class SparkReplica:
         self._ranges = ranges
         self._boundaries = min(boundaries, BOUNDARIES_MAX)
         self._described: Described | None = None
+        self._sample: tuple[str, tuple[str, ...]] | None = None
 
     def describe(self) -> ReplicaDefinition:
         told = self._described = run(self._session, lambda: self._source.describe(self._session))
@@ -121,13 +128,13 @@ class SparkReplica:
             ranges=self._ranges,
             rows=told.rows,
             row_bytes=told.row_bytes,
-            boundaries=self._sampled(told) if self._boundaries and self._key else (),
+            boundaries=self._sampled(told, columns) if self._boundaries and self._key else (),
             gives_cuts=told.gives_cuts,
             is_writable=told.is_writable and bool(self._key),
         )
 
-    def cut(self) -> Cut | None:
-        name = self._source.cut()
+    def cut(self, progress: Progress, shared: Cut | None = None) -> Cut | None:
+        name = self._source.cut(progress, None if shared is None else shared.name)
         if name is None:
             return None
         frame = run(self._session, lambda: self._source.frame(self._session, name))
@@ -137,7 +144,14 @@ class SparkReplica:
         return self._read(lambda frame: list(leaves(frame, spec, ranges, bits)), cut, progress)
 
     def digests(self, spec: TreeSpec, ranges: Ranges, cut: Cut | None, progress: Progress) -> Iterable[RowDigest]:
-        return self._read(lambda frame: list(digests(frame, spec, ranges)), cut, progress)
+        """The table is read at once; what is then held of a row is 60 bytes, and the digest that is asked for next."""
+        table = self._read(lambda frame: digest_table(frame, spec, ranges), cut, progress)
+        return self._digests(table, progress)
+
+    def _digests(self, table: pa.Table, progress: Progress) -> Iterator[RowDigest]:
+        for batch in table.to_batches(BATCH_ROWS):
+            yield from digests_in(batch)
+            progress(0, 0)
 
     def rows(self, spec: TreeSpec, keys: Sequence[str], cut: Cut | None) -> Iterator[tuple[str, str]]:
         if not keys:
@@ -145,10 +159,13 @@ class SparkReplica:
         found = self._read(lambda frame: list(rows_of(frame, spec, keys)), cut, None)
         return ((digest.key, content) for digest, content in found)
 
-    def write(self, spec: TreeSpec, rows: Sequence[SentRow], fence: Fence, progress: Progress) -> Written:
+    def write(
+        self, spec: TreeSpec, rows: Sequence[SentRow], cut: Cut | None, fence: Fence, progress: Progress
+    ) -> Written:
         """Those that still are what they were when compared, as the protocol says; a key that is here twice is skipped.
 
-        Asked at a read point of its own, so that what is compared with is what is written over.
+        A source of files is asked at a read point of its own, which are links: what is compared with is what is written
+        over. One that is copied is asked at that of the session, and looks again under its own lock as it writes.
         """
         if not spec.key:
             raise ReplicaFailed("NOT_WRITABLE", f"{self._table} has no key: none of its rows can be written.")
@@ -156,21 +173,21 @@ class SparkReplica:
         if not asked:
             return Written(0, 0)
         kept = self._source.cuts()
-        cut = self._source.cut()
+        base = self._source.cut(progress, cut.name if cut is not None and self._source.looks_again else None)
         try:
-            here = self._contents(spec, list(asked), cut)
+            here = self._contents(spec, list(asked), base)
             is_old = {key: here[key] == ([compared] if compared else []) for key, (_, compared) in asked.items()}
             chosen = [Change(row.key, row.values) for row, _ in asked.values() if is_old[row.key]]
             done = self._done(spec, [row for row, _ in asked.values() if not is_old[row.key]], here)
             progress(0, 0)
             if chosen:
-                done += run(self._session, lambda: self._source.write(self._session, spec, chosen, cut, fence))
+                done += run(self._session, lambda: self._source.write(self._session, spec, chosen, base, fence))
             size = sum(len(change.values) for change in chosen)
             progress(len(chosen), size)
             return Written(done, size, len(asked) - done)
         finally:
-            if cut is not None and cut not in kept:
-                self._source.release(cut)
+            if base is not None and base not in kept:
+                self._source.release(base)
 
     def release(self, cut: Cut) -> None:
         self._source.release(cut.name)
@@ -204,16 +221,31 @@ class SparkReplica:
         wanted = run(self._session, lambda: contents(self._session, spec, [row.values for row in sent]))
         return deleted + sum(here[row.key] == [content] for row, content in zip(sent, wanted, strict=True))
 
-    def _sampled(self, told: Described) -> tuple[str, ...]:
-        """Canonical texts of the first key column that cut the rows into about equal parts."""
-        column = next(each for each in canonical.columns_of(told.schema) if each.name == self._key[0])
-        part = min(1.0, self._boundaries * _SAMPLED_PER_BOUNDARY / max(told.rows, 1))
+    def _sampled(self, told: Described, columns: Sequence[Column]) -> tuple[str, ...]:
+        """Canonical texts of the first key column that cut the rows into about equal parts.
+
+        They are declared once: those of a session stand in its spec, and to sample a database is to copy it.
+        """
+        column = next(each for each in columns if each.name == self._key[0])
+        if self._sample is None or self._sample[0] != column.type:
+            texts = sorted(self._texts(column, told.rows), key=lambda text: order_of(column.type, text))
+            places = (len(texts) * place // (self._boundaries + 1) for place in range(1, self._boundaries + 1))
+            self._sample = column.type, tuple(dict.fromkeys(texts[place] for place in places if texts))
+        return self._sample[1]
+
+    def _texts(self, column: Column, rows: int) -> list[str]:
+        """The column in some of the rows."""
+        part = min(1.0, self._boundaries * _SAMPLED_PER_BOUNDARY / max(rows, 1))
+        kept = self._source.cuts()
+        cut = self._source.cut(lambda *_: None)
 
         def sample() -> list[str]:
-            rows = canonical.canonical(self._source.frame(self._session, None), (column,))
-            text = canonical.text(canonical.column(column.name), rows.schema[0].dataType)
-            return [row[0] for row in rows.sample(part, seed=0).select(text).na.drop().collect()]
+            found = canonical.canonical(self._source.frame(self._session, cut), (column,))
+            text = canonical.text(canonical.column(column.name), found.schema[0].dataType)
+            return [row[0] for row in found.sample(part, seed=0).select(text).na.drop().collect()]
 
-        texts = sorted(set(run(self._session, sample)))
-        places = (len(texts) * place // (self._boundaries + 1) for place in range(1, self._boundaries + 1))
-        return tuple(dict.fromkeys(texts[place] for place in places if texts))
+        try:
+            return run(self._session, sample)
+        finally:
+            if cut is not None and cut not in kept:
+                self._source.release(cut)

@@ -1,8 +1,8 @@
 """Each row's token and two hashes: what leaves, digests and differences are made of (D.4, D.5.3).
 
 A token is the upper half of xxhash64 over 'T' and the canonical key. In ordered mode the ring is cut into equal parts
-by the boundaries that the spec ships; the first key column's canonical text says in which part a row is, the same hash
-where in it.
+by the boundaries that the spec ships; the first key column says in which part a row is (`events.key_order`), the same
+hash where in it.
 
 FAST hashes the canonical columns twice, after 'A' and after 'B'. STRONG and PROOF hash the SHA-256 of a text that can
 be taken apart in one way only: of each value its length before it, of NULL a mark. The seed of Spark's function is
@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from topolog.events.key_order import is_number
 from topolog.events.token_range import FULL, RING, RING_BITS, Ranges, union
 from topolog.events.tree_spec import Strength, TokenMode, TreeSpec
 from topolog.projections.spark import canonical
@@ -29,8 +30,9 @@ _CELLS_LISTED_MAX = 1 << 20
 _PARTS_IN_LINE = 32
 
 
-def hashed(frame: DataFrame, spec: TreeSpec, keep: Sequence[str] = ()) -> DataFrame:
-    """The canonical columns of the spec, and TOKEN, PLACE, H1, H2 of each row (SHA, too, unless it is FAST).
+def hashed(frame: DataFrame, spec: TreeSpec, ranges: Ranges = (FULL,), keep: Sequence[str] = ()) -> DataFrame:
+    """The canonical columns of the spec, and TOKEN, PLACE, H1, H2 of each row in these ranges (SHA, too, unless it is
+    FAST). Of other rows only the key is hashed.
 
     `keep`: further columns that come along as they are.
     """
@@ -38,7 +40,7 @@ def hashed(frame: DataFrame, spec: TreeSpec, keep: Sequence[str] = ()) -> DataFr
     fields = [rows.schema[name] for name in spec.column_names]
     key = canonical.key_fields(rows.schema, spec) or fields
     rows = rows.withColumn(PLACE, F.xxhash64(_first("T", spec), *canonical.hash_inputs(key)))
-    rows = rows.withColumn(TOKEN, _token(spec, key[0]))
+    rows = _within(rows.withColumn(TOKEN, _token(spec, key[0])), ranges)
     if spec.strength is Strength.FAST:
         inputs = canonical.hash_inputs(fields)
     else:
@@ -47,8 +49,8 @@ def hashed(frame: DataFrame, spec: TreeSpec, keep: Sequence[str] = ()) -> DataFr
     return rows.withColumns({H1: F.xxhash64(_first("A", spec), *inputs), H2: F.xxhash64(_first("B", spec), *inputs)})
 
 
-def within(rows: DataFrame, ranges: Ranges) -> DataFrame:
-    """Those of hashed rows whose token is in these ranges.
+def _within(rows: DataFrame, ranges: Ranges) -> DataFrame:
+    """Those of these rows whose token is in these ranges.
 
     Many ranges come from leaves that differ, so their edges are multiples of a leaf: then they are a list of cells,
     which a broadcast join finds at the cost of a hash each.
@@ -82,23 +84,34 @@ def _token(spec: TreeSpec, first_key: T.StructField) -> Expression:
     spread = F.shiftrightunsigned(PLACE, _SHIFT)
     if spec.mode is not TokenMode.ORDERED:
         return spread
-    text = canonical.text(canonical.column(first_key.name), first_key.dataType)
-    part = F.coalesce(_boundaries_at_or_below(text, spec.boundaries, 0), F.lit(0)).cast("bigint")
+    type_ = next(each.type for each in spec.columns if each.name == first_key.name)
+    place, bounds = _comparable(first_key, type_, spec.boundaries)
+    part = F.coalesce(F.when(place.isNotNull(), _at_or_below(place, bounds, 0)), F.lit(0)).cast("bigint")
     parts = F.lit(len(spec.boundaries) + 1)
     start = F.call_function("div", part * RING, parts)
     end = F.call_function("div", (part + 1) * RING, parts)
     return start + spread % (end - start)
 
 
-def _boundaries_at_or_below(text: Expression, boundaries: Sequence[str], before: int) -> Expression:
-    """How many there are, by halving: 4,096 comparisons one after the other would be most of a scan."""
-    if len(boundaries) <= _PARTS_IN_LINE:
-        counted = [F.when(text >= F.lit(each), 1).otherwise(0) for each in boundaries]
+def _comparable(field: T.StructField, type_: str, boundaries: Sequence[str]) -> tuple[Expression, list[Expression]]:
+    """The column and its boundaries as `events.key_order` compares them."""
+    value = canonical.column(field.name)
+    if not is_number(type_):
+        return canonical.text(value, field.dataType), [F.lit(each) for each in boundaries]
+    if isinstance(field.dataType, T.TimestampType):
+        return F.unix_micros(value), [F.lit(int(each)) for each in boundaries]
+    return value, [F.lit(each).cast(field.dataType) for each in boundaries]
+
+
+def _at_or_below(place: Expression, bounds: Sequence[Expression], before: int) -> Expression:
+    """How many bounds there are, by halving: 4,096 comparisons one after the other would be most of a scan."""
+    if len(bounds) <= _PARTS_IN_LINE:
+        counted = [F.when(place >= each, 1).otherwise(0) for each in bounds]
         return sum(counted, F.lit(before))
-    middle = len(boundaries) // 2
-    lower = _boundaries_at_or_below(text, boundaries[:middle], before)
-    upper = _boundaries_at_or_below(text, boundaries[middle:], before + middle)
-    return F.when(text >= F.lit(boundaries[middle]), upper).otherwise(lower)
+    middle = len(bounds) // 2
+    lower = _at_or_below(place, bounds[:middle], before)
+    upper = _at_or_below(place, bounds[middle:], before + middle)
+    return F.when(place >= bounds[middle], upper).otherwise(lower)
 
 
 def _row_text(fields: Sequence[T.StructField]) -> Expression:

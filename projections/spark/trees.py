@@ -15,7 +15,7 @@ from topolog.events.errors import ReplicaFailed
 from topolog.events.merkle import LEAF_ROWS_MAX, Leaf
 from topolog.events.token_range import RING_BITS, Ranges
 from topolog.events.tree_spec import Strength, TreeSpec
-from topolog.projections.spark.row_hashes import H1, H2, SHA, TOKEN, hashed, within
+from topolog.projections.spark.row_hashes import H1, H2, SHA, TOKEN, hashed
 
 _HALF = 0xFFFF_FFFF
 
@@ -38,7 +38,7 @@ def leaves(
 
 def leaf_frame(frame: DataFrame, spec: TreeSpec, ranges: Ranges, bits: int) -> DataFrame:
     """The same as a frame: bucket, rows, a0, a1, b0, b1 and, of PROOF, the hexadecimal digits of `proof`."""
-    rows = within(hashed(frame, spec), ranges)
+    rows = hashed(frame, spec, ranges)
     bucket = F.shiftrightunsigned(TOKEN, RING_BITS - bits)
     totals = [F.count(F.lit(1)).alias("rows"), *_sums(H1, "a"), *_sums(H2, "b")]
     if spec.strength is Strength.PROOF:

@@ -343,6 +343,20 @@ def run_validator(
         list[str],
         typer.Option("--replica", help="TABLE@NAME=SOURCE, such as orders@r1=parquet:/data/orders; one or several."),
     ],
+    datacenter: Annotated[
+        list[str] | None,
+        typer.Option("--datacenter", metavar="[TABLE@NAME=]DC", help="Where they are: all, or the one that is named."),
+    ] = None,
+    ranges: Annotated[
+        list[str] | None,
+        typer.Option("--ranges", metavar="[TABLE@NAME=]A..B", help="The tokens that it holds; may be repeated."),
+    ] = None,
+    boundaries: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--boundaries", metavar="[TABLE@NAME=]COUNT", help="Sample so many keys, for comparisons with --ordered."
+        ),
+    ] = None,
     config: Config = None,
     pairs: Set = None,
 ) -> None:
@@ -350,6 +364,7 @@ def run_validator(
     from topolog.streams.validator import program
 
     named = [program.parse_replica(text) for text in replicas]
+    named = program.told_of(named, datacenter or (), ranges or (), boundaries or ())
     _log_to_stderr()
     with stopping_when_told(os.environ) as stopping:
         serve_replicas(_settings(config, pairs), named, stopping)

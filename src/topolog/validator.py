@@ -28,7 +28,17 @@ def serve_replicas(
     with spark_session(folder, spark) as session:
         signal.signal(signal.SIGINT, own_handler)  # PySpark has put one of its own there, which ends nothing in order
         catalogue = Catalogue(session, folder, lambda: store_endpoints(settings))
-        replicas = [catalogue.replica_from(each.source, each.table, each.name) for each in named]
+        replicas = [
+            catalogue.replica_from(
+                each.source,
+                each.table,
+                each.name,
+                datacenter=each.datacenter,
+                ranges=each.ranges,
+                boundaries=each.boundaries,
+            )
+            for each in named
+        ]
         run_validator(settings.kafka, settings.cluster.name, replicas, stopping)
 
 

@@ -10,7 +10,6 @@ from itertools import chain
 
 import msgspec
 
-from topolog.events.errors import BadInput
 from topolog.events.merkle import Leaf, differing
 from topolog.events.repair_plan import Difference, Direction
 from topolog.events.repair_plan import differences as differences_of
@@ -18,15 +17,12 @@ from topolog.events.repair_plan import findings as findings_of
 from topolog.events.repair_tasks import RANGES_MAX, Findings, Pair
 from topolog.events.replica import RowDigest
 from topolog.events.token_range import Ranges, coarsened, of_buckets, split
-from topolog.events.tree_pages import PAGE_BYTES_MAX, digest_of
+from topolog.events.tree_answers import Packer, array, items
+from topolog.events.tree_pages import digest_of
 from topolog.streams.rendezvous import answers
 
 ROWS_AT_ONCE = 500_000
 """Digests that are compared in one go, of all replicas together: about 200 MB. More are taken part by part."""
-
-_ARRAY32 = 0xDD
-_HEAD_BYTES = 5
-"""msgpack's head of an array of up to 2^32 items."""
 
 
 def compared(left: str, right: str, one: Sequence[Leaf], other: Sequence[Leaf], bits: int, ranges: Ranges) -> Pair:
@@ -60,11 +56,17 @@ def found(
     `before`: the pages of findings that are looked at again, None for none: what differs only now is left out then.
     Raises BadInput if a page cannot be read.
     """
-    former = None if before is None else {each.key for each in answers.differences(before)}
+    former = None if before is None else {each.key for each in items(before, Difference)}
     lasting = (each for each in _differences(sent, ranges, rows) if former is None or each.key in former)
-    pages = Pages()
-    told = findings_of(pages.through(lasting), way, within=ranges)
-    payloads = pages.payloads()
+    packer, full = Packer(), list[bytes | None]()
+
+    def packed() -> Iterator[Difference]:
+        for difference in lasting:
+            full.append(packer.add(difference))
+            yield difference
+
+    told = findings_of(packed(), way, within=ranges)
+    payloads = tuple(page for page in (*full, packer.rest()) if page is not None)
     gone = 0 if former is None else len(former) - told.rows
     told = msgspec.structs.replace(told, pages=len(payloads), digest=digest_of(payloads), gone=gone)
     return Found(told, payloads)
@@ -95,40 +97,4 @@ def _cut(payloads: Iterable[bytes], starts: Sequence[int], ranges: Ranges) -> li
             part = bisect_right(starts, row.token)
             parts[part] += encoder.encode(row)
             counts[part] += 1
-    return [_array(count) + part for count, part in zip(counts, parts, strict=True)]
-
-
-class Pages:
-    """Puts what passes on pages."""
-
-    def __init__(self, bytes_max: int = PAGE_BYTES_MAX) -> None:
-        self._bytes_max = bytes_max
-        self._encoder = msgspec.msgpack.Encoder()
-        self._payloads: list[bytes] = []
-        self._page, self._count = bytearray(), 0
-
-    def through(self, differences: Iterable[Difference]) -> Iterator[Difference]:
-        """Raises BadInput for one that no page has room for."""
-        for difference in differences:
-            one = self._encoder.encode(difference)
-            if len(one) + _HEAD_BYTES > self._bytes_max:
-                raise BadInput(f"A difference takes {len(one)} bytes; a page has {self._bytes_max}.")
-            if len(self._page) + len(one) + _HEAD_BYTES > self._bytes_max:
-                self._close()
-            self._page += one
-            self._count += 1
-            yield difference
-
-    def payloads(self) -> tuple[bytes, ...]:
-        """All pages; none for nothing."""
-        if self._count:
-            self._close()
-        return tuple(self._payloads)
-
-    def _close(self) -> None:
-        self._payloads.append(_array(self._count) + bytes(self._page))
-        self._page, self._count = bytearray(), 0
-
-
-def _array(items: int) -> bytes:
-    return bytes([_ARRAY32]) + items.to_bytes(_HEAD_BYTES - 1)
+    return [array(count, bytes(part)) for count, part in zip(counts, parts, strict=True)]

@@ -25,10 +25,10 @@ from topolog.events.log import Entry, LogReader, LogWriter
 from topolog.events.lookahead import LookAhead
 from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic
+from topolog.events.tree_answers import Aside
 from topolog.events.tree_pages import TreePage
 from topolog.streams.clock import Clock
 from topolog.streams.local.stopping import Stop
-from topolog.streams.rendezvous.answers import Aside
 from topolog.streams.rendezvous.meeting import HELD_BYTES_MAX, KINDS, Meeting
 from topolog.streams.rendezvous.reporting import Reports
 from topolog.streams.restoring import Restorer

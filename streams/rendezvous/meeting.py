@@ -16,6 +16,7 @@ older ones; its pages are still in the topic, so all is to be read once more whe
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -27,12 +28,14 @@ from topolog.events.repair_plan import direction
 from topolog.events.repair_tasks import Findings, Pair, Result, Step, Task, TaskId, TaskKind, TaskStatus
 from topolog.events.sessions import SegmentRow, SessionRow, SessionStatus, open_sessions, running
 from topolog.events.state import State
+from topolog.events.tree_answers import Answer, Aside
 from topolog.events.tree_pages import PageKind, TreePage
 from topolog.streams.rendezvous import answers
-from topolog.streams.rendezvous.answers import Answer, Aside
 from topolog.streams.rendezvous.comparing import Found, compared, found
 from topolog.streams.rendezvous.wanted import ANSWERS, unfit, unwanted
 from topolog.streams.rules.repair_steps import asked, pairs
+
+T = TypeVar("T")
 
 HELD_BYTES_MAX = 512 << 20
 """Pages that are held at most: some hundred trees of 2^16 leaves, or eight million digests of rows."""
@@ -260,8 +263,8 @@ class Meeting:
         return self._read(task, kind, spec_id, told.pages, read)
 
     def _read(
-        self, task: TaskId, kind: PageKind, spec_id: bytes, pages: int, read: Callable[[Sequence[bytes]], answers.T]
-    ) -> answers.T | None:
+        self, task: TaskId, kind: PageKind, spec_id: bytes, pages: int, read: Callable[[Sequence[bytes]], T]
+    ) -> T | None:
         """What the log vouches for of those who have sent all pages; the others are given up."""
         answer = self._answers.get(task)
         if answer is None or pages == 0:

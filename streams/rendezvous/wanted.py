@@ -9,8 +9,8 @@ from topolog.events.repair_definition import SEGMENTS_MAX
 from topolog.events.repair_tasks import TaskId, TaskKind, TaskStatus
 from topolog.events.sessions import SegmentRow, segment, session
 from topolog.events.state import State
+from topolog.events.tree_answers import Aside
 from topolog.events.tree_pages import PageKind
-from topolog.streams.rendezvous.answers import Aside
 
 ANSWERS = {TaskKind.LEAVES: PageKind.LEAVES, TaskKind.DIGESTS: PageKind.DIGESTS}
 """The tasks whose answers are compared."""

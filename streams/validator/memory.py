@@ -10,15 +10,17 @@ import threading
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 
 import msgspec
 
 from topolog.events.errors import ReplicaFailed
+from topolog.events.key_order import Order, order_of
 from topolog.events.merkle import Leaf
 from topolog.events.replica import Cut, ReplicaDefinition, RowDigest, SentRow, Written
+from topolog.events.replica_access import Fence, Progress
 from topolog.events.token_range import RING, RING_BITS, Ranges
 from topolog.events.tree_spec import Strength, TokenMode, TreeSpec, fingerprint
-from topolog.streams.validator.replica import Fence, Progress
 
 Values = Mapping[str, object]
 """A row: what JSON can say, by column name; bytes for binary."""
@@ -73,9 +75,11 @@ class MemoryReplica:
     def describe(self) -> ReplicaDefinition:
         return msgspec.structs.replace(self._definition, rows=len(self._rows))
 
-    def cut(self) -> Cut | None:
+    def cut(self, progress: Progress, shared: Cut | None = None) -> Cut | None:
         if not self._definition.gives_cuts:
             return None
+        if shared is not None and shared.name in self._cuts:
+            return shared
         rows, schema = self.rows_now, fingerprint(self._definition.columns, self._definition.key)
         name = _content_name(rows)
         self._cuts[name] = rows
@@ -98,7 +102,7 @@ class MemoryReplica:
     def digests(self, spec: TreeSpec, ranges: Ranges, cut: Cut | None, progress: Progress) -> Iterable[RowDigest]:
         for token, content, row in self._read(spec, ranges, cut, progress):
             h1, h2 = _halves(content)
-            key = _key(spec, row) if spec.key else _json([h1, h2])
+            key = _name(spec, row, content)
             version = row.get(spec.version_column) if spec.version_column else None
             told = None if version is None else _text(_canonical(version, _type_of(spec, spec.version_column)))
             is_tombstone = bool(spec.tombstone_column and row.get(spec.tombstone_column))
@@ -107,11 +111,14 @@ class MemoryReplica:
     def rows(self, spec: TreeSpec, keys: Sequence[str], cut: Cut | None) -> Iterable[tuple[str, str]]:
         wanted = set(keys)
         for row in self._at(cut):
-            key = _key(spec, row)
+            content = _content(spec, row)
+            key = _name(spec, row, content)
             if key in wanted:
-                yield key, _content(spec, row).decode()
+                yield key, content.decode()
 
-    def write(self, spec: TreeSpec, rows: Sequence[SentRow], fence: Fence, progress: Progress) -> Written:
+    def write(
+        self, spec: TreeSpec, rows: Sequence[SentRow], cut: Cut | None, fence: Fence, progress: Progress
+    ) -> Written:
         if not self._definition.is_writable or not spec.key:
             raise ReplicaFailed("NOT_WRITABLE", f"{self._definition.id} takes no rows.")
         written = skipped = size = 0
@@ -187,11 +194,22 @@ def _token(spec: TreeSpec, row: Values, content: bytes) -> int:
     token = int.from_bytes(hashlib.blake2b(hashed, digest_size=4).digest(), "big")
     if spec.mode is not TokenMode.ORDERED:
         return token
-    first = spec.key[0]
-    part = bisect_right(spec.boundaries, _text(_canonical(row.get(first), _type_of(spec, first))))
+    part = 0
+    if (value := _canonical(row.get(spec.key[0]), type_ := _type_of(spec, spec.key[0]))) is not None:
+        part = bisect_right(_orders(type_, spec.boundaries), order_of(type_, _text(value)))
     parts = len(spec.boundaries) + 1
     start, end = RING * part // parts, RING * (part + 1) // parts
     return start + token % (end - start)
+
+
+@lru_cache(maxsize=8)
+def _orders(type_: str, boundaries: tuple[str, ...]) -> Sequence[Order]:
+    return [order_of(type_, each) for each in boundaries]
+
+
+def _name(spec: TreeSpec, row: Values, content: bytes) -> str:
+    """What names a row: its key, in a table without one its two hashes."""
+    return _key(spec, row) if spec.key else _json(_halves(content))
 
 
 def _key(spec: TreeSpec, row: Values) -> str:

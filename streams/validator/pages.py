@@ -1,66 +1,25 @@
-"""What stands on pages of the topic `trees`, and how whoever reads them knows that they are the right ones (D.5.8).
+"""Which pages of the topic `trees` an answer in the log speaks of (D.5.8): found by their hashes, and read after that.
 
-Threats. Two processes answer one task, and their pages mix; a page is missing, comes twice, or is of another spec; a
-page says what its sender never sent.
+Invariant. What is read from pages is what the answer in the log has a digest of, or nothing; and no more than a few of
+them are in memory.
 
-Invariant. What is read from pages is what the answer in the log has a digest of, or nothing.
-
-Argument. Pages are put together by the life that has sent them, from 0 to the last. Lives that are not complete do not
-count, and of those that are only one whose digest is the log's.
+Argument. They are read twice: first their hashes are put together by sender (`events.tree_answers`), until those of one
+have the digest that the log names; then each page is taken that has the hash that is next.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import msgspec
 
-from topolog.events import merkle
-from topolog.events.errors import ReplicaFailed
-from topolog.events.merkle import Leaf
+from topolog.events.errors import BadInput, ReplicaFailed
 from topolog.events.repair_tasks import TaskId
-from topolog.events.tree_pages import PAGE_BYTES_MAX, PageKind, TreePage, digest_of
+from topolog.events.tree_answers import Answer, hash_of
+from topolog.events.tree_answers import items as items_on
+from topolog.events.tree_pages import PageKind, TreePage, digest_of_hashes
 
 T = TypeVar("T")
-
-LIVES_MAX = 16
-"""Processes whose pages of one attempt are looked at: more are not at work on it."""
-
-_LEAF_BYTES_MAX = 81
-_ARRAY32 = 0xDD
-_HEAD_BYTES = 5
-
-
-def leaf_pages(leaves: Sequence[Leaf], bytes_max: int = PAGE_BYTES_MAX) -> Iterator[bytes]:
-    """The payloads for these leaves, in the order of buckets; one that is empty for none."""
-    in_order = sorted(leaves, key=lambda each: each.bucket)
-    size = max(1, bytes_max // _LEAF_BYTES_MAX)
-    for start in range(0, max(1, len(in_order)), size):
-        yield merkle.encode(in_order[start : start + size])
-
-
-def item_pages(items: Iterable[msgspec.Struct], bytes_max: int = PAGE_BYTES_MAX) -> Iterator[bytes]:
-    """The payloads for these: msgpack of lists of them; one of an empty list for none.
-
-    Raises ReplicaFailed ROW_TOO_LARGE for one that no page has room for.
-    """
-    encoder = msgspec.msgpack.Encoder()
-    parts: list[bytes] = []
-    size, count = _HEAD_BYTES, 0
-    for item in items:
-        part = encoder.encode(item)
-        if len(part) + _HEAD_BYTES > bytes_max:
-            raise ReplicaFailed("ROW_TOO_LARGE", f"A row takes {len(part)} bytes; a page has {bytes_max}.")
-        if size + len(part) > bytes_max:
-            yield _array(parts)
-            parts, size, count = [], _HEAD_BYTES, count + 1
-        parts.append(part)
-        size += len(part)
-    if parts or not count:
-        yield _array(parts)
-
-
-def _array(parts: Sequence[bytes]) -> bytes:
-    return bytes([_ARRAY32]) + len(parts).to_bytes(_HEAD_BYTES - 1, "big") + b"".join(parts)
+Item = TypeVar("Item", bound=msgspec.Struct)
 
 
 def with_last(payloads: Iterable[T]) -> Iterator[tuple[T, bool]]:
@@ -83,57 +42,71 @@ class Expected(msgspec.Struct, frozen=True):
     digest: bytes
     pages: int
 
+    def is_of(self, page: TreePage) -> bool:
+        return (page.task, page.kind, page.spec_id) == (self.task, self.kind, self.spec_id)
+
 
 class Assembly:
-    """The pages of one attempt, as they come in. `digest` makes of them what the log names; of leaves it is a root."""
+    """The hashes of the pages of one attempt, as they come in; `hashes` are those that the log names, once all are
+    here."""
 
-    def __init__(self, expected: Expected, digest: Callable[[Sequence[bytes]], bytes] = digest_of) -> None:
+    def __init__(self, expected: Expected) -> None:
         self.expected = expected
-        self._digest = digest
-        self._by_life: dict[int, dict[int, TreePage]] = {}
-        self.payloads: Sequence[bytes] | None = None
+        self.hashes: Sequence[bytes] | None = None
         self.is_damaged = False
+        self._answer = Answer(hash_of)
 
     def add(self, page: TreePage) -> None:
-        """One page more; what is none of these is left out. A page that comes again is what it was."""
+        """One page more; what is none of these is left out."""
         expected = self.expected
-        named = (page.task, page.kind, page.spec_id)
-        if self.payloads is not None or named != (expected.task, expected.kind, expected.spec_id):
+        if self.hashes is not None or not expected.is_of(page):
             return
-        if not 0 <= page.page < expected.pages or page.is_last != (page.page == expected.pages - 1):
-            return
-        if page.life not in self._by_life and len(self._by_life) >= LIVES_MAX:
-            return
-        pages = self._by_life.setdefault(page.life, {})
-        pages.setdefault(page.page, page)
-        if len(pages) == expected.pages:
-            self._conclude(page.life)
-
-    def _conclude(self, life: int) -> None:
-        pages = self._by_life.pop(life)
-        payloads = [pages[number].payload for number in range(self.expected.pages)]
-        if self._digest(payloads) == self.expected.digest:
-            self.payloads = payloads
-            self._by_life.clear()
-        else:
+        self._answer.add(page)
+        for sender in self._answer.whole(expected.kind, expected.spec_id, expected.pages):
+            hashes = self._answer.payloads(sender)
+            if digest_of_hashes(hashes) == expected.digest:
+                self.hashes = hashes
+                return
             self.is_damaged = True
+            self._answer.give_up(sender)
+
+    def found(self) -> Sequence[bytes]:
+        """Raises ReplicaFailed PAGES_DAMAGED or PAGES_MISSING if they are not those that the log names."""
+        if self.hashes is not None:
+            return self.hashes
+        of = self.expected.task
+        if self.is_damaged:
+            raise ReplicaFailed("PAGES_DAMAGED", f"The pages of {of} are not those that its answer in the log names.")
+        raise ReplicaFailed("PAGES_MISSING", f"Not all of the {self.expected.pages} pages of {of} are in `trees`.")
 
 
-def whole(assembly: Assembly) -> Sequence[bytes]:
-    """Its payloads; raises ReplicaFailed PAGES_DAMAGED or PAGES_MISSING if they are not those that the log names."""
-    if assembly.payloads is not None:
-        return assembly.payloads
-    of = assembly.expected.task
-    if assembly.is_damaged:
-        raise ReplicaFailed("PAGES_DAMAGED", f"The pages of {of} are not those that its answer in the log names.")
-    raise ReplicaFailed("PAGES_MISSING", f"Not all of the {assembly.expected.pages} pages of {of} are in `trees`.")
+class InOrder:
+    """Pages with these hashes, one after the other, whatever else comes and in whichever order."""
+
+    def __init__(self, expected: Expected, hashes: Sequence[bytes]) -> None:
+        self._expected = expected
+        self._hashes = hashes
+        self._next = 0
+        self._early: dict[int, bytes] = {}
+
+    @property
+    def is_done(self) -> bool:
+        return self._next == len(self._hashes)
+
+    def taken(self, page: TreePage) -> Iterator[bytes]:
+        """The payloads that are next, now that this page has come."""
+        if self._expected.is_of(page) and self._next <= page.page < len(self._hashes):
+            if hash_of(page.payload) == self._hashes[page.page]:
+                self._early[page.page] = page.payload
+            while (payload := self._early.pop(self._next, None)) is not None:
+                self._next += 1
+                yield payload
 
 
-def items(payloads: Iterable[bytes], type_: type[T]) -> Iterator[T]:
+def items(payloads: Iterable[bytes], type_: type[Item]) -> Iterator[Item]:
     """What stands on pages that are lists of `type_`; raises ReplicaFailed PAGES_DAMAGED for any other bytes."""
-    decoder: Any = msgspec.msgpack.Decoder(list[type_])  # type: ignore[valid-type]
     for payload in payloads:
         try:
-            yield from decoder.decode(payload)
-        except msgspec.MsgspecError as error:
-            raise ReplicaFailed("PAGES_DAMAGED", f"A page is no list of {type_.__name__}: {error}.") from error
+            yield from items_on([payload], type_)
+        except BadInput as error:
+            raise ReplicaFailed("PAGES_DAMAGED", error.message) from error

@@ -17,6 +17,7 @@ from topolog.events.replica import Cut
 from topolog.events.replicas import replica, replica_key
 from topolog.events.sessions import (
     SegmentRow,
+    SegmentStatus,
     SessionRow,
     SessionStatus,
     open_sessions,
@@ -43,7 +44,8 @@ class Sent(msgspec.Struct, frozen=True):
 class Work(msgspec.Struct, frozen=True):
     """A task, with all that is needed to do it. `replica` is its id; `way` says which way rows may go.
 
-    `cut`: the replica's read point, None if it has none. `findings` belong to SEND, `sources` to WRITE.
+    `cut`: the replica's read point, None if it has none; of the first PREPARE one that it may share.
+    `findings` belong to SEND, `sources` to WRITE.
     """
 
     task: TaskId
@@ -81,14 +83,43 @@ def is_listed(state: State, task: TaskId, served: Served, life: int) -> bool:
 def cuts_needed(state: State, served: Served) -> set[tuple[str, Cut]]:
     """(id of the replica, read point) that somebody may still ask to read at.
 
-    While new ones are fixed, those before are kept: a replica may give the same again.
+    While new ones are fixed, those before are kept: a replica may give the same again. And as long as segments are to
+    come, that of the newest is kept for them.
     """
-    return {
+    kept = {
+        (replica_key(each.definition.table, name), cut)
+        for each in open_sessions(state)
+        if each.status is SessionStatus.RUNNING
+        for name in _beginning(state, each)
+        if replica_key(each.definition.table, name) in served and (cut := _shared_cut(state, each, name)) is not None
+    }
+    return kept | {
         (replica_key(each.definition.table, name), cut)
         for each, row in _running(state)
         for name, cut in (*row.cuts.items(), *_former_cuts(row))
         if replica_key(each.definition.table, name) in served
     }
+
+
+def _beginning(state: State, each: SessionRow) -> set[str]:
+    """The replicas of segments that have not fixed a read point yet."""
+    return {
+        name
+        for row in segments(state, each)
+        if row.status is SegmentStatus.PENDING or (row.status is SegmentStatus.RUNNING and _begins(row))
+        for name in row.replicas
+    }
+
+
+def _begins(row: SegmentRow) -> bool:
+    return row.step is not None and row.step.number == 1 and row.step.kind is TaskKind.PREPARE
+
+
+def _shared_cut(state: State, each: SessionRow, name: str) -> Cut | None:
+    """The read point at which the newest segment of the session reads this replica: a copy of the table may have been
+    made for it, and what has changed since then is found out by the look that is taken again."""
+    found = (row.cuts[name] for row in reversed(segments(state, each)) if name in row.cuts)
+    return next(found, None)
 
 
 def counted_on(state: State, served: Served) -> set[str]:
@@ -127,6 +158,8 @@ def _work(state: State, each: SessionRow, row: SegmentRow, task: Task) -> Work:
     assert row.step is not None, "a task is asked for outside of a step"
     id_ = replica_key(each.definition.table, task.replica)
     work = Work(_id(row, row.step.number, task), id_, row.step, direction(state, each, row), row.cuts.get(task.replica))
+    if _begins(row):
+        return msgspec.structs.replace(work, cut=_shared_cut(state, each, task.replica))
     if row.step.kind is TaskKind.SEND:
         return msgspec.structs.replace(work, findings=row.found)
     if row.step.kind is TaskKind.WRITE:

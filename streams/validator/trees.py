@@ -5,16 +5,16 @@ topic to its end: what is not there by then never comes.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from topolog.events.codec import CODEC
 from topolog.events.errors import ReplicaFailed
 from topolog.events.ids import Offset, Position
-from topolog.events.log import LogReader, LogWriter, Partition
+from topolog.events.log import Entry, LogReader, LogWriter, Partition
 from topolog.events.repair_tasks import TaskId
 from topolog.events.topics import PARTITIONS, Topic
 from topolog.events.tree_pages import PageKind, TreePage, digest_of
-from topolog.streams.validator.pages import Assembly, Expected, whole, with_last
+from topolog.streams.validator.pages import Assembly, Expected, InOrder, with_last
 
 IN_FLIGHT_MAX = 8
 """Pages that may be with the producer, not with the broker: they are large, and the broker may be slow."""
@@ -101,31 +101,57 @@ class Trees:
 
     # Reading.
 
-    def read(self, expected: Expected, tell: Tell) -> Sequence[bytes]:
-        """The payloads of this attempt.
+    def read(self, expected: Expected, tell: Tell) -> Iterator[bytes]:
+        """The payloads of this attempt, one after the other.
 
         Raises ReplicaFailed PAGES_MISSING or PAGES_DAMAGED if the topic does not have what the log names, and what
         `tell` raises while it is read.
         """
-        assembly, task = Assembly(expected), expected.task
+        task, first = expected.task, dict[Partition, Offset]()
+        assembly, passed = Assembly(expected), _Passed(tell)
         starts = self._starts.get((task.session, task.segment), {})
+        for entry, page in self._pages(expected, {each: starts.get(each) for each in _PARTITIONS}, passed):
+            first.setdefault((Topic.TREES, entry.partition), entry.offset)
+            assembly.add(page)
+            if assembly.hashes is not None:
+                break
+        in_order = InOrder(expected, assembly.found())
+        for _, page in self._pages(expected, first, passed):
+            yield from in_order.taken(page)
+            if in_order.is_done:
+                return
+        raise ReplicaFailed("PAGES_MISSING", f"The topic no longer has all pages of {task}.")
+
+    def _pages(
+        self, expected: Expected, starts: Mapping[Partition, Offset | None], passed: "_Passed"
+    ) -> Iterator[tuple[Entry, TreePage]]:
+        """The pages of this attempt from there on, to the end of the topic."""
         reader = self._connect()
         try:
-            reader.assign({partition: starts.get(partition) for partition in _PARTITIONS})
-            size = 0
-            while assembly.payloads is None:
-                tell(size)
+            reader.assign(starts)
+            while True:
+                passed.tell()
                 entries = reader.poll(_POLL_S)
                 for entry in entries:
-                    size += len(entry.value)
-                    page = CODEC.read(entry.value) if entry.key == str(task.session) else None
-                    if isinstance(page, TreePage):
-                        assembly.add(page)
+                    passed.size += len(entry.value)
+                    page = CODEC.read(entry.value) if entry.key == str(expected.task.session) else None
+                    if isinstance(page, TreePage) and expected.is_of(page):
+                        yield entry, page
                 if not entries and reader.at_end(Topic.TREES):
-                    break
+                    return
         finally:
             reader.close()
-        return whole(assembly)
+
+
+class _Passed:
+    """How many bytes of the topic have been read for one answer, told before each look: nothing may come for long."""
+
+    def __init__(self, tell: Tell) -> None:
+        self.size = 0
+        self._tell = tell
+
+    def tell(self) -> None:
+        self._tell(self.size)
 
 
 class _Flight:

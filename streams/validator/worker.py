@@ -12,7 +12,7 @@ import logging
 import queue
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
@@ -25,19 +25,22 @@ from topolog.events.merkle import Leaf
 from topolog.events.repair_plan import Difference, planned
 from topolog.events.repair_tasks import Result, TaskId, TaskKind
 from topolog.events.replica import Cut, ReplicaDefinition, SentRow
+from topolog.events.replica_access import Replica
 from topolog.events.requests import shortened
 from topolog.events.token_range import buckets, contains
+from topolog.events.tree_answers import item_pages, leaf_pages
 from topolog.events.tree_pages import PageKind
 from topolog.events.tree_spec import fingerprint
 from topolog.streams.clock import Clock
 from topolog.streams.rules.repair_spec import reconciled
 from topolog.streams.validator.core import Ended
-from topolog.streams.validator.pages import Expected, item_pages, items, leaf_pages
-from topolog.streams.validator.replica import Replica
+from topolog.streams.validator.pages import Expected, items
 from topolog.streams.validator.tasks import Work
 from topolog.streams.validator.trees import Trees
 
 T = TypeVar("T")
+Targets = tuple[tuple[str, tuple[int, int] | None], ...]
+"""As `SentRow.targets` has them."""
 
 _LOGGER = logging.getLogger("topolog.validator")
 _NS_PER_MS = 1_000_000
@@ -48,8 +51,11 @@ HEARD_MS_MAX = 5_000
 WRITE_ROWS = 10_000
 """Rows in one batch of a WRITE; a replica may ask for the fence more often."""
 
-KEYS_READ = 10_000
-"""Rows that a source reads at a time."""
+BATCH_BYTES = 32 << 20
+"""Of rows in memory at a time, about, whether they are read to be sent or sent to be written."""
+
+KEYS_FIRST, KEYS_MAX = 1_000, 10_000
+"""Rows that a source reads at a time: before it is known how large they are, and at most."""
 
 
 class Fence:
@@ -237,8 +243,10 @@ class _Running:
             raise ReplicaFailed("RANGE", f"{now.id} holds {_told(now)}, not all that is asked for.")
         if work.step.number == 1:
             self._worker.trees.note_start(work.task.session, work.task.segment)
-        cut = self._replica.cut()
-        if cut is not None and cut.schema != fingerprint(now.columns, now.key):
+        schema = fingerprint(now.columns, now.key)
+        shared = work.cut if work.cut is not None and work.cut.schema == schema else None
+        cut = self._replica.cut(self._progressed, shared)
+        if cut is not None and cut.schema != schema:
             self._replica.release(cut)
             raise ReplicaFailed("INTERRUPTED", f"The columns of {now.id} have changed while its read point was fixed.")
         reach("validator.cut-fixed")
@@ -271,7 +279,9 @@ class _Running:
                 reach("validator.between-batches")
             self._check()
             before = (self._rows, self._bytes)
-            one = self._replica.write(self._work.spec, batch, self._check, self._progressed_behind(*before))
+            one = self._replica.write(
+                self._work.spec, batch, self._work.cut, self._check, self._progressed_behind(*before)
+            )
             written, size, skipped = written + one.rows, size + one.bytes, skipped + one.skipped
             self._progressed(written + skipped, size)
         reach("validator.written")
@@ -281,7 +291,7 @@ class _Running:
 
     def _rows_to_send(self) -> Iterator[SentRow]:
         """What the findings say that this source has to send, read at its read point."""
-        plan: dict[str, tuple[tuple[str, tuple[int, int] | None], ...]] = {}
+        plan: dict[str, Targets] = {}
         for difference in self._differences():
             found = planned(difference, self._work.way)
             if not found.targets or found.source != self._name:
@@ -291,12 +301,21 @@ class _Running:
                 yield SentRow(difference.key, "", targets)
             else:
                 plan[difference.key] = targets
-        keys = list(plan)
-        for start in range(0, len(keys), KEYS_READ):
-            some = keys[start : start + KEYS_READ]
-            for key, values in self._replica.rows(self._work.spec, some, self._work.cut):
-                self._progressed(self._rows + 1, self._bytes + len(values))
-                yield SentRow(key, values, plan[key])
+            if len(plan) >= self._keys_at_once():
+                yield from self._rows_of(plan)
+                plan.clear()
+        yield from self._rows_of(plan)
+
+    def _keys_at_once(self) -> int:
+        """As many as had room so far."""
+        if not self._bytes:
+            return KEYS_FIRST
+        return min(KEYS_MAX, max(1, BATCH_BYTES * self._rows // self._bytes))
+
+    def _rows_of(self, plan: Mapping[str, Targets]) -> Iterator[SentRow]:
+        for key, values in self._replica.rows(self._work.spec, list(plan), self._work.cut) if plan else ():
+            self._progressed(self._rows + 1, self._bytes + len(values))
+            yield SentRow(key, values, plan[key])
 
     def _differences(self) -> Iterator[Difference]:
         task, step, findings = self._work.task, self._work.step, self._work.findings
@@ -307,15 +326,23 @@ class _Running:
         return items(self._worker.trees.read(expected, self._searched), Difference)
 
     def _batches(self) -> Iterator[list[SentRow]]:
-        """The rows that are meant for this replica, one source after the other: their pages are held in memory."""
+        """The rows that are meant for this replica, one source after the other, as their pages come."""
         spec_id = self._work.spec.id
         for source in self._work.sources:
             told = source.result
             expected = Expected(source.task, PageKind.ROWS, spec_id, told.digest, told.pages)
             payloads = self._worker.trees.read(expected, self._searched)
             rows = (row for row in items(payloads, SentRow) if self._name in dict(row.targets))
-            while batch := list(islice(rows, self._worker.batch_rows)):
+            while batch := list(self._some(rows)):
                 yield batch
+
+    def _some(self, rows: Iterator[SentRow]) -> Iterator[SentRow]:
+        size = 0
+        for row in islice(rows, self._worker.batch_rows):
+            yield row
+            size += len(row.values)
+            if size >= BATCH_BYTES:
+                return
 
     def _send_pages(self, kind: PageKind, payloads: Iterator[bytes]) -> tuple[int, bytes]:
         sent = self._worker.trees.send(self._work.task, kind, self._work.spec.id, payloads, self._ask)

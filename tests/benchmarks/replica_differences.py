@@ -3,92 +3,142 @@
     python -m tests.benchmarks.replica_differences [--rows 1000000,5000000,20000000] [--differ "1 %"] [--rounds 1]
                                                    [--folder DIR] [--peers PYTHON]
 
-Ours: `spark.differences.compare`; and what replicas on two machines do, leaves and then the digests of those that
-differ. Beside it Spark's full outer join on the key in the same session, all columns compared; with --peers, a Python
-with duckdb and reladiff, DuckDB's EXCEPT both ways and reladiff over DuckDB, in processes of their own. All must name
-the same rows, or there is no table. The processor's seconds are of all processes; a ratio is to the outer join.
+Ours is what validators and the rendezvous do, in one process and without the topic between them: leaves of both,
+compared and refined as a session refines them; digests of the rows in leaves that differ, on pages; these paired until
+each difference stands on a page of findings. Beside it Spark's full outer join on the key in the same session, all
+columns compared; with --peers, a Python with duckdb and reladiff, DuckDB's EXCEPT both ways and reladiff over DuckDB,
+in processes of their own. All must name the same rows, or there is no table. The processor's seconds are of all
+processes; a ratio is to the outer join.
 
-Goal: less than half of the outer join's time at 20 million rows; about one row read for each that differs (Cassandra
-moves 10.3).
+Goal: less than half of the outer join's time at 20 million rows.
 """
 
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from tests.benchmarks.peers_of_comparison import PEERS, asked
 from tests.benchmarks.processor import Cost, measured
 from tests.benchmarks.replica_tables import written
 
-from topolog.events.merkle import differing_ranges
-from topolog.events.token_range import FULL
-from topolog.events.tree_spec import LEAF_ROWS, TreeSpec, bits_for
-from topolog.projections.spark.canonical import columns_of
-from topolog.projections.spark.differences import compare
-from topolog.projections.spark.digests import digests
+from topolog.events.repair_definition import Policy, SessionDefinition, SessionKind
+from topolog.events.repair_plan import Difference, Direction
+from topolog.events.repair_tasks import Pair
+from topolog.events.replica import Cut, RowDigest
+from topolog.events.token_range import FULL, Ranges
+from topolog.events.tree_answers import item_pages, items
+from topolog.events.tree_spec import LEAF_ROWS, REFINE_BITS, TreeSpec, bits_for
+from topolog.projections.spark.replica import SparkReplica
 from topolog.projections.spark.session import SessionSettings, spark_session
-from topolog.projections.spark.trees import leaves
+from topolog.projections.spark.sources.parquet import ParquetSource
+from topolog.streams.rendezvous.comparing import compared, found
 
+Made = TypeVar("Made")
+JOIN = "Spark's full outer join"
 PARTS = {"0 %": 0, "0.01 %": 10_000, "1 %": 100}
+NAMES = ("r1", "r2")
+BAD_SHARE_MAX = 0.2
+DIGESTS_MAX = 5_000_000
+"""Of one replica, in a session (streams/rules/repair_steps.py): where more differs it asks for a full copy."""
+
+WARM_UP_ROWS = 300_000
 
 
 class Found(msgspec.Struct, frozen=True):
-    """How many keys differ, and of how many rows more than a hash was read to say so."""
+    """How many keys differ, and of how many rows digests were made to say so."""
 
     keys: int
     moved: int | None = None
 
 
-def spec_of(frame: DataFrame, rows: int) -> TreeSpec:
-    return TreeSpec("benchmark", columns_of(frame.schema), ("id",), bits_for(rows))
+class Two:
+    """Two replicas at their read points, in Parquet."""
+
+    def __init__(self, spark: SparkSession, places: Sequence[Path]) -> None:
+        self.frames = [spark.read.parquet(str(place)) for place in places]
+        self._replicas = {
+            name: SparkReplica(spark, ParquetSource(place), "benchmark", name, ("id",))
+            for name, place in zip(NAMES, places, strict=True)
+        }
+
+    def ours(self) -> Found:
+        told = {name: each.describe() for name, each in self._replicas.items()}
+        rows = max(each.rows for each in told.values())
+        spec = TreeSpec("benchmark", told["r1"].columns, ("id",), bits_for(rows))
+        way = Direction(SessionDefinition("benchmark", SessionKind.PREVIEW, Policy.REPORT), spec, "r1")
+        cuts = {name: each.cut(_unheard) for name, each in self._replicas.items()}
+        try:
+            pair = self._narrowed(spec, cuts)
+            if not pair.ranges:
+                return Found(0, 0)
+            sent = self._each(lambda name: self._digests(name, spec, pair.ranges, cuts[name]))
+            moved = sum(count for count, _ in sent.values())
+            pages = {name: payloads for name, (_, payloads) in sent.items()}
+            differences = found(pages, None, pair.ranges, moved, way).payloads
+            return Found(len({each.key for each in items(differences, Difference)}), moved)
+        finally:
+            for name, cut in cuts.items():
+                if cut is not None:
+                    self._replicas[name].release(cut)
+
+    def _narrowed(self, spec: TreeSpec, cuts: dict[str, Cut | None]) -> Pair:
+        """Leaves that differ, as fine as a session makes them (D.5.6)."""
+        bits = spec.bits
+        ranges: Ranges = (FULL,)
+        while True:
+            at, within = bits, ranges
+            trees = self._each(lambda name: list(self._replicas[name].leaves(spec, within, at, cuts[name], _unheard)))  # noqa: B023
+            pair = compared(*NAMES, trees["r1"], trees["r2"], bits, ranges)
+            is_fine = pair.leaf_rows_max <= LEAF_ROWS or bits + REFINE_BITS > 32
+            if is_fine or pair.leaves > BAD_SHARE_MAX * pair.leaves_compared:
+                return pair
+            bits, ranges = bits + REFINE_BITS, pair.ranges
+
+    def _digests(self, name: str, spec: TreeSpec, ranges: Ranges, cut: Cut | None) -> tuple[int, list[bytes]]:
+        count = 0
+
+        def counted() -> Iterator[RowDigest]:
+            nonlocal count
+            for each in self._replicas[name].digests(spec, ranges, cut, _unheard):
+                count += 1
+                yield each
+
+        payloads = list(item_pages(counted()))
+        return count, payloads
+
+    def _each(self, action: Callable[[str], Made]) -> dict[str, Made]:
+        """Both at once, as two validators are."""
+        with ThreadPoolExecutor(2) as pool:
+            return dict(zip(NAMES, pool.map(action, NAMES), strict=True))
+
+    def outer_join(self) -> Found:
+        left, right = self.frames
+        one, other = left.alias("one"), right.alias("other")
+        differs = F.col("one.id").isNull() | F.col("other.id").isNull()
+        for name in left.columns:
+            differs = differs | ~F.col(f"one.{name}").eqNullSafe(F.col(f"other.{name}"))
+        joined = one.join(other, F.col("one.id") == F.col("other.id"), "full_outer").filter(differs)
+        return Found(joined.select(F.coalesce("one.id", "other.id")).toArrow().num_rows)
+
+    @property
+    def runs(self) -> dict[str, Callable[[], Found]]:
+        return {JOIN: self.outer_join, "ours": self.ours}
 
 
-def ours(left: DataFrame, right: DataFrame, rows: int) -> Found:
-    found = compare(left, right, spec_of(left, rows))
-    return Found(len(found.differences), found.rows_moved)
+def peer(python: Path, by: str, places: tuple[Path, Path]) -> Found:
+    return Found(asked(python, by, *places))
 
 
-def ours_with_columns(left: DataFrame, right: DataFrame, rows: int) -> Found:
-    found = compare(left, right, spec_of(left, rows), names_columns=True)
-    return Found(len(found.differences), found.rows_moved)
-
-
-def trees(left: DataFrame, right: DataFrame, rows: int) -> Found:
-    """As two validators: leaves of both, then the digests of leaves that differ, compared by key."""
-    spec = spec_of(left, rows)
-    made = [list(leaves(frame, spec, (FULL,), spec.bits)) for frame in (left, right)]
-    ranges = differing_ranges(made[0], made[1], spec.bits)
-    if not ranges:
-        return Found(0, 0)
-    sides = [{each.key: each.content for each in digests(frame, spec, ranges)} for frame in (left, right)]
-    keys = sum(sides[0].get(key) != sides[1].get(key) for key in sides[0].keys() | sides[1].keys())
-    return Found(keys, sum(map(len, sides)))
-
-
-def outer_join(left: DataFrame, right: DataFrame, rows: int) -> Found:
-    one, other = left.alias("one"), right.alias("other")
-    differs = F.col("one.id").isNull() | F.col("other.id").isNull()
-    for name in left.columns:
-        differs = differs | ~F.col(f"one.{name}").eqNullSafe(F.col(f"other.{name}"))
-    joined = one.join(other, F.col("one.id") == F.col("other.id"), "full_outer").filter(differs)
-    table = joined.select(F.coalesce("one.id", "other.id")).toArrow()
-    return Found(table.num_rows)
-
-
-OWN: dict[str, Callable[[DataFrame, DataFrame, int], Found]] = {
-    "Spark's full outer join": outer_join,
-    "ours": ours,
-    "ours, columns named": ours_with_columns,
-    "trees and digests, as between machines": trees,
-}
-SLOW = "trees and digests, as between machines"
-DIGESTS_MAX = 5_000_000
-WARM_UP_ROWS = 300_000
+def _unheard(rows: int, size: int) -> None:
+    """Nobody waits for a word of progress."""
 
 
 def main() -> None:
@@ -105,43 +155,41 @@ def main() -> None:
         settings = SessionSettings(memory="4g", shuffle_partitions=200)
         with spark_session(Path(scratch) / "spark", settings) as spark:
             warm_up(spark, folder)
-            print("| rows | differ | by | keys found | seconds | ratio | processor s | ratio | rows read for each |")
+            print("| rows | differ | by | keys found | seconds | ratio | processor s | ratio | rows moved for each |")
             print("|---:|---:|---|---:|---:|---:|---:|---:|---:|")
             for rows in map(int, arguments.rows.split(",")):
                 first = written(spark, folder, rows, None)
                 for name in arguments.differ:
                     one_in = PARTS[name]
-                    second = written(spark, folder, rows, one_in)
-                    left, right = (spark.read.parquet(str(place)) for place in (first, second))
-                    runs = {by: (lambda run=run: run(left, right, rows)) for by, run in OWN.items()}  # noqa: B023
+                    places = (first, written(spark, folder, rows, one_in))
+                    runs = Two(spark, places).runs
                     if 0 < one_in < LEAF_ROWS and rows > DIGESTS_MAX:
-                        del runs[SLOW]  # nearly all leaves differ: that many digests are for pages, not for one list
+                        del runs["ours"]  # nearly all leaves differ: a session says that all is to be copied
                     if arguments.peers:
-                        runs |= {by: (lambda by=by: Found(asked(arguments.peers, by, first, second))) for by in PEERS}  # noqa: B023
+                        runs |= {by: partial(peer, arguments.peers, by, places) for by in PEERS}
                     report(rows, name, {by: best(run, arguments.rounds) for by, run in runs.items()})
 
 
 def warm_up(spark: SparkSession, folder: Path) -> None:
     """What the JVM compiles at its first queries is to be in nobody's time."""
     places = [written(spark, folder, WARM_UP_ROWS, one_in) for one_in in (None, 100)]
-    left, right = (spark.read.parquet(str(place)) for place in places)
     for _ in range(2):
-        for run in OWN.values():
-            run(left, right, WARM_UP_ROWS)
+        for run in Two(spark, places).runs.values():
+            run()
 
 
 def best(run: Callable[[], Found], rounds: int) -> tuple[Cost, Found]:
     return min((measured(run) for _ in range(rounds)), key=lambda each: each[0].wall)
 
 
-def report(rows: int, part: str, found: dict[str, tuple[Cost, Found]]) -> None:
-    if len({each.keys for _, each in found.values()}) != 1:
-        sys.exit(f"They do not name the same rows: { {by: each.keys for by, (_, each) in found.items()} }")
-    join, _ = found["Spark's full outer join"]
-    for by, (cost, each) in found.items():
-        read = "" if each.moved is None or not each.keys else f"{each.moved / each.keys:.1f}"
+def report(rows: int, part: str, found_by: dict[str, tuple[Cost, Found]]) -> None:
+    if len({each.keys for _, each in found_by.values()}) != 1:
+        sys.exit(f"They do not name the same rows: { {by: each.keys for by, (_, each) in found_by.items()} }")
+    join, _ = found_by[JOIN]
+    for by, (cost, each) in found_by.items():
+        moved = "" if each.moved is None or not each.keys else f"{each.moved / each.keys:.1f}"
         ratios = f"{cost.wall / join.wall:.2f} | {cost.processor:.1f} | {cost.processor / join.processor:.2f}"
-        print(f"| {rows:,} | {part} | {by} | {each.keys:,} | {cost.wall:.1f} | {ratios} | {read} |", flush=True)
+        print(f"| {rows:,} | {part} | {by} | {each.keys:,} | {cost.wall:.1f} | {ratios} | {moved} |", flush=True)
 
 
 if __name__ == "__main__":

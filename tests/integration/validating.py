@@ -15,12 +15,12 @@ from pathlib import Path
 import msgspec
 
 from topolog.events import failpoints
-from topolog.events.replica import ReplicaDefinition, SentRow, Written
+from topolog.events.replica import Cut, ReplicaDefinition, SentRow, Written
+from topolog.events.replica_access import Fence, Progress
 from topolog.events.tree_spec import Column, TreeSpec
 from topolog.streams.local.stopping import stopping_when_told
 from topolog.streams.validator.memory import MemoryReplica, Values
 from topolog.streams.validator.program import run_validator
-from topolog.streams.validator.replica import Fence, Progress
 
 COLUMNS = (Column("id", "long"), Column("name", "string"), Column("changed", "long"))
 BATCH_ROWS = 2
@@ -46,8 +46,10 @@ class KeptReplica(MemoryReplica):
         super().__init__(ReplicaDefinition(table, name, COLUMNS, ("id",)), rows_in(file))
         self._file = file
 
-    def write(self, spec: TreeSpec, rows: Sequence[SentRow], fence: Fence, progress: Progress) -> Written:
-        written = super().write(spec, rows, fence, progress)
+    def write(
+        self, spec: TreeSpec, rows: Sequence[SentRow], cut: Cut | None, fence: Fence, progress: Progress
+    ) -> Written:
+        written = super().write(spec, rows, cut, fence, progress)
         keep(self._file, self.rows_now)
         return written
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from topolog.events.errors import BadInput
-from topolog.projections.spark.replica import SparkReplica
+from topolog.events.token_range import FULL, Ranges
+from topolog.projections.spark.replica import Source, SparkReplica
 from topolog.projections.spark.sources.copied import CopiedSource, Original
 from topolog.projections.spark.sources.parquet import ParquetSource
 from topolog.projections.spark.sources.postgres import PostgresTable
@@ -38,8 +39,17 @@ class Catalogue:
         self._folder = folder
         self._endpoints = endpoints
 
-    def replica_from(self, text: str, table: str, name: str, *, datacenter: str = "") -> SparkReplica:
-        """The replica `name` of `table` whose rows are where `text` says.
+    def replica_from(
+        self,
+        text: str,
+        table: str,
+        name: str,
+        *,
+        datacenter: str = "",
+        ranges: Ranges = (FULL,),
+        boundaries: int = 0,
+    ) -> SparkReplica:
+        """The replica `name` of `table` whose rows are where `text` says; of so many keys a sample is declared.
 
         Raises BadInput for a text of another form; ReplicaFailed if what it names cannot be asked for its key now.
         """
@@ -47,9 +57,15 @@ class Catalogue:
         if kind == "parquet":
             path, _, key = rest.partition("#")
             folder, own_key = _path(path, text), tuple(each.strip() for each in key.split(",") if each.strip())
-            return SparkReplica(self._session, ParquetSource(folder), table, name, own_key, datacenter=datacenter)
-        copied = CopiedSource(self._original(kind, rest, text), self._folder / "cuts" / f"{table}@{name}")
-        return SparkReplica(self._session, copied, table, name, copied.key, datacenter=datacenter)
+            source: Source = ParquetSource(folder)
+        else:
+            source = copied = CopiedSource(self._original(kind, rest, text), self._folder / "cuts" / f"{table}@{name}")
+            own_key = copied.key
+        if boundaries and not own_key:
+            raise BadInput(f"{table}@{name} has no key to take boundaries from.", hint="Serve it without --boundaries.")
+        return SparkReplica(
+            self._session, source, table, name, own_key, datacenter=datacenter, ranges=ranges, boundaries=boundaries
+        )
 
     def _original(self, kind: str, rest: str, text: str) -> Original:
         place, hash_, what = rest.partition("#")

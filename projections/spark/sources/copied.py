@@ -23,9 +23,10 @@ import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 from pyarrow import parquet
 
 from topolog.events.errors import ReplicaFailed
+from topolog.events.replica_access import Fence, Progress
 from topolog.events.tree_spec import Column, TreeSpec
 from topolog.projections.spark.canonical import spark_type
-from topolog.projections.spark.replica import Change, Described, Fence
+from topolog.projections.spark.replica import Change, Described
 from topolog.projections.spark.sources import stored_values
 from topolog.projections.spark.sources.stored_values import Row, Value
 
@@ -71,7 +72,8 @@ class Original(Protocol):
         """All rows as of one moment, until the block ends."""
 
     def apply(self, shape: Shape, edits: Sequence[Edit], fence: Fence) -> int:
-        """Make those edits whose rows are still as before; how many. All at once, or none where it raises.
+        """Make those edits whose rows are still as before; how many, with those whose rows are already as after. All at
+        once, or none where it raises.
 
         `shape`: that of the edits, of which the original may have more columns. `fence` before what lasts.
         """
@@ -79,6 +81,8 @@ class Original(Protocol):
 
 class CopiedSource:
     """A Source (replica.py) of an original; `folder` is its own, for the files of its cuts."""
+
+    looks_again = True
 
     def __init__(self, original: Original, folder: Path) -> None:
         self._original = original
@@ -99,12 +103,15 @@ class CopiedSource:
         with self._original.reading() as (shape, _):
             return shape.key
 
-    def cut(self) -> str:
+    def cut(self, progress: Progress, shared: str | None = None) -> str:
+        if shared is not None and self._file(shared).exists():
+            self._held.add(shared)
+            return shared
         self._folder.mkdir(parents=True, exist_ok=True)
         new = self._folder / f"new-{os.getpid()}"
         try:
             with self._original.reading() as (shape, batches):
-                _write(new, shape, batches)
+                _write(new, shape, batches, progress)
             with new.open("rb") as file:
                 name = hashlib.file_digest(file, "sha256").hexdigest()[:32]
             new.replace(self._file(name))
@@ -121,7 +128,7 @@ class CopiedSource:
 
     def frame(self, session: "SparkSession", cut: str | None) -> "DataFrame":
         """Without a cut the rows of now, which are copied as well."""
-        file = self._file(cut or self.cut())
+        file = self._file(cut or self.cut(_unheard))
         if not file.exists():
             raise ReplicaFailed("CUT_LOST", f"The read point {cut} is not kept any more.")
         return session.read.parquet(str(file))
@@ -129,12 +136,12 @@ class CopiedSource:
     def write(
         self, session: "SparkSession", spec: TreeSpec, changes: Sequence[Change], cut: str | None, fence: Fence
     ) -> int:
-        """How many rows were still as at the cut, and are changed now."""
+        """How many rows were still as at the cut, and are changed now, or were before."""
         if not self._original.is_writable:
             raise ReplicaFailed("NOT_WRITABLE", "This source is only read.")
         key = [next(column for column in spec.columns if column.name == name) for name in spec.key]
         before = self._rows_at(
-            cut or self.cut(), spec, {stored_values.key_from_wire(each.key, key) for each in changes}
+            cut or self.cut(_unheard), spec, {stored_values.key_from_wire(each.key, key) for each in changes}
         )
         edits = []
         for each in changes:
@@ -170,11 +177,19 @@ class CopiedSource:
         return self._folder / f"{name}{_SUFFIX}"
 
 
-def _write(file: Path, shape: Shape, batches: Batches) -> None:
+def _unheard(rows: int, size: int) -> None:
+    """For a copy that nobody waits for but the caller."""
+
+
+def _write(file: Path, shape: Shape, batches: Batches, progress: Progress) -> None:
+    count = size = 0
     with parquet.ParquetWriter(file, stored_values.arrow_schema(shape.columns)) as writer:
         for rows in batches:
             if rows:
-                writer.write_table(stored_values.arrow_table(shape.columns, rows))
+                table = stored_values.arrow_table(shape.columns, rows)
+                writer.write_table(table)
+                count, size = count + table.num_rows, size + table.nbytes
+                progress(count, size)
 
 
 def _rows(table: pa.Table) -> Iterator[Row]:

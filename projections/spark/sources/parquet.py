@@ -29,9 +29,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from topolog.events.errors import ReplicaFailed
+from topolog.events.replica_access import Fence, Progress
 from topolog.events.tree_spec import TreeSpec
 from topolog.projections.spark.carried_rows import CarriedRows
-from topolog.projections.spark.replica import Change, Described, Fence
+from topolog.projections.spark.replica import Change, Described
 
 _LOOKS = 5
 _FILE = "topolog_file"
@@ -49,6 +50,8 @@ class _File(msgspec.Struct, frozen=True, order=True):
 class ParquetSource:
     """`folder` holds the files. Read points are kept beside it in `.<folder>.topolog/`, unless `cuts` names a place."""
 
+    looks_again = False
+
     def __init__(self, folder: Path, *, cuts: Path | None = None) -> None:
         self._folder = folder.absolute()
         self._cuts = cuts or self._folder.parent / f".{self._folder.name}.topolog"
@@ -60,14 +63,19 @@ class ParquetSource:
         is_writable = os.access(self._folder, os.W_OK)
         return Described(self.frame(session, None).schema, rows, size // rows if rows else 0, is_writable=is_writable)
 
-    def cut(self) -> str | None:
+    def cut(self, progress: Progress, shared: str | None = None) -> str | None:
         """Raises ReplicaFailed CORRUPT for a file that is no Parquet, IO while somebody replaces the files."""
+        if shared is not None and self._place(shared).is_dir():
+            return shared
         for _ in range(_LOOKS):
             place = self._cuts / f"new-{uuid.uuid4().hex}"
-            if (files := self._listed()) is not None and self._linked(files, place) and files == self._listed():
-                content = (files, [_footer(place / each.path) for each in files])
-                return self._keep(place, hashlib.sha256(msgspec.msgpack.encode(content)).hexdigest()[:32])
-            shutil.rmtree(place, ignore_errors=True)
+            try:
+                files = self._listed()
+                if files is not None and self._linked(files, place, progress) and files == self._listed():
+                    content = (files, [_footer(place / each.path) for each in files])
+                    return self._keep(place, hashlib.sha256(msgspec.msgpack.encode(content)).hexdigest()[:32])
+            finally:
+                shutil.rmtree(place, ignore_errors=True)
         raise ReplicaFailed("IO", f"{self._folder} is being written, and has no read point.", hint="Try again later.")
 
     def cuts(self) -> set[str]:
@@ -121,21 +129,22 @@ class ParquetSource:
             return None
         return sorted(found)
 
-    def _linked(self, files: Sequence[_File], place: Path) -> bool:
-        """Whether all of them were there to be linked."""
+    def _linked(self, files: Sequence[_File], place: Path, progress: Progress) -> bool:
+        """Whether all of them were there to be linked, or copied where there are no links."""
         place.mkdir(parents=True)
+        size = 0
         try:
             for each in files:
                 _link(self._folder / each.path, place / each.path)
+                size += each.size
+                progress(0, size)
         except FileNotFoundError:
             return False
         return True
 
     def _keep(self, place: Path, name: str) -> str:
         kept = self._cuts / name
-        if kept.is_dir():
-            shutil.rmtree(place)
-        else:
+        if not kept.is_dir():
             place.rename(kept)
         return name
 

@@ -16,8 +16,8 @@ from psycopg import sql
 from psycopg.errors import DataError, IntegrityError
 
 from topolog.events.errors import ReplicaFailed
+from topolog.events.replica_access import Fence
 from topolog.events.tree_spec import Column
-from topolog.projections.spark.replica import Fence
 from topolog.projections.spark.sources.copied import BATCH_ROWS, Batches, Edit, Shape
 from topolog.projections.spark.sources.stored_values import Row, Value, are_same
 
@@ -117,8 +117,9 @@ class PostgresTable:
         where = sql.SQL(" AND ").join(sql.SQL("{} = %s").format(sql.Identifier(name)) for name in shape.key)
         locked = sql.SQL("{} WHERE {} FOR UPDATE").format(self._select(shape), where)
         found = connection.execute(locked, edit.key).fetchone()
-        if not are_same(edit.before, _row(shape.columns, found)):
-            return False
+        now = _row(shape.columns, found)
+        if are_same(edit.after, now) or not are_same(edit.before, now):
+            return are_same(edit.after, now)
         if edit.after is None:
             return _is_done(connection, sql.SQL("DELETE FROM {} WHERE {}").format(self._table, where), edit.key)
         names, values = [sql.Identifier(name) for name in edit.after], list(edit.after.values())

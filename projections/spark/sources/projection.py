@@ -13,11 +13,11 @@ from pathlib import Path
 import msgspec
 
 from topolog.events.errors import BadInput, DamagedStore, ReplicaFailed, TopologError
+from topolog.events.replica_access import Fence
 from topolog.events.rows import ROWS
 from topolog.events.state import Row
 from topolog.events.tree_spec import Column
 from topolog.projections.self_check.opened import beside, store_path
-from topolog.projections.spark.replica import Fence
 from topolog.projections.spark.sources.copied import BATCH_ROWS, Batches, Edit, Shape
 from topolog.projections.store import Reading, reading_of
 

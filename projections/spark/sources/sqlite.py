@@ -15,8 +15,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from topolog.events.errors import ReplicaFailed
+from topolog.events.replica_access import Fence
 from topolog.events.tree_spec import Column
-from topolog.projections.spark.replica import Fence
 from topolog.projections.spark.sources.copied import BATCH_ROWS, Batches, Edit, Shape
 from topolog.projections.spark.sources.stored_values import Row, Value, are_same, decimal_in
 
@@ -93,8 +93,9 @@ class SqliteTable:
         where = " AND ".join(f"{_quoted(name)} IS ?" for name in shape.key)
         table = _quoted(self._table)
         found = connection.execute(f"SELECT {_list(shape.columns)} FROM {table} WHERE {where}", own).fetchall()
-        if len(found) > 1 or not are_same(edit.before, _row(shape.columns, found)):
-            return False
+        now = _row(shape.columns, found)
+        if len(found) > 1 or are_same(edit.after, now) or not are_same(edit.before, now):
+            return len(found) <= 1 and are_same(edit.after, now)
         if edit.after is None:
             connection.execute(f"DELETE FROM {table} WHERE {where}", own)
             return True

@@ -30,8 +30,8 @@ import msgspec
 from topolog.events.errors import ReplicaFailed, TopologError
 from topolog.events.object_definition import Column as StoreColumn
 from topolog.events.object_definition import ColumnType
+from topolog.events.replica_access import Fence
 from topolog.events.tree_spec import Column
-from topolog.projections.spark.replica import Fence
 from topolog.projections.spark.sources.copied import BATCH_ROWS, Batches, Edit, Shape
 from topolog.projections.spark.sources.stored_values import Row, Value, are_same
 
@@ -120,7 +120,8 @@ class StoreTable:
         with self._nodes() as nodes:
             for answer in self._asked(nodes):
                 found = [_correction(shape, wanted, each) for each in answer.rows]
-                corrections = [each for each in found if each is not None]
+                corrections = [each for each in found if isinstance(each, _Correction)]
+                done += found.count(True)
                 for start in range(0, len(corrections), CORRECTIONS):
                     fence()
                     body = msgspec.json.encode(corrections[start : start + CORRECTIONS])
@@ -219,14 +220,15 @@ def _value(value: Any, kind: str) -> Value:
             return value  # type: ignore[no-any-return]  # Arrow looks at what it is
 
 
-def _correction(shape: Shape, wanted: Mapping[tuple[Value, ...], Edit], told: _ToldRow) -> _Correction | None:
-    """What the row is to be; None unless it is as it was compared, and differs from what is wanted in bytes alone."""
+def _correction(shape: Shape, wanted: Mapping[tuple[Value, ...], Edit], told: _ToldRow) -> _Correction | bool:
+    """What the row is to be, if it is as it was compared, and differs from what is wanted in bytes alone; else whether
+    it is already so."""
     row: Row = dict(zip((each.name for each in shape.columns), _loaded(shape.columns, told), strict=True))
     edit = wanted.get(tuple(row[name] for name in shape.key))
     if edit is None or edit.after is None or not are_same(edit.before, row):
-        return None
+        return edit is not None and are_same(edit.after, row)
     if edit.after.get(VERSION, row.get(VERSION)) != version_text(told.version):
-        return None
+        return False
     values = {**told.row, **{name: _sent(value) for name, value in edit.after.items() if name != VERSION}}
     return _Correction(told.key, told.version, told.kept, values)
 

@@ -159,7 +159,7 @@ def test_each_option_is_asked_for_as_it_was_said(desk: Desk) -> None:
             halves=True,
             recheck=False,
             allow_partial=True,
-            prepare_ms=60_000,
+            prepare_ms=90_000,
             stall_ms=90_000,
             deadline_ms=3_600_000,
         )

@@ -73,7 +73,8 @@ def test_a_replica_says_what_it_holds(spark: SparkSession, tmp_path: Path) -> No
     assert told.is_writable
     assert told.gives_cuts
     assert len(told.boundaries) == 9
-    assert list(told.boundaries) == sorted(told.boundaries)
+    assert [int(each) for each in told.boundaries] == [11, 21, 31, 41, 51, 61, 71, 81, 91], "as numbers"
+    assert place.source.cuts() == set(), "what was sampled is given back"
     with pytest.raises(ReplicaFailed, match="no column other") as failed:
         SparkReplica(spark, place.source, "numbers", "one", ("other",)).describe()
     assert failed.value.code == "SCHEMA"
@@ -84,14 +85,15 @@ def test_a_read_point_stays_while_the_files_change(places: tuple[Place, Place], 
     place, _ = places
     place.save(numbers(spark, 50, parts=2))
     spec = spec_of(place)
-    cut = place.replica.cut()
+    cut = place.replica.cut(nothing)
     assert cut is not None
-    assert place.replica.cut() == cut, "nothing has changed since"
+    assert place.replica.cut(nothing) == cut, "nothing has changed since"
     before = place.digests(spec, cut)
     place.save(changed(numbers(spark, 60), 7, amount=F.lit(0)), mode="overwrite")
     assert place.digests(spec, cut) == before
     assert len(place.digests(spec)) == 60
-    later = place.replica.cut()
+    assert place.replica.cut(nothing, cut) == cut, "the moment that the session reads already"
+    later = place.replica.cut(nothing)
     assert later is not None
     assert later.name != cut.name
     assert later.schema == cut.schema
@@ -109,8 +111,27 @@ def test_a_folder_that_is_being_replaced_has_no_read_point(places: tuple[Place, 
     place.save(numbers(spark, 10))
     (place.folder / "_temporary").mkdir()
     with pytest.raises(ReplicaFailed, match="being written") as failed:
-        place.replica.cut()
+        place.replica.cut(nothing)
     assert failed.value.code == "IO"
+
+
+def test_a_read_point_tells_how_far_it_is_and_leaves_nothing_where_it_is_stopped(
+    places: tuple[Place, Place], spark: SparkSession
+) -> None:
+    """Scenario 20: where there are no links, each file is copied."""
+    place, _ = places
+    place.save(numbers(spark, 50, parts=3))
+    told: list[int] = []
+    place.replica.release(place.replica.cut(lambda _, size: told.append(size)) or Cut("", b""))
+    assert len(told) == 3
+    assert told == sorted(set(told))
+
+    def stopped(*_: int) -> None:
+        raise ReplicaFailed("FENCED", "enough")
+
+    with pytest.raises(ReplicaFailed, match="enough"):
+        place.replica.cut(stopped)
+    assert list(place.folder.parent.rglob("new-*")) == []
 
 
 def test_a_file_that_is_no_parquet_is_named(places: tuple[Place, Place], spark: SparkSession) -> None:
@@ -119,7 +140,7 @@ def test_a_file_that_is_no_parquet_is_named(places: tuple[Place, Place], spark: 
     place.save(numbers(spark, 10))
     (file,) = place.files()
     file.write_bytes(file.read_bytes()[:-20])
-    for ask in (place.replica.cut, place.replica.describe):
+    for ask in (lambda: place.replica.cut(nothing), place.replica.describe):
         with pytest.raises(ReplicaFailed, match=file.name) as failed:
             ask()
         assert failed.value.code == "CORRUPT"
@@ -135,7 +156,7 @@ def test_damage_inside_of_a_file_ends_the_job(places: tuple[Place, Place], spark
     file.write_bytes(data)
     spec = spec_of(place)
     with pytest.raises(ReplicaFailed, match="parquet") as failed:
-        place.replica.leaves(spec, (FULL,), 8, place.replica.cut(), nothing)
+        place.replica.leaves(spec, (FULL,), 8, place.replica.cut(nothing), nothing)
     assert failed.value.code == "CORRUPT"
 
 
@@ -155,7 +176,7 @@ def test_rows_are_written_in_the_types_of_who_stores_them(places: tuple[Place, P
         Column("price", "decimal(12,4)"),
     )
     spec = TreeSpec("numbers", columns, ("key",), 8)
-    before, cut = other.files(), other.replica.cut()
+    before, cut = other.files(), other.replica.cut(nothing)
     trees = [list(place.replica.leaves(spec, (FULL,), 8, None, nothing)) for place in places]
     assert len(differing(*trees)) == 2
     here, there = (
@@ -165,7 +186,9 @@ def test_rows_are_written_in_the_types_of_who_stores_them(places: tuple[Place, P
     wanted = [key for key, each in here.items() if there.get(key) != each]
     assert sorted(wanted) == ["[7]", "[8]"]
     fences: list[set[Path]] = []
-    written = other.replica.write(spec, sent(one, other, spec, *wanted), lambda: fences.append(other.files()), nothing)
+    written = other.replica.write(
+        spec, sent(one, other, spec, *wanted), None, lambda: fences.append(other.files()), nothing
+    )
     assert (written.rows, written.skipped) == (2, 0)
     assert len(fences) == 2, "one file has been added, one replaced"
     assert fences[0] == before
@@ -186,7 +209,7 @@ def test_rows_of_partitions_are_written_where_they_belong(places: tuple[Place, P
     spec = spec_of(one)
     rows = sent(one, other, spec, "[5]", "[6]", "[7]", "[10]")
     gone = SentRow("[11]", "", (("other", other.digests(spec)["[11]"].content),))
-    assert other.replica.write(spec, [*rows, gone], nothing, nothing).rows == 5
+    assert other.replica.write(spec, [*rows, gone], None, nothing, nothing).rows == 5
     assert (other.folder / "day=9").is_dir()
     expected = one.rows()
     del expected[11]
@@ -201,13 +224,13 @@ def test_a_row_that_is_something_else_by_now_is_left_alone(places: tuple[Place, 
     spec = spec_of(one)
     rows = sent(one, other, spec, "[7]", "[9]", "[12]")
     stale = [msgspec.structs.replace(row, targets=(("other", (1, 2)),)) for row in rows if row.key == "[9]"]
-    assert other.replica.write(spec, stale, nothing, nothing) == Written(0, 0, 1)
+    assert other.replica.write(spec, stale, None, nothing, nothing) == Written(0, 0, 1)
     assert other.rows()[9][1] == 5
-    assert other.replica.write(spec, rows, nothing, nothing).rows == 3
-    again = other.replica.write(spec, rows, nothing, nothing)
+    assert other.replica.write(spec, rows, None, nothing, nothing).rows == 3
+    again = other.replica.write(spec, rows, None, nothing, nothing)
     assert (again.rows, again.bytes, again.skipped) == (3, 0, 0)
-    assert other.replica.write(spec, [SentRow("[99]", "", (("other", (1, 2)),))], nothing, nothing).rows == 1
-    assert other.replica.write(spec, [SentRow("[7]", "", (("third", None),))], nothing, nothing) == Written(0, 0)
+    assert other.replica.write(spec, [SentRow("[99]", "", (("other", (1, 2)),))], None, nothing, nothing).rows == 1
+    assert other.replica.write(spec, [SentRow("[7]", "", (("third", None),))], None, nothing, nothing) == Written(0, 0)
 
 
 def test_nothing_is_written_once_the_fence_says_no(places: tuple[Place, Place], spark: SparkSession) -> None:
@@ -221,7 +244,7 @@ def test_nothing_is_written_once_the_fence_says_no(places: tuple[Place, Place], 
         raise Fenced("The session has ended.", retry_after_ms=0)
 
     with pytest.raises(Fenced):
-        other.replica.write(spec, sent(one, other, spec, "[7]", "[9]"), fence, nothing)
+        other.replica.write(spec, sent(one, other, spec, "[7]", "[9]"), None, fence, nothing)
     assert other.rows() == before
     assert [path.name for path in other.folder.parent.iterdir() if path.name.startswith(".")] == []
 
@@ -241,7 +264,7 @@ def test_a_value_that_does_not_fit_is_not_written(
     spec = TreeSpec("numbers", columns, ("key",), 8)
     before = other.rows()
     with pytest.raises(ReplicaFailed) as failed:
-        other.replica.write(spec, sent(one, other, spec, key), nothing, nothing)
+        other.replica.write(spec, sent(one, other, spec, key), None, nothing, nothing)
     assert failed.value.code == "SCHEMA"
     assert other.rows() == before
 
@@ -256,7 +279,12 @@ def test_a_table_without_key_is_compared_and_not_written(places: tuple[Place, Pl
     found = list(replica.digests(spec, (FULL,), None, nothing))
     assert not told.is_writable
     assert (len(found), len({each.key for each in found})) == (7, 5)
-    assert len(list(replica.rows(spec, [found[0].key], None))) in (1, 2)
+    assert {each.key for each in found} == {f"[{each.h1},{each.h2}]" for each in found}
+    assert max(max(each.content) for each in found) >= 1 << 63, "hashes have no sign"
+    names = [each.key for each in found]
+    assert sorted(key for key, _ in replica.rows(spec, names, None)) == sorted(names)
+    with pytest.raises(ReplicaFailed, match="names no row"):
+        list(replica.rows(spec, ["[1]"], None))
     with pytest.raises(ReplicaFailed) as failed:
-        replica.write(spec, [SentRow("[1,2]", "", (("one", (1, 2)),))], nothing, nothing)
+        replica.write(spec, [SentRow("[1,2]", "", (("one", (1, 2)),))], None, nothing, nothing)
     assert failed.value.code == "NOT_WRITABLE"

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from tests.projections.chronicle import Chronicle
 
 from topolog.events.errors import BadInput, NotFound, ReplicaFailed
+from topolog.events.token_range import RING, TokenRange
 from topolog.projections.projector import Projector
 from topolog.projections.spark.sources.catalogue import Catalogue
 
@@ -43,9 +44,30 @@ def test_each_text_is_a_replica_with_the_key_of_its_rows(
         told = replica.describe()
         assert (told.id, told.key, told.datacenter) == (f"orders@r{number}", key, "eu")
         assert told.is_writable is (bool(key) and "projection" not in text)
-        cut = replica.cut()
+        cut = replica.cut(lambda *_: None)
         assert cut is not None
         replica.release(cut)
+
+
+def test_a_replica_of_a_shard_says_where_it_is_what_it_holds_and_how_its_keys_lie(
+    catalogue: Catalogue, tmp_path: Path
+) -> None:
+    """Scenarios 28, 29, 34: the sample of a database is taken of a copy that is not kept, and not taken anew."""
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+        connection.executemany("INSERT INTO orders VALUES (?)", [(number,) for number in range(1, 13)])
+        connection.commit()
+    text, half = f"sqlite:{tmp_path}/shop.db#orders", (TokenRange(0, RING // 2),)
+    replica = catalogue.replica_from(text, "orders", "r1", datacenter="ams", ranges=half, boundaries=3)
+    told = replica.describe()
+    assert (told.datacenter, told.ranges, told.boundaries) == ("ams", half, ("4", "7", "10"))
+    assert list(tmp_path.rglob("*.parquet")) == []
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        connection.execute("DELETE FROM orders WHERE id > 5")
+        connection.commit()
+    assert replica.describe().boundaries == told.boundaries
+    with pytest.raises(BadInput, match="no key to take boundaries from"):
+        catalogue.replica_from(f"parquet:{tmp_path}/files", "orders", "r2", boundaries=3)
 
 
 @pytest.mark.parametrize(

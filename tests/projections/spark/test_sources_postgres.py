@@ -106,8 +106,8 @@ def test_its_rows_equal_those_of_a_parquet_file(spark: SparkSession, table: Post
     assert definition.key == ("line", "id")
     assert {each.name: each.type for each in definition.columns}["price"] == "decimal(10,2)"
     spec = TreeSpec("orders", definition.columns, definition.key, 8)
-    assert sorted(own.digests(spec, (FULL,), own.cut(), lambda *_: None)) == sorted(
-        files.digests(spec, (FULL,), files.cut(), lambda *_: None)
+    assert sorted(own.digests(spec, (FULL,), own.cut(lambda *_: None), lambda *_: None)) == sorted(
+        files.digests(spec, (FULL,), files.cut(lambda *_: None), lambda *_: None)
     )
 
 
@@ -119,17 +119,17 @@ def test_what_a_repair_sends_is_written(
     own = SparkReplica(spark, source, "orders", "r1", source.key)
     definition = own.describe()
     spec = TreeSpec("orders", definition.columns, definition.key, 8)
-    told = {each.key: each.content for each in own.digests(spec, (FULL,), own.cut(), lambda *_: None)}
+    told = {each.key: each.content for each in own.digests(spec, (FULL,), own.cut(lambda *_: None), lambda *_: None)}
     values = msgspec.json.decode(dict(own.rows(spec, ["[7,1]"], None))["[7,1]"])
     sent = [
         SentRow("[7,1]", _json({**values, "name": "Eve"}), (("r1", told["[7,1]"]),)),
         SentRow("[7,9]", _json({**values, "id": 9}), (("r1", None),)),
         SentRow("[7,2]", "", (("r1", (1, 2)),)),
     ]
-    done = own.write(spec, sent, lambda: None, lambda *_: None)
+    done = own.write(spec, sent, None, lambda: None, lambda *_: None)
     assert (done.rows, done.skipped) == (2, 1)
     assert names(database) == [(1, "Eve", 1.1), (2, None, None), (9, "Ada", 1.1)]
-    after = {each.key: each.content for each in own.digests(spec, (FULL,), own.cut(), lambda *_: None)}
+    after = {each.key: each.content for each in own.digests(spec, (FULL,), own.cut(lambda *_: None), lambda *_: None)}
     assert after["[7,2]"] == told["[7,2]"]
 
 

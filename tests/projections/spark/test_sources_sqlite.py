@@ -84,8 +84,8 @@ def test_its_rows_equal_those_of_a_parquet_file(
     own = replica(spark, table, tmp_path / "cuts")
     definition = own.describe()
     spec = TreeSpec("orders", definition.columns, definition.key, 8)
-    assert sorted(own.digests(spec, (FULL,), own.cut(), lambda *_: None)) == sorted(
-        files.digests(spec, (FULL,), files.cut(), lambda *_: None)
+    assert sorted(own.digests(spec, (FULL,), own.cut(lambda *_: None), lambda *_: None)) == sorted(
+        files.digests(spec, (FULL,), files.cut(lambda *_: None), lambda *_: None)
     )
     assert definition.key == ("line", "id")
 
@@ -108,7 +108,8 @@ def test_what_a_repair_sends_is_written(
     own = replica(spark, table, tmp_path / "cuts")
     definition = own.describe()
     spec = TreeSpec("orders", definition.columns, definition.key, 8)
-    told = {each.key: each.content for each in own.digests(spec, (FULL,), own.cut(), lambda *_: None)}
+    cut = own.cut(lambda *_: None)
+    told = {each.key: each.content for each in own.digests(spec, (FULL,), cut, lambda *_: None)}
     contents = dict(own.rows(spec, list(told), None))
     values = msgspec.json.decode(contents["[7,1]"])
     sent = [
@@ -117,14 +118,16 @@ def test_what_a_repair_sends_is_written(
         SentRow("[7,3]", "", (("r1", told["[7,3]"]),)),
         SentRow("[7,2]", _json({**values, "id": 2}), (("r1", (1, 2)),)),
     ]
-    done = own.write(spec, sent, lambda: None, lambda *_: None)
+    before = sorted((tmp_path / "cuts").iterdir())
+    done = own.write(spec, sent, cut, lambda: None, lambda *_: None)
     assert (done.rows, done.skipped) == (3, 1)
     assert rows(database) == [
         (1, 7, "Eve", 2.25, 0.25, b"\xff", 1, "2026-02-28", "2026-02-28 12:00:00.500000"),
         NULLS,
         (9, 7, "Ada", 1.5, 0.25, b"\xff", 1, "2026-02-28", "2026-02-28 12:00:00.500000"),
     ]
-    again = own.write(spec, sent[:3], lambda: None, lambda *_: None)
+    again = own.write(spec, sent[:3], cut, lambda: None, lambda *_: None)
+    assert sorted((tmp_path / "cuts").iterdir()) == before, "nothing has been copied for it"
     assert (again.rows, again.skipped) == (3, 0), "a life that died before it said so has written them"
 
 

@@ -119,16 +119,16 @@ def test_rotten_rows_are_found_and_put_right(spark: SparkSession, shops: Shops, 
     spec = TreeSpec(ORDERS, definition.columns, definition.key, 8)
 
     def digests(part: Part) -> dict[str, tuple[int, int]]:
-        found = replicas[part].digests(spec, (FULL,), replicas[part].cut(), lambda *_: None)
+        found = replicas[part].digests(spec, (FULL,), replicas[part].cut(lambda *_: None), lambda *_: None)
         return {each.key: each.content for each in found}
 
     damaged = rot_backups(endpoints(shops), ORDERS, 3, seed=1)
     right, wrong = digests(Part.ACTING), digests(Part.BACKUP)
     different = sorted(key for key in right if right[key] != wrong[key])
     assert different == sorted(f"[{each.key}]" for each in damaged)
-    contents = replicas[Part.ACTING].rows(spec, different, replicas[Part.ACTING].cut())
+    contents = replicas[Part.ACTING].rows(spec, different, replicas[Part.ACTING].cut(lambda *_: None))
     sent = [SentRow(key, values, (("backup", wrong[key]),)) for key, values in contents]
-    done = replicas[Part.BACKUP].write(spec, sent, lambda: None, lambda *_: None)
+    done = replicas[Part.BACKUP].write(spec, sent, None, lambda: None, lambda *_: None)
     assert (done.rows, done.skipped) == (3, 0)
     assert digests(Part.BACKUP) == right
     assert rows(shops, Part.BACKUP) == rows(shops, Part.ACTING)

@@ -13,10 +13,11 @@ from topolog.events.repair_definition import Policy, SessionDefinition, SessionK
 from topolog.events.repair_plan import Difference, Direction, Version
 from topolog.events.repair_tasks import RANGES_MAX
 from topolog.events.token_range import FULL, RING, Ranges, TokenRange, contains, overlap
+from topolog.events.tree_answers import item_pages, items
 from topolog.events.tree_pages import PAGE_BYTES_MAX, digest_of
 from topolog.events.tree_spec import TreeSpec
 from topolog.streams.rendezvous import answers, comparing
-from topolog.streams.rendezvous.comparing import Pages, compared, found
+from topolog.streams.rendezvous.comparing import compared, found
 
 WAY = Direction(SessionDefinition("t", SessionKind.PREVIEW, Policy.REPORT), TreeSpec("t", COLUMNS, KEY, 8), "R1")
 MANY: Mapping[str, Rows] = {
@@ -77,7 +78,7 @@ def test_parts_are_cut_within_the_ranges_that_were_asked_for(monkeypatch: pytest
 def test_the_pages_hold_what_the_findings_sum_up() -> None:
     """D.5.8: with their digest."""
     told = found(sent(MANY), None, (FULL,), 900, WAY)
-    differences = list(answers.differences(told.payloads))
+    differences = list(items(told.payloads, Difference))
     assert len(differences) == told.findings.rows
     assert [each.token for each in differences] == sorted(each.token for each in differences)
     assert told.findings.digest == digest_of(told.payloads)
@@ -97,17 +98,15 @@ def test_pages_are_as_full_as_they_may_be(rows: int) -> None:
     many = [
         Difference(f"[{key}]", key, (Version(("R1",), key, -key, "v" * 40, False),), ("R2",)) for key in range(rows)
     ]
-    pages = Pages()
-    assert list(pages.through(many)) == many
-    payloads = pages.payloads()
-    assert list(answers.differences(payloads)) == many
+    payloads = list(item_pages(many))
+    assert list(items(payloads, Difference)) == many
     assert all(PAGE_BYTES_MAX * 0.99 < len(payload) <= PAGE_BYTES_MAX for payload in payloads[:-1])
 
 
 def test_a_difference_that_no_page_has_room_for_is_refused() -> None:
     """Its key is as long as a page."""
     with pytest.raises(BadInput):
-        list(Pages().through([Difference("k" * PAGE_BYTES_MAX, 1, (), ())]))
+        list(item_pages([Difference("k" * PAGE_BYTES_MAX, 1, (), ())]))
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from topolog.events.repair_definition import Policy
 from topolog.events.repair_tasks import TaskKind
 from topolog.events.sessions import SegmentRow, SessionStatus
 from topolog.events.topics import PARTITIONS, Topic
+from topolog.events.tree_answers import Aside
 from topolog.events.tree_pages import PageKind, TreePage
 from topolog.streams.clock import ManualClock
-from topolog.streams.rendezvous.answers import Aside
 from topolog.streams.rendezvous.desk import INBOX_MAX, Desk
 
 

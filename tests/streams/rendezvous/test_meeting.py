@@ -28,8 +28,8 @@ from topolog.events.repair_requests import SessionAbortRequested
 from topolog.events.repair_tasks import Purpose, Result, TaskId, TaskKind
 from topolog.events.sessions import SessionStatus
 from topolog.events.token_range import FULL
+from topolog.events.tree_answers import PAGE_COST, PAGES_MAX, SENDERS_MAX, Aside
 from topolog.events.tree_pages import PAGE_BYTES_MAX, PageKind, TreePage, digest_of
-from topolog.streams.rendezvous.answers import PAGE_COST, PAGES_MAX, SENDERS_MAX, Aside
 from topolog.streams.rendezvous.comparing import Found
 from topolog.streams.rendezvous.meeting import Compared, Meeting, TreesDue
 

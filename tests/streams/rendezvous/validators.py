@@ -15,17 +15,18 @@ from topolog.events.errors import TopologError
 from topolog.events.log import Headers, LogWriter, OnDelivery
 from topolog.events.repair_definition import Policy, SessionDefinition, SessionKind
 from topolog.events.replica import Cut, ReplicaDefinition, RowDigest, SentRow, Written
+from topolog.events.replica_access import Fence, Progress, Replica
 from topolog.events.sessions import SegmentRow, SessionRow, open_sessions, segments, session
 from topolog.events.state import State
 from topolog.events.topics import PARTITIONS, Topic
+from topolog.events.tree_answers import item_pages
 from topolog.events.tree_pages import PAGE_BYTES_MAX, PageKind, TreePage, digest_of
 from topolog.events.tree_spec import Column, TreeSpec
 from topolog.streams.coordinator.snapshots import Cadence
 from topolog.streams.validator.core import Core
 from topolog.streams.validator.driver import Driver
 from topolog.streams.validator.memory import MemoryReplica, Values
-from topolog.streams.validator.pages import item_pages, items, with_last
-from topolog.streams.validator.replica import Fence, Progress, Replica
+from topolog.streams.validator.pages import items, with_last
 from topolog.streams.validator.trees import Trees
 from topolog.streams.validator.worker import Worker
 
@@ -78,19 +79,21 @@ class MortalReplica:
         self._site = site
         self.digests, self.rows, self.describe = replica.digests, replica.rows, replica.describe
 
-    def cut(self) -> Cut | None:
+    def cut(self, progress: Progress, shared: Cut | None = None) -> Cut | None:
         self._site.hook("cut")
-        return self._mortality.do(self._replica.cut)
+        return self._mortality.do(lambda: self._replica.cut(progress, shared))
 
     def leaves(self, *args: Any) -> Iterable[merkle.Leaf]:
         self._site.hook("leaves")
         return self._replica.leaves(*args)
 
-    def write(self, spec: TreeSpec, rows: Sequence[SentRow], fence: Fence, progress: Progress) -> Written:
+    def write(
+        self, spec: TreeSpec, rows: Sequence[SentRow], cut: Cut | None, fence: Fence, progress: Progress
+    ) -> Written:
         total = Written(0, 0)
         for row in rows:
             self._site.hook("write")
-            one = self._mortality.do(lambda row=row: self._replica.write(spec, [row], fence, progress))  # type: ignore[misc]
+            one = self._mortality.do(lambda row=row: self._replica.write(spec, [row], cut, fence, progress))  # type: ignore[misc]
             total = Written(total.rows + one.rows, total.bytes + one.bytes, total.skipped + one.skipped)
         return total
 

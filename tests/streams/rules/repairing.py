@@ -24,6 +24,7 @@ from topolog.events.repair import StepStarted, TaskAssigned
 from topolog.events.repair_definition import Policy, SessionDefinition, SessionKind
 from topolog.events.repair_tasks import Result, Task, TaskId, TaskKind, TaskStatus
 from topolog.events.replica import Cut, ReplicaDefinition, RowDigest, SentRow, Written
+from topolog.events.replica_access import Fence, Progress
 from topolog.events.schedules import ScheduleRow
 from topolog.events.sessions import SegmentRow, SessionRow, open_sessions, segment, segments, session
 from topolog.events.stamp import decode_stamp
@@ -36,7 +37,6 @@ from topolog.streams.rules import repair
 from topolog.streams.validator.core import Begin, Release, Stop
 from topolog.streams.validator.core import Core as ValidatorCore
 from topolog.streams.validator.memory import MemoryReplica, Values
-from topolog.streams.validator.replica import Fence, Progress
 from topolog.streams.validator.trees import Trees
 from topolog.streams.validator.worker import Worker
 
@@ -79,9 +79,9 @@ class Table(MemoryReplica):
         self.write_calls = 0
         self.on_write: Callable[[str], None] = lambda _: None
 
-    def cut(self) -> Cut | None:
+    def cut(self, progress: Progress, shared: Cut | None = None) -> Cut | None:
         self._break("cut", ())
-        return super().cut()
+        return super().cut(progress, shared)
 
     def leaves(self, spec: TreeSpec, ranges: Ranges, bits: int, cut: Cut | None, progress: Progress) -> Iterable[Leaf]:
         self._break("leaves", ranges)
@@ -95,11 +95,13 @@ class Table(MemoryReplica):
         self._break("rows", ())
         return super().rows(spec, keys, cut)
 
-    def write(self, spec: TreeSpec, rows: Sequence[SentRow], fence: Fence, progress: Progress) -> Written:
+    def write(
+        self, spec: TreeSpec, rows: Sequence[SentRow], cut: Cut | None, fence: Fence, progress: Progress
+    ) -> Written:
         self._break("write", ())
         self.write_calls += 1
         self.on_write(self.describe().name)
-        return super().write(spec, rows, fence, progress)
+        return super().write(spec, rows, cut, fence, progress)
 
     def digests_now(self, spec: TreeSpec, ranges: Ranges) -> list[RowDigest]:
         """Its rows as they are, for the test itself."""

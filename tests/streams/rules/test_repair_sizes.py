@@ -99,7 +99,7 @@ def answer(world: World, number: int, index: int) -> int:
     assert step is not None
     is_prepare = step.kind is TaskKind.PREPARE
     for name in world.assigned(number, index):
-        cut = world.table(name).cut() if is_prepare else None
+        cut = world.table(name).cut(lambda *_: None) if is_prepare else None
         result = Result(cut, b"" if is_prepare else bytes(32), 1)
         world.report(world.task(name, number, index), result=result)
     return step.number

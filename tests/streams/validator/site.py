@@ -15,6 +15,7 @@ from topolog.events.ids import Offset
 from topolog.events.log import Headers, LogWriter, OnDelivery
 from topolog.events.repair_definition import Policy, SessionDefinition, SessionKind
 from topolog.events.replica import Cut, ReplicaDefinition, SentRow, Written
+from topolog.events.replica_access import Fence, Progress, Replica
 from topolog.events.sessions import SessionRow, session
 from topolog.events.topics import PARTITIONS, Topic
 from topolog.events.tree_pages import TreePage
@@ -24,7 +25,6 @@ from topolog.streams.rendezvous.desk import Desk
 from topolog.streams.validator.core import Core
 from topolog.streams.validator.driver import Driver
 from topolog.streams.validator.memory import MemoryReplica, Values
-from topolog.streams.validator.replica import Fence, Progress, Replica
 from topolog.streams.validator.trees import Trees
 from topolog.streams.validator.worker import Worker
 
@@ -77,19 +77,21 @@ class MortalReplica:
         self._site = site
         self.digests, self.rows, self.describe = replica.digests, replica.rows, replica.describe
 
-    def cut(self) -> Cut | None:
+    def cut(self, progress: Progress, shared: Cut | None = None) -> Cut | None:
         self._site.hook("cut")
-        return self._mortality.do(self._replica.cut)
+        return self._mortality.do(lambda: self._replica.cut(progress, shared))
 
     def leaves(self, *args: Any) -> Iterable[merkle.Leaf]:
         self._site.hook("leaves")
         return self._replica.leaves(*args)
 
-    def write(self, spec: TreeSpec, rows: Sequence[SentRow], fence: Fence, progress: Progress) -> Written:
+    def write(
+        self, spec: TreeSpec, rows: Sequence[SentRow], cut: Cut | None, fence: Fence, progress: Progress
+    ) -> Written:
         total = Written(0, 0)
         for row in rows:
             self._site.hook("write")
-            one = self._mortality.do(lambda row=row: self._replica.write(spec, [row], fence, progress))  # type: ignore[misc]
+            one = self._mortality.do(lambda row=row: self._replica.write(spec, [row], cut, fence, progress))  # type: ignore[misc]
             total = Written(total.rows + one.rows, total.bytes + one.bytes, total.skipped + one.skipped)
         return total
 

@@ -137,6 +137,24 @@ def test_finer_leaves_of_some_ranges_are_those_of_the_whole_tree(ids: set[int]) 
     assert all(leaf.value == merkle.empty(leaf.bucket).value for leaf in sums.values())
 
 
+def test_rows_of_a_table_without_key_are_found_by_the_name_that_their_digests_give_them() -> None:
+    """D.5.4: two hashes without a sign, as everywhere."""
+    spec = TreeSpec("t", (Column("name", "string"),), (), 8)
+    held = table([{"name": "a"}, {"name": "a"}, {"name": "b"}], key=())
+    names = [each.key for each in held.digests(spec, (FULL,), None, nothing)]
+    assert len(set(names)) == 2
+    assert [key for key, _ in held.rows(spec, names, None)] == names
+
+
+def test_numbers_are_ordered_as_numbers() -> None:
+    """D.5.3: 10 comes behind 9; a key that is NULL comes first."""
+    spec = TreeSpec("t", COLUMNS, ("id",), 8, mode=TokenMode.ORDERED, boundaries=("-5", "9", "10"))
+    held = rows(-7, 8, 9, 10, 100)
+    found = table([*held, {"id": None, "name": "", "changed": 1}]).digests(spec, (FULL,), None, nothing)
+    parts = {each.key: each.token * 4 // RING for each in found}
+    assert parts == {"[null]": 0, "[-7]": 0, "[8]": 1, "[9]": 2, "[10]": 3, "[100]": 3}
+
+
 def test_ordered_tokens_follow_the_first_column_of_the_key() -> None:
     """D.5.3: boundaries cut the ring into equal parts."""
     columns = (Column("id", "string"),)
@@ -158,21 +176,21 @@ def test_a_proof_is_a_hash_over_the_rows_of_a_leaf() -> None:
 def test_a_read_point_stays_what_it_is() -> None:
     """D.5.2: whoever reads it twice reads the same, and equal rows have equal names."""
     replica = table(rows(1, 2, 3))
-    first = replica.cut()
+    first = replica.cut(nothing)
     assert first is not None
     before = list(replica.digests(SPEC, (FULL,), first, nothing))
     replica.put({"id": 1, "name": "other", "changed": 2})
-    second = replica.cut()
+    second = replica.cut(nothing)
     assert second != first
     assert list(replica.digests(SPEC, (FULL,), first, nothing)) == before
     replica.put(rows(1)[0])
-    assert replica.cut() == first
+    assert replica.cut(nothing) == first
 
 
 def test_a_read_point_that_is_gone_is_said_to_be() -> None:
     """Scenario 21; if the rows still are what they were, nothing is lost."""
     replica = table(rows(1, 2, 3))
-    cut = replica.cut()
+    cut = replica.cut(nothing)
     assert cut is not None
     replica.release(cut)
     replica.release(Cut("never", b""))
@@ -200,12 +218,14 @@ def test_rows_are_written_over_what_was_compared_and_over_nothing_else() -> None
     inserted = sent_from(source, "[2]", None)
     deleted = SentRow("[3]", "", (("r1", content(replica, "[3]")),))
     everything = [changed, inserted, deleted]
-    assert replica.write(SPEC, everything, nothing, nothing) == Written(3, len(changed.values + inserted.values), 0)
+    assert replica.write(SPEC, everything, None, nothing, nothing) == Written(
+        3, len(changed.values + inserted.values), 0
+    )
     assert contents(replica) == contents(source)
-    assert replica.write(SPEC, everything, nothing, nothing).rows == 3, "what is so already counts"
+    assert replica.write(SPEC, everything, None, nothing, nothing).rows == 3, "what is so already counts"
     for row in rows(1, 2, 3, name="meanwhile"):
         replica.put(row)
-    assert replica.write(SPEC, everything, nothing, nothing) == Written(0, 0, 3)
+    assert replica.write(SPEC, everything, None, nothing, nothing) == Written(0, 0, 3)
     assert contents(replica) == rows(1, 2, 3, name="meanwhile")
 
 
@@ -215,7 +235,7 @@ def test_columns_that_are_not_compared_keep_their_values() -> None:
     source, replica = table([{"id": 1, "name": "new", "changed": 9}]), table(rows(1))
     (before,) = replica.digests(spec, (FULL,), None, nothing)
     ((key, values),) = source.rows(spec, ["[1]"], None)
-    replica.write(spec, [SentRow(key, values, (("r1", before.content),))], nothing, nothing)
+    replica.write(spec, [SentRow(key, values, (("r1", before.content),))], None, nothing, nothing)
     assert contents(replica) == [{"id": 1, "name": "new", "changed": 1}]
 
 
@@ -230,13 +250,13 @@ def test_the_fence_is_asked_before_each_row() -> None:
         asked.append(None)
 
     with pytest.raises(ReplicaFailed, match="enough"):
-        replica.write(SPEC, [sent_from(source, f"[{number}]", None) for number in (1, 2, 3)], fence, nothing)
+        replica.write(SPEC, [sent_from(source, f"[{number}]", None) for number in (1, 2, 3)], None, fence, nothing)
     assert contents(replica) == rows(1, 2)
 
 
 def test_a_replica_that_is_not_writable_says_so() -> None:
     with pytest.raises(ReplicaFailed) as raised:
-        table([], is_writable=False).write(SPEC, [], nothing, nothing)
+        table([], is_writable=False).write(SPEC, [], None, nothing, nothing)
     assert raised.value.code == "NOT_WRITABLE"
 
 

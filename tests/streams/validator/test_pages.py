@@ -8,22 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topolog.events import merkle
-from topolog.events.errors import ReplicaFailed
+from topolog.events.errors import ReplicaFailed, RowTooLarge
 from topolog.events.ids import Position
 from topolog.events.merkle import Leaf
 from topolog.events.repair_tasks import TaskId
 from topolog.events.replica import SentRow
+from topolog.events.tree_answers import SENDERS_MAX, hash_of, item_pages, leaf_pages
 from topolog.events.tree_pages import PageKind, TreePage, digest_of
-from topolog.streams.validator.pages import (
-    LIVES_MAX,
-    Assembly,
-    Expected,
-    item_pages,
-    items,
-    leaf_pages,
-    whole,
-    with_last,
-)
+from topolog.streams.validator.pages import Assembly, Expected, InOrder, items, with_last
 
 TASK = TaskId(Position(5), 0, 3, "r1", 1)
 SPEC = b"s" * 16
@@ -68,9 +60,8 @@ def test_leaves_come_back_in_the_order_of_buckets(buckets: set[int], has_proofs:
 
 def test_a_row_that_no_page_has_room_for_is_an_answer() -> None:
     """It is said, and not cut."""
-    with pytest.raises(ReplicaFailed, match="takes 1021 bytes; a page has 500") as raised:
+    with pytest.raises(RowTooLarge, match="takes 1021 bytes; a page has 500"):
         list(item_pages([sent(1), sent(2, 1_000)], 500))
-    assert raised.value.code == "ROW_TOO_LARGE"
 
 
 def test_only_the_last_is_the_last() -> None:
@@ -86,7 +77,23 @@ def test_pages_are_put_together_in_any_order_and_however_often_they_come(order: 
     assembly = Assembly(expected(payloads))
     for number in (order[again], *order):
         assembly.add(there[number])
-    assert whole(assembly) == payloads
+    assert assembly.found() == list(map(hash_of, payloads))
+
+
+@given(st.permutations(range(6)), st.integers(0, 5))
+def test_pages_that_were_found_are_read_in_their_order(order: list[int], again: int) -> None:
+    """Whatever comes between them: those of other lives, of other bytes, and a page that comes again."""
+    payloads = list(item_pages([sent(number, 100) for number in range(6)], 150))
+    in_order = InOrder(expected(payloads), list(map(hash_of, payloads)))
+    there, others = pages(payloads), pages(list(item_pages([sent(9, 100)] * 6, 150)), 8)
+    found = [
+        payload
+        for number in (again, *order)
+        for page in (others[number], there[number])
+        for payload in in_order.taken(page)
+    ]
+    assert found == payloads
+    assert in_order.is_done
 
 
 def test_pages_of_two_lives_are_never_mixed() -> None:
@@ -96,26 +103,26 @@ def test_pages_of_two_lives_are_never_mixed() -> None:
     for page in (*pages(payloads, 1)[:2], *pages(payloads, 2)[2:]):
         assembly.add(page)
     with pytest.raises(ReplicaFailed, match="Not all of the 4 pages") as raised:
-        whole(assembly)
+        assembly.found()
     assert raised.value.code == "PAGES_MISSING"
     for page in pages(payloads, 1)[2:]:
         assembly.add(page)
-    assert whole(assembly) == payloads
+    assert assembly.found() == list(map(hash_of, payloads))
 
 
 def test_of_several_whole_lives_the_one_counts_that_the_log_has_the_digest_of() -> None:
     """However many others there are."""
     payloads = list(item_pages([sent(1)]))
     assembly = Assembly(expected(payloads))
-    for life in range(LIVES_MAX + 3):
+    for life in range(SENDERS_MAX + 3):
         for page in pages(list(item_pages([sent(2)])), life):
             assembly.add(page)
     with pytest.raises(ReplicaFailed) as raised:
-        whole(assembly)
+        assembly.found()
     assert raised.value.code == "PAGES_DAMAGED"
     for page in pages(payloads, 100):
         assembly.add(page)
-    assert whole(assembly) == payloads
+    assert assembly.found() == list(map(hash_of, payloads))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +143,7 @@ def test_a_page_of_something_else_is_none_of_these(change: dict[str, object]) ->
     assembly = Assembly(expected(payloads))
     assembly.add(msgspec.structs.replace(pages(payloads)[0], **change))
     with pytest.raises(ReplicaFailed) as raised:
-        whole(assembly)
+        assembly.found()
     assert raised.value.code == "PAGES_MISSING"
 
 

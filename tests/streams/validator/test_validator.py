@@ -12,11 +12,13 @@ from tests.streams.validator.site import COLUMNS, Mortality, MortalReplica, Site
 from topolog.events import repair as rp
 from topolog.events import repair_requests as rr
 from topolog.events import repair_tasks as t
+from topolog.events import tree_answers
 from topolog.events.codec import CODEC
 from topolog.events.errors import Refused, ReplicaFailed
 from topolog.events.log import Entry
 from topolog.events.repair_definition import Policy
-from topolog.events.replica import Written
+from topolog.events.replica import Cut, Written
+from topolog.events.replica_access import Progress
 from topolog.events.replicas import replica, replicas_of
 from topolog.events.sessions import SessionStatus
 from topolog.events.snapshots import SnapshotTaken
@@ -25,7 +27,6 @@ from topolog.events.topics import Topic
 from topolog.events.tree_pages import PageKind, TreePage
 from topolog.events.tree_spec import Column
 from topolog.streams.coordinator.snapshots import Cadence
-from topolog.streams.rendezvous import comparing
 from topolog.streams.validator.core import Core
 from topolog.streams.validator.driver import PROGRESS_MS
 from topolog.streams.validator.tasks import due, is_listed
@@ -338,7 +339,7 @@ def test_pages_that_are_not_those_of_the_log_fail_the_task(
     site = differing_site()
     serving(site)
     site.rendezvous.spoil = spoil
-    monkeypatch.setattr(comparing.Pages.__init__, "__defaults__", (150,))
+    monkeypatch.setattr(tree_answers.Packer.__init__, "__defaults__", (150,))
     request = site.repair()
     site.settle()
     assert {each for _, each in failed(site)} == {code}
@@ -430,6 +431,55 @@ def test_progress_is_said_when_it_has_grown_and_not_more_often_than_that() -> No
     told = [each for each in site.world.events(rp.TaskProgressed) if isinstance(each, rp.TaskProgressed)]
     assert [each.rows for each in told] == [10, 25]
     assert len([each for each in reported(site) if each.result is None]) == 2
+
+
+def test_a_read_point_that_takes_longer_than_a_task_may_rest_is_waited_for() -> None:
+    """Scenario 20: a table that is copied tells of its rows, and the limit of the step begins anew with each word."""
+    site = differing_site()
+    replica = site.replicas["orders@r1"]
+    serving(site)
+    fixed = replica.cut
+
+    def slow(progress: Progress, shared: Cut | None = None) -> Cut | None:
+        for count in range(1, 5):
+            site.run(40_000)
+            progress(count * 10, count * 1_000)
+        return fixed(progress, shared)
+
+    replica.cut = slow  # type: ignore[method-assign]
+    began_ns = site.world.clock.monotonic_ns()
+    request = site.open(prepare_ms=60_000)
+    site.settle()
+    assert site.world.clock.monotonic_ns() - began_ns > 120_000_000_000
+    assert site.session(request).status is SessionStatus.SUCCEEDED, site.session(request)
+    assert failed(site) == []
+
+
+def test_segments_share_a_read_point() -> None:
+    """It may be a copy of the table: it is held for those that are to come, and given back with the session; a second
+    look fixes another."""
+    site = differing_site()
+    replica = site.replicas["orders@r1"]
+    serving(site)
+    fixed, copies = replica.cut, set[Cut | None]()
+
+    def copied(progress: Progress, shared: Cut | None = None) -> Cut | None:
+        replica.put({"id": 1_000 + next(number), "name": "new", "changed": 1})
+        copies.add(found := fixed(progress, shared))
+        return found
+
+    number = iter(range(1_000))
+    replica.cut = copied  # type: ignore[method-assign]
+    request = site.open(segments=4, recheck=False)
+    site.settle()
+    assert site.session(request).status is SessionStatus.SUCCEEDED
+    assert site.session(request).rows_found >= 7
+    assert len(copies) == 1
+    assert replica.cuts_held == frozenset()
+    site.open(segments=4, recheck=True)
+    site.settle()
+    assert len(copies) > 2
+    assert replica.cuts_held == frozenset()
 
 
 def test_whatever_a_replica_raises_is_an_answer() -> None:

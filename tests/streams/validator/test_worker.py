@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 from tests.streams.validator.site import Site, contents, rows
@@ -13,18 +13,21 @@ from topolog.events.ids import Position
 from topolog.events.log import InMemoryLog, InMemoryReader
 from topolog.events.merkle import Leaf
 from topolog.events.repair_tasks import TaskId
+from topolog.events.replica import Cut, SentRow, Written
+from topolog.events.replica_access import Progress, Replica
 from topolog.events.replicas import replicas_of
 from topolog.events.sessions import SessionStatus
 from topolog.events.token_range import RING, TokenRange
 from topolog.events.topics import Topic
 from topolog.events.tree_pages import PageKind, TreePage, digest_of
+from topolog.events.tree_spec import TreeSpec
 from topolog.streams.clock import ManualClock, SystemClock
 from topolog.streams.validator import trees as trees_module
+from topolog.streams.validator import worker as worker_module
 from topolog.streams.validator.core import Core
 from topolog.streams.validator.driver import Driver
 from topolog.streams.validator.pages import Expected
-from topolog.streams.validator.program import ReplicaName, parse_replica
-from topolog.streams.validator.replica import Replica
+from topolog.streams.validator.program import ReplicaName, parse_replica, told_of
 from topolog.streams.validator.trees import Trees
 from topolog.streams.validator.worker import HEARD_MS_MAX, Fence, Worker
 
@@ -102,8 +105,8 @@ def test_pages_are_read_as_they_were_sent() -> None:
     pages, digest = trees.send(TASK, PageKind.ROWS, SPEC, [b"a", b"b", b"c"], nothing)
     assert (pages, digest) == (3, digest_of([b"a", b"b", b"c"]))
     told: list[int] = []
-    assert trees.read(Expected(TASK, PageKind.ROWS, SPEC, digest, pages), told.append) == [b"a", b"b", b"c"]
-    assert told == [0]
+    assert list(trees.read(Expected(TASK, PageKind.ROWS, SPEC, digest, pages), told.append)) == [b"a", b"b", b"c"]
+    assert told == sorted(told)
 
 
 def test_pages_of_before_the_segment_are_not_looked_at() -> None:
@@ -114,8 +117,8 @@ def test_pages_of_before_the_segment_are_not_looked_at() -> None:
     expected = Expected(TASK, PageKind.ROWS, SPEC, digest, pages)
     trees.note_start(TASK.session, TASK.segment)
     with pytest.raises(ReplicaFailed, match="Not all of the 1 pages"):
-        trees.read(expected, ignored)
-    assert Trees(log.writer(), log.reader, 8).read(expected, ignored) == [b"a"]
+        list(trees.read(expected, ignored))
+    assert list(Trees(log.writer(), log.reader, 8).read(expected, ignored)) == [b"a"]
 
 
 def test_to_look_for_pages_among_those_of_a_week_is_progress() -> None:
@@ -131,16 +134,72 @@ def test_to_look_for_pages_among_those_of_a_week_is_progress() -> None:
 
     expected = Expected(TASK, PageKind.ROWS, SPEC, digest, pages)
     told: list[int] = []
-    Trees(log.writer(), lagging, 8).read(expected, told.append)
+    payloads = Trees(log.writer(), lagging, 8).read(expected, told.append)
+    next(payloads)
+    assert len(told) == 51, "found once, and of what was found one page is in memory"
+    assert len(list(payloads)) == 49
     assert told == sorted(set(told))
-    assert len(told) == 50
+    assert len(told) == 100
 
     def enough(size: int) -> None:
         if size > 10_000:
             raise ReplicaFailed("FENCED", "enough")
 
     with pytest.raises(ReplicaFailed, match="enough"):
-        Trees(log.writer(), lagging, 8).read(expected, enough)
+        list(Trees(log.writer(), lagging, 8).read(expected, enough))
+
+
+def test_pages_are_not_looked_for_in_a_topic_that_does_not_answer_once_nobody_wants_them() -> None:
+    """Nothing is read, and who reads is asked all the same."""
+    log = InMemoryLog()
+    pages, digest = Trees(log.writer(), log.reader, 7).send(TASK, PageKind.ROWS, SPEC, [b"a"], nothing)
+    log.reachable = False
+    told: list[int] = []
+
+    def enough(size: int) -> None:
+        told.append(size)
+        if len(told) == 3:
+            raise ReplicaFailed("FENCED", "enough")
+
+    with pytest.raises(ReplicaFailed, match="enough"):
+        list(Trees(log.writer(), log.reader, 8).read(Expected(TASK, PageKind.ROWS, SPEC, digest, pages), enough))
+    assert told == [0, 0, 0]
+
+
+def test_rows_that_are_large_are_read_and_written_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory goes by bytes: what is sent is read as it is sent, and written as it comes."""
+    monkeypatch.setattr(worker_module, "KEYS_FIRST", 4)
+    monkeypatch.setattr(worker_module, "BATCH_BYTES", 1_000)
+    site = Site()
+    source = site.add("r1", rows(*range(30), name="x" * 450))
+    target = site.add("r2", [])
+    site.serve("v1", "r1", "r2")
+    site.settle()
+    asked: list[int] = []
+    written: list[int] = []
+    read, write = source.rows, target.write
+
+    def read_some(spec: TreeSpec, keys: Sequence[str], cut: Cut | None) -> Iterable[tuple[str, str]]:
+        asked.append(len(keys))
+        return read(spec, keys, cut)
+
+    def write_some(
+        spec: TreeSpec, rows: Sequence[SentRow], cut: Cut | None, fence: Callable[[], None], progress: Progress
+    ) -> Written:
+        written.append(sum(len(row.values) for row in rows))
+        return write(spec, rows, cut, fence, progress)
+
+    source.rows, target.write = read_some, write_some  # type: ignore[method-assign]
+    worker = site.validators["v1"].workers["orders@r1"]
+    worker._replica, site.validators["v1"].workers["orders@r2"]._replica = source, target
+    site.validators["v1"].workers["orders@r2"]._batch_rows = 100
+    request = site.repair()
+    site.settle()
+    assert site.session(request).status is SessionStatus.SUCCEEDED
+    assert contents(source) == contents(target)
+    assert asked[0] == 4
+    assert set(asked[1:]) == {2}
+    assert max(written) < 1_500
 
 
 def test_a_page_that_the_broker_loses_fails_the_task() -> None:
@@ -245,6 +304,42 @@ def test_what_names_no_replica_is_refused(text: str) -> None:
 def test_a_source_is_whatever_stands_behind_the_first_sign() -> None:
     named = parse_replica("db.orders@r1=postgresql://me@host/db?table=orders")
     assert named == ReplicaName("db.orders", "r1", "postgresql://me@host/db?table=orders")
+
+
+TWO = [ReplicaName("orders", "r1", "parquet:/a"), ReplicaName("orders", "r2", "parquet:/b")]
+
+
+def test_a_replica_is_declared_with_its_datacenter_its_ranges_and_a_sample_of_its_keys() -> None:
+    """Scenarios 28, 29, 34: of all that a process serves, or of one of them, which goes before."""
+    ranges = ("orders@r1=c0000000..40000000", "orders@r2=0..10", "orders@r2=20..30")
+    one, other = told_of(TWO, ["ams", "orders@r2=fra"], ranges, ["orders@r1=64"])
+    assert (one.datacenter, other.datacenter) == ("ams", "fra")
+    assert one.ranges == (TokenRange(0, RING // 4), TokenRange(RING // 4 * 3, RING))
+    assert other.ranges == (TokenRange(0, 16), TokenRange(32, 48))
+    assert (one.boundaries, other.boundaries) == (64, 0)
+    assert told_of(TWO, [], [], []) == TWO
+
+
+@pytest.mark.parametrize(
+    ("datacenters", "ranges", "boundaries", "complaint"),
+    [
+        (["orders@r3=ams"], [], [], "of no replica that is served here"),
+        (["ams", "fra"], [], [], "given 2 times for orders@r1"),
+        (["orders@r1="], [], [], "says nothing"),
+        ([], ["40000000"], [], "no range of tokens"),
+        ([], ["7..7"], [], "no range of tokens"),
+        ([], [], ["many"], "no number of boundaries"),
+        ([], [], ["4097"], "no number of boundaries"),
+        ([], [], ["-1"], "no number of boundaries"),
+    ],
+    ids=str,
+)
+def test_what_is_said_of_a_replica_is_checked_before_it_is_served(
+    datacenters: list[str], ranges: list[str], boundaries: list[str], complaint: str
+) -> None:
+    with pytest.raises(BadInput, match=complaint) as refused:
+        told_of(TWO, datacenters, ranges, boundaries)
+    assert refused.value.hint
 
 
 @pytest.mark.parametrize("buckets", [[64, 64], [63], [128], [64, 230], [0]], ids=str)

@@ -1,4 +1,4 @@
-"""What a validator needs of a replica, wherever its rows are kept: the one interface to a table."""
+"""How the rows of a replica are read and written, wherever they are kept: the one interface to a table."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
@@ -26,8 +26,11 @@ class Replica(Protocol):
     def describe(self) -> ReplicaDefinition:
         """What it is now, asked anew by each session; its table and its name never change."""
 
-    def cut(self) -> Cut | None:
+    def cut(self, progress: Progress, shared: Cut | None = None) -> Cut | None:
         """Fix a read point now, None if the rows have none. One that is fixed twice under one name is released once.
+
+        Where it is a copy of the table, `progress` is told of what has been copied. `shared`, which the same session
+        has fixed before, is given again if it is still there: then all of it reads one moment.
 
         Whoever dies before its answer is in the log leaves one behind that nobody knows of.
         """
@@ -41,8 +44,10 @@ class Replica(Protocol):
     def rows(self, spec: TreeSpec, keys: Sequence[str], cut: Cut | None) -> Iterable[tuple[str, str]]:
         """(key, JSON of the canonical values of the spec's columns by name) of those of these rows that are there."""
 
-    def write(self, spec: TreeSpec, rows: Sequence[SentRow], fence: Fence, progress: Progress) -> Written:
-        """Write those of these rows that are for this replica and still are here what they were when compared.
+    def write(
+        self, spec: TreeSpec, rows: Sequence[SentRow], cut: Cut | None, fence: Fence, progress: Progress
+    ) -> Written:
+        """Write those of these rows that are for this replica and still are here what they were when compared at `cut`.
 
         A row that is something else by now is skipped. One that is already what it is to become counts as written: it
         is, by a life that has died before it could say so.
