@@ -17,7 +17,8 @@ _KEPT = 1_024
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """Of all segments but those that were halved, for which their halves stand."""
+    """Of all segments but those that were halved, for which their halves stand. `absent`: replicas that some segment
+    went on without."""
 
     by_state: Mapping[str, int] = {}
     verdict: str | None = None
@@ -31,6 +32,7 @@ class Totals(msgspec.Struct, frozen=True):
     gone: int = 0
     rows_written: int = 0
     skipped: int = 0
+    absent: tuple[str, ...] = ()
 
     @property
     def segments(self) -> int:
@@ -39,6 +41,17 @@ class Totals(msgspec.Struct, frozen=True):
     @property
     def ended(self) -> int:
         return sum(count for state, count in self.by_state.items() if SegmentStatus(state).is_end)
+
+
+def compared_by(reading: Reading, row: SessionRow) -> tuple[str, ...]:
+    """The replicas that are compared: as asked for, or all that some segment has."""
+    if row.definition.replicas:
+        return row.definition.replicas
+    if row.opened_at is None:
+        return ()
+    event = reading.surely_decision(row.opened_at).event
+    names = (name for plan in getattr(event, "segments", ()) for name in plan.replicas)
+    return tuple(dict.fromkeys(names))
 
 
 def segments_of(reading: Reading, row: SessionRow) -> Sequence[SegmentRow]:
@@ -77,6 +90,7 @@ def total(segments: Sequence[SegmentRow]) -> Totals:
         gone=sum(each.gone for each in found),
         rows_written=sum(each.rows_written for each in segments),
         skipped=sum(each.skipped for each in segments),
+        absent=tuple(sorted({name for each in counted for name in each.absent})),
     )
 
 

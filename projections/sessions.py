@@ -11,12 +11,12 @@ from topolog.events.errors import BadInput, NotFound
 from topolog.events.ids import Position
 from topolog.events.repair_definition import SessionDefinition, SessionKind
 from topolog.events.repair_tasks import Task, TaskKind, TaskStatus
-from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, SessionStatus, segment_key, session_key
+from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, segment_key, session_key
 from topolog.events.token_range import FULL, Ranges
 from topolog.projections import changes, queries
 from topolog.projections.moments import iso, position_time
 from topolog.projections.repair_resources import RepairCopy, Session, SessionSegment, SessionTask
-from topolog.projections.session_totals import Totals, segments_of, totals
+from topolog.projections.session_totals import Totals, compared_by, segments_of, totals
 from topolog.projections.store import Reading
 
 _DIGITS_MAX = 18
@@ -76,28 +76,6 @@ def opened(reading: Reading) -> list[SessionRow]:
     return sorted(rows, key=lambda row: row.number)
 
 
-class TableVerified(msgspec.Struct, frozen=True):
-    """What sessions that have ended say of a table; `verified_ms`: since one succeeded, None if none has."""
-
-    rows_differ: int
-    verified_ms: int | None
-
-
-def tables(reading: Reading) -> Mapping[str, TableVerified]:
-    """By table, as far as coordinators keep sessions."""
-    found: dict[str, TableVerified] = {}
-    now_ms = changes.now_ms(reading)
-    ended = ((row.ended_at, row) for _, row in reading.rows(SessionRow) if row.ended_at is not None)
-    for ended_at, row in sorted(ended, key=lambda pair: pair[0]):
-        before = found.get(row.definition.table)
-        is_success = row.status is SessionStatus.SUCCEEDED
-        since_ms = max(0, now_ms - reading.surely_decision(ended_at).logged_at_ms)
-        left = 0 if row.definition.kind is SessionKind.REPAIR and is_success else row.rows_found
-        verified_ms = since_ms if is_success else before.verified_ms if before else None
-        found[row.definition.table] = TableVerified(left, verified_ms)
-    return found
-
-
 def shown(reading: Reading, row: SessionRow) -> Session:
     """A session as a list shows it."""
     sums = totals(reading, row)
@@ -115,7 +93,7 @@ def shown(reading: Reading, row: SessionRow) -> Session:
         paused=row.paused,
         policy=definition.policy.value,
         source=definition.source,
-        replicas=_replicas(reading, row),
+        replicas=compared_by(reading, row),
         node=definition.node,
         ranges=texts(definition.ranges),
         strength=definition.strength.value,
@@ -191,17 +169,6 @@ def _verdict(row: SessionRow, sums: Totals) -> str | None:
     if row.status.is_end and row.left and sums.verdict not in ("DIFFER", "INCONCLUSIVE"):
         return None
     return sums.verdict
-
-
-def _replicas(reading: Reading, row: SessionRow) -> tuple[str, ...]:
-    """Who is compared: as asked for, or all that some segment has."""
-    if row.definition.replicas:
-        return row.definition.replicas
-    if row.opened_at is None:
-        return ()
-    event = reading.surely_decision(row.opened_at).event
-    names = (name for plan in getattr(event, "segments", ()) for name in plan.replicas)
-    return tuple(dict.fromkeys(names))
 
 
 def _covered(segments: Sequence[SegmentRow]) -> Ranges:
