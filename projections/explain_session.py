@@ -1,11 +1,13 @@
 """Why a session of anti-entropy is where it is: what it waits for and until when, why it ended so, what it covers."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
+from topolog.events.ids import Position
 from topolog.events.repair import SessionAltered
 from topolog.events.repair_definition import SessionKind
 from topolog.events.repair_tasks import Purpose, TaskKind
-from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, SessionStatus
+from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, SessionStatus, session_key
 from topolog.events.token_range import overlap
 from topolog.projections import differences, sessions
 from topolog.projections.durations import ago
@@ -242,10 +244,20 @@ def _decisions(reading: Reading, row: SessionRow) -> Sequence[Decided]:
     """Those that granted, opened, altered and ended it, newest first."""
     altered = [
         each.position
-        for each in reading.decisions(subject=f"session {row.number}")
-        if each.event_name == SessionAltered.__name__
+        for end, before, now in _turns(reading, row)
+        if (before.paused, before.definition) != (now.paused, now.definition)
+        for each in reading.decisions_of_set(end)
+        if each.event_name == SessionAltered.__name__ and each.subject == f"session {row.number}"
     ]
     wanted = {row.number, row.opened_at, row.ended_at, *altered[:_ALTERED_MAX]}
     return [
         reading.surely_decision(each) for each in sorted((each for each in wanted if each is not None), reverse=True)
     ]
+
+
+def _turns(reading: Reading, row: SessionRow) -> Iterator[tuple[Position, SessionRow, SessionRow]]:
+    """Each set that has changed the session's row, with the row before and after it, newest first: of a session's
+    decisions these are few, and the progress of its tasks is not among them."""
+    versions = ((at, each) for at, each in reading.versions(SessionRow, session_key(row.number)) if each is not None)
+    for (at, now), (_, before) in pairwise(versions):
+        yield at, before, now

@@ -9,12 +9,14 @@ import msgspec
 from topolog.events import token_range
 from topolog.events.errors import BadInput, NotFound
 from topolog.events.ids import Position
+from topolog.events.repair import TaskAssigned
 from topolog.events.repair_definition import SessionDefinition, SessionKind
-from topolog.events.repair_tasks import Task, TaskKind, TaskStatus
-from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, segment_key, session_key
+from topolog.events.repair_tasks import Task, TaskId, TaskKind, TaskStatus
+from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, session_key
 from topolog.events.token_range import FULL, Ranges
 from topolog.projections import changes, queries
 from topolog.projections.moments import iso, position_time
+from topolog.projections.remembered import Remembered
 from topolog.projections.repair_resources import RepairCopy, Session, SessionSegment, SessionTask
 from topolog.projections.session_totals import Totals, compared_by, segments_of, totals
 from topolog.projections.store import Reading
@@ -241,14 +243,26 @@ def _task_eta_ms(reading: Reading, segment: SegmentRow, task: Task, now_ms: int)
 
 
 def _asked_at(reading: Reading, segment: SegmentRow, task: Task) -> Position:
-    """Where the task was asked for: the oldest version of its segment that has this attempt."""
-    asked_at = task.grown_at
-    for position, row in reading.versions(SegmentRow, segment_key(segment.session, segment.index)):
-        names = {(each.replica, each.attempt) for each in row.tasks} if row and row.step == segment.step else set()
-        if (task.replica, task.attempt) not in names:
-            break
-        asked_at = position
-    return asked_at
+    """Where the task was asked for: an attempt is assigned once, so that is looked up once."""
+    step = segment.step
+    assert step is not None, "asked only of a segment that is at a step"
+    name = TaskId(segment.session, segment.index, step.number, task.replica, task.attempt)
+    return _ASKED_AT.get(
+        (reading.surely_decision(segment.session).chain, name), lambda: _assignment(reading, name) or task.grown_at
+    )
+
+
+def _assignment(reading: Reading, name: TaskId) -> Position | None:
+    for decided in reading.decisions(subject=f"session {name.session}"):
+        if decided.event_name == TaskAssigned.__name__:
+            event = decided.event
+            if isinstance(event, TaskAssigned) and event.task == name:
+                return decided.position
+    return None
+
+
+_ASKED_AT: Remembered[Position] = Remembered()
+"""By the chain hash of the session's first decision and the task."""
 
 
 def _percent(reading: Reading, row: SessionRow, sums: Totals) -> int | None:

@@ -1,5 +1,6 @@
 """Sessions of anti-entropy as people see them: through the API, now, as of the past, and when they are long over."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,8 +16,10 @@ from topolog.events.repair_definition import Policy, SessionKind
 from topolog.events.repair_tasks import TaskKind
 from topolog.events.sessions import SessionRow
 from topolog.events.token_range import TokenRange
+from topolog.projections.layout import Decided
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
+from topolog.projections.store import Reading
 
 Json = dict[str, Any]
 MAIN = "/v1/clusters/main"
@@ -155,6 +158,43 @@ def test_a_task_says_how_far_it_is_and_when_it_is_given_up(site: Site) -> None:
     assert "R2 to send its tree, 25 % of about 100 rows" in said["sentence"]
     assert said["facts"]["segment 0: R2"].startswith("came further 5 s ago, is given up in 55 s unless it does")
     assert [(each["node"], each["at_most_ms"]) for each in said["waiting_for"]][1] == ("R2", 55_000)
+
+
+def test_what_a_session_takes_to_read_does_not_grow_with_its_progress(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--wait` and explain look often at what may run for days."""
+    for name in ("R1", "R2"):
+        site.rounds.declare(name, rows(*range(100)))
+    number = site.rounds.start(definition())
+    row = site.rounds.run_until(number, TaskKind.LEAVES)
+    counted: Counter[str] = Counter()
+    kept_decision, kept_history = Reading.decision, Reading._history
+
+    def decision(self: Reading, position: int) -> Decided | None:
+        counted["reads"] += 1
+        return kept_decision(self, position)
+
+    def history(self: Reading, stem: bytes) -> Iterator[tuple[Position, bytes]]:
+        for each in kept_history(self, stem):
+            counted["reads"] += 1
+            yield each
+
+    def reads() -> int:
+        site.get(f"sessions/{number}")
+        counted.clear()
+        eta_ms = site.get(f"sessions/{number}")["tasks"][1]["eta_ms"]
+        site.get(f"sessions/{number}/explain")
+        assert eta_ms is not None
+        return counted["reads"]
+
+    monkeypatch.setattr(Reading, "decision", decision)
+    monkeypatch.setattr(Reading, "_history", history)
+    site.rounds.report(row, "R2", rows=1, bytes_=50)
+    first = reads()
+    for done in range(2, 60):
+        site.rounds.report(row, "R2", rows=done, bytes_=done * 50)
+    assert reads() == first
 
 
 def test_a_failed_attempt_stays_to_be_seen(site: Site) -> None:
