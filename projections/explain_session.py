@@ -114,6 +114,9 @@ def _running(found: Session) -> str:
         return f"{paused}, and {waits}" if paused else waits
     if paused:
         return f"{paused}: no segment begins until it is resumed"
+    rests = [each for each in found.tasks if each.state == "FAILED"]
+    if rests:
+        return f"waits a moment before {listed([_again_in_words(each) for each in rests], 3)}"
     if any(each.kind in ("LEAVES", "DIGESTS") and each.state == "RUNNING" for each in found.parts):
         return "waits for the rendezvous to compare what is in"
     if found.intensity < 100 and found.segments_done < found.segments:
@@ -142,6 +145,10 @@ def _task_in_words(task: SessionTask) -> str:
     far = f", {task.percent} % of about {task.rows_expected} rows" if task.percent is not None else ""
     attempt = f", attempt {task.attempt}" if task.attempt > 1 else ""
     return f"{task.replica} {_TASKS.get(task.kind, '')}{_PURPOSES.get(task.purpose, '')}{far}{attempt}"
+
+
+def _again_in_words(task: SessionTask) -> str:
+    return f"{task.replica} is asked again {_TASKS.get(task.kind, '')} ({task.code}: {task.message})"
 
 
 def _asked(found: Session) -> Iterator[tuple[str, str]]:

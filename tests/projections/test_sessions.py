@@ -204,6 +204,9 @@ def test_a_failed_attempt_stays_to_be_seen(site: Site) -> None:
     number = site.rounds.start(definition())
     row = site.rounds.run_until(number, TaskKind.LEAVES)
     site.rounds.report(row, "R2", code="IO", message="the disk was away")
+    site.rounds.answer(row, row.tasks[0])
+    said = site.get(f"sessions/{number}/explain")["sentence"]
+    assert "waits a moment before R2 is asked again to send its tree (IO: the disk was away)" in said
     assert site.rounds.run(number).status.value == "SUCCEEDED"
     tree = site.get(f"trees/{number}/0/2")
     attempts = [(each["replica"], each["attempt"], each["state"], each["code"]) for each in tree["tasks"]]
