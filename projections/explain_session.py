@@ -71,7 +71,7 @@ _ENDS: Mapping[SessionStatus, str] = {
 
 
 def _why(found: Session) -> str:
-    code = f" ({found.code})" if found.code else ""
+    code = f" ({found.code})" if found.code and found.code != found.state else ""
     message = f": {found.message}" if found.message else ""
     said = f"{code}{message}"
     words = _VERDICTS.get(found.verdict or "", "")

@@ -11,7 +11,7 @@ from topolog.events.errors import BadInput, NotFound
 from topolog.events.ids import Position
 from topolog.events.repair import TaskAssigned
 from topolog.events.repair_definition import SessionDefinition, SessionKind
-from topolog.events.repair_tasks import Task, TaskId, TaskKind, TaskStatus
+from topolog.events.repair_tasks import Purpose, Task, TaskId, TaskKind, TaskStatus
 from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, session_key
 from topolog.events.token_range import FULL, Ranges
 from topolog.projections import changes, queries
@@ -275,19 +275,27 @@ def _percent(reading: Reading, row: SessionRow, sums: Totals) -> int | None:
     return min(99, int((sums.ended + sum(under_way)) * 100 / sums.segments))
 
 
-_SHARES = {TaskKind.PREPARE: 0.0, TaskKind.LEAVES: 0.05, TaskKind.DIGESTS: 0.8, TaskKind.SEND: 0.9, TaskKind.WRITE: 0.9}
-"""Where in a segment a step begins, about: the scan of all leaves is nearly all of it."""
+_SHARES = {
+    (Purpose.COMPARE, TaskKind.PREPARE): (0.0, 0.05),
+    (Purpose.COMPARE, TaskKind.LEAVES): (0.05, 0.8),
+    (Purpose.COMPARE, TaskKind.DIGESTS): (0.8, 0.9),
+    (Purpose.RECHECK, TaskKind.PREPARE): (0.9, 0.91),
+    (Purpose.RECHECK, TaskKind.DIGESTS): (0.91, 0.93),
+    (Purpose.REPAIR, TaskKind.SEND): (0.93, 0.95),
+    (Purpose.REPAIR, TaskKind.WRITE): (0.95, 0.97),
+    (Purpose.VERIFY, TaskKind.PREPARE): (0.97, 0.98),
+    (Purpose.VERIFY, TaskKind.LEAVES): (0.98, 1.0),
+}
+"""Where in a segment a step begins and ends, about: the scan of all leaves is nearly all of it. It never goes back, but
+where finer leaves are asked for."""
 
 
 def _segment_share(row: SegmentRow) -> float:
     if row.step is None:
         return 0.0
-    begins = _SHARES.get(row.step.kind, 0.0)
-    if row.step.number > 2 and row.step.kind in (TaskKind.PREPARE, TaskKind.LEAVES):
-        return _SHARES[TaskKind.DIGESTS]  # a second look, at little
+    begins, ends = _SHARES.get((row.step.purpose, row.step.kind), (0.0, 0.0))
     told = [(_task_percent(task) or 0) / 100 for task in row.tasks]
-    rest = _SHARES[TaskKind.DIGESTS] - begins if row.step.kind is TaskKind.LEAVES else 0.1
-    return begins + (rest * sum(told) / len(row.replicas) if row.replicas else 0.0)
+    return begins + ((ends - begins) * sum(told) / len(row.replicas) if row.replicas else 0.0)
 
 
 def _eta_ms(reading: Reading, row: SessionRow, sums: Totals, now_ms: int) -> int | None:

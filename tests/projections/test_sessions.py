@@ -197,6 +197,20 @@ def test_what_a_session_takes_to_read_does_not_grow_with_its_progress(
     assert reads() == first
 
 
+def test_how_much_of_a_session_is_over_never_goes_back(site: Site) -> None:
+    """People watch the number: a second look and what is written come behind the first look."""
+    differing_tables(site.rounds)
+    number = site.rounds.start(union_definition(SessionKind.REPAIR))
+    told = []
+    while not site.rounds.row(number).status.is_end:
+        told.append(site.get(f"sessions/{number}")["percent"])
+        assert site.rounds.answer_all(number)
+        site.rounds.settle()
+    assert told == sorted(told)
+    assert told[0] == 0
+    assert 90 <= told[-1] < 100
+
+
 def test_a_failed_attempt_stays_to_be_seen(site: Site) -> None:
     """Scenarios 20 and 22: the second attempt is a task of its own, the first says why it failed."""
     for name in ("R1", "R2"):
