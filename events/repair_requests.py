@@ -42,7 +42,10 @@ class SessionAbortRequested(Request, frozen=True):
 
 
 class TaskReported(Request, frozen=True):
-    """A validator on one of its tasks: its end (`result`, or `code` and `message` if it failed), or how far it is."""
+    """A validator on one of its tasks: its end (`result`, or `code` and `message` if it failed), or how far it is.
+
+    The rendezvous on one that is done, if it cannot compare what was sent for it: code PAGES_DAMAGED.
+    """
 
     task: TaskId
     life: int

@@ -19,6 +19,8 @@ RANGES_MAX = 4096
 """Ranges in one record; what is more is told as fewer, larger ones."""
 
 COPIES_MAX = 16 * 15
+PAGES_DAMAGED = "PAGES_DAMAGED"
+"""The code of an answer whose pages are not what the log says of them, as the rendezvous reports it."""
 
 
 class TaskKind(Enum):

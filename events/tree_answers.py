@@ -110,6 +110,11 @@ class Answer:
         """Those that are not given up."""
         return [each for each, sent in self._senders.items() if sent.pages is not None and each != but]
 
+    def is_given_up(self, kind: PageKind, spec_id: bytes) -> bool:
+        """Whether pages of this kind have come, and none of their senders counts any more."""
+        counts = [sent.pages is not None for each, sent in self._senders.items() if each.kind is kind]
+        return bool(counts) and not any(each.spec_id == spec_id and each.kind is kind for each in self.senders())
+
     def whole(self, kind: PageKind, spec_id: bytes, pages: int) -> list[Sender]:
         """Who has sent all of so many pages."""
         return [

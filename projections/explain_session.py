@@ -1,11 +1,13 @@
 """Why a session of anti-entropy is where it is: what it waits for and until when, why it ended so, what it covers."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
+from topolog.events.ids import Position
 from topolog.events.repair import SessionAltered
 from topolog.events.repair_definition import SessionKind
 from topolog.events.repair_tasks import Purpose, TaskKind
-from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, SessionStatus
+from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, SessionStatus, session_key
 from topolog.events.token_range import overlap
 from topolog.projections import differences, sessions
 from topolog.projections.durations import ago
@@ -69,7 +71,7 @@ _ENDS: Mapping[SessionStatus, str] = {
 
 
 def _why(found: Session) -> str:
-    code = f" ({found.code})" if found.code else ""
+    code = f" ({found.code})" if found.code and found.code != found.state else ""
     message = f": {found.message}" if found.message else ""
     said = f"{code}{message}"
     words = _VERDICTS.get(found.verdict or "", "")
@@ -112,6 +114,9 @@ def _running(found: Session) -> str:
         return f"{paused}, and {waits}" if paused else waits
     if paused:
         return f"{paused}: no segment begins until it is resumed"
+    rests = [each for each in found.tasks if each.state == "FAILED"]
+    if rests:
+        return f"waits a moment before {listed([_again_in_words(each) for each in rests], 3)}"
     if any(each.kind in ("LEAVES", "DIGESTS") and each.state == "RUNNING" for each in found.parts):
         return "waits for the rendezvous to compare what is in"
     if found.intensity < 100 and found.segments_done < found.segments:
@@ -140,6 +145,10 @@ def _task_in_words(task: SessionTask) -> str:
     far = f", {task.percent} % of about {task.rows_expected} rows" if task.percent is not None else ""
     attempt = f", attempt {task.attempt}" if task.attempt > 1 else ""
     return f"{task.replica} {_TASKS.get(task.kind, '')}{_PURPOSES.get(task.purpose, '')}{far}{attempt}"
+
+
+def _again_in_words(task: SessionTask) -> str:
+    return f"{task.replica} is asked again {_TASKS.get(task.kind, '')} ({task.code}: {task.message})"
 
 
 def _asked(found: Session) -> Iterator[tuple[str, str]]:
@@ -242,10 +251,20 @@ def _decisions(reading: Reading, row: SessionRow) -> Sequence[Decided]:
     """Those that granted, opened, altered and ended it, newest first."""
     altered = [
         each.position
-        for each in reading.decisions(subject=f"session {row.number}")
-        if each.event_name == SessionAltered.__name__
+        for end, before, now in _turns(reading, row)
+        if (before.paused, before.definition) != (now.paused, now.definition)
+        for each in reading.decisions_of_set(end)
+        if each.event_name == SessionAltered.__name__ and each.subject == f"session {row.number}"
     ]
     wanted = {row.number, row.opened_at, row.ended_at, *altered[:_ALTERED_MAX]}
     return [
         reading.surely_decision(each) for each in sorted((each for each in wanted if each is not None), reverse=True)
     ]
+
+
+def _turns(reading: Reading, row: SessionRow) -> Iterator[tuple[Position, SessionRow, SessionRow]]:
+    """Each set that has changed the session's row, with the row before and after it, newest first: of a session's
+    decisions these are few, and the progress of its tasks is not among them."""
+    versions = ((at, each) for at, each in reading.versions(SessionRow, session_key(row.number)) if each is not None)
+    for (at, now), (_, before) in pairwise(versions):
+        yield at, before, now

@@ -1,23 +1,21 @@
 """What the segments of a session come to, added up: the verdict on the replicas, rows read, found, copied."""
 
-import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from topolog.events.ids import Position
 from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, segment_key
+from topolog.projections.remembered import Remembered
 from topolog.projections.session_course import course
 from topolog.projections.store import Reading
 
 AGREE, DIFFER, REPAIRED, INCONCLUSIVE = "AGREE", "DIFFER", "REPAIRED", "INCONCLUSIVE"
 
-_KEPT = 1_024
-
 
 class Totals(msgspec.Struct, frozen=True):
-    """Of all segments but those that were halved, for which their halves stand."""
+    """Of all segments but those that were halved, for which their halves stand. `absent`: replicas that some segment
+    went on without."""
 
     by_state: Mapping[str, int] = {}
     verdict: str | None = None
@@ -31,6 +29,7 @@ class Totals(msgspec.Struct, frozen=True):
     gone: int = 0
     rows_written: int = 0
     skipped: int = 0
+    absent: tuple[str, ...] = ()
 
     @property
     def segments(self) -> int:
@@ -39,6 +38,17 @@ class Totals(msgspec.Struct, frozen=True):
     @property
     def ended(self) -> int:
         return sum(count for state, count in self.by_state.items() if SegmentStatus(state).is_end)
+
+
+def compared_by(reading: Reading, row: SessionRow) -> tuple[str, ...]:
+    """The replicas that are compared: as asked for, or all that some segment has."""
+    if row.definition.replicas:
+        return row.definition.replicas
+    if row.opened_at is None:
+        return ()
+    event = reading.surely_decision(row.opened_at).event
+    names = (name for plan in getattr(event, "segments", ()) for name in plan.replicas)
+    return tuple(dict.fromkeys(names))
 
 
 def segments_of(reading: Reading, row: SessionRow) -> Sequence[SegmentRow]:
@@ -53,11 +63,7 @@ def totals(reading: Reading, row: SessionRow) -> Totals:
     if row.ended_at is None:
         return total(segments_of(reading, row))
     name = reading.surely_decision(row.ended_at).chain, row.number
-    found = _ENDED.get(name)
-    if found is None:
-        found = total(segments_of(reading, row))
-        _ENDED.put(name, found)
-    return found
+    return _ENDED.get(name, lambda: total(segments_of(reading, row)))
 
 
 def total(segments: Sequence[SegmentRow]) -> Totals:
@@ -77,6 +83,7 @@ def total(segments: Sequence[SegmentRow]) -> Totals:
         gone=sum(each.gone for each in found),
         rows_written=sum(each.rows_written for each in segments),
         skipped=sum(each.skipped for each in segments),
+        absent=tuple(sorted({name for each in counted for name in each.absent})),
     )
 
 
@@ -105,22 +112,5 @@ def _sorted(counts: Mapping[str, int]) -> Mapping[str, int]:
     return {name: counts[name] for name in sorted(counts)}
 
 
-class _Ended:
-    """The totals of sessions that have ended, by the chain hash of their ends, which no other log has."""
-
-    def __init__(self) -> None:
-        self._held: OrderedDict[tuple[bytes, Position], Totals] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, name: tuple[bytes, Position]) -> Totals | None:
-        with self._lock:
-            return self._held.get(name)
-
-    def put(self, name: tuple[bytes, Position], found: Totals) -> None:
-        with self._lock:
-            self._held[name] = found
-            if len(self._held) > _KEPT:
-                self._held.popitem(last=False)
-
-
-_ENDED = _Ended()
+_ENDED: Remembered[Totals] = Remembered()
+"""Those of sessions that have ended, by the chain hash of their ends."""

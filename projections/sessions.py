@@ -9,14 +9,16 @@ import msgspec
 from topolog.events import token_range
 from topolog.events.errors import BadInput, NotFound
 from topolog.events.ids import Position
+from topolog.events.repair import TaskAssigned
 from topolog.events.repair_definition import SessionDefinition, SessionKind
-from topolog.events.repair_tasks import Task, TaskKind, TaskStatus
-from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, SessionStatus, segment_key, session_key
+from topolog.events.repair_tasks import Purpose, Task, TaskId, TaskKind, TaskStatus
+from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, session_key
 from topolog.events.token_range import FULL, Ranges
 from topolog.projections import changes, queries
 from topolog.projections.moments import iso, position_time
+from topolog.projections.remembered import Remembered
 from topolog.projections.repair_resources import RepairCopy, Session, SessionSegment, SessionTask
-from topolog.projections.session_totals import Totals, segments_of, totals
+from topolog.projections.session_totals import Totals, compared_by, segments_of, totals
 from topolog.projections.store import Reading
 
 _DIGITS_MAX = 18
@@ -76,28 +78,6 @@ def opened(reading: Reading) -> list[SessionRow]:
     return sorted(rows, key=lambda row: row.number)
 
 
-class TableVerified(msgspec.Struct, frozen=True):
-    """What sessions that have ended say of a table; `verified_ms`: since one succeeded, None if none has."""
-
-    rows_differ: int
-    verified_ms: int | None
-
-
-def tables(reading: Reading) -> Mapping[str, TableVerified]:
-    """By table, as far as coordinators keep sessions."""
-    found: dict[str, TableVerified] = {}
-    now_ms = changes.now_ms(reading)
-    ended = ((row.ended_at, row) for _, row in reading.rows(SessionRow) if row.ended_at is not None)
-    for ended_at, row in sorted(ended, key=lambda pair: pair[0]):
-        before = found.get(row.definition.table)
-        is_success = row.status is SessionStatus.SUCCEEDED
-        since_ms = max(0, now_ms - reading.surely_decision(ended_at).logged_at_ms)
-        left = 0 if row.definition.kind is SessionKind.REPAIR and is_success else row.rows_found
-        verified_ms = since_ms if is_success else before.verified_ms if before else None
-        found[row.definition.table] = TableVerified(left, verified_ms)
-    return found
-
-
 def shown(reading: Reading, row: SessionRow) -> Session:
     """A session as a list shows it."""
     sums = totals(reading, row)
@@ -115,7 +95,7 @@ def shown(reading: Reading, row: SessionRow) -> Session:
         paused=row.paused,
         policy=definition.policy.value,
         source=definition.source,
-        replicas=_replicas(reading, row),
+        replicas=compared_by(reading, row),
         node=definition.node,
         ranges=texts(definition.ranges),
         strength=definition.strength.value,
@@ -193,17 +173,6 @@ def _verdict(row: SessionRow, sums: Totals) -> str | None:
     return sums.verdict
 
 
-def _replicas(reading: Reading, row: SessionRow) -> tuple[str, ...]:
-    """Who is compared: as asked for, or all that some segment has."""
-    if row.definition.replicas:
-        return row.definition.replicas
-    if row.opened_at is None:
-        return ()
-    event = reading.surely_decision(row.opened_at).event
-    names = (name for plan in getattr(event, "segments", ()) for name in plan.replicas)
-    return tuple(dict.fromkeys(names))
-
-
 def _covered(segments: Sequence[SegmentRow]) -> Ranges:
     """The tokens whose segments have ended with something to say, so far."""
     said = (each for each in segments if each.status.is_end and each.status is not SegmentStatus.HALVED)
@@ -274,14 +243,26 @@ def _task_eta_ms(reading: Reading, segment: SegmentRow, task: Task, now_ms: int)
 
 
 def _asked_at(reading: Reading, segment: SegmentRow, task: Task) -> Position:
-    """Where the task was asked for: the oldest version of its segment that has this attempt."""
-    asked_at = task.grown_at
-    for position, row in reading.versions(SegmentRow, segment_key(segment.session, segment.index)):
-        names = {(each.replica, each.attempt) for each in row.tasks} if row and row.step == segment.step else set()
-        if (task.replica, task.attempt) not in names:
-            break
-        asked_at = position
-    return asked_at
+    """Where the task was asked for: an attempt is assigned once, so that is looked up once."""
+    step = segment.step
+    assert step is not None, "asked only of a segment that is at a step"
+    name = TaskId(segment.session, segment.index, step.number, task.replica, task.attempt)
+    return _ASKED_AT.get(
+        (reading.surely_decision(segment.session).chain, name), lambda: _assignment(reading, name) or task.grown_at
+    )
+
+
+def _assignment(reading: Reading, name: TaskId) -> Position | None:
+    for decided in reading.decisions(subject=f"session {name.session}"):
+        if decided.event_name == TaskAssigned.__name__:
+            event = decided.event
+            if isinstance(event, TaskAssigned) and event.task == name:
+                return decided.position
+    return None
+
+
+_ASKED_AT: Remembered[Position] = Remembered()
+"""By the chain hash of the session's first decision and the task."""
 
 
 def _percent(reading: Reading, row: SessionRow, sums: Totals) -> int | None:
@@ -294,19 +275,27 @@ def _percent(reading: Reading, row: SessionRow, sums: Totals) -> int | None:
     return min(99, int((sums.ended + sum(under_way)) * 100 / sums.segments))
 
 
-_SHARES = {TaskKind.PREPARE: 0.0, TaskKind.LEAVES: 0.05, TaskKind.DIGESTS: 0.8, TaskKind.SEND: 0.9, TaskKind.WRITE: 0.9}
-"""Where in a segment a step begins, about: the scan of all leaves is nearly all of it."""
+_SHARES = {
+    (Purpose.COMPARE, TaskKind.PREPARE): (0.0, 0.05),
+    (Purpose.COMPARE, TaskKind.LEAVES): (0.05, 0.8),
+    (Purpose.COMPARE, TaskKind.DIGESTS): (0.8, 0.9),
+    (Purpose.RECHECK, TaskKind.PREPARE): (0.9, 0.91),
+    (Purpose.RECHECK, TaskKind.DIGESTS): (0.91, 0.93),
+    (Purpose.REPAIR, TaskKind.SEND): (0.93, 0.95),
+    (Purpose.REPAIR, TaskKind.WRITE): (0.95, 0.97),
+    (Purpose.VERIFY, TaskKind.PREPARE): (0.97, 0.98),
+    (Purpose.VERIFY, TaskKind.LEAVES): (0.98, 1.0),
+}
+"""Where in a segment a step begins and ends, about: the scan of all leaves is nearly all of it. It never goes back, but
+where finer leaves are asked for."""
 
 
 def _segment_share(row: SegmentRow) -> float:
     if row.step is None:
         return 0.0
-    begins = _SHARES.get(row.step.kind, 0.0)
-    if row.step.number > 2 and row.step.kind in (TaskKind.PREPARE, TaskKind.LEAVES):
-        return _SHARES[TaskKind.DIGESTS]  # a second look, at little
+    begins, ends = _SHARES.get((row.step.purpose, row.step.kind), (0.0, 0.0))
     told = [(_task_percent(task) or 0) / 100 for task in row.tasks]
-    rest = _SHARES[TaskKind.DIGESTS] - begins if row.step.kind is TaskKind.LEAVES else 0.1
-    return begins + (rest * sum(told) / len(row.replicas) if row.replicas else 0.0)
+    return begins + ((ends - begins) * sum(told) / len(row.replicas) if row.replicas else 0.0)
 
 
 def _eta_ms(reading: Reading, row: SessionRow, sums: Totals, now_ms: int) -> int | None:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("schemas", "events", "streams", "projections")
 COMPOSITION_ROOT = "src/topolog/__main__.py"
 COMMANDS = tuple(
-    f"src/topolog/{name}.py" for name in ("command_line", "demo", "repair", "simulation", "validator", "verify")
+    f"src/topolog/{name}.py" for name in ("command_line", "demo", "simulation", "validator", "verify", "voiding")
 )
 """Parts of the composition root."""
 SETTINGS = "src/topolog/settings.py"

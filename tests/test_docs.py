@@ -4,6 +4,7 @@ Nothing is run, so no broker is needed. In a line of text a command may leave ou
 propose`); a word in capitals (`ID`) stands for the reader's own, and nothing is known behind `…`.
 """
 
+import ast
 import re
 import shlex
 from collections.abc import Iterator
@@ -91,3 +92,23 @@ def test_commands_are_found_in_blocks_and_in_text() -> None:
         ("topolog get nodes", False),
     ]
     assert len([command for page in DOCS.rglob("*.md") for command in commands(page.read_text())]) > 30
+
+
+def _in_code(path: Path) -> Iterator[str]:
+    """The commands that a source file names in its texts, each up to what is filled in."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Constant(value=str(text)):
+                pass
+            case ast.JoinedStr(values=values):
+                text = "".join(str(each.value) if isinstance(each, ast.Constant) else "…" for each in values)
+            case _:
+                continue
+        yield from (" ".join(re.split(r"\S*[…{]|2>", each)[0].split()) for each in IN_TEXT.findall(text))
+
+
+@pytest.mark.parametrize("package", ["events", "streams", "projections", "src"])
+def test_every_command_that_a_hint_names_can_be_given(package: str) -> None:
+    found = {command for path in (DOCS.parent / package).rglob("*.py") for command in _in_code(path)}
+    refused = [wrong(command, is_complete=False) for command in sorted(found)]
+    assert [each for each in refused if each and not each.endswith("requires an argument.")] == []

@@ -12,10 +12,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from topolog.events.membership import NodeRow
 from topolog.events.metadata import ProposalRow
-from topolog.projections import change_rows, changes, exchanges, partitions, sessions
+from topolog.projections import change_rows, changes, exchanges, partitions, sessions, verified_tables
 from topolog.projections.packed import CONDITIONS
 from topolog.projections.projector import Projector
-from topolog.projections.sessions import TableVerified
+from topolog.projections.verified_tables import TableVerified
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -42,7 +42,7 @@ class ProjectionMetrics(Collector):
                 changes.now_ms(reading) - reading.surely_decision(opened[0].number).logged_at_ms if opened else 0
             )
             undeleted = change_rows.undeleted(reading)
-            open_sessions, tables = len(sessions.opened(reading)), sessions.tables(reading)
+            open_sessions, tables = len(sessions.opened(reading)), verified_tables.tables(reading)
         gauges = {
             "position": ("Position of the newest decision that is projected.", projector.meta.position),
             "age_seconds": ("How long ago the end of the log was last known.", projector.age_ms / 1000),
@@ -77,12 +77,12 @@ class ProjectionMetrics(Collector):
     def _of_tables(self, tables: Mapping[str, TableVerified]) -> Iterator[Metric]:
         differ = GaugeMetricFamily(
             "topolog_projection_table_rows_differ",
-            "Rows that the newest session of a table has found to differ, and has not repaired.",
+            "Rows that sessions have found to differ, and that none has found or made equal since.",
             labels=["cluster", "table"],
         )
         verified = GaugeMetricFamily(
             "topolog_projection_table_verified_seconds",
-            "Since a session of the table succeeded; none while none has.",
+            "Since all of the table was last found or made equal in all its replicas; none while it never was.",
             labels=["cluster", "table"],
         )
         for table, each in tables.items():

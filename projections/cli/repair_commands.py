@@ -140,7 +140,8 @@ def abort(
     target: Target,
     shape: Shape,
 ) -> None:
-    """End a session: no row is written for it from then on. What it has written stays."""
+    """End a session. What it has written stays; a validator that has read of the end, or has not heard of the log for
+    5 s, writes no more."""
     if every is (number is not None):
         raise BadInput("Which session is to be ended?", hint="Give its number, or --all.")
     session = None if number is None else int(number_of(number))

@@ -157,13 +157,16 @@ def find(text: str, among: Iterable[Resource] = RESOURCES) -> Resource:
 
 
 def find_item(text: str, name: str | None, among: Iterable[Resource] = RESOURCES) -> tuple[Resource, str | None]:
-    """Resource and name from `RESOURCE NAME` or `RESOURCE/NAME`, the form that `-o name` prints.
+    """Resource and name from `RESOURCE NAME` or `RESOURCE/NAME`, the form that `-o name` prints; what has a number may
+    come in both at once.
 
     BadInput for a name that none of them can have.
     """
     if name is None and "/" in text:
         text, name = text.split("/", 1)
     resource = find(text, among)
+    if name is not None and resource in (CHANGES, SESSIONS, REPAIRS):
+        name = name.removeprefix(f"{resource.singular}/")
     if name is not None and resource is not CLUSTER:
         _check_name(resource, name)
     return resource, name

@@ -38,12 +38,12 @@ from topolog.projections.cli import app as cli
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.options import spread
 from topolog.projections.cli.terminal import Screen
-from topolog.repair import void
 from topolog.settings import Loaded, Settings, cluster_folder, load
 from topolog.simulation import simulate
 from topolog.streams.local.stopping import end_with_supervisor, stopping_when_told
 from topolog.validator import serve_replicas
 from topolog.verify import verify_projections
+from topolog.voiding import void
 
 T = TypeVar("T")
 

@@ -23,6 +23,7 @@ from topolog.events.fold import Fold, Ignored
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, LogReader, LogWriter
 from topolog.events.lookahead import LookAhead
+from topolog.events.repair_tasks import TaskId
 from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic
 from topolog.events.tree_answers import Aside
@@ -44,6 +45,10 @@ SAID_MAX = 1_000
 _POLL_S = 0.05
 _ROOM_S = 0.2
 _AGAIN_NS = 1_000_000_000
+_DAMAGED_NS = 10 * _AGAIN_NS
+"""For so long what can be compared with nothing may be put right by pages that are not read yet: another process may
+have sent the same attempt before, and was given up."""
+
 _DEFAULT_FENCE_MS = 20_000
 _USUAL = (Aside.LATE, Aside.UNKNOWN_SESSION, Aside.NO_ROOM)
 """Of these nobody need hear: a process that starts reads what is over."""
@@ -72,6 +77,7 @@ class Desk:
         self._fold = Fold()
         self._is_dirty = True
         self._again_ns = math.inf
+        self._damaged_ns: dict[TaskId, float] = {}
         now_ns = clock.monotonic_ns()
         self._restorer: Restorer | None = Restorer(self._reader, now_ns)
         self._restore(self._restorer, (), now_ns)
@@ -103,7 +109,7 @@ class Desk:
             self._is_dirty = True
         if not self.is_ready:
             self._be_ready()
-        elif self._is_dirty or self._clock.monotonic_ns() > self._again_ns:
+        elif self._is_dirty or self._clock.monotonic_ns() >= self._again_ns:
             self._is_dirty, self._again_ns = False, math.inf
             self._compare()
         self.wants_more = self.meeting.wants_more
@@ -181,6 +187,17 @@ class Desk:
                 if not self._reports.report(told, self._fold.header.log_id or b"", self._level):
                     self.meeting.untold(told)
                     self._again_ns = self._clock.monotonic_ns() + _AGAIN_NS
+        self._refuse()
+
+    def _refuse(self) -> None:
+        """Report what cannot be compared and has not been put right for a while, again as long as that is so."""
+        now_ns, damaged = self._clock.monotonic_ns(), self.meeting.damaged(self._fold.state)
+        self._damaged_ns = {task: self._damaged_ns.get(task, now_ns + _DAMAGED_NS) for task in damaged}
+        for task, why in damaged.items():
+            if now_ns >= self._damaged_ns[task]:
+                self._reports.refuse(task, why, self._fold.header.log_id or b"", self._level)
+                self._damaged_ns[task] = now_ns + _DAMAGED_NS
+        self._again_ns = min([self._again_ns, *self._damaged_ns.values()])
 
     def _say(self) -> None:
         said, self.meeting.said = self.meeting.said, []

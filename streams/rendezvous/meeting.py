@@ -88,6 +88,8 @@ class Meeting:
         self._answers: dict[TaskId, Answer] = {}
         self._missed: set[TaskId] = set()
         self._told: set[tuple[TaskId, ...]] = set()
+        self._damaged: dict[TaskId, str] = {}
+        self._reasons: dict[TaskId, str] = {}
 
     @property
     def held(self) -> frozenset[TaskId]:
@@ -104,6 +106,8 @@ class Meeting:
         self.cost = 0
         self._answers.clear()
         self._missed.clear()
+        self._damaged.clear()
+        self._reasons.clear()
 
     def add(self, page: TreePage, state: State, position: Position) -> Aside | None:
         """One page, as it comes, beside a state that reflects `position`; why it is put aside, if it is."""
@@ -152,6 +156,9 @@ class Meeting:
                     self.aside[aside] += 1
                     self.said.append(f"{task}: {aside.value}.")
             self.cost += answer.cost - before
+        for told in (self._damaged, self._reasons):
+            for task in [each for each in told if unwanted(state, position, each) is not None]:
+                del told[task]
         self._missed = {task for task in self._missed if unwanted(state, position, task) is None}
         self._told = {tasks for tasks in self._told if not any(unwanted(state, position, each) for each in tasks)}
 
@@ -192,9 +199,26 @@ class Meeting:
 
     def _has(self, task: TaskId, kind: PageKind, spec_id: bytes, pages: int) -> bool:
         answer = self._answers.get(task)
-        if (task,) in self._told:
+        if pages == 0 and task in self._damaged:
             return False
         return pages == 0 or (answer is not None and bool(answer.whole(kind, spec_id, pages)))
+
+    def damaged(self, state: State) -> dict[TaskId, str]:
+        """Attempts that the log has as done, of which nothing that is here can be compared, and why. Another process
+        may have sent more: whoever hears of it waits a while."""
+        return {
+            named: self._damaged.get(named) or self._reasons.get(named) or Aside.CONFLICT.value
+            for owner, row, step in _running(state)
+            for task in row.tasks
+            if task.status is TaskStatus.DONE
+            for named in [_id(row, step, task)]
+            if named in self._damaged or self._is_given_up(owner, step, named)
+        }
+
+    def _is_given_up(self, owner: SessionRow, step: Step, task: TaskId) -> bool:
+        assert owner.spec is not None
+        answer = self._answers.get(task)
+        return answer is not None and answer.is_given_up(ANSWERS[step.kind], owner.spec.id)
 
     # What has come of it.
 
@@ -238,6 +262,9 @@ class Meeting:
         if due.before is not None:
             assert row.found is not None
             before = self._checked(due.before, PageKind.FINDINGS, spec.id, row.found)
+            self._damaged.pop(due.tasks[0], None)
+            if before is None:
+                self._damaged[due.tasks[0]] = "What was found before, and is looked at again, cannot be read."
         if before is None or len(sent) < len(due.tasks):
             return
         self._told.add(due.tasks)
@@ -251,6 +278,7 @@ class Meeting:
                 direction(state, due.session, row),
             )
         except BadInput as error:
+            self._damaged[due.tasks[0]] = str(error)
             self._put_aside(f"Step {due.step.number} of session {row.session}, segment {row.index}", error)
             return
         yield Compared(row, due.step, due.tasks, spec.id, told)
@@ -272,13 +300,14 @@ class Meeting:
                 return read(())
             except BadInput as error:
                 self._put_aside(str(task), error)
-                self._told.add((task,))
+                self._damaged[task] = str(error)
                 return None
         for sender in answer.whole(kind, spec_id, pages):
             try:
                 return read(answer.payloads(sender))
             except BadInput as error:
                 self._put_aside(str(task), error)
+                self._reasons[task] = str(error)
                 before = answer.cost
                 answer.give_up(sender)
                 self.cost += answer.cost - before

@@ -18,8 +18,8 @@ from topolog.events.errors import BadInput, Overloaded, Unreachable
 from topolog.events.failpoints import reach
 from topolog.events.ids import Offset
 from topolog.events.log import LogWriter
-from topolog.events.repair_tasks import Pair, TaskId
-from topolog.events.requests import RequestRefused
+from topolog.events.repair_tasks import PAGES_DAMAGED, Pair, TaskId
+from topolog.events.requests import RequestRefused, shortened
 from topolog.events.topics import Topic
 from topolog.events.tree_pages import PageKind, TreePage
 from topolog.streams.clock import Clock
@@ -52,10 +52,8 @@ class Reports:
         row, result = told.segment, told.result
         if isinstance(result, Found) and not self._send_findings(told, result):
             return False
-        try:
-            head = (self._ids.next_id(), log_id, self._name, "")
-        except Overloaded as error:
-            _LOGGER.warning("%s", error)
+        head = self._head(log_id)
+        if head is None:
             return False
         where = (row.session, row.index, told.step.number, told.attempts)
         request: rr.ComparisonReported | rr.FindingsReported
@@ -66,6 +64,26 @@ class Reports:
             request = rr.FindingsReported(*head, *where, result.findings)
             what = f"{result.findings.rows} rows differ"
         _LOGGER.info("Session %d, segment %d, step %d: %s.", row.session, row.index, told.step.number, what)
+        return self._ask(request, level)
+
+    def refuse(self, task: TaskId, why: str, log_id: bytes, level: int) -> bool:
+        """That what was sent for a task cannot be compared; True as for `report`."""
+        head = self._head(log_id)
+        if head is None:
+            return False
+        _LOGGER.warning("What was sent for %s cannot be compared: %s", task, why)
+        message = shortened(f"what it sent cannot be compared: {why}")
+        return self._ask(rr.TaskReported(*head, task, self._life, 0, 0, PAGES_DAMAGED, message), level)
+
+    def _head(self, log_id: bytes) -> tuple[RequestId, bytes, str, str] | None:
+        """With which a report begins; None if too many are open."""
+        try:
+            return self._ids.next_id(), log_id, self._name, ""
+        except Overloaded as error:
+            _LOGGER.warning("%s", error)
+            return None
+
+    def _ask(self, request: rr.RepairRequest, level: int) -> bool:
         try:
             self._unanswered[request.id] = encode_request(request, level)
         except BadInput as error:

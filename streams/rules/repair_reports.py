@@ -17,6 +17,7 @@ from topolog.events.repair_definition import Policy
 from topolog.events.repair_requests import ComparisonReported, FindingsReported, TaskReported
 from topolog.events.repair_tasks import (
     COPIES_MAX,
+    PAGES_DAMAGED,
     RANGES_MAX,
     Copy,
     Findings,
@@ -32,7 +33,7 @@ from topolog.events.requests import RequestUnchanged, shortened, subject_of
 from topolog.events.sessions import SegmentRow, SessionRow, segment, session, task_of
 from topolog.events.state import State
 from topolog.events.token_range import RING, Ranges, contains, union
-from topolog.streams.rules.repair_steps import pairs, present
+from topolog.streams.rules.repair_steps import SCANS, pairs, present
 
 CODE_CHARS_MAX = 40
 CUT_CHARS_MAX = 1_000
@@ -58,11 +59,13 @@ def decide(
 
 
 def _reported(state: State, request: TaskReported, ref: RequestRef) -> list[Decision]:
-    """A validator on its task."""
+    """A validator on its task, or the rendezvous on what was sent for one that is done."""
     _, row = _current(state, request.task.session, request.task.segment, request.task.step)
     task = task_of(row, request.task)
     if task is None:
         raise _late("This is not the newest attempt at the task.")
+    if _is_refused(row, task, request):
+        return [TaskFailed(ref, request.task, PAGES_DAMAGED, shortened(request.message))]
     _check_life(state, request)
     if task.status is not TaskStatus.ASSIGNED:
         return [_repeated(request, ref, row, task)]
@@ -74,6 +77,13 @@ def _reported(state: State, request: TaskReported, ref: RequestRef) -> list[Deci
     if request.rows <= task.rows and request.bytes <= task.bytes:
         return [RequestUnchanged(ref, subject_of(request), None)]
     return [TaskProgressed(ref, request.task, max(request.rows, task.rows), max(request.bytes, task.bytes))]
+
+
+def _is_refused(row: SegmentRow, task: Task, request: TaskReported) -> bool:
+    """The rendezvous, which no replica's life has, on an answer that it cannot compare."""
+    assert row.step is not None
+    is_answered = task.status is TaskStatus.DONE and row.step.kind in SCANS
+    return is_answered and request.code == PAGES_DAMAGED and request.result is None
 
 
 def _repeated(request: TaskReported, ref: RequestRef, row: SegmentRow, task: Task) -> Decision:

@@ -283,7 +283,9 @@ class Core:
             message = (
                 f"The cluster is at feature level {row.feature_level}; replicas are compared from {REPAIR_LEVEL} on."
             )
-            self.failure = Refused("FEATURE_LEVEL", "K8", message, hint="`topolog set feature-level` raises it.")
+            self.failure = Refused(
+                "FEATURE_LEVEL", "K8", message, hint=f"`topolog raise-level {REPAIR_LEVEL}` raises it."
+            )
             return
         head = self._head("it serves this replica")
         request = rr.ReplicaDeclarationRequested(*head, standing.definition, self.life)

@@ -30,7 +30,7 @@ from topolog.events.repair_requests import (
 from topolog.events.repair_tasks import Copy, Pair, Result, Step, Task, TaskId, TaskKind, TaskStatus
 from topolog.events.replica import Cut, ReplicaDefinition, RowDigest
 from topolog.events.schedules import ScheduleRow
-from topolog.events.sessions import SegmentRow, SessionRow, open_sessions, segment, session
+from topolog.events.sessions import SegmentRow, SessionRow, open_sessions, running, segment, session
 from topolog.events.state import State
 from topolog.events.token_range import Ranges, of_buckets, overlap
 from topolog.events.topics import Topic
@@ -150,8 +150,17 @@ class Rounds:
             row = self.row(number)
             if row.status.is_end:
                 return row
-            assert self.answer_all(number), f"session {number} waits for nobody"
+            if not self.answer_all(number):
+                rested = self._rests(number)
+                assert rested, f"session {number} waits for nobody"
+                self.settle(rested)
         raise AssertionError(f"session {number} does not end")
+
+    def _rests(self, number: int) -> list[str]:
+        """The deadlines behind which tasks that have failed are asked for again."""
+        row = self.row(number)
+        waits = (each for part in running(self._state, row) for each in repair_steps.deadlines(row, part))
+        return [each.key for each in waits if each.key.startswith("retry/")]
 
     def run_all(self) -> None:
         self.settle()

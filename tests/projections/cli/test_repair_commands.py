@@ -15,6 +15,7 @@ from tests.projections.repairing import Rounds, differing_tables, rows
 from tests.projections.serving import served
 
 from topolog.events.codec import CODEC
+from topolog.events.errors import BadInput
 from topolog.events.repair_definition import Order, Policy, Rendezvous, SessionDefinition, SessionKind
 from topolog.events.repair_requests import SessionRequested
 from topolog.events.token_range import TokenRange
@@ -23,6 +24,7 @@ from topolog.events.tree_spec import Strength
 from topolog.projections import patience
 from topolog.projections.cli.app import build, run
 from topolog.projections.cli.exit_codes import ExitCode
+from topolog.projections.cli.resources import SESSIONS, find_item
 from topolog.projections.cli.session_wait import in_words, meaning, progress, size
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
@@ -410,3 +412,10 @@ def test_leaves_that_differ_are_told_from_rows_that_do() -> None:
     session = {"number": 47, "table": "orders", "kind": "PREVIEW", "verdict": "DIFFER", "covered_percent": 100}
     assert in_words({**session, "rows_differ": 0}).startswith("Whole leaves of orders differ: rows not counted.")
     assert in_words({**session, "rows_differ": 1}).startswith("1 row of orders differ")
+
+
+def test_the_name_that_a_list_prints_is_taken_beside_its_kind_too() -> None:
+    """`topolog get sessions -o name` prints session/47."""
+    assert find_item("session", "session/47") == find_item("session/47", None) == (SESSIONS, "47")
+    with pytest.raises(BadInput, match="no number"):
+        find_item("session", "change/47")

@@ -1,18 +1,19 @@
 """The thread that compares, at a real coordinator and real validators in memory: what goes wrong around it (D.6)."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+import msgspec
 import pytest
 from tests.projections.chronicle import Chronicle
-from tests.streams.rendezvous.validators import Rendezvous, Site, contents, rows
+from tests.streams.validator.site import Site, contents, rows
 
 from topolog.events import repair_requests as rr
 from topolog.events.codec import CODEC
 from topolog.events.errors import Poisoned
 from topolog.events.log import InMemoryWriter
 from topolog.events.repair_definition import Policy
-from topolog.events.repair_tasks import TaskKind
+from topolog.events.repair_tasks import PAGES_DAMAGED, TaskKind
 from topolog.events.sessions import SegmentRow, SessionStatus
 from topolog.events.topics import PARTITIONS, Topic
 from topolog.events.tree_answers import Aside
@@ -21,27 +22,26 @@ from topolog.streams.clock import ManualClock
 from topolog.streams.rendezvous.desk import INBOX_MAX, Desk
 
 
-class Process(Rendezvous):
-    """A rendezvous as it is, but for faust: the test hands the records of `trees` on."""
+class Process:
+    """A rendezvous as it is, but for faust: the test hands the records of `trees` on, as `read` has them."""
 
     def __init__(self, site: Site, life: int, limit: int = 1 << 20) -> None:
-        super().__init__(site.trees)
         log = site.world.log
-        self.is_mute = False
         self.writer: InMemoryWriter = log.writer()
         self.desk = Desk(log.reader(), self.writer, site.world.clock, f"rendezvous-{life}", life, limit)
+        self.read: Callable[[bytes], bytes] = lambda value: value
         self._log = log
-        self._read: dict[int, int] = {}
+        self._taken: dict[int, int] = {}
 
     def step(self) -> None:
         self.desk.step(0)
         if not self.desk.is_ready:
             return
         if self.desk.wants_more:
-            self._read.clear()
+            self._taken.clear()
             self.desk.take(None)
         for value in self._records():
-            while not self.desk.take(value):
+            while not self.desk.take(self.read(value)):
                 raise AssertionError("there is no room, and nobody makes any")
             self.desk.step(0)
         self.desk.step(0)
@@ -49,8 +49,8 @@ class Process(Rendezvous):
     def _records(self) -> Iterator[bytes]:
         for partition in range(PARTITIONS[Topic.TREES]):
             entries = self._log.entries(Topic.TREES, partition)
-            start = self._read.get(partition, 0)
-            self._read[partition] = len(entries)
+            start = self._taken.get(partition, 0)
+            self._taken[partition] = len(entries)
             yield from (entry.value for entry in entries[start:])
 
 
@@ -71,14 +71,14 @@ class Around(Site):
         """A rendezvous begins, in place of the one before."""
         self.lives += 1
         self.process = Process(self, self.lives, limit)
-        self.rendezvous = self.process
+        self.meets = self.process.step
         return self.process
 
     def segments(self) -> list[SegmentRow]:
         return [row for _, row in self.world.state.rows(SegmentRow)]
 
-    def pages(self, kind: PageKind) -> list[TreePage]:
-        return [page for page in self.trees.pages() if page.kind is kind]
+    def pages_of(self, kind: PageKind) -> list[TreePage]:
+        return [page for page in self.pages() if page.kind is kind]
 
     def reports(self) -> list[object]:
         entries = self.world.log.entries(Topic.REQUESTS)
@@ -124,7 +124,7 @@ def test_nothing_is_compared_before_the_log_is_read_to_its_end() -> None:
     assert was_ready == [False, True]
     assert later.desk.log_id == site.world.log_id
     assert later.desk.meeting.held == frozenset()
-    assert later.desk.meeting.aside[Aside.LATE] == len(list(site.trees.pages()))
+    assert later.desk.meeting.aside[Aside.LATE] == len(site.pages())
 
 
 @pytest.mark.parametrize("topic", [Topic.TREES, Topic.REQUESTS])
@@ -149,7 +149,7 @@ def test_what_the_broker_loses_is_said_again(topic: Topic, monkeypatch: pytest.M
         site.run(1_100)
     assert len(lost) == 3
     assert site.session(asked).status is SessionStatus.SUCCEEDED
-    (page, *_) = site.pages(PageKind.FINDINGS)
+    (page, *_) = site.pages_of(PageKind.FINDINGS)
     assert page.is_last
 
 
@@ -171,7 +171,7 @@ def test_no_report_speaks_of_pages_that_are_not_there() -> None:
     for _ in range(20):
         site.turn()
     assert len(site.reports()) == before
-    assert site.pages(PageKind.FINDINGS) == []
+    assert site.pages_of(PageKind.FINDINGS) == []
 
 
 def test_a_report_that_does_not_count_is_not_repeated() -> None:
@@ -200,6 +200,73 @@ def test_if_there_is_no_room_the_oldest_sessions_come_first() -> None:
         site.turn()
     assert [site.session(each).status for each in asked] == [SessionStatus.SUCCEEDED] * 3
     assert site.process.desk.readings > 0
+
+
+def _damaged(value: bytes) -> bytes:
+    """As it is read: of R2 another page than was sent."""
+    page = CODEC.read(value)
+    if not isinstance(page, TreePage) or page.task.replica != "R2":
+        return value
+    return CODEC.encode(msgspec.structs.replace(page, payload=page.payload[:-1] + bytes([page.payload[-1] ^ 1])))
+
+
+def test_pages_that_are_not_what_the_log_says_end_a_segment_by_their_name() -> None:
+    """Nobody is sent to look for a rendezvous that runs, nor waits for as long as it would have."""
+    site = Around()
+    site.process.read = _damaged
+    asked = site.open(stall_ms=3_600_000)
+    site.settle()
+    assert site.session(asked).status is SessionStatus.RUNNING
+    site.run(11_000)
+    found = site.session(asked)
+    assert (found.status, found.code) == (SessionStatus.FAILED, PAGES_DAMAGED)
+    assert found.message == "Replica R2: what it sent cannot be compared: A page of leaves is cut off."
+    assert site.process.desk.meeting.cost == 0
+
+
+def test_a_sender_that_contradicts_itself_is_damage_too() -> None:
+    site = Around()
+    site.process.read = lambda value: _both(site, value)
+    asked = site.open(stall_ms=3_600_000)
+    site.settle()
+    site.run(11_000)
+    found = site.session(asked)
+    assert (found.code, found.message) == (
+        PAGES_DAMAGED,
+        "Replica R2: what it sent cannot be compared: its sender contradicts itself",
+    )
+
+
+def _both(site: Around, value: bytes) -> bytes:
+    """The page as it was sent, and behind it another one of the same number."""
+    other = _damaged(value)
+    if other != value:
+        site.process.desk.take(value)
+    return other
+
+
+def test_pages_that_come_later_put_right_what_another_process_has_sent() -> None:
+    """A validator that died had sent its tree, and the next one sends its own: the log says which of them counts."""
+    site = Around()
+    late: list[bytes] = []
+
+    def first_others(value: bytes) -> bytes:
+        page = CODEC.read(value)
+        damaged = CODEC.read(_damaged(value))
+        if not isinstance(page, TreePage) or not isinstance(damaged, TreePage) or page == damaged:
+            return value
+        late.append(value)
+        return CODEC.encode(msgspec.structs.replace(damaged, life=99))
+
+    site.process.read = first_others
+    asked = site.open(recheck=False, stall_ms=3_600_000)
+    for _ in range(20):
+        site.run(5_000)
+        for value in late:
+            assert site.process.desk.take(value)
+        late.clear()
+        site.settle()
+    assert site.session(asked).status is SessionStatus.SUCCEEDED
 
 
 def test_records_that_are_no_pages_harm_nobody(caplog: pytest.LogCaptureFixture) -> None:

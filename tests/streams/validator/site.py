@@ -192,6 +192,7 @@ class Site:
         self.replicas: dict[str, MemoryReplica] = {}
         self.validators: dict[str, Validator] = {}
         self.rendezvous = Meeting(self.world)
+        self.meets: Callable[[], None] = self.rendezvous.step
         self.hook: Callable[[str], None] = lambda _: None
 
     def add(self, name: str, rows: Iterable[Values], **changes: Any) -> MemoryReplica:
@@ -238,7 +239,7 @@ class Site:
                     validator.step()
                 except Died:
                     del self.validators[name]
-        self.rendezvous.step()
+        self.meets()
 
     def open(self, **changes: Any) -> RequestId:
         definition = SessionDefinition("orders", SessionKind.PREVIEW)
