@@ -21,6 +21,7 @@ from topolog.events.asked import RequestRef
 from topolog.events.ids import Place, Position
 from topolog.events.repair_definition import SessionDefinition
 from topolog.events.repair_tasks import Findings, Pair, Purpose, Result, Step, Task, TaskId, TaskKind, TaskStatus
+from topolog.events.repair_turns import worked_ms
 from topolog.events.requests import grant
 from topolog.events.sessions import (
     SegmentRow,
@@ -286,16 +287,24 @@ def _evolve_segment(state: State, event: StepStarted | SegmentHalved | SegmentEn
         case StepStarted():
             if row.status is SegmentStatus.PENDING:
                 _work(state, row)
-            row = _stepped(row, event)
+            row = _stepped(_spent(state, row), event)
         case SegmentHalved():
+            row = _spent(state, row)
             row = msgspec.structs.replace(row, status=SegmentStatus.HALVED, step=None, tasks=())
             _add_halves(state, event)
             _rest(state, row, place)
         case SegmentEnded():
+            row = _spent(state, row)
             told = {name: getattr(event, name) for name in ("status", "code", "message", "left")}
             row = msgspec.structs.replace(row, step=None, tasks=(), **told)
             _rest(state, row, place)
     state.put(segment_key(row.session, row.index), row)
+
+
+def _spent(state: State, row: SegmentRow) -> SegmentRow:
+    """The present step is over."""
+    owner = _session(state, row.session)
+    return msgspec.structs.replace(row, worked_ms=row.worked_ms + worked_ms(state, owner, row))
 
 
 def _stepped(row: SegmentRow, event: StepStarted) -> SegmentRow:
@@ -390,7 +399,6 @@ def _counted(row: SegmentRow, event: TaskCompleted) -> SegmentRow:
         bytes_read=row.bytes_read + (0 if is_write else result.bytes),
         rows_written=row.rows_written + (result.rows if is_write else 0),
         skipped=row.skipped + result.skipped,
-        worked_ms=row.worked_ms + result.worked_ms,
     )
 
 

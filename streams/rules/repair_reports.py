@@ -100,7 +100,8 @@ def _check_result(row: SegmentRow, name: str, result: Result) -> None:
     assert row.step is not None
     kind, cut = row.step.kind, result.cut
     numbers = (result.pages, result.rows, result.bytes, result.skipped, result.worked_ms)
-    sums = (result.pages, row.rows_read, row.bytes_read, row.skipped, row.worked_ms)
+    worked_ms = row.worked_ms + sum(task.result.worked_ms for task in row.tasks if task.result)
+    sums = (result.pages, row.rows_read, row.bytes_read, row.skipped, worked_ms)
     counts = all(0 <= number <= COUNT_MAX - before for number, before in zip(numbers, sums, strict=True))
     has_digest = len(result.digest) == (_DIGEST_BYTES if kind in _PAGED else 0)
     is_cut = cut is None or (kind is TaskKind.PREPARE and len(cut.name) <= CUT_CHARS_MAX and len(cut.schema) <= 64)

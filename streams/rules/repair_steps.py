@@ -17,9 +17,10 @@ from itertools import combinations
 
 from topolog.events.codec import Decision
 from topolog.events.repair import SegmentEnded, SegmentHalved, SegmentPlan, StepStarted, TaskAssigned, TaskFailed
-from topolog.events.repair_definition import SEGMENTS_MAX, Order, Rendezvous, SessionKind
+from topolog.events.repair_definition import SEGMENTS_MAX, Rendezvous, SessionKind
 from topolog.events.repair_tasks import RANGES_MAX, Pair, Purpose, Step, Task, TaskId, TaskKind, TaskStatus
-from topolog.events.replicas import replica
+from topolog.events.repair_turns import SCANS, place_of, places_taken
+from topolog.events.replicas import replica, replica_key
 from topolog.events.requests import shortened
 from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow
 from topolog.events.state import State
@@ -40,7 +41,6 @@ RETRYABLE = frozenset({"STALLED", "IO", "LOAD", "INTERRUPTED"})
 CUT_LOST = "CUT_LOST"
 """The read point is no longer there, or the schema has changed behind it: the segment begins anew (scenario 13)."""
 
-SCANS = (TaskKind.LEAVES, TaskKind.DIGESTS)
 _FINAL = {
     (TaskKind.PREPARE, "STALLED"): ("REPLICA_DOWN", "it has not answered"),
     (TaskKind.LEAVES, "STALLED"): ("TREE_TIMEOUT", "its tree has not moved on for too long"),
@@ -92,8 +92,10 @@ def begun(row: SegmentRow) -> list[Decision]:
     return [_start(row, TaskKind.PREPARE, Purpose.COMPARE, row.ranges)]
 
 
-def settle(state: State, session: SessionRow, row: SegmentRow, passed: Collection[str]) -> list[Decision]:
-    """What follows for a segment that runs; `passed`: keys of deadlines that have passed."""
+def settle(
+    state: State, session: SessionRow, row: SegmentRow, passed: Collection[str], occupied: Collection[str]
+) -> list[Decision]:
+    """What follows for a segment that runs. `passed`: keys of deadlines; `occupied`: ids of replicas that work."""
     assert row.step is not None, "a segment runs that has no step"
     stalled = _given_up(state, session, row, passed)
     if stalled:
@@ -102,7 +104,7 @@ def settle(state: State, session: SessionRow, row: SegmentRow, passed: Collectio
     ended = _failed(session, row, lost) if lost else []
     if ended or session.paused:
         return ended
-    assigned = _assigned(state, session, row, passed)
+    assigned = _assigned(state, session, row, passed, occupied)
     if assigned:
         return assigned
     if any(_is_open(session, row, task) for task in row.tasks) or len(row.tasks) < len(asked(row)):
@@ -186,31 +188,23 @@ def _has_rested(session: SessionRow, row: SegmentRow, task: Task, passed: Collec
     return _may_retry(session, row, task) and (task.code == "STALLED" or _retry_key(row, task) in passed)
 
 
-def _assigned(state: State, session: SessionRow, row: SegmentRow, passed: Collection[str]) -> list[Decision]:
-    """The tasks that may be asked for now; a scan in the order that the session wants (scenario 30)."""
+def _assigned(
+    state: State, session: SessionRow, row: SegmentRow, passed: Collection[str], occupied: Collection[str]
+) -> list[Decision]:
+    """The tasks that may be asked for now (see `events/repair_turns.py`)."""
     assert row.step is not None
     tasks = {task.replica: task for task in row.tasks}
     waiting = [name for name in asked(row) if name not in tasks or _has_rested(session, row, tasks[name], passed)]
-    order = session.definition.order if row.step.kind in SCANS else Order.PARALLEL
-    places = {name: _place(state, session, order, name) for name in asked(row)}
-    busy = {places[name] for name, task in tasks.items() if task.status is TaskStatus.ASSIGNED}
+    is_free = {name: replica_key(session.definition.table, name) not in occupied for name in waiting}
+    taken = places_taken(state, session) if any(is_free.values()) and row.step.kind in SCANS else set()
     found: list[Decision] = []
     for name in waiting:
-        if places[name] not in busy or order is Order.PARALLEL:
-            busy.add(places[name])
+        place = place_of(state, session, row, name)
+        if is_free[name] and place not in taken:
+            taken.add(place)
             attempt = tasks[name].attempt + 1 if name in tasks else 1
             found.append(TaskAssigned(_task_id(row, name, attempt), _expected(state, session, row, name)))
     return found
-
-
-def _place(state: State, session: SessionRow, order: Order, name: str) -> str:
-    """Those of one place are asked one after the other."""
-    if order is Order.SEQUENTIAL:
-        return ""
-    if order is Order.DATACENTER_PARALLEL:
-        row = replica(state, session.definition.table, name)
-        return row.definition.datacenter if row else ""
-    return name
 
 
 def _expected(state: State, session: SessionRow, row: SegmentRow, name: str) -> int:

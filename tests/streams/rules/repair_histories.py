@@ -23,10 +23,12 @@ from topolog.events.repair import (
     StepStarted,
     TaskAssigned,
     TaskCompleted,
+    TaskFailed,
     TaskProgressed,
 )
-from topolog.events.repair_definition import SessionDefinition, SessionKind
+from topolog.events.repair_definition import Order, SessionDefinition, SessionKind
 from topolog.events.repair_tasks import Result, TaskId, TaskKind
+from topolog.events.repair_turns import SCANS
 from topolog.events.replica import RowDigest
 from topolog.events.replicas import ReplicaDeclared
 from topolog.events.sessions import SegmentStatus, SessionRow, SessionStatus, open_sessions
@@ -200,6 +202,7 @@ class History(World):
         self._check_outcomes()
         self._check_answers(decided)
         _check_tasks(decided)
+        _check_turns(decided)
         _check_overlap(decided)
         _check_coverage(decided, self)
         fold = Fold()
@@ -270,6 +273,33 @@ def _check_tasks(decided: Iterable[Decision]) -> None:
                 previews.add(Position(position) if event.session is None else event.session)
             case StepStarted() if event.session in previews:
                 assert event.step.kind not in _WRITES
+
+
+def _check_turns(decided: Iterable[Decision]) -> None:
+    """A replica has one open task at most, and a session that wants one scan at a time has one, in all its segments
+    together (scenarios 20, 30)."""
+    is_open: set[TaskId] = set()
+    orders: dict[Position, Order] = {}
+    scans: set[tuple[Position, int, int]] = set()
+    for position, event in enumerate(decided):
+        match event:
+            case SessionOpened():
+                orders[Position(position) if event.session is None else event.session] = event.definition.order
+            case SessionEnded():
+                is_open = {each for each in is_open if each.session != event.session}
+            case StepStarted() | SegmentEnded() | SegmentHalved():
+                gone = (event.session, event.segment)
+                is_open = {each for each in is_open if (each.session, each.segment) != gone}
+                if isinstance(event, StepStarted) and event.step.kind in SCANS:
+                    scans.add((*gone, event.step.number))
+            case TaskCompleted() | TaskFailed():
+                is_open.discard(event.task)
+            case TaskAssigned(task=task):
+                assert task.replica not in {each.replica for each in is_open}, "it has something to do already"
+                is_open.add(task)
+                own = [each for each in is_open if (each.session, each.segment, each.step) in scans]
+                count = sum(each.session == task.session for each in own)
+                assert count < 2 or orders[task.session] is not Order.SEQUENTIAL, "two scan at a time"
 
 
 def _check_coverage(decided: Iterable[Decision], world: World) -> None:

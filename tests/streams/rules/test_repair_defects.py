@@ -19,8 +19,10 @@ from tests.streams.rules import test_repair_pace as pace
 from tests.streams.rules import test_repair_schedules as schedule
 from tests.streams.rules import test_repair_sessions as sessions
 from tests.streams.rules import test_repair_sizes as sizes
+from tests.streams.rules import test_repair_turns as turns
 
 from topolog.events import repair as events
+from topolog.events import repair_turns
 from topolog.events import sessions as rows
 from topolog.events.repair_definition import Order, Rendezvous
 from topolog.events.repair_tasks import Copy, TaskKind
@@ -231,14 +233,32 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
         by(failures.test_a_tree_that_cannot_be_read_fails_the_session_with_its_code, "CORRUPT"),
     ),
     "sequential asks all": (
-        repair_steps,
+        repair_turns,
         '    if order is Order.SEQUENTIAL:\n        return ""\n',
         "",
         by(sessions.test_so_many_scan_at_a_time, Order.SEQUENTIAL, 1),
     ),
-    "datacenters wait for each other": (
+    "a replica has several tasks at a time": (
         repair_steps,
-        'return row.definition.datacenter if row else ""',
+        "replica_key(session.definition.table, name) not in occupied",
+        "True",
+        by(turns.test_a_segment_behind_a_slow_scan_waits_without_a_deadline),
+    ),
+    "each segment has turns of its own": (
+        repair_turns,
+        "for row in running(state, owner)",
+        "for row in running(state, owner)[-1:]",
+        by(turns.test_one_scans_at_a_time_in_all_segments_together, Order.SEQUENTIAL, 1),
+    ),
+    "what is done at one time counts for each": (
+        repair_turns,
+        "max(spent.values(), default=0)",
+        "sum(spent.values())",
+        by(schedule.test_what_replicas_do_at_one_time_counts_once, Order.PARALLEL, 20),
+    ),
+    "datacenters wait for each other": (
+        repair_turns,
+        'return f"datacenter {declared.definition.datacenter}" if declared else ""',
         'return ""',
         by(sessions.test_so_many_scan_at_a_time, Order.DATACENTER_PARALLEL, 2),
     ),
@@ -392,7 +412,7 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
         repair,
         " or _rests(row, passed)",
         "",
-        by(schedule.test_behind_work_there_is_a_pause_in_proportion, 50, 60),
+        by(schedule.test_behind_work_there_is_a_pause_in_proportion, 50, 20),
     ),
     "a rest takes the place of the one before": (
         events,
