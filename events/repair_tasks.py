@@ -137,7 +137,8 @@ class Findings(msgspec.Struct, frozen=True):
 
     `ranges`: the tokens of these rows. `kinds`: rows by what is wrong with them (`repair_plan.Kind`).
     `copies`: what the session's policy would send. `unresolved`: rows that it leaves alone, by reason. `gone`: rows
-    that differed before and no longer do (RECHECK).
+    that differed before and no longer do (RECHECK). `purged`: tombstones that only some replicas still have, which is
+    no difference (`repair_plan.is_purged`); they are on no page.
     """
 
     rows: int
@@ -148,3 +149,4 @@ class Findings(msgspec.Struct, frozen=True):
     pages: int
     digest: bytes
     gone: int = 0
+    purged: int = 0

@@ -12,7 +12,7 @@ import msgspec
 
 from topolog.events.errors import BadInput
 from topolog.events.merkle import Leaf, differing
-from topolog.events.repair_plan import Difference, Direction
+from topolog.events.repair_plan import Difference, Direction, is_purged
 from topolog.events.repair_plan import differences as differences_of
 from topolog.events.repair_plan import findings as findings_of
 from topolog.events.repair_tasks import RANGES_MAX, Findings, Pair
@@ -61,12 +61,21 @@ def found(
     Raises BadInput if a page cannot be read.
     """
     former = None if before is None else {each.key for each in answers.differences(before)}
-    lasting = (each for each in _differences(sent, ranges, rows) if former is None or each.key in former)
+    purged = 0
+
+    def lasting() -> Iterator[Difference]:
+        nonlocal purged
+        for each in _differences(sent, ranges, rows):
+            if is_purged(each, way):
+                purged += 1
+            elif former is None or each.key in former:
+                yield each
+
     pages = Pages()
-    told = findings_of(pages.through(lasting), way, within=ranges)
+    told = findings_of(pages.through(lasting()), way, within=ranges)
     payloads = pages.payloads()
     gone = 0 if former is None else len(former) - told.rows
-    told = msgspec.structs.replace(told, pages=len(payloads), digest=digest_of(payloads), gone=gone)
+    told = msgspec.structs.replace(told, pages=len(payloads), digest=digest_of(payloads), gone=gone, purged=purged)
     return Found(told, payloads)
 
 

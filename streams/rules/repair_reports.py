@@ -147,7 +147,7 @@ def _are_sound(row: SegmentRow, findings: Findings) -> bool:
     assert row.step is not None
     before = row.found.rows if row.found and row.step.purpose is Purpose.RECHECK else None
     told = {**findings.kinds, **findings.unresolved}
-    numbers = (findings.pages, *findings.kinds.values(), *findings.unresolved.values())
+    numbers = (findings.pages, findings.purged, *findings.kinds.values(), *findings.unresolved.values())
     ends = {(copy.source, copy.target) for copy in findings.copies}
     return (
         0 <= findings.rows <= COUNT_MAX

@@ -296,6 +296,9 @@ def _pays(row: SegmentRow) -> bool:
 
 def _behind_digests(session: SessionRow, row: SegmentRow, purpose: Purpose) -> list[Decision]:
     assert row.found is not None
+    if not row.found.rows and row.found.purged:
+        message = f"{row.found.purged} tombstones are older than they are kept, and some replicas have removed them."
+        return [_ended(row, SegmentStatus.EQUAL, "PURGED", message)]
     if not row.found.rows and purpose is Purpose.COMPARE:
         return [_unstable(row)]
     if not row.found.rows:

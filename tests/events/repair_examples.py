@@ -95,6 +95,7 @@ FINDINGS = rt.Findings(
     pages=1,
     digest=bytes(range(32)),
     gone=4,
+    purged=3,
 )
 PLANS = (r.SegmentPlan(RANGES[:1], ("R1", "R2")), r.SegmentPlan(RANGES[1:], ("R2", "R1")))
 

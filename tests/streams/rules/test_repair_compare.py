@@ -370,6 +370,18 @@ def test_a_row_that_may_have_been_deleted_does_not_come_back_silently() -> None:
     assert world.table("R1").content == world.table("R2").content == []
 
 
+def test_a_tombstone_that_some_have_purged_is_no_difference() -> None:
+    """A.6, CASSANDRA-8979: nobody gets it again, and the replicas count as equal."""
+    world = stamped(tombstone=True)
+    (deleted,) = world.table("R2").content
+    world.table("R3").put(deleted)
+    ended = world.finish(UNION_OF_TIMES, grace_ms=10_000, reviewed_at_ms=60_000)
+    assert (ended.status, ended.rows_found, ended.covered) == (SessionStatus.SUCCEEDED, 0, (FULL,))
+    (segment,) = world.events(SegmentEnded)
+    assert (segment.status, segment.code) == (SegmentStatus.EQUAL, "PURGED")
+    assert [len(world.table(name).content) for name in ("R1", "R2", "R3")] == [0, 1, 1]
+
+
 def test_whoever_does_not_say_when_has_asked_now() -> None:
     """Scenario 32: a review at the beginning of time would call nothing forgotten."""
     ended = stamped(tombstone=False).finish(UNION_OF_TIMES, grace_ms=0, reviewed_at_ms=0)
