@@ -310,16 +310,20 @@ def _spent(state: State, row: SegmentRow) -> SegmentRow:
 def _stepped(row: SegmentRow, event: StepStarted) -> SegmentRow:
     """Read points are fixed anew by PREPARE; those before stay known, for what is read twice at one is the same."""
     step, began = event.step, row.step is not None
-    sent = row.tasks if step.kind is TaskKind.WRITE else ()
-    row = msgspec.structs.replace(
-        row, status=SegmentStatus.RUNNING, step=step, absent=event.absent, tasks=(), pairs=(), sent=sent
-    )
+    sent = tuple(task for task in row.tasks if task.status is TaskStatus.DONE) if step.kind is TaskKind.WRITE else ()
+    failed = [task for task in row.tasks if task.status is TaskStatus.FAILED and _is_copying(row)]
+    told = {"step": step, "absent": event.absent, "sent": sent, "uncopied": (*row.uncopied, *failed)}
+    row = msgspec.structs.replace(row, status=SegmentStatus.RUNNING, tasks=(), pairs=(), **told)
     if step.kind is not TaskKind.PREPARE:
         return row
     row = msgspec.structs.replace(row, former_cuts=row.cuts, cuts={})
     if step.purpose is not Purpose.COMPARE:
         return row
-    return msgspec.structs.replace(row, found=None, found_in=0, restarts=row.restarts + int(began))
+    return msgspec.structs.replace(row, found=None, found_in=0, uncopied=(), restarts=row.restarts + int(began))
+
+
+def _is_copying(row: SegmentRow) -> bool:
+    return row.step is not None and row.step.purpose is Purpose.REPAIR
 
 
 def _add_halves(state: State, event: SegmentHalved) -> None:

@@ -18,7 +18,7 @@ from itertools import combinations
 from topolog.events.codec import Decision
 from topolog.events.repair import SegmentEnded, SegmentHalved, SegmentPlan, StepStarted, TaskAssigned, TaskFailed
 from topolog.events.repair_definition import SEGMENTS_MAX, Rendezvous, SessionKind
-from topolog.events.repair_tasks import RANGES_MAX, Pair, Purpose, Step, Task, TaskId, TaskKind, TaskStatus
+from topolog.events.repair_tasks import RANGES_MAX, Copy, Pair, Purpose, Step, Task, TaskId, TaskKind, TaskStatus
 from topolog.events.repair_turns import SCANS, place_of, places_taken
 from topolog.events.replicas import replica, replica_key
 from topolog.events.requests import shortened
@@ -41,12 +41,13 @@ RETRYABLE = frozenset({"STALLED", "IO", "LOAD", "INTERRUPTED"})
 CUT_LOST = "CUT_LOST"
 """The read point is no longer there, or the schema has changed behind it: the segment begins anew (scenario 13)."""
 
+_COPY_STALLED = ("COPY_TIMEOUT", "its copies have not moved on for too long")
 _FINAL = {
     (TaskKind.PREPARE, "STALLED"): ("REPLICA_DOWN", "it has not answered"),
     (TaskKind.LEAVES, "STALLED"): ("TREE_TIMEOUT", "its tree has not moved on for too long"),
     (TaskKind.DIGESTS, "STALLED"): ("TREE_TIMEOUT", "its digests have not moved on for too long"),
-    (TaskKind.SEND, "STALLED"): ("COPY_TIMEOUT", "its rows have not moved on for too long"),
-    (TaskKind.WRITE, "STALLED"): ("COPY_TIMEOUT", "its writing has not moved on for too long"),
+    (TaskKind.SEND, "STALLED"): _COPY_STALLED,
+    (TaskKind.WRITE, "STALLED"): _COPY_STALLED,
 }
 _RENAMED = {"SCHEMA": "SCHEMA_MISMATCH"}
 _ABSENT = ("REPLICA_DOWN", "WITHDRAWN")
@@ -124,13 +125,18 @@ def present(row: SegmentRow) -> list[str]:
 def asked(row: SegmentRow) -> list[str]:
     """Whom the present step asks."""
     assert row.step is not None
-    copies = row.found.copies if row.found else ()
     match row.step.kind:
         case TaskKind.SEND:
-            return sorted({copy.source for copy in copies})
+            return sorted({copy.source for copy in _copies(row)})
         case TaskKind.WRITE:
-            return sorted({copy.target for copy in copies})
+            return sorted({copy.target for copy in _copies(row)})
     return present(row)
+
+
+def _copies(row: SegmentRow) -> list[Copy]:
+    """What is to be copied; what could not be sent is not written (scenario 24)."""
+    unsent = {task.replica for task in row.uncopied}
+    return [copy for copy in (row.found.copies if row.found else ()) if copy.source not in unsent]
 
 
 def pairs(session: SessionRow, row: SegmentRow) -> list[tuple[str, str]]:
@@ -215,9 +221,8 @@ def _expected(state: State, session: SessionRow, row: SegmentRow, name: str) -> 
         case TaskKind.PREPARE:
             return 0
         case TaskKind.SEND | TaskKind.WRITE:
-            copies = row.found.copies if row.found else ()
             side = "source" if row.step.kind is TaskKind.SEND else "target"
-            return sum(copy.rows for copy in copies if getattr(copy, side) == name)
+            return sum(copy.rows for copy in _copies(row) if getattr(copy, side) == name)
     return declared.definition.rows if declared else 0
 
 
@@ -331,6 +336,8 @@ def _verified(row: SegmentRow, ranges: Ranges) -> Decision:
     assert row.found is not None
     if not ranges:
         return _ended(row, SegmentStatus.REPAIRED)
+    if row.uncopied:
+        return _ended(row, SegmentStatus.DIFFERENT, *_final(row, row.uncopied[0]), ranges)
     if row.found.unresolved:
         return _ended(row, SegmentStatus.DIFFERENT, "UNRESOLVED", _unresolved(row), ranges)
     message = f"{row.rows_written} rows were written, {row.skipped} had changed since, and it still differs."
@@ -356,16 +363,27 @@ def _failed(session: SessionRow, row: SegmentRow, lost: Sequence[Task]) -> list[
     may_go_on = session.definition.allow_partial and session.definition.kind is SessionKind.PREVIEW
     if is_prepare and may_go_on and len(others) >= 2 and len(down) == len(lost):
         return [_start(row, TaskKind.PREPARE, Purpose.COMPARE, row.ranges, absent=(*row.absent, *down))]
+    if row.step.purpose is Purpose.REPAIR and _go_on(row, lost):
+        return []
     if row.step.purpose in (Purpose.REPAIR, Purpose.VERIFY):
-        is_writing = row.step.kind is TaskKind.WRITE and len(_done(row)) + len(lost) < len(asked(row))
-        return [] if is_writing else [_ended(row, SegmentStatus.DIFFERENT, code, message, _found(row))]
+        if row.uncopied:
+            code, message = _final(row, row.uncopied[0])
+        return [_ended(row, SegmentStatus.DIFFERENT, code, message, _found(row))]
     return _ended_or_halved(session, row, code, message)
 
 
+def _go_on(row: SegmentRow, lost: Sequence[Task]) -> bool:
+    """Whether others still copy, or have: then what is left is what differs behind that."""
+    return len(_done(row)) + len(lost) < len(asked(row)) or bool(_done(row))
+
+
 def _final(row: SegmentRow, task: Task) -> tuple[str, str]:
-    """The code and the message of what a lost task leads to."""
+    """The code and the message of what a lost task leads to, one of the present step or an earlier copy."""
     assert row.step is not None
-    code, what = _FINAL.get((row.step.kind, task.code), (_RENAMED.get(task.code, task.code), task.message))
+    if task in row.uncopied and task.code == "STALLED":
+        code, what = _COPY_STALLED
+    else:
+        code, what = _FINAL.get((row.step.kind, task.code), (_RENAMED.get(task.code, task.code), task.message))
     return code, shortened(f"Replica {task.replica}: {what}")
 
 
