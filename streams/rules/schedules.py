@@ -45,7 +45,6 @@ def _check(state: State, request: ScheduleRequested, *, is_new: bool) -> None:
     if request.definition.preview is not None:
         raise Refused("BAD_SCHEDULE", "B.2", "A schedule cannot repair what one preview has found.")
     repair_sessions.effective(state, request.definition)
-    repair_sessions.participants(state, request.definition)
 
 
 def deadlines(row: ScheduleRow) -> list[Deadline]:
@@ -72,7 +71,7 @@ def _run(state: State, row: ScheduleRow, end: Position, at_ms: int) -> list[Deci
         definition = repair_sessions.reviewed(repair_sessions.effective(state, row.definition), at_ms)
         others = repair_sessions.in_the_way(state, definition, before=None)
         if others:
-            return [_postponed(row, "OVERLAP", f"Session {others[0].number} repairs some of these tokens.")]
+            return [_postponed(row, "OVERLAP", repair_sessions.overlap_with(others[0], definition))]
         return repair_sessions.opened(state, definition, number=Position(end + 1), schedule=row.name)
     except Refused as refusal:
         return [_postponed(row, refusal.code, refusal.message)]

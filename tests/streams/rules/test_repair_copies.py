@@ -2,7 +2,19 @@
 
 import msgspec
 import pytest
-from tests.streams.rules.repairing import PULL, UNION, World, at_leaves, causes, changed, definition, row, rows, three
+from tests.streams.rules.repairing import (
+    PULL,
+    UNION,
+    World,
+    at_leaves,
+    attempts,
+    causes,
+    changed,
+    definition,
+    row,
+    rows,
+    three,
+)
 
 from topolog.events import repair_requests as rr
 from topolog.events.codec import CODEC
@@ -55,6 +67,7 @@ def test_what_others_have_sent_is_written_although_one_source_cannot_send() -> N
     assert first.message == "Replica R2: A page is damaged."
     both = [row(7, "another", 2) if each["id"] == 7 else each for each in changed(9)]
     assert world.contents() == [changed(7), both, changed(7)]
+    assert attempts(world, TaskKind.WRITE) == [("R2", 1), ("R3", 1)]
     assert (cells(first.left), cells(first.differing)) == (1, 2)
     (task,) = {each.task for each in world.events(TaskFailed)}
     assert task.replica == "R2"

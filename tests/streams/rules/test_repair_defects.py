@@ -282,9 +282,33 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
     ),
     "a copy that fails ends the others": (
         repair_steps,
-        "is_writing = row.step.kind is TaskKind.WRITE and len(_done(row)) + len(lost) < len(asked(row))",
-        "is_writing = False",
+        "return len(_done(row)) + len(lost) < len(asked(row)) or bool(_done(row))",
+        "return bool(_done(row))",
         by(copies.test_another_copy_is_tried_again_although_one_has_failed_for_good),
+    ),
+    "a source that cannot send ends what others have sent": (
+        repair_steps,
+        "return len(_done(row)) + len(lost) < len(asked(row)) or bool(_done(row))",
+        "return len(_done(row)) + len(lost) < len(asked(row))",
+        by(copies.test_what_others_have_sent_is_written_although_one_source_cannot_send),
+    ),
+    "whoever has sent nothing is waited for by its targets": (
+        repair_steps,
+        "if copy.source not in unsent]",
+        "]",
+        by(copies.test_what_others_have_sent_is_written_although_one_source_cannot_send),
+    ),
+    "one mode's tokens are another's": (
+        repair_sessions,
+        'if definition.tokens not in ("", tokens) and definition.ranges != (FULL,):',
+        "if False:",
+        by(sessions.test_what_a_preview_has_found_by_other_tokens_is_not_repaired),
+    ),
+    "a node's tokens are those of when it was asked": (
+        repair_sessions,
+        "_named(state, _placed(state, row.definition))",
+        "row.definition",
+        by(sessions.test_a_queued_session_of_a_node_takes_what_that_is_to_hold_when_it_begins),
     ),
     "what fails as a whole is halved": (
         repair_steps,
@@ -349,14 +373,14 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
     ),
     "what touches overlaps": (
         repair_sessions,
-        "and overlap(row.definition.ranges, definition.ranges)",
-        "and any(a.start <= b.end and b.start <= a.end for a in row.definition.ranges for b in definition.ranges)",
+        "or overlap(row.definition.ranges, definition.ranges))",
+        "or any(a.start <= b.end and b.start <= a.end for a in row.definition.ranges for b in definition.ranges))",
         by(sessions.test_others_run_at_once),
     ),
     "repairs overlap": (
         repair_sessions,
-        "and overlap(row.definition.ranges, definition.ranges)",
-        "and False",
+        "or overlap(row.definition.ranges, definition.ranges))",
+        "or False)",
         by(sessions.test_repairs_of_the_same_tokens_do_not_run_at_once),
     ),
     "the queue is not kept in order": (
