@@ -111,7 +111,7 @@ class Task(msgspec.Struct, frozen=True):
 class Pair(msgspec.Struct, frozen=True):
     """Two replicas' leaves, compared. `ranges` differ, `leaves` of the `leaves_compared` that have rows at either side.
 
-    `rows` are those in leaves that differ, the larger of both sides' counts; `leaf_rows_max` in one of them.
+    `rows` are those in `ranges`, of each leaf the larger of both sides' counts; `leaf_rows_max` in one that differs.
     """
 
     left: str

@@ -21,35 +21,30 @@ from topolog.events.repair_definition import SEGMENTS_MAX, Rendezvous, SessionKi
 from topolog.events.repair_tasks import RANGES_MAX, Copy, Pair, Purpose, Step, Task, TaskId, TaskKind, TaskStatus
 from topolog.events.repair_turns import SCANS, place_of, places_taken
 from topolog.events.replicas import replica, replica_key
-from topolog.events.requests import shortened
 from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow
 from topolog.events.state import State
-from topolog.events.token_range import RING_BITS, Ranges, coarsened, split, union
+from topolog.events.token_range import RING_BITS, Ranges, cells, coarsened, split, union
 from topolog.events.tree_spec import LEAF_ROWS, REFINE_BITS, TreeSpec
 from topolog.streams.rules.deadlines import Deadline
+from topolog.streams.rules.repair_words import final, full_copy, hot_key, unresolved
 
 REFINED_PERCENT_MAX = 20
 """If more of the leaves differ, finer leaves would differ too: their rows are looked at right away (D.5.6)."""
 
 DIGESTS_MAX = 5_000_000
-"""Rows of a segment whose digests are sent at most; if more differ, a full copy is what helps (scenario 10)."""
+"""Digests of a segment that are sent at most, by all replicas together: what the rendezvous has room for. If more rows
+stand where something differs, a full copy is what helps (scenario 10)."""
+
+HOT_LEAVES_MAX = 16
+"""So few leaves are refined however full they are: they may hold many rows of one key (scenario 34)."""
 
 RETRY_MS, RETRY_MS_MAX = 1_000, 60_000
 """How long a task that has failed rests before it is asked for again; twice as long each time."""
 
-RETRYABLE = frozenset({"STALLED", "IO", "LOAD", "INTERRUPTED"})
+RETRYABLE = frozenset({"STALLED", "IO", "INTERRUPTED"})
 CUT_LOST = "CUT_LOST"
 """The read point is no longer there, or the schema has changed behind it: the segment begins anew (scenario 13)."""
 
-_COPY_STALLED = ("COPY_TIMEOUT", "its copies have not moved on for too long")
-_FINAL = {
-    (TaskKind.PREPARE, "STALLED"): ("REPLICA_DOWN", "it has not answered"),
-    (TaskKind.LEAVES, "STALLED"): ("TREE_TIMEOUT", "its tree has not moved on for too long"),
-    (TaskKind.DIGESTS, "STALLED"): ("TREE_TIMEOUT", "its digests have not moved on for too long"),
-    (TaskKind.SEND, "STALLED"): _COPY_STALLED,
-    (TaskKind.WRITE, "STALLED"): _COPY_STALLED,
-}
-_RENAMED = {"SCHEMA": "SCHEMA_MISMATCH"}
 _ABSENT = ("REPLICA_DOWN", "WITHDRAWN")
 _WHOLE = ("WITHDRAWN", "SCHEMA_MISMATCH", "RANGE", "UNSUPPORTED", "TREE_CONFLICT", CUT_LOST, "RENDEZVOUS_DOWN")
 """What is no matter of how many tokens are asked for."""
@@ -263,15 +258,28 @@ def _behind_leaves(session: SessionRow, row: SegmentRow, ranges: Ranges) -> list
         return [_unstable(row) if is_refined else _ended(row, SegmentStatus.EQUAL)]
     if _blind(row):
         return [_inconclusive(row)]
-    rows = max(pair.rows for pair in row.pairs)
     finer = min(row.step.bits + REFINE_BITS, RING_BITS)
     if _pays(row) and finer > row.step.bits:
         return [_start(row, TaskKind.LEAVES, Purpose.COMPARE, ranges, bits=finer)]
-    if rows > DIGESTS_MAX:
-        message = f"Leaves of about {rows} rows differ: copying the whole replica is cheaper than repairing it."
+    if (rows := _rows_in(row, coarsened(ranges, RANGES_MAX, row.ranges))) * len(present(row)) > DIGESTS_MAX:
+        told = hot_key(_fullest(row)) if _is_hot(row) and row.step.bits == RING_BITS else full_copy(rows)
         left = ranges if session.definition.kind is SessionKind.REPAIR else ()
-        return [_ended(row, SegmentStatus.DIFFERENT, "FULL_COPY", message, left)]
+        return [_ended(row, SegmentStatus.DIFFERENT, *told, left)]
     return [_start(row, TaskKind.DIGESTS, Purpose.COMPARE, ranges)]
+
+
+def _rows_in(row: SegmentRow, ranges: Ranges) -> int:
+    """About how many rows each replica has there: as many to a token as where a pair differs."""
+    return max(-(-pair.rows * cells(ranges) // cells(pair.ranges)) for pair in row.pairs if pair.ranges)
+
+
+def _is_hot(row: SegmentRow) -> bool:
+    """Whether a single leaf has more rows than can be compared."""
+    return _fullest(row) * len(present(row)) > DIGESTS_MAX
+
+
+def _fullest(row: SegmentRow) -> int:
+    return max(pair.leaf_rows_max for pair in row.pairs)
 
 
 def _blind(row: SegmentRow) -> list[str]:
@@ -293,10 +301,10 @@ def _unstable(row: SegmentRow) -> Decision:
 
 
 def _pays(row: SegmentRow) -> bool:
-    """Whether finer leaves would leave out most of the rows."""
-    worst = max(row.pairs, key=lambda pair: pair.leaf_rows_max)
+    """Whether finer leaves would leave out most of the rows, or show that they are all of one key."""
     is_few = all(pair.leaves * 100 <= pair.leaves_compared * REFINED_PERCENT_MAX for pair in row.pairs if pair.leaves)
-    return worst.leaf_rows_max > LEAF_ROWS and is_few
+    is_hot = _is_hot(row) and max(pair.leaves for pair in row.pairs) <= HOT_LEAVES_MAX
+    return (_fullest(row) > LEAF_ROWS and is_few) or is_hot
 
 
 def _behind_digests(session: SessionRow, row: SegmentRow, purpose: Purpose) -> list[Decision]:
@@ -328,7 +336,7 @@ def _behind_findings(session: SessionRow, row: SegmentRow) -> list[Decision]:
     if session.definition.kind is SessionKind.PREVIEW:
         return [_ended(row, SegmentStatus.DIFFERENT)]
     if not row.found.copies:
-        return [_ended(row, SegmentStatus.DIFFERENT, "UNRESOLVED", _unresolved(row), _found(row))]
+        return [_ended(row, SegmentStatus.DIFFERENT, "UNRESOLVED", unresolved(row), _found(row))]
     return [_start(row, TaskKind.SEND, Purpose.REPAIR, _found(row), of=row.found_in)]
 
 
@@ -337,25 +345,19 @@ def _verified(row: SegmentRow, ranges: Ranges) -> Decision:
     if not ranges:
         return _ended(row, SegmentStatus.REPAIRED)
     if row.uncopied:
-        return _ended(row, SegmentStatus.DIFFERENT, *_final(row, row.uncopied[0]), ranges)
+        return _ended(row, SegmentStatus.DIFFERENT, *final(row, row.uncopied[0]), ranges)
     if row.found.unresolved:
-        return _ended(row, SegmentStatus.DIFFERENT, "UNRESOLVED", _unresolved(row), ranges)
+        return _ended(row, SegmentStatus.DIFFERENT, "UNRESOLVED", unresolved(row), ranges)
     message = f"{row.rows_written} rows were written, {row.skipped} had changed since, and it still differs."
     return _ended(row, SegmentStatus.DIFFERENT, "STILL_DIFFERENT", message, ranges)
-
-
-def _unresolved(row: SegmentRow) -> str:
-    assert row.found is not None
-    listed = ", ".join(f"{count} {reason}" for reason, count in sorted(row.found.unresolved.items()))
-    return f"Rows are left as they are: {listed}."
 
 
 def _failed(session: SessionRow, row: SegmentRow, lost: Sequence[Task]) -> list[Decision]:
     """Tasks have failed for good. Others go on where they can (scenarios 19, 24)."""
     assert row.step is not None
-    down = [task.replica for task in lost if _final(row, task)[0] in _ABSENT]
+    down = [task.replica for task in lost if final(row, task)[0] in _ABSENT]
     worst = next((task for task in lost if task.replica not in down), lost[0])
-    code, message = _final(row, worst)
+    code, message = final(row, worst)
     if code == CUT_LOST and row.restarts < session.definition.retries:
         return [_start(row, TaskKind.PREPARE, Purpose.COMPARE, row.ranges)]
     is_prepare = row.step.kind is TaskKind.PREPARE and row.step.purpose is Purpose.COMPARE
@@ -367,7 +369,7 @@ def _failed(session: SessionRow, row: SegmentRow, lost: Sequence[Task]) -> list[
         return []
     if row.step.purpose in (Purpose.REPAIR, Purpose.VERIFY):
         if row.uncopied:
-            code, message = _final(row, row.uncopied[0])
+            code, message = final(row, row.uncopied[0])
         return [_ended(row, SegmentStatus.DIFFERENT, code, message, _found(row))]
     return _ended_or_halved(session, row, code, message)
 
@@ -375,16 +377,6 @@ def _failed(session: SessionRow, row: SegmentRow, lost: Sequence[Task]) -> list[
 def _go_on(row: SegmentRow, lost: Sequence[Task]) -> bool:
     """Whether others still copy, or have: then what is left is what differs behind that."""
     return len(_done(row)) + len(lost) < len(asked(row)) or bool(_done(row))
-
-
-def _final(row: SegmentRow, task: Task) -> tuple[str, str]:
-    """The code and the message of what a lost task leads to, one of the present step or an earlier copy."""
-    assert row.step is not None
-    if task in row.uncopied and task.code == "STALLED":
-        code, what = _COPY_STALLED
-    else:
-        code, what = _FINAL.get((row.step.kind, task.code), (_RENAMED.get(task.code, task.code), task.message))
-    return code, shortened(f"Replica {task.replica}: {what}")
 
 
 def _ended_or_halved(session: SessionRow, row: SegmentRow, code: str, message: str) -> list[Decision]:

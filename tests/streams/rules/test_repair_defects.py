@@ -168,8 +168,8 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
     ),
     "without read points it differs": (
         repair_steps,
-        "    if _blind(row):\n        return [_inconclusive(row)]\n    rows = ",
-        "    rows = ",
+        "    if _blind(row):\n        return [_inconclusive(row)]\n    finer = ",
+        "    finer = ",
         by(compare.test_a_difference_without_read_point_is_inconclusive),
     ),
     "without read points it still differs": (
@@ -192,8 +192,8 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
     ),
     "leaves are refined although most differ": (
         repair_steps,
-        "worst.leaf_rows_max > LEAF_ROWS and is_few",
-        "worst.leaf_rows_max > LEAF_ROWS",
+        "_fullest(row) > LEAF_ROWS and is_few",
+        "_fullest(row) > LEAF_ROWS and bool(is_few + 1)",
         by(compare.test_where_most_leaves_differ_no_finer_ones_are_asked_for),
     ),
     "leaves are never refined": (
@@ -204,9 +204,21 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
     ),
     "any number of rows is compared": (
         repair_steps,
-        "if rows > DIGESTS_MAX:",
-        "if False:",
+        "* len(present(row)) > DIGESTS_MAX:\n        told",
+        "> 1 << 60:\n        told",
         by(compare.test_where_too_many_rows_differ_a_full_copy_is_offered),
+    ),
+    "only what differs is counted, and not what is asked for with it": (
+        repair_steps,
+        "-(-pair.rows * cells(ranges) // cells(pair.ranges))",
+        "pair.rows",
+        by(compare.test_all_rows_that_would_be_sent_count_and_not_those_that_differ),
+    ),
+    "a hot key is a full copy": (
+        repair_steps,
+        "(_fullest(row) > LEAF_ROWS and is_few) or is_hot",
+        "_fullest(row) > LEAF_ROWS and is_few",
+        by(compare.test_very_many_rows_of_one_token_are_told_as_such),
     ),
     "leaves that differ without rows are equal": (
         repair_steps,
