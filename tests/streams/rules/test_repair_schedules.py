@@ -72,6 +72,29 @@ def test_a_schedule_whose_session_has_not_ended_is_postponed() -> None:
     assert schedule(world, "often").wait_ms == 5_000
 
 
+def test_a_schedule_that_cannot_run_for_long_is_looked_at_less_and_less_often() -> None:
+    """B.2: the log keeps each postponement; another reason is told as soon as the first was."""
+    world = three()
+    scheduled(world)
+    world.expire("schedule/")
+    waits = []
+    for _ in range(11):
+        world.expire("schedule/")
+        waits.append(schedule(world).wait_ms // 60_000)
+    assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 360, 360]
+    for name in ("R1", "R2", "R3"):
+        world.ask(rr.ReplicaWithdrawalRequested, TABLE, name)
+    assert not world.open_sessions()
+    world.expire("schedule/")
+    assert (schedule(world).code, schedule(world).wait_ms) == ("UNKNOWN_TABLE", 60_000)
+    world.restart("R1")
+    world.restart("R2")
+    world.expire("schedule/")
+    assert (schedule(world).code, schedule(world).wait_ms) == ("", DAY_MS)
+    world.expire("schedule/")
+    assert schedule(world).wait_ms == 60_000
+
+
 def test_a_schedule_waits_for_who_repairs_the_same() -> None:
     """B.2, scenario 26."""
     world = three()
@@ -212,6 +235,7 @@ def test_behind_work_there_is_a_pause_in_proportion(intensity: int, rest_ms: int
     if rest_ms:
         world.expire(f"session/{number}/rest/")
         assert {each.segment for each in world.events(StepStarted)} == {0, 1}
+        assert causes(world, StepStarted)[-1].startswith(f"deadline session/{number}/rest/")
         assert rest_of(world, number) == 0
 
 
