@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
-from tests.streams.rules.repairing import PREVIEW, UNION, Server, Table, World, row
+from tests.streams.rules.repairing import PREVIEW, TABLE, UNION, Server, Table, World, row
 
 from topolog.events import repair_requests as rr
 from topolog.events.asked import RequestId
@@ -30,12 +30,12 @@ from topolog.events.repair_definition import Order, SessionDefinition, SessionKi
 from topolog.events.repair_tasks import Result, TaskId, TaskKind
 from topolog.events.repair_turns import SCANS
 from topolog.events.replica import RowDigest
-from topolog.events.replicas import ReplicaDeclared
-from topolog.events.sessions import SegmentStatus, SessionRow, SessionStatus, open_sessions
-from topolog.events.state import State
+from topolog.events.replicas import ReplicaDeclared, replica_key
+from topolog.events.sessions import SegmentStatus, SessionStatus, session
 from topolog.events.token_range import Ranges, contains, overlap, union, without
 from topolog.events.topics import Topic
 from topolog.events.tree_spec import TreeSpec
+from topolog.streams.validator import tasks
 from topolog.streams.validator.memory import Values
 
 _numbers = itertools.count(1)
@@ -53,9 +53,13 @@ class History(World):
 
     def _watch(self, name: str) -> None:
         """A row is about to be written: by what its writer has read, its session runs and asks for just that."""
-        core = self.servers[name].core
-        numbers = [each.number for each in _running(core.state)]
-        assert numbers, "rows are written, and no session runs"
+        server = self.servers[name]
+        state, served = server.core.state, {replica_key(TABLE, name): (TABLE, name)}
+        asked = tasks.due(state, served, server.life)
+        assert [each.step.kind for each in asked] == [TaskKind.WRITE], "rows are written, and nobody asks for that"
+        owner = session(state, asked[0].task.session)
+        assert owner is not None
+        assert (owner.status, owner.definition.kind) == (SessionStatus.RUNNING, SessionKind.REPAIR)
 
     # What may happen. Each is asked for with one number, and does what it can with it.
 
@@ -123,9 +127,9 @@ class History(World):
         number = next(iter(self.open_sessions()), None)
         for index in self.session(number).running if number is not None else ():
             assert number is not None
-            tasks = self.segment(number, index).tasks
-            if tasks:
-                task = self.task(tasks[at % len(tasks)].replica, number, index)
+            listed = self.segment(number, index).tasks
+            if listed:
+                task = self.task(listed[at % len(listed)].replica, number, index)
                 self.report(task, result=Result(digest=bytes([at % 256]) * 32, pages=1))
 
     def abort(self, at: int) -> None:
@@ -238,9 +242,9 @@ class History(World):
                     if isinstance(event, TaskCompleted):
                         answered.add(task)
                 case PairCompared() | RowsCompared():
-                    tasks = said[str(event.request)].attempts
-                    assert len(tasks) > 1
-                    assert answered >= set(tasks), "what was compared is no answer"
+                    attempts = said[str(event.request)].attempts
+                    assert len(attempts) > 1
+                    assert answered >= set(attempts), "what was compared is no answer"
 
     def _requests(self) -> Iterator[Any]:
         return (CODEC.decode(entry.value) for entry in self.log.entries(Topic.REQUESTS))
@@ -254,10 +258,6 @@ class History(World):
                 outcomes[str(ref)] = outcomes.get(str(ref), 0) + 1
         for request in self._requests():
             assert outcomes.get(str(request.id)) == 1, request
-
-
-def _running(state: State) -> list[SessionRow]:
-    return [each for each in open_sessions(state) if each.status is SessionStatus.RUNNING]
 
 
 def _check_tasks(decided: Iterable[Decision]) -> None:
