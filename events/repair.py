@@ -360,7 +360,8 @@ def _evolve_task(state: State, event: TaskAssigned | TaskProgressed | TaskComple
                 event.task.replica,
                 event.task.attempt,
                 TaskStatus.ASSIGNED,
-                place.position,
+                assigned_at=place.position,
+                grown_at=place.position,
                 rows_expected=event.rows_expected,
             )
             row = msgspec.structs.replace(row, tasks=(*rest, new))

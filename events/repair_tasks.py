@@ -94,11 +94,13 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct, frozen=True):
-    """One replica's part of the present step. `grown_at`: where its progress last grew, or where it failed."""
+    """One replica's part of the present step. `assigned_at`: where it was asked for; `grown_at`: where its progress
+    last grew, or where it failed."""
 
     replica: str
     attempt: int
     status: TaskStatus
+    assigned_at: Position
     grown_at: Position
     rows: int = 0
     bytes: int = 0

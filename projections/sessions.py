@@ -8,10 +8,9 @@ import msgspec
 
 from topolog.events import token_range
 from topolog.events.errors import BadInput, NotFound
-from topolog.events.ids import Position
 from topolog.events.repair_definition import SessionDefinition, SessionKind
 from topolog.events.repair_tasks import Task, TaskKind, TaskStatus
-from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, SessionStatus, segment_key, session_key
+from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, SessionStatus, session_key
 from topolog.events.token_range import FULL, Ranges
 from topolog.projections import changes, queries
 from topolog.projections.moments import iso, position_time
@@ -250,7 +249,7 @@ def _task(reading: Reading, row: SessionRow, segment: SegmentRow, task: Task, no
         bytes=task.result.bytes if task.result else task.bytes,
         rows_expected=task.rows_expected,
         percent=_task_percent(task),
-        eta_ms=_task_eta_ms(reading, segment, task, now_ms) if is_open else None,
+        eta_ms=_task_eta_ms(reading, task, now_ms) if is_open else None,
         silent_ms=silent_ms,
         at_most_ms=None if silent_ms is None else max(0, wait_ms - silent_ms),
         code=task.code,
@@ -265,23 +264,12 @@ def _task_percent(task: Task) -> int | None:
     return min(99, task.rows * 100 // task.rows_expected) if task.rows_expected else None
 
 
-def _task_eta_ms(reading: Reading, segment: SegmentRow, task: Task, now_ms: int) -> int | None:
+def _task_eta_ms(reading: Reading, task: Task, now_ms: int) -> int | None:
     """As long as the rest takes at the pace since it was asked for."""
     if not task.rows or not task.rows_expected:
         return None
-    began_ms = reading.surely_decision(_asked_at(reading, segment, task)).logged_at_ms
+    began_ms = reading.surely_decision(task.assigned_at).logged_at_ms
     return max(0, now_ms - began_ms) * max(0, task.rows_expected - task.rows) // task.rows
-
-
-def _asked_at(reading: Reading, segment: SegmentRow, task: Task) -> Position:
-    """Where the task was asked for: the oldest version of its segment that has this attempt."""
-    asked_at = task.grown_at
-    for position, row in reading.versions(SegmentRow, segment_key(segment.session, segment.index)):
-        names = {(each.replica, each.attempt) for each in row.tasks} if row and row.step == segment.step else set()
-        if (task.replica, task.attempt) not in names:
-            break
-        asked_at = position
-    return asked_at
 
 
 def _percent(reading: Reading, row: SessionRow, sums: Totals) -> int | None:

@@ -201,6 +201,9 @@ def test_a_deadline_begins_anew_only_while_progress_grows() -> None:
     assert world.report(task, rows=9, size=101).status is Status.GRANTED
     found = next(each for each in world.segment(number).tasks if each.replica == "R1")
     assert (found.rows, found.bytes) == (10, 101)
+    positions = [place for place, each in enumerate(world.decisions()) if isinstance(each, TaskAssigned)]
+    assert found.assigned_at in positions
+    assert found.grown_at > max(positions)
 
 
 def test_a_slow_session_ends_at_its_deadline_whatever_progress_it_makes() -> None:
