@@ -26,7 +26,7 @@ from topolog.events.state import State
 from topolog.events.token_range import RING_BITS, Ranges, cells, coarsened, split, union
 from topolog.events.tree_spec import LEAF_ROWS, REFINE_BITS, TreeSpec
 from topolog.streams.rules.deadlines import Deadline
-from topolog.streams.rules.repair_words import final, full_copy, hot_key, unresolved
+from topolog.streams.rules.repair_words import compared_without, final, full_copy, hot_key, unresolved
 
 REFINED_PERCENT_MAX = 20
 """If more of the leaves differ, finer leaves would differ too: their rows are looked at right away (D.5.6)."""
@@ -408,7 +408,7 @@ def _ended(
     row: SegmentRow, status: SegmentStatus, code: str = "", message: str = "", left: Ranges = ()
 ) -> SegmentEnded:
     if row.absent and not code:
-        code, message = "REPLICA_DOWN", f"Compared without {', '.join(row.absent)}, which did not answer."
+        code, message = compared_without(row)
     return SegmentEnded(row.session, row.index, status, code, message, coarsened(left, RANGES_MAX, row.ranges))
 
 

@@ -1,5 +1,7 @@
 """What is said of a segment that ends otherwise than equal or repaired: codes, and sentences for people."""
 
+from itertools import combinations
+
 from topolog.events.repair_tasks import Task, TaskKind
 from topolog.events.requests import shortened
 from topolog.events.sessions import SegmentRow
@@ -29,6 +31,13 @@ def unresolved(row: SegmentRow) -> str:
     assert row.found is not None
     listed = ", ".join(f"{count} {reason}" for reason, count in sorted(row.found.unresolved.items()))
     return f"Rows are left as they are: {listed}."
+
+
+def compared_without(row: SegmentRow) -> tuple[str, str]:
+    """The code and the message of a segment that went on without some, with all pairs that stay open (scenario 19)."""
+    open_pairs = [f"{one}-{other}" for one, other in combinations(row.replicas, 2) if {one, other} & {*row.absent}]
+    message = f"Compared without {', '.join(row.absent)}, which did not answer; not compared: {', '.join(open_pairs)}."
+    return "REPLICA_DOWN", shortened(message)
 
 
 def full_copy(rows: int) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from topolog.events.codec import CODEC
 from topolog.events.errors import ReplicaFailed
 from topolog.events.log import Entry
 from topolog.events.repair import (
+    PairCompared,
     SegmentEnded,
     SessionEnded,
     TaskAssigned,
@@ -158,7 +159,10 @@ def test_a_preview_may_go_on_without_replicas_that_are_down() -> None:
     ended = world.session(number)
     assert (ended.status, ended.code, ended.covered) == (SessionStatus.PARTIAL, "REPLICA_DOWN", (FULL,))
     assert ended.rows_found == 1
-    assert "R1, R4" in ended.message
+    pairs = "R1-R2, R1-R3, R1-R4, R1-R5, R2-R4, R3-R4, R4-R5"
+    assert ended.message == f"Compared without R1, R4, which did not answer; not compared: {pairs}."
+    compared = {(each.pair.left, each.pair.right) for each in world.events(PairCompared)}
+    assert compared == {("R2", "R3"), ("R2", "R5"), ("R3", "R5")}
     assert attempts(world, TaskKind.PREPARE)[5:8] == [("R2", 1), ("R3", 1), ("R5", 1)]
 
 
