@@ -21,6 +21,7 @@ from topolog.events.asked import RequestRef
 from topolog.events.ids import Place, Position
 from topolog.events.repair_definition import SessionDefinition
 from topolog.events.repair_tasks import Findings, Pair, Purpose, Result, Step, Task, TaskId, TaskKind, TaskStatus
+from topolog.events.repair_turns import worked_ms
 from topolog.events.requests import grant
 from topolog.events.sessions import (
     SegmentRow,
@@ -286,31 +287,43 @@ def _evolve_segment(state: State, event: StepStarted | SegmentHalved | SegmentEn
         case StepStarted():
             if row.status is SegmentStatus.PENDING:
                 _work(state, row)
-            row = _stepped(row, event)
+            row = _stepped(_spent(state, row), event)
         case SegmentHalved():
+            row = _spent(state, row)
             row = msgspec.structs.replace(row, status=SegmentStatus.HALVED, step=None, tasks=())
             _add_halves(state, event)
             _rest(state, row, place)
         case SegmentEnded():
+            row = _spent(state, row)
             told = {name: getattr(event, name) for name in ("status", "code", "message", "left")}
             row = msgspec.structs.replace(row, step=None, tasks=(), **told)
             _rest(state, row, place)
     state.put(segment_key(row.session, row.index), row)
 
 
+def _spent(state: State, row: SegmentRow) -> SegmentRow:
+    """The present step is over."""
+    owner = _session(state, row.session)
+    return msgspec.structs.replace(row, worked_ms=row.worked_ms + worked_ms(state, owner, row))
+
+
 def _stepped(row: SegmentRow, event: StepStarted) -> SegmentRow:
     """Read points are fixed anew by PREPARE; those before stay known, for what is read twice at one is the same."""
     step, began = event.step, row.step is not None
-    sent = row.tasks if step.kind is TaskKind.WRITE else ()
-    row = msgspec.structs.replace(
-        row, status=SegmentStatus.RUNNING, step=step, absent=event.absent, tasks=(), pairs=(), sent=sent
-    )
+    sent = tuple(task for task in row.tasks if task.status is TaskStatus.DONE) if step.kind is TaskKind.WRITE else ()
+    failed = [task for task in row.tasks if task.status is TaskStatus.FAILED and _is_copying(row)]
+    told = {"step": step, "absent": event.absent, "sent": sent, "uncopied": (*row.uncopied, *failed)}
+    row = msgspec.structs.replace(row, status=SegmentStatus.RUNNING, tasks=(), pairs=(), **told)
     if step.kind is not TaskKind.PREPARE:
         return row
     row = msgspec.structs.replace(row, former_cuts=row.cuts, cuts={})
     if step.purpose is not Purpose.COMPARE:
         return row
-    return msgspec.structs.replace(row, found=None, found_in=0, restarts=row.restarts + int(began))
+    return msgspec.structs.replace(row, found=None, found_in=0, uncopied=(), restarts=row.restarts + int(began))
+
+
+def _is_copying(row: SegmentRow) -> bool:
+    return row.step is not None and row.step.purpose is Purpose.REPAIR
 
 
 def _add_halves(state: State, event: SegmentHalved) -> None:
@@ -347,7 +360,8 @@ def _evolve_task(state: State, event: TaskAssigned | TaskProgressed | TaskComple
                 event.task.replica,
                 event.task.attempt,
                 TaskStatus.ASSIGNED,
-                place.position,
+                assigned_at=place.position,
+                grown_at=place.position,
                 rows_expected=event.rows_expected,
             )
             row = msgspec.structs.replace(row, tasks=(*rest, new))
@@ -390,7 +404,6 @@ def _counted(row: SegmentRow, event: TaskCompleted) -> SegmentRow:
         bytes_read=row.bytes_read + (0 if is_write else result.bytes),
         rows_written=row.rows_written + (result.rows if is_write else 0),
         skipped=row.skipped + result.skipped,
-        worked_ms=row.worked_ms + result.worked_ms,
     )
 
 

@@ -55,7 +55,8 @@ class SessionDefinition(msgspec.Struct, frozen=True):
     `columns`: only these; empty for all. `bits`: 0 takes what suits the number of rows. `intensity` is the share of
     time that is worked, in percent. `retries` of a task; `halves`: a segment that fails for good is halved.
     `recheck`: a difference counts if it is still there at a later cut. `allow_partial`: go on without replicas that are
-    not there. `preview`: the session whose differing ranges are to be repaired. `reviewed_at_ms` is the requester's
+    not there. `preview`: the session whose differing ranges are to be repaired. `tokens` names how rows get the tokens
+    that `ranges` speaks of (`TreeSpec.tokens`); empty for as this session has it. `reviewed_at_ms` is the requester's
     clock, with which `grace_ms` decides if a deletion can have been forgotten (scenario 32).
     """
 
@@ -89,6 +90,7 @@ class SessionDefinition(msgspec.Struct, frozen=True):
     allow_partial: bool = False
     queues: bool = False
     preview: Position | None = None
+    tokens: str = ""
     prepare_ms: int = 60_000
     stall_ms: int = 120_000
     deadline_ms: int | None = None

@@ -90,7 +90,7 @@ class Reason(Enum):
     """Why a row, or a replica of it, is left alone.
 
     NO_SOURCE: the source of truth was not compared. NO_VERSION: contents differ and nothing says which is newer.
-    CONFLICT: two contents of one version.
+    CONFLICT: two contents of one version. PURGED: nothing is wrong, see `is_purged`.
     """
 
     REPORT = "REPORT"
@@ -102,6 +102,7 @@ class Reason(Enum):
     CONFLICT = "CONFLICT"
     RESURRECTION_RISK = "RESURRECTION_RISK"
     NOT_WRITABLE = "NOT_WRITABLE"
+    PURGED = "PURGED"
 
 
 class Direction(msgspec.Struct, frozen=True):
@@ -239,7 +240,18 @@ def _union(difference: Difference, way: Direction) -> Planned:
         return _left(Reason.RESURRECTION_RISK)
     holders = newest.replicas
     source = way.initiator if way.initiator in holders else holders[0]
+    if len(difference.versions) == 1 and _is_expired(newest, way):
+        return _left(Reason.PURGED)
     return _to(_others(difference, newest), source, way)
+
+
+def is_purged(difference: Difference, way: Direction) -> bool:
+    """Whether all that differs is that some replicas have removed a tombstone which is older than tombstones are kept,
+    and others have not yet: no difference, or it would be brought back as often as it is removed (A.6, 4905, 8979).
+
+    While a replica has the row alive, the tombstone goes to all, so that they are equal behind it.
+    """
+    return planned(difference, way).reason == Reason.PURGED.value
 
 
 def _others(difference: Difference, right: Version) -> list[str]:
@@ -318,9 +330,13 @@ def _may_be_forgotten(version: Version, way: Direction) -> bool:
     if not definition.tombstone_column:
         return False
     written_ms = version_order(way.version_type, version.version) if way.version_type in _TIMES else None
-    if not isinstance(written_ms, Decimal):
-        return True
-    return written_ms <= definition.reviewed_at_ms - definition.grace_ms
+    return not isinstance(written_ms, Decimal) or written_ms <= definition.reviewed_at_ms - definition.grace_ms
+
+
+def _is_expired(version: Version, way: Direction) -> bool:
+    """Whether it is a tombstone that may be removed by now; one whose age nobody knows is kept, and carried."""
+    is_dated = way.version_type in _TIMES and version_order(way.version_type, version.version) is not None
+    return version.is_tombstone and is_dated and _may_be_forgotten(version, way)
 
 
 def findings(

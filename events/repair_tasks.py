@@ -96,11 +96,13 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct, frozen=True):
-    """One replica's part of the present step. `grown_at`: where its progress last grew, or where it failed."""
+    """One replica's part of the present step. `assigned_at`: where it was asked for; `grown_at`: where its progress
+    last grew, or where it failed."""
 
     replica: str
     attempt: int
     status: TaskStatus
+    assigned_at: Position
     grown_at: Position
     rows: int = 0
     bytes: int = 0
@@ -113,7 +115,7 @@ class Task(msgspec.Struct, frozen=True):
 class Pair(msgspec.Struct, frozen=True):
     """Two replicas' leaves, compared. `ranges` differ, `leaves` of the `leaves_compared` that have rows at either side.
 
-    `rows` are those in leaves that differ, the larger of both sides' counts; `leaf_rows_max` in one of them.
+    `rows` are those in `ranges`, of each leaf the larger of both sides' counts; `leaf_rows_max` in one that differs.
     """
 
     left: str
@@ -139,7 +141,8 @@ class Findings(msgspec.Struct, frozen=True):
 
     `ranges`: the tokens of these rows. `kinds`: rows by what is wrong with them (`repair_plan.Kind`).
     `copies`: what the session's policy would send. `unresolved`: rows that it leaves alone, by reason. `gone`: rows
-    that differed before and no longer do (RECHECK).
+    that differed before and no longer do (RECHECK). `purged`: tombstones that only some replicas still have, which is
+    no difference (`repair_plan.is_purged`); they are on no page.
     """
 
     rows: int
@@ -150,3 +153,4 @@ class Findings(msgspec.Struct, frozen=True):
     pages: int
     digest: bytes
     gone: int = 0
+    purged: int = 0

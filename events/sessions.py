@@ -89,7 +89,8 @@ class SegmentRow(Row, frozen=True):
 
     `found`: what the newest comparison of rows has told, that of step `found_in`. `absent`: replicas that it goes on
     without. `cuts`: the read points that are fixed now, `former_cuts` those before. `sent`: the tasks of SEND, while
-    what they have sent is written. `restarts`: how often it began anew, because a read point was lost.
+    what they have sent is written. `uncopied`: tasks of SEND and WRITE that failed for good, while others went on.
+    `restarts`: how often it began anew, because a read point was lost.
     """
 
     KIND: ClassVar[str] = "segment"
@@ -109,6 +110,7 @@ class SegmentRow(Row, frozen=True):
     found: Findings | None = None
     found_in: int = 0
     sent: tuple[Task, ...] = ()
+    uncopied: tuple[Task, ...] = ()
     rows_read: int = 0
     bytes_read: int = 0
     rows_written: int = 0

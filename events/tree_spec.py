@@ -69,7 +69,6 @@ class TreeSpec(msgspec.Struct, frozen=True):
     strength: Strength = Strength.FAST
     mode: TokenMode = TokenMode.HASHED
     boundaries: tuple[str, ...] = ()
-    salt: int = 0
     version_column: str = ""
     tombstone_column: str = ""
 
@@ -78,6 +77,13 @@ class TreeSpec(msgspec.Struct, frozen=True):
         """16 bytes; two specs with the same id make comparable trees."""
         content = msgspec.msgpack.encode((1, self), order="deterministic")
         return hashlib.sha256(content).digest()[:16]
+
+    @property
+    def tokens(self) -> str:
+        """Names how rows get their tokens (16 hex digits): ranges of another name are other rows."""
+        hashed = [each for each in self.columns if each.name in self.key or not self.key]
+        content = msgspec.msgpack.encode((1, self.mode, self.key, hashed, self.boundaries), order="deterministic")
+        return hashlib.sha256(content).hexdigest()[:16]
 
     @property
     def column_names(self) -> tuple[str, ...]:

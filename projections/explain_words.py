@@ -43,6 +43,7 @@ REMEDIES: Mapping[str, str] = {
     "UNSUPPORTED": "--ignore leaves out the column whose type cannot be compared",
     "LEAF_TOO_LARGE": "--bits with 8 more makes smaller leaves",
     "CORRUPT": "the replica's own data cannot be read: mend or withdraw it",
+    "HOT_KEY": "more rows have one key, or are the same, than can be compared",
     "FULL_COPY": "so much differs that the whole replica should be copied anew",
     "UNRESOLVED": "the rows that are left alone need another policy, or somebody who decides",
     "STILL_DIFFERENT": "rows were written meanwhile: verify again, then repair what is left",

@@ -8,15 +8,12 @@ import msgspec
 
 from topolog.events import token_range
 from topolog.events.errors import BadInput, NotFound
-from topolog.events.ids import Position
-from topolog.events.repair import TaskAssigned
 from topolog.events.repair_definition import SessionDefinition, SessionKind
-from topolog.events.repair_tasks import Purpose, Task, TaskId, TaskKind, TaskStatus
+from topolog.events.repair_tasks import Purpose, Task, TaskKind, TaskStatus
 from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, session_key
 from topolog.events.token_range import FULL, Ranges
 from topolog.projections import changes, queries
 from topolog.projections.moments import iso, position_time
-from topolog.projections.remembered import Remembered
 from topolog.projections.repair_resources import RepairCopy, Session, SessionSegment, SessionTask
 from topolog.projections.session_totals import Totals, compared_by, segments_of, totals
 from topolog.projections.store import Reading
@@ -219,7 +216,7 @@ def _task(reading: Reading, row: SessionRow, segment: SegmentRow, task: Task, no
         bytes=task.result.bytes if task.result else task.bytes,
         rows_expected=task.rows_expected,
         percent=_task_percent(task),
-        eta_ms=_task_eta_ms(reading, segment, task, now_ms) if is_open else None,
+        eta_ms=_task_eta_ms(reading, task, now_ms) if is_open else None,
         silent_ms=silent_ms,
         at_most_ms=None if silent_ms is None else max(0, wait_ms - silent_ms),
         code=task.code,
@@ -234,35 +231,12 @@ def _task_percent(task: Task) -> int | None:
     return min(99, task.rows * 100 // task.rows_expected) if task.rows_expected else None
 
 
-def _task_eta_ms(reading: Reading, segment: SegmentRow, task: Task, now_ms: int) -> int | None:
+def _task_eta_ms(reading: Reading, task: Task, now_ms: int) -> int | None:
     """As long as the rest takes at the pace since it was asked for."""
     if not task.rows or not task.rows_expected:
         return None
-    began_ms = reading.surely_decision(_asked_at(reading, segment, task)).logged_at_ms
+    began_ms = reading.surely_decision(task.assigned_at).logged_at_ms
     return max(0, now_ms - began_ms) * max(0, task.rows_expected - task.rows) // task.rows
-
-
-def _asked_at(reading: Reading, segment: SegmentRow, task: Task) -> Position:
-    """Where the task was asked for: an attempt is assigned once, so that is looked up once."""
-    step = segment.step
-    assert step is not None, "asked only of a segment that is at a step"
-    name = TaskId(segment.session, segment.index, step.number, task.replica, task.attempt)
-    return _ASKED_AT.get(
-        (reading.surely_decision(segment.session).chain, name), lambda: _assignment(reading, name) or task.grown_at
-    )
-
-
-def _assignment(reading: Reading, name: TaskId) -> Position | None:
-    for decided in reading.decisions(subject=f"session {name.session}"):
-        if decided.event_name == TaskAssigned.__name__:
-            event = decided.event
-            if isinstance(event, TaskAssigned) and event.task == name:
-                return decided.position
-    return None
-
-
-_ASKED_AT: Remembered[Position] = Remembered()
-"""By the chain hash of the session's first decision and the task."""
 
 
 def _percent(reading: Reading, row: SessionRow, sums: Totals) -> int | None:

@@ -5,8 +5,7 @@ by the boundaries that the spec ships; the first key column says in which part a
 hash where in it.
 
 FAST hashes the canonical columns twice, after 'A' and after 'B'. STRONG and PROOF hash the SHA-256 of a text that can
-be taken apart in one way only: of each value its length before it, of NULL a mark. The seed of Spark's function is
-fixed, so a salt is part of what is hashed first (D.3.10).
+be taken apart in one way only: of each value its length before it, of NULL a mark.
 """
 
 from collections.abc import Sequence
@@ -39,14 +38,14 @@ def hashed(frame: DataFrame, spec: TreeSpec, ranges: Ranges = (FULL,), keep: Seq
     rows = canonical.canonical(frame, spec.columns, keep)
     fields = [rows.schema[name] for name in spec.column_names]
     key = canonical.key_fields(rows.schema, spec) or fields
-    rows = rows.withColumn(PLACE, F.xxhash64(_first("T", spec), *canonical.hash_inputs(key)))
+    rows = rows.withColumn(PLACE, F.xxhash64(F.lit("T"), *canonical.hash_inputs(key)))
     rows = _within(rows.withColumn(TOKEN, _token(spec, key[0])), ranges)
     if spec.strength is Strength.FAST:
         inputs = canonical.hash_inputs(fields)
     else:
         rows = rows.withColumn(SHA, F.sha2(_row_text(fields), 256))
         inputs = [F.col(SHA)]
-    return rows.withColumns({H1: F.xxhash64(_first("A", spec), *inputs), H2: F.xxhash64(_first("B", spec), *inputs)})
+    return rows.withColumns({H1: F.xxhash64(F.lit("A"), *inputs), H2: F.xxhash64(F.lit("B"), *inputs)})
 
 
 def _within(rows: DataFrame, ranges: Ranges) -> DataFrame:
@@ -74,10 +73,6 @@ def _in_cells(rows: DataFrame, ranges: Ranges, shift: int) -> DataFrame:
     cells = starts_and_ends.select(F.explode(F.sequence("start", F.col("end") - 1)).alias("topolog_cell"))
     cell = F.shiftrightunsigned(TOKEN, shift)
     return rows.join(F.broadcast(cells), cell == F.col("topolog_cell"), "left_semi")
-
-
-def _first(purpose: str, spec: TreeSpec) -> Expression:
-    return F.lit(f"{purpose}{spec.salt}" if spec.salt else purpose)
 
 
 def _token(spec: TreeSpec, first_key: T.StructField) -> Expression:

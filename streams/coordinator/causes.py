@@ -12,9 +12,20 @@ from topolog.events.ids import NodeId, Position
 from topolog.events.lease_terms import LeaseTermsConfirmed
 from topolog.events.metadata import MetadataRemoveAccepted, MetadataUpdateAccepted
 from topolog.events.partitions import PartitionState
-from topolog.events.repair import RepairEvent, SegmentEnded, SessionEnded, SessionOpened, TaskAssigned, TaskFailed
+from topolog.events.repair import (
+    RepairEvent,
+    SegmentEnded,
+    SegmentHalved,
+    SessionEnded,
+    SessionOpened,
+    StepStarted,
+    TaskAssigned,
+    TaskFailed,
+)
+from topolog.events.repair_tasks import Purpose, TaskId, TaskStatus
 from topolog.events.requests import RequestersForgotten, RequestRefused
 from topolog.events.schedules import ScheduleEvent, SchedulePostponed
+from topolog.events.sessions import segment
 from topolog.events.state import State
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.exchanges import Exchanges
@@ -35,7 +46,7 @@ def cause_of(decision: Decision, state: State, reports: Reports, agenda: Agenda,
     if isinstance(decision, o.ObjectEvent):
         return _cause_in_line(decision, state, reports, agenda)
     if isinstance(decision, RepairEvent | ScheduleEvent):
-        return _cause_in_session(decision, agenda)
+        return _cause_in_session(decision, state, agenda)
     if isinstance(decision, BaselineChanged | AutoAdjustSuppressed) and agenda.adjusting:
         return f"deadline {min(agenda.adjusting)}"
     return _ALL_OWN if isinstance(decision, DrainFinished) else _cause(decision, state, reports, agenda)
@@ -78,8 +89,8 @@ def _cause_in_line(decision: o.ObjectEvent, state: State, reports: Reports, agen
     return "its turn"
 
 
-def _cause_in_session(decision: RepairEvent | ScheduleEvent, agenda: Agenda) -> str:
-    """A deadline, or what was reported last: the log itself has that."""
+def _cause_in_session(decision: RepairEvent | ScheduleEvent, state: State, agenda: Agenda) -> str:
+    """A deadline, a task that has failed, or what was reported last: the log itself has that."""
     match decision:
         case TaskFailed(task=task):
             key = _stalled(agenda, f"task/{task.session}/{task.segment}/", f"/{task.attempt}/{task.replica}")
@@ -88,6 +99,8 @@ def _cause_in_session(decision: RepairEvent | ScheduleEvent, agenda: Agenda) -> 
             return f"deadline {key}" if (key := _stalled(agenda, start, end)) else _NEXT
         case SegmentEnded(code="RENDEZVOUS_DOWN"):
             key = _stalled(agenda, f"task/{decision.session}/{decision.segment}/", "")
+        case StepStarted() | SegmentEnded() | SegmentHalved():
+            return _cause_in_segment(decision, state, agenda)
         case SessionEnded(code="DEADLINE"):
             key = f"session/{decision.session}/deadline"
         case SchedulePostponed(name=name) | SessionOpened(schedule=name) if name:
@@ -95,6 +108,23 @@ def _cause_in_session(decision: RepairEvent | ScheduleEvent, agenda: Agenda) -> 
         case _:
             return _NEXT
     return f"deadline {key}" if key else "nobody serves the replica any more"
+
+
+def _cause_in_segment(decision: StepStarted | SegmentEnded | SegmentHalved, state: State, agenda: Agenda) -> str:
+    """The end of the pause before it, tasks that have failed, or that nothing is missing."""
+    row = segment(state, decision.session, decision.segment)
+    assert row is not None, "a segment goes on that no session has"
+    if row.step is None:
+        key = _stalled(agenda, f"session/{decision.session}/rest/", "")
+        return f"deadline {key}" if key else "its turn"
+    if isinstance(decision, StepStarted) and decision.step.purpose is not Purpose.COMPARE:
+        return _NEXT
+    failed = [
+        f"{TaskId(row.session, row.index, row.step.number, task.replica, task.attempt)} ({task.code})"
+        for task in row.tasks
+        if task.status is TaskStatus.FAILED
+    ]
+    return f"failure of {', '.join(failed)}" if failed else _NEXT
 
 
 def _stalled(agenda: Agenda, start: str, end: str) -> str | None:

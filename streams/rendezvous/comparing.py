@@ -11,12 +11,12 @@ from itertools import chain
 import msgspec
 
 from topolog.events.merkle import Leaf, differing
-from topolog.events.repair_plan import Difference, Direction
+from topolog.events.repair_plan import Difference, Direction, is_purged
 from topolog.events.repair_plan import differences as differences_of
 from topolog.events.repair_plan import findings as findings_of
 from topolog.events.repair_tasks import RANGES_MAX, Findings, Pair
 from topolog.events.replica import RowDigest
-from topolog.events.token_range import Ranges, coarsened, of_buckets, split
+from topolog.events.token_range import RING_BITS, Ranges, coarsened, of_buckets, split
 from topolog.events.tree_answers import Packer, array, items
 from topolog.events.tree_pages import digest_of
 from topolog.streams.rendezvous import answers
@@ -29,16 +29,24 @@ def compared(left: str, right: str, one: Sequence[Leaf], other: Sequence[Leaf], 
     """Two trees of 2^bits leaves over these ranges."""
     numbers = differing(one, other)
     rows_of = [{leaf.bucket: leaf.rows for leaf in leaves} for leaves in (one, other)]
-    rows = [max(each.get(number, 0) for each in rows_of) for number in numbers]
+    told = coarsened(of_buckets(numbers, bits), RANGES_MAX, ranges)
     return Pair(
         left,
         right,
-        coarsened(of_buckets(numbers, bits), RANGES_MAX, ranges),
+        told,
         len(numbers),
         len(rows_of[0].keys() | rows_of[1].keys()),
-        sum(rows),
-        max(rows, default=0),
+        sum(max(each.get(number, 0) for each in rows_of) for number in _leaves_in(told, rows_of, bits)),
+        max((max(each.get(number, 0) for each in rows_of) for number in numbers), default=0),
     )
+
+
+def _leaves_in(ranges: Ranges, rows_of: Iterable[Mapping[int, int]], bits: int) -> set[int]:
+    """The leaves that hold some of these tokens: ranges that were made fewer hold more than what differs."""
+    shift = RING_BITS - bits
+    starts, ends = [each.start >> shift for each in ranges], [(each.end - 1) >> shift for each in ranges]
+    places = ((number, bisect_right(starts, number) - 1) for leaves in rows_of for number in leaves)
+    return {number for number, place in places if place >= 0 and number <= ends[place]}
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -57,18 +65,21 @@ def found(
     Raises BadInput if a page cannot be read.
     """
     former = None if before is None else {each.key for each in items(before, Difference)}
-    lasting = (each for each in _differences(sent, ranges, rows) if former is None or each.key in former)
-    packer, full = Packer(), list[bytes | None]()
+    packer, full, purged = Packer(), list[bytes | None](), 0
 
     def packed() -> Iterator[Difference]:
-        for difference in lasting:
-            full.append(packer.add(difference))
-            yield difference
+        nonlocal purged
+        for difference in _differences(sent, ranges, rows):
+            if is_purged(difference, way):
+                purged += 1
+            elif former is None or difference.key in former:
+                full.append(packer.add(difference))
+                yield difference
 
     told = findings_of(packed(), way, within=ranges)
     payloads = tuple(page for page in (*full, packer.rest()) if page is not None)
     gone = 0 if former is None else len(former) - told.rows
-    told = msgspec.structs.replace(told, pages=len(payloads), digest=digest_of(payloads), gone=gone)
+    told = msgspec.structs.replace(told, pages=len(payloads), digest=digest_of(payloads), gone=gone, purged=purged)
     return Found(told, payloads)
 
 

@@ -23,6 +23,7 @@ from topolog.events.repair_requests import (
     SessionRequested,
     TaskReported,
 )
+from topolog.events.repair_turns import occupied
 from topolog.events.schedules import ScheduleRow
 from topolog.events.sessions import (
     SegmentRow,
@@ -79,21 +80,24 @@ def settle(state: State, passed: Collection[str], end: Position, at_ms: int) -> 
 
     `at_ms`: wall time, by which a session that begins now judges what is forgotten (scenario 32).
     """
+    busy = occupied(state)
     for row in open_sessions(state):
-        decided = _of_session(state, row, passed, at_ms)
+        decided = _of_session(state, row, passed, busy, at_ms)
         if decided:
             return decided
     return schedules.settle(state, passed, end, at_ms)
 
 
-def _of_session(state: State, row: SessionRow, passed: Collection[str], at_ms: int) -> list[Decision]:
+def _of_session(
+    state: State, row: SessionRow, passed: Collection[str], busy: Collection[str], at_ms: int
+) -> list[Decision]:
     if row.status is SessionStatus.QUEUED:
         return [] if row.paused else repair_sessions.from_queue(state, row, at_ms)
     if _deadline_key(row) in passed:
         message = f"It took longer than its deadline of {row.definition.deadline_ms} ms."
         return [repair_sessions.concluded(state, row, SessionStatus.EXPIRED, "DEADLINE", message)]
     for part in running(state, row):
-        decided = repair_steps.settle(state, row, part, passed)
+        decided = repair_steps.settle(state, row, part, passed, busy)
         if decided:
             return decided
     pending = segment(state, row.number, row.begun)

@@ -28,12 +28,13 @@ from topolog.events.repair_tasks import (
     TaskKind,
     TaskStatus,
 )
+from topolog.events.repair_turns import SCANS
 from topolog.events.replicas import replica
 from topolog.events.requests import RequestUnchanged, shortened, subject_of
 from topolog.events.sessions import SegmentRow, SessionRow, segment, session, task_of
 from topolog.events.state import State
 from topolog.events.token_range import RING, Ranges, contains, union
-from topolog.streams.rules.repair_steps import SCANS, pairs, present
+from topolog.streams.rules.repair_steps import pairs, present
 
 CODE_CHARS_MAX = 40
 CUT_CHARS_MAX = 1_000
@@ -110,7 +111,8 @@ def _check_result(row: SegmentRow, name: str, result: Result) -> None:
     assert row.step is not None
     kind, cut = row.step.kind, result.cut
     numbers = (result.pages, result.rows, result.bytes, result.skipped, result.worked_ms)
-    sums = (result.pages, row.rows_read, row.bytes_read, row.skipped, row.worked_ms)
+    worked_ms = row.worked_ms + sum(task.result.worked_ms for task in row.tasks if task.result)
+    sums = (result.pages, row.rows_read, row.bytes_read, row.skipped, worked_ms)
     counts = all(0 <= number <= COUNT_MAX - before for number, before in zip(numbers, sums, strict=True))
     has_digest = len(result.digest) == (_DIGEST_BYTES if kind in _PAGED else 0)
     is_cut = cut is None or (kind is TaskKind.PREPARE and len(cut.name) <= CUT_CHARS_MAX and len(cut.schema) <= 64)
@@ -156,7 +158,7 @@ def _are_sound(row: SegmentRow, findings: Findings) -> bool:
     assert row.step is not None
     before = row.found.rows if row.found and row.step.purpose is Purpose.RECHECK else None
     told = {**findings.kinds, **findings.unresolved}
-    numbers = (findings.pages, *findings.kinds.values(), *findings.unresolved.values())
+    numbers = (findings.pages, findings.purged, *findings.kinds.values(), *findings.unresolved.values())
     ends = {(copy.source, copy.target) for copy in findings.copies}
     return (
         0 <= findings.rows <= COUNT_MAX

@@ -69,11 +69,11 @@ def requested(
     check_room(state)
     others = in_the_way(state, definition, before=None)
     if others and not definition.queues:
-        message = f"Session {others[0].number} repairs some of these tokens."
         hint = "--queue waits for it."
-        raise Refused("OVERLAP", "scenario 26", message, {"session": str(others[0].number)}, hint=hint)
+        raise Refused(
+            "OVERLAP", "scenario 26", overlap_with(others[0], definition), {"session": str(others[0].number)}, hint=hint
+        )
     if others:
-        participants(state, definition)
         return [SessionQueued(ref, definition)]
     return opened(state, definition, request=ref, number=Position(end + 1))
 
@@ -93,14 +93,18 @@ def from_queue(state: State, row: SessionRow, at_ms: int) -> list[Decision]:
     if in_the_way(state, row.definition, before=row.number):
         return []
     try:
-        return opened(state, reviewed(row.definition, at_ms), number=row.number, is_queued=True)
+        definition = _named(state, _placed(state, row.definition))
+        if in_the_way(state, definition, before=row.number):
+            return []
+        return opened(state, reviewed(definition, at_ms), number=row.number, is_queued=True)
     except Refused as refusal:
         message = shortened(refusal.message)
         return [_ended(row.number, SessionStatus.FAILED, refusal.code, message, (), row.definition.ranges)]
 
 
 def in_the_way(state: State, definition: SessionDefinition, before: Position | None) -> list[SessionRow]:
-    """Repairs of some of these tokens that are open, or were queued earlier; none stands in the way of a preview."""
+    """Repairs that may be of some of these tokens and are open, or were queued earlier; none stands in the way of a
+    preview. Ranges say who is who only where rows get their tokens in one way."""
     if definition.kind is not SessionKind.REPAIR:
         return []
     return [
@@ -109,8 +113,15 @@ def in_the_way(state: State, definition: SessionDefinition, before: Position | N
         if row.definition.table == definition.table
         and row.definition.kind is SessionKind.REPAIR
         and (before is None or row.number < before)
-        and overlap(row.definition.ranges, definition.ranges)
+        and (row.definition.tokens != definition.tokens or overlap(row.definition.ranges, definition.ranges))
     ]
+
+
+def overlap_with(row: SessionRow, definition: SessionDefinition) -> str:
+    """The sentence on a session that stands in the way."""
+    if row.definition.tokens == definition.tokens:
+        return f"Session {row.number} repairs some of these tokens."
+    return f"Session {row.number} repairs this table, and its rows get their tokens in another way."
 
 
 def opened(
@@ -134,6 +145,7 @@ def opened(
         bare = TreeSpec(definition.table, (), (), BITS_MIN)
         begun = SessionOpened(request, queued, definition, bare, (), schedule)
         return [begun, _ended(number, SessionStatus.FAILED, refusal.code, shortened(message), (), definition.ranges)]
+    definition = _by_tokens(definition, spec.tokens)
     plans = repair_spec.segments(definition, chosen, spec.bits)
     begun = SessionOpened(request, queued, definition, spec, plans, schedule)
     _check_size(begun)
@@ -152,20 +164,46 @@ def _check_size(begun: SessionOpened) -> None:
 
 
 def effective(state: State, definition: SessionDefinition) -> SessionDefinition:
-    """The definition with all that stands elsewhere put in: a node's tokens, those that a preview found to differ."""
+    """The definition with all that stands elsewhere put in: a node's tokens, those that a preview found to differ, and
+    what tokens they are."""
     _check(definition)
-    ranges: Ranges = union(definition.ranges) or (FULL,)
-    if definition.node:
-        held = replica(state, definition.table, definition.node)
-        if held is None:
-            raise _unknown(definition.node)
-        ranges = held.definition.ranges
+    definition = _placed(state, msgspec.structs.replace(definition, ranges=union(definition.ranges) or (FULL,)))
     if definition.preview is not None:
-        ranges = _differing(state, definition, definition.preview)
-    return msgspec.structs.replace(definition, ranges=ranges)
+        seen = _preview(state, definition, definition.preview)
+        definition = msgspec.structs.replace(definition, ranges=seen.differing, tokens=seen.definition.tokens)
+    return _named(state, definition)
 
 
-def _differing(state: State, definition: SessionDefinition, number: Position) -> Ranges:
+def _named(state: State, definition: SessionDefinition) -> SessionDefinition:
+    """With the name of its tokens; without, if the replicas do not go together, which is the end of a session."""
+    try:
+        return _by_tokens(definition, repair_spec.tree_spec(definition, participants(state, definition)).tokens)
+    except Refused as refusal:
+        if refusal.code != "SCHEMA_MISMATCH":
+            raise
+        return definition
+
+
+def _placed(state: State, definition: SessionDefinition) -> SessionDefinition:
+    """With what the node is to hold now."""
+    if not definition.node:
+        return definition
+    held = replica(state, definition.table, definition.node)
+    if held is None:
+        raise _unknown(definition.node)
+    return msgspec.structs.replace(definition, ranges=held.definition.ranges, tokens="")
+
+
+def _by_tokens(definition: SessionDefinition, tokens: str) -> SessionDefinition:
+    """The definition with the name of the tokens that its ranges speak of; all of them are all of any other kind."""
+    if definition.tokens not in ("", tokens) and definition.ranges != (FULL,):
+        message = "The ranges are of other tokens: rows get theirs by another key, another mode or other boundaries."
+        hint = "Ask with the mode and the columns of the preview, or make a new one."
+        raise Refused("OTHER_TOKENS", "D.5.3", message, {"ranges": definition.tokens, "session": tokens}, hint=hint)
+    return msgspec.structs.replace(definition, tokens=tokens)
+
+
+def _preview(state: State, definition: SessionDefinition, number: Position) -> SessionRow:
     row = session(state, number)
     if row is None or row.definition.table != definition.table or row.definition.kind is not SessionKind.PREVIEW:
         message = f"There is no preview {number} of table {definition.table!r}."
@@ -174,7 +212,7 @@ def _differing(state: State, definition: SessionDefinition, number: Position) ->
         raise Refused("NOT_ENDED", "DESIGN 4.6", f"Preview {number} has not ended yet.")
     if not row.differing:
         raise Refused("NOTHING_DIFFERS", "DESIGN 4.6", f"Preview {number} has found no row that differs.")
-    return row.differing
+    return row
 
 
 def participants(state: State, definition: SessionDefinition) -> list[ReplicaDefinition]:
@@ -233,7 +271,7 @@ def _check(definition: SessionDefinition) -> None:
     if definition.deadline_ms is not None:
         _check_number("deadline_ms", definition.deadline_ms, 1, WAIT_MS_MAX)
     texts = (definition.table, definition.source, definition.node, definition.initiator, definition.datacenter)
-    names = (*texts, *definition.replicas, *definition.columns, *definition.ignored)
+    names = (*texts, definition.tokens, *definition.replicas, *definition.columns, *definition.ignored)
     too_long = any(len(name) > SUBJECT_CHARS_MAX for name in names)
     if too_long or len(names) > COLUMNS_MAX or len(definition.ranges) > RANGES_MAX or not definition.table:
         raise Refused("BAD_DEFINITION", "D.6", "The session's names or ranges are too long, or too many, or missing.")

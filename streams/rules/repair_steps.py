@@ -17,38 +17,34 @@ from itertools import combinations
 
 from topolog.events.codec import Decision
 from topolog.events.repair import SegmentEnded, SegmentHalved, SegmentPlan, StepStarted, TaskAssigned, TaskFailed
-from topolog.events.repair_definition import SEGMENTS_MAX, Order, Rendezvous, SessionKind
-from topolog.events.repair_tasks import RANGES_MAX, Pair, Purpose, Step, Task, TaskId, TaskKind, TaskStatus
-from topolog.events.replicas import replica
-from topolog.events.requests import shortened
+from topolog.events.repair_definition import SEGMENTS_MAX, Rendezvous, SessionKind
+from topolog.events.repair_tasks import RANGES_MAX, Copy, Pair, Purpose, Step, Task, TaskId, TaskKind, TaskStatus
+from topolog.events.repair_turns import SCANS, place_of, places_taken
+from topolog.events.replicas import replica, replica_key
 from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow
 from topolog.events.state import State
-from topolog.events.token_range import RING_BITS, Ranges, coarsened, split, union
+from topolog.events.token_range import RING_BITS, Ranges, cells, coarsened, split, union
 from topolog.events.tree_spec import LEAF_ROWS, REFINE_BITS, TreeSpec
 from topolog.streams.rules.deadlines import Deadline
+from topolog.streams.rules.repair_words import compared_without, final, full_copy, hot_key, unresolved
 
 REFINED_PERCENT_MAX = 20
 """If more of the leaves differ, finer leaves would differ too: their rows are looked at right away (D.5.6)."""
 
 DIGESTS_MAX = 5_000_000
-"""Rows of a segment whose digests are sent at most; if more differ, a full copy is what helps (scenario 10)."""
+"""Digests of a segment that are sent at most, by all replicas together: what the rendezvous has room for. If more rows
+stand where something differs, a full copy is what helps (scenario 10)."""
+
+HOT_LEAVES_MAX = 16
+"""So few leaves are refined however full they are: they may hold many rows of one key (scenario 34)."""
 
 RETRY_MS, RETRY_MS_MAX = 1_000, 60_000
 """How long a task that has failed rests before it is asked for again; twice as long each time."""
 
-RETRYABLE = frozenset({"STALLED", "IO", "LOAD", "INTERRUPTED"})
+RETRYABLE = frozenset({"STALLED", "IO", "INTERRUPTED"})
 CUT_LOST = "CUT_LOST"
 """The read point is no longer there, or the schema has changed behind it: the segment begins anew (scenario 13)."""
 
-SCANS = (TaskKind.LEAVES, TaskKind.DIGESTS)
-_FINAL = {
-    (TaskKind.PREPARE, "STALLED"): ("REPLICA_DOWN", "it has not answered"),
-    (TaskKind.LEAVES, "STALLED"): ("TREE_TIMEOUT", "its tree has not moved on for too long"),
-    (TaskKind.DIGESTS, "STALLED"): ("TREE_TIMEOUT", "its digests have not moved on for too long"),
-    (TaskKind.SEND, "STALLED"): ("COPY_TIMEOUT", "its rows have not moved on for too long"),
-    (TaskKind.WRITE, "STALLED"): ("COPY_TIMEOUT", "its writing has not moved on for too long"),
-}
-_RENAMED = {"SCHEMA": "SCHEMA_MISMATCH"}
 _ABSENT = ("REPLICA_DOWN", "WITHDRAWN")
 _WHOLE = ("WITHDRAWN", "SCHEMA_MISMATCH", "RANGE", "UNSUPPORTED", "TREE_CONFLICT", CUT_LOST, "RENDEZVOUS_DOWN")
 """What is no matter of how many tokens are asked for."""
@@ -92,8 +88,10 @@ def begun(row: SegmentRow) -> list[Decision]:
     return [_start(row, TaskKind.PREPARE, Purpose.COMPARE, row.ranges)]
 
 
-def settle(state: State, session: SessionRow, row: SegmentRow, passed: Collection[str]) -> list[Decision]:
-    """What follows for a segment that runs; `passed`: keys of deadlines that have passed."""
+def settle(
+    state: State, session: SessionRow, row: SegmentRow, passed: Collection[str], occupied: Collection[str]
+) -> list[Decision]:
+    """What follows for a segment that runs. `passed`: keys of deadlines; `occupied`: ids of replicas that work."""
     assert row.step is not None, "a segment runs that has no step"
     stalled = _given_up(state, session, row, passed)
     if stalled:
@@ -102,7 +100,7 @@ def settle(state: State, session: SessionRow, row: SegmentRow, passed: Collectio
     ended = _failed(session, row, lost) if lost else []
     if ended or session.paused:
         return ended
-    assigned = _assigned(state, session, row, passed)
+    assigned = _assigned(state, session, row, passed, occupied)
     if assigned:
         return assigned
     if any(_is_open(session, row, task) for task in row.tasks) or len(row.tasks) < len(asked(row)):
@@ -122,13 +120,18 @@ def present(row: SegmentRow) -> list[str]:
 def asked(row: SegmentRow) -> list[str]:
     """Whom the present step asks."""
     assert row.step is not None
-    copies = row.found.copies if row.found else ()
     match row.step.kind:
         case TaskKind.SEND:
-            return sorted({copy.source for copy in copies})
+            return sorted({copy.source for copy in _copies(row)})
         case TaskKind.WRITE:
-            return sorted({copy.target for copy in copies})
+            return sorted({copy.target for copy in _copies(row)})
     return present(row)
+
+
+def _copies(row: SegmentRow) -> list[Copy]:
+    """What is to be copied; what could not be sent is not written (scenario 24)."""
+    unsent = {task.replica for task in row.uncopied}
+    return [copy for copy in (row.found.copies if row.found else ()) if copy.source not in unsent]
 
 
 def pairs(session: SessionRow, row: SegmentRow) -> list[tuple[str, str]]:
@@ -186,31 +189,23 @@ def _has_rested(session: SessionRow, row: SegmentRow, task: Task, passed: Collec
     return _may_retry(session, row, task) and (task.code == "STALLED" or _retry_key(row, task) in passed)
 
 
-def _assigned(state: State, session: SessionRow, row: SegmentRow, passed: Collection[str]) -> list[Decision]:
-    """The tasks that may be asked for now; a scan in the order that the session wants (scenario 30)."""
+def _assigned(
+    state: State, session: SessionRow, row: SegmentRow, passed: Collection[str], occupied: Collection[str]
+) -> list[Decision]:
+    """The tasks that may be asked for now (see `events/repair_turns.py`)."""
     assert row.step is not None
     tasks = {task.replica: task for task in row.tasks}
     waiting = [name for name in asked(row) if name not in tasks or _has_rested(session, row, tasks[name], passed)]
-    order = session.definition.order if row.step.kind in SCANS else Order.PARALLEL
-    places = {name: _place(state, session, order, name) for name in asked(row)}
-    busy = {places[name] for name, task in tasks.items() if task.status is TaskStatus.ASSIGNED}
+    is_free = {name: replica_key(session.definition.table, name) not in occupied for name in waiting}
+    taken = places_taken(state, session) if any(is_free.values()) and row.step.kind in SCANS else set()
     found: list[Decision] = []
     for name in waiting:
-        if places[name] not in busy or order is Order.PARALLEL:
-            busy.add(places[name])
+        place = place_of(state, session, row, name)
+        if is_free[name] and place not in taken:
+            taken.add(place)
             attempt = tasks[name].attempt + 1 if name in tasks else 1
             found.append(TaskAssigned(_task_id(row, name, attempt), _expected(state, session, row, name)))
     return found
-
-
-def _place(state: State, session: SessionRow, order: Order, name: str) -> str:
-    """Those of one place are asked one after the other."""
-    if order is Order.SEQUENTIAL:
-        return ""
-    if order is Order.DATACENTER_PARALLEL:
-        row = replica(state, session.definition.table, name)
-        return row.definition.datacenter if row else ""
-    return name
 
 
 def _expected(state: State, session: SessionRow, row: SegmentRow, name: str) -> int:
@@ -221,9 +216,8 @@ def _expected(state: State, session: SessionRow, row: SegmentRow, name: str) -> 
         case TaskKind.PREPARE:
             return 0
         case TaskKind.SEND | TaskKind.WRITE:
-            copies = row.found.copies if row.found else ()
             side = "source" if row.step.kind is TaskKind.SEND else "target"
-            return sum(copy.rows for copy in copies if getattr(copy, side) == name)
+            return sum(copy.rows for copy in _copies(row) if getattr(copy, side) == name)
     return declared.definition.rows if declared else 0
 
 
@@ -264,15 +258,28 @@ def _behind_leaves(session: SessionRow, row: SegmentRow, ranges: Ranges) -> list
         return [_unstable(row) if is_refined else _ended(row, SegmentStatus.EQUAL)]
     if _blind(row):
         return [_inconclusive(row)]
-    rows = max(pair.rows for pair in row.pairs)
     finer = min(row.step.bits + REFINE_BITS, RING_BITS)
     if _pays(row) and finer > row.step.bits:
         return [_start(row, TaskKind.LEAVES, Purpose.COMPARE, ranges, bits=finer)]
-    if rows > DIGESTS_MAX:
-        message = f"Leaves of about {rows} rows differ: copying the whole replica is cheaper than repairing it."
+    if (rows := _rows_in(row, coarsened(ranges, RANGES_MAX, row.ranges))) * len(present(row)) > DIGESTS_MAX:
+        told = hot_key(_fullest(row)) if _is_hot(row) and row.step.bits == RING_BITS else full_copy(rows)
         left = ranges if session.definition.kind is SessionKind.REPAIR else ()
-        return [_ended(row, SegmentStatus.DIFFERENT, "FULL_COPY", message, left)]
+        return [_ended(row, SegmentStatus.DIFFERENT, *told, left)]
     return [_start(row, TaskKind.DIGESTS, Purpose.COMPARE, ranges)]
+
+
+def _rows_in(row: SegmentRow, ranges: Ranges) -> int:
+    """About how many rows each replica has there: as many to a token as where a pair differs."""
+    return max(-(-pair.rows * cells(ranges) // cells(pair.ranges)) for pair in row.pairs if pair.ranges)
+
+
+def _is_hot(row: SegmentRow) -> bool:
+    """Whether a single leaf has more rows than can be compared."""
+    return _fullest(row) * len(present(row)) > DIGESTS_MAX
+
+
+def _fullest(row: SegmentRow) -> int:
+    return max(pair.leaf_rows_max for pair in row.pairs)
 
 
 def _blind(row: SegmentRow) -> list[str]:
@@ -294,14 +301,17 @@ def _unstable(row: SegmentRow) -> Decision:
 
 
 def _pays(row: SegmentRow) -> bool:
-    """Whether finer leaves would leave out most of the rows."""
-    worst = max(row.pairs, key=lambda pair: pair.leaf_rows_max)
+    """Whether finer leaves would leave out most of the rows, or show that they are all of one key."""
     is_few = all(pair.leaves * 100 <= pair.leaves_compared * REFINED_PERCENT_MAX for pair in row.pairs if pair.leaves)
-    return worst.leaf_rows_max > LEAF_ROWS and is_few
+    is_hot = _is_hot(row) and max(pair.leaves for pair in row.pairs) <= HOT_LEAVES_MAX
+    return (_fullest(row) > LEAF_ROWS and is_few) or is_hot
 
 
 def _behind_digests(session: SessionRow, row: SegmentRow, purpose: Purpose) -> list[Decision]:
     assert row.found is not None
+    if not row.found.rows and row.found.purged:
+        message = f"{row.found.purged} tombstones are older than they are kept, and some replicas have removed them."
+        return [_ended(row, SegmentStatus.EQUAL, "PURGED", message)]
     if not row.found.rows and purpose is Purpose.COMPARE:
         return [_unstable(row)]
     if not row.found.rows:
@@ -326,7 +336,7 @@ def _behind_findings(session: SessionRow, row: SegmentRow) -> list[Decision]:
     if session.definition.kind is SessionKind.PREVIEW:
         return [_ended(row, SegmentStatus.DIFFERENT)]
     if not row.found.copies:
-        return [_ended(row, SegmentStatus.DIFFERENT, "UNRESOLVED", _unresolved(row), _found(row))]
+        return [_ended(row, SegmentStatus.DIFFERENT, "UNRESOLVED", unresolved(row), _found(row))]
     return [_start(row, TaskKind.SEND, Purpose.REPAIR, _found(row), of=row.found_in)]
 
 
@@ -334,24 +344,20 @@ def _verified(row: SegmentRow, ranges: Ranges) -> Decision:
     assert row.found is not None
     if not ranges:
         return _ended(row, SegmentStatus.REPAIRED)
+    if row.uncopied:
+        return _ended(row, SegmentStatus.DIFFERENT, *final(row, row.uncopied[0]), ranges)
     if row.found.unresolved:
-        return _ended(row, SegmentStatus.DIFFERENT, "UNRESOLVED", _unresolved(row), ranges)
+        return _ended(row, SegmentStatus.DIFFERENT, "UNRESOLVED", unresolved(row), ranges)
     message = f"{row.rows_written} rows were written, {row.skipped} had changed since, and it still differs."
     return _ended(row, SegmentStatus.DIFFERENT, "STILL_DIFFERENT", message, ranges)
-
-
-def _unresolved(row: SegmentRow) -> str:
-    assert row.found is not None
-    listed = ", ".join(f"{count} {reason}" for reason, count in sorted(row.found.unresolved.items()))
-    return f"Rows are left as they are: {listed}."
 
 
 def _failed(session: SessionRow, row: SegmentRow, lost: Sequence[Task]) -> list[Decision]:
     """Tasks have failed for good. Others go on where they can (scenarios 19, 24)."""
     assert row.step is not None
-    down = [task.replica for task in lost if _final(row, task)[0] in _ABSENT]
+    down = [task.replica for task in lost if final(row, task)[0] in _ABSENT]
     worst = next((task for task in lost if task.replica not in down), lost[0])
-    code, message = _final(row, worst)
+    code, message = final(row, worst)
     if code == CUT_LOST and row.restarts < session.definition.retries:
         return [_start(row, TaskKind.PREPARE, Purpose.COMPARE, row.ranges)]
     is_prepare = row.step.kind is TaskKind.PREPARE and row.step.purpose is Purpose.COMPARE
@@ -359,17 +365,18 @@ def _failed(session: SessionRow, row: SegmentRow, lost: Sequence[Task]) -> list[
     may_go_on = session.definition.allow_partial and session.definition.kind is SessionKind.PREVIEW
     if is_prepare and may_go_on and len(others) >= 2 and len(down) == len(lost):
         return [_start(row, TaskKind.PREPARE, Purpose.COMPARE, row.ranges, absent=(*row.absent, *down))]
+    if row.step.purpose is Purpose.REPAIR and _go_on(row, lost):
+        return []
     if row.step.purpose in (Purpose.REPAIR, Purpose.VERIFY):
-        is_writing = row.step.kind is TaskKind.WRITE and len(_done(row)) + len(lost) < len(asked(row))
-        return [] if is_writing else [_ended(row, SegmentStatus.DIFFERENT, code, message, _found(row))]
+        if row.uncopied:
+            code, message = final(row, row.uncopied[0])
+        return [_ended(row, SegmentStatus.DIFFERENT, code, message, _found(row))]
     return _ended_or_halved(session, row, code, message)
 
 
-def _final(row: SegmentRow, task: Task) -> tuple[str, str]:
-    """The code and the message of what a lost task leads to."""
-    assert row.step is not None
-    code, what = _FINAL.get((row.step.kind, task.code), (_RENAMED.get(task.code, task.code), task.message))
-    return code, shortened(f"Replica {task.replica}: {what}")
+def _go_on(row: SegmentRow, lost: Sequence[Task]) -> bool:
+    """Whether others still copy, or have: then what is left is what differs behind that."""
+    return len(_done(row)) + len(lost) < len(asked(row)) or bool(_done(row))
 
 
 def _ended_or_halved(session: SessionRow, row: SegmentRow, code: str, message: str) -> list[Decision]:
@@ -401,7 +408,7 @@ def _ended(
     row: SegmentRow, status: SegmentStatus, code: str = "", message: str = "", left: Ranges = ()
 ) -> SegmentEnded:
     if row.absent and not code:
-        code, message = "REPLICA_DOWN", f"Compared without {', '.join(row.absent)}, which did not answer."
+        code, message = compared_without(row)
     return SegmentEnded(row.session, row.index, status, code, message, coarsened(left, RANGES_MAX, row.ranges))
 
 

@@ -17,8 +17,9 @@ from topolog.streams.rules.deadlines import Deadline
 SCHEDULES_MAX = 1_000
 EVERY_MS_MIN = 1_000
 EVERY_MS_MAX = 366 * 86_400_000
-RETRY_MS = 60_000
-"""A schedule that could not run is looked at again after a minute, or after its own interval if that is shorter."""
+RETRY_MS, RETRY_MS_MAX = 60_000, 6 * 3_600_000
+"""A schedule that could not run is looked at again after a minute, and twice as long each time for the same reason, or
+after its own interval if that is shorter: the log keeps each of these decisions for ever."""
 
 
 def decide(state: State, request: ScheduleRequested | ScheduleDropRequested, ref: RequestRef) -> list[Decision]:
@@ -45,7 +46,6 @@ def _check(state: State, request: ScheduleRequested, *, is_new: bool) -> None:
     if request.definition.preview is not None:
         raise Refused("BAD_SCHEDULE", "B.2", "A schedule cannot repair what one preview has found.")
     repair_sessions.effective(state, request.definition)
-    repair_sessions.participants(state, request.definition)
 
 
 def deadlines(row: ScheduleRow) -> list[Deadline]:
@@ -72,11 +72,12 @@ def _run(state: State, row: ScheduleRow, end: Position, at_ms: int) -> list[Deci
         definition = repair_sessions.reviewed(repair_sessions.effective(state, row.definition), at_ms)
         others = repair_sessions.in_the_way(state, definition, before=None)
         if others:
-            return [_postponed(row, "OVERLAP", f"Session {others[0].number} repairs some of these tokens.")]
+            return [_postponed(row, "OVERLAP", repair_sessions.overlap_with(others[0], definition))]
         return repair_sessions.opened(state, definition, number=Position(end + 1), schedule=row.name)
     except Refused as refusal:
         return [_postponed(row, refusal.code, refusal.message)]
 
 
 def _postponed(row: ScheduleRow, code: str, message: str) -> SchedulePostponed:
-    return SchedulePostponed(row.name, code, shortened(message), min(RETRY_MS, row.every_ms))
+    wait_ms = min(row.wait_ms * 2, RETRY_MS_MAX) if row.code == code else RETRY_MS
+    return SchedulePostponed(row.name, code, shortened(message), min(wait_ms, row.every_ms))

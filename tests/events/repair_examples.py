@@ -30,7 +30,6 @@ SPEC = ts.TreeSpec(
     strength=ts.Strength.STRONG,
     mode=ts.TokenMode.ORDERED,
     boundaries=("100", "200"),
-    salt=7,
     version_column="changed_at",
     tombstone_column="gone",
 )
@@ -78,6 +77,7 @@ DEFINITION = rd.SessionDefinition(
     allow_partial=True,
     queues=True,
     preview=Position(90),
+    tokens="9b1f0f5f1f0e4a55",
     prepare_ms=30_000,
     stall_ms=60_000,
     deadline_ms=3_600_000,
@@ -95,6 +95,7 @@ FINDINGS = rt.Findings(
     pages=1,
     digest=bytes(range(32)),
     gone=4,
+    purged=3,
 )
 PLANS = (r.SegmentPlan(RANGES[:1], ("R1", "R2")), r.SegmentPlan(RANGES[1:], ("R2", "R1")))
 

@@ -20,6 +20,7 @@ from topolog.events.repair_plan import (
     differences,
     direction,
     findings,
+    is_purged,
     kind,
     planned,
     version_order,
@@ -153,6 +154,30 @@ def test_a_deletion_is_carried_within_grace() -> None:
     dead, alive = row(7, 2, micros(DAY_MS), is_tombstone=True), row(7, 1, micros(2 * DAY_MS))
     found = only(differences({"R1": [], "R2": [dead], "R3": [alive]}))
     assert planned(found, way(Policy.UNION, tombstones=True, grace_ms=10 * DAY_MS)) == Planned("R2", ("R1", "R3"))
+
+
+@pytest.mark.parametrize(("age_days", "is_kept"), [(9, True), (10, False), (11, False)])
+def test_a_tombstone_that_is_old_enough_is_not_brought_back(age_days: int, *, is_kept: bool) -> None:
+    """A.6, CASSANDRA-4905: R1 may have removed it by now."""
+    asked = way(Policy.UNION, tombstones=True, grace_ms=10 * DAY_MS)
+    dead = row(7, 2, micros(age_days * DAY_MS), is_tombstone=True)
+    found = only(differences({"R1": [], "R2": [dead], "R3": [dead]}))
+    assert planned(found, asked) == (Planned("R2", ("R1",)) if is_kept else Planned(reason="PURGED"))
+    assert is_purged(found, asked) is not is_kept
+
+
+def test_an_old_tombstone_still_deletes_a_row_that_is_alive() -> None:
+    """Scenario 32: R3 has never heard of it, and R1 gets it again, once."""
+    dead, alive = row(7, 2, micros(80 * DAY_MS), is_tombstone=True), row(7, 1, micros(90 * DAY_MS))
+    found = only(differences({"R1": [], "R2": [dead], "R3": [alive]}))
+    assert planned(found, way(Policy.UNION, tombstones=True, grace_ms=DAY_MS)) == Planned("R2", ("R1", "R3"))
+
+
+def test_a_tombstone_whose_age_nobody_knows_is_carried() -> None:
+    """Scenario 32: rather one too many than a row that comes back."""
+    found = only(differences({"R1": [], "R2": [row(7, 2, "5", is_tombstone=True)]}))
+    by_id = way(Policy.UNION, tombstones=True, grace_ms=DAY_MS, version_column="id")
+    assert planned(found, by_id) == Planned("R2", ("R1",))
 
 
 @pytest.mark.parametrize(("age_days", "reason"), [(9, ""), (10, "RESURRECTION_RISK"), (11, "RESURRECTION_RISK")])

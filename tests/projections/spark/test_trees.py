@@ -148,10 +148,9 @@ def test_trees_of_another_spec_have_another_root(table: DataFrame) -> None:
         msgspec.structs.replace(spec, bits=9),
         msgspec.structs.replace(spec, strength=Strength.STRONG),
         msgspec.structs.replace(spec, columns=spec.columns[:2]),
-        msgspec.structs.replace(spec, salt=1),
     ]
     roots = {root(each.id, each.bits, tree(table, each)) for each in (spec, *others)}
-    assert len(roots) == len({each.id for each in (spec, *others)}) == 5
+    assert len(roots) == len({each.id for each in (spec, *others)}) == 4
 
 
 def test_ordered_tokens_go_by_the_boundaries(table: DataFrame) -> None:

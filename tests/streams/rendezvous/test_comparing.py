@@ -56,6 +56,17 @@ def test_the_ranges_of_a_pair_are_few_and_within_what_was_asked() -> None:
     assert contains(asked, told.ranges)
 
 
+def test_rows_between_leaves_that_differ_count_if_they_would_be_sent() -> None:
+    """Scenario 10: ranges that were made fewer hold more rows than what differs."""
+    one = [leaf(bucket, 3) for bucket in range(1 << 14)]
+    other = [leaf(bucket, 3, 1 + (bucket % 3 == 0)) for bucket in range(1 << 14)]
+    told = compared("a", "b", one, other, 14, (FULL,))
+    sent = sum(each.cells >> (32 - 14) for each in told.ranges)
+    assert told.leaves == 5_462
+    assert told.rows == 3 * sent > 3 * told.leaves
+    assert told.leaf_rows_max == 3
+
+
 @pytest.mark.parametrize("at_once", [10, 64, 10_000])
 def test_many_rows_are_compared_part_by_part(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is bounded; what is found is the same, to the byte."""

@@ -342,14 +342,14 @@ def test_an_older_attempt_is_ignored_and_a_newer_one_is_waited_for() -> None:
 
 
 def test_a_tree_of_another_spec_is_put_aside_and_nothing_is_called_different() -> None:
-    """Scenario 33: salt, bits, columns, strength, whatever it is."""
+    """Scenario 33: bits, columns, strength, whatever it is."""
     site, number = at_leaves({"R1": SAME, "R2": SAME})
     meeting = Meeting()
     one, two = site.tasks(number)
     answered(site, meeting, one)
     sent, result = site.answer(two)
-    salted = msgspec.structs.replace(site.spec(number), salt=1)
-    others = [msgspec.structs.replace(page, spec_id=salted.id) for page in sent]
+    other = msgspec.structs.replace(site.spec(number), bits=9)
+    others = [msgspec.structs.replace(page, spec_id=other.id) for page in sent]
     assert set(put(site, meeting, others)) == {"OTHER_SPEC"}
     site.report(two, result)
     assert list(turn(site, meeting)) == []

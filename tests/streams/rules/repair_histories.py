@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
-from tests.streams.rules.repairing import PREVIEW, UNION, Server, Table, World, row
+from tests.streams.rules.repairing import PREVIEW, TABLE, UNION, Server, Table, World, row
 
 from topolog.events import repair_requests as rr
 from topolog.events.asked import RequestId
@@ -23,17 +23,19 @@ from topolog.events.repair import (
     StepStarted,
     TaskAssigned,
     TaskCompleted,
+    TaskFailed,
     TaskProgressed,
 )
-from topolog.events.repair_definition import SessionDefinition, SessionKind
+from topolog.events.repair_definition import Order, SessionDefinition, SessionKind
 from topolog.events.repair_tasks import Result, TaskId, TaskKind
+from topolog.events.repair_turns import SCANS
 from topolog.events.replica import RowDigest
-from topolog.events.replicas import ReplicaDeclared
-from topolog.events.sessions import SegmentStatus, SessionRow, SessionStatus, open_sessions
-from topolog.events.state import State
+from topolog.events.replicas import ReplicaDeclared, replica_key
+from topolog.events.sessions import SegmentStatus, SessionStatus, session
 from topolog.events.token_range import Ranges, contains, overlap, union, without
 from topolog.events.topics import Topic
 from topolog.events.tree_spec import TreeSpec
+from topolog.streams.validator import tasks
 from topolog.streams.validator.memory import Values
 
 _numbers = itertools.count(1)
@@ -46,14 +48,21 @@ class History(World):
     def __init__(self, tables: Mapping[str, Iterable[Values]]) -> None:
         super().__init__(tables)
         self._checked = 0
+        self._unasked: list[str] = []
         for server in self.servers.values():
             server.table.on_write = self._watch
 
     def _watch(self, name: str) -> None:
-        """A row is about to be written: by what its writer has read, its session runs and asks for just that."""
-        core = self.servers[name].core
-        numbers = [each.number for each in _running(core.state)]
-        assert numbers, "rows are written, and no session runs"
+        """A row is about to be written: by what its writer has read, its session runs and asks for just that. The
+        worker takes whatever is raised here for a failure of its task, so that it is kept, and looked at later."""
+        server = self.servers[name]
+        state, served = server.core.state, {replica_key(TABLE, name): (TABLE, name)}
+        asked = tasks.due(state, served, server.life)
+        owners = [session(state, each.task.session) for each in asked]
+        if [each.step.kind for each in asked] != [TaskKind.WRITE]:
+            self._unasked.append(f"{name} writes, and is asked for {asked}")
+        elif owners[0] is None or owners[0].definition.kind is not SessionKind.REPAIR:
+            self._unasked.append(f"{name} writes for {owners[0]}")
 
     # What may happen. Each is asked for with one number, and does what it can with it.
 
@@ -121,9 +130,9 @@ class History(World):
         number = next(iter(self.open_sessions()), None)
         for index in self.session(number).running if number is not None else ():
             assert number is not None
-            tasks = self.segment(number, index).tasks
-            if tasks:
-                task = self.task(tasks[at % len(tasks)].replica, number, index)
+            listed = self.segment(number, index).tasks
+            if listed:
+                task = self.task(listed[at % len(listed)].replica, number, index)
                 self.report(task, result=Result(digest=bytes([at % 256]) * 32, pages=1))
 
     def abort(self, at: int) -> None:
@@ -151,6 +160,7 @@ class History(World):
 
     def check(self) -> None:
         """After each event: ends are what they say, and a fold of the log gives the same state."""
+        assert not self._unasked
         decided = list(self.decisions())
         for event in decided[self._checked :]:
             if isinstance(event, SessionEnded):
@@ -200,6 +210,7 @@ class History(World):
         self._check_outcomes()
         self._check_answers(decided)
         _check_tasks(decided)
+        _check_turns(decided)
         _check_overlap(decided)
         _check_coverage(decided, self)
         fold = Fold()
@@ -235,9 +246,9 @@ class History(World):
                     if isinstance(event, TaskCompleted):
                         answered.add(task)
                 case PairCompared() | RowsCompared():
-                    tasks = said[str(event.request)].attempts
-                    assert len(tasks) > 1
-                    assert answered >= set(tasks), "what was compared is no answer"
+                    attempts = said[str(event.request)].attempts
+                    assert len(attempts) > 1
+                    assert answered >= set(attempts), "what was compared is no answer"
 
     def _requests(self) -> Iterator[Any]:
         return (CODEC.decode(entry.value) for entry in self.log.entries(Topic.REQUESTS))
@@ -253,10 +264,6 @@ class History(World):
             assert outcomes.get(str(request.id)) == 1, request
 
 
-def _running(state: State) -> list[SessionRow]:
-    return [each for each in open_sessions(state) if each.status is SessionStatus.RUNNING]
-
-
 def _check_tasks(decided: Iterable[Decision]) -> None:
     """What was asked for is never asked for again, and a preview asks for no copies (scenarios 23, 39)."""
     seen = set()
@@ -270,6 +277,33 @@ def _check_tasks(decided: Iterable[Decision]) -> None:
                 previews.add(Position(position) if event.session is None else event.session)
             case StepStarted() if event.session in previews:
                 assert event.step.kind not in _WRITES
+
+
+def _check_turns(decided: Iterable[Decision]) -> None:
+    """A replica has one open task at most, and a session that wants one scan at a time has one, in all its segments
+    together (scenarios 20, 30)."""
+    is_open: set[TaskId] = set()
+    orders: dict[Position, Order] = {}
+    scans: set[tuple[Position, int, int]] = set()
+    for position, event in enumerate(decided):
+        match event:
+            case SessionOpened():
+                orders[Position(position) if event.session is None else event.session] = event.definition.order
+            case SessionEnded():
+                is_open = {each for each in is_open if each.session != event.session}
+            case StepStarted() | SegmentEnded() | SegmentHalved():
+                gone = (event.session, event.segment)
+                is_open = {each for each in is_open if (each.session, each.segment) != gone}
+                if isinstance(event, StepStarted) and event.step.kind in SCANS:
+                    scans.add((*gone, event.step.number))
+            case TaskCompleted() | TaskFailed():
+                is_open.discard(event.task)
+            case TaskAssigned(task=task):
+                assert task.replica not in {each.replica for each in is_open}, "it has something to do already"
+                is_open.add(task)
+                own = [each for each in is_open if (each.session, each.segment, each.step) in scans]
+                count = sum(each.session == task.session for each in own)
+                assert count < 2 or orders[task.session] is not Order.SEQUENTIAL, "two scan at a time"
 
 
 def _check_coverage(decided: Iterable[Decision], world: World) -> None:

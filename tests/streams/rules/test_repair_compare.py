@@ -137,6 +137,48 @@ def test_where_too_many_rows_differ_a_full_copy_is_offered(monkeypatch: pytest.M
     assert not [step for step in steps(world) if step[0] is TaskKind.DIGESTS]
 
 
+@pytest.mark.parametrize(("most", "code"), [(120, ""), (119, "FULL_COPY")])
+def test_the_digests_of_all_replicas_together_are_bounded(
+    most: int, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scenario 10: forty rows on each of three; who compares them has only so much room."""
+    monkeypatch.setattr(repair_steps, "DIGESTS_MAX", most)
+    world = three(R2=[])
+    world.finish()
+    assert outcome(world).code == code
+
+
+def test_all_rows_that_would_be_sent_count_and_not_those_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scenario 10: pairs differ in different places, and each replica is asked for the rows in all of these."""
+    monkeypatch.setattr(repair_steps, "DIGESTS_MAX", 3 * 30)
+    low = [each for each in rows() if int(str(each["id"])) <= 20]
+    high = [each for each in rows() if int(str(each["id"])) > 20]
+    world = three(R2=low, R3=high)
+    world.finish(rendezvous=Rendezvous.EARLY)
+    assert max(each.pair.rows for each in world.events(PairCompared)) <= 30
+    assert outcome(world).code == "FULL_COPY"
+
+
+def test_very_many_rows_of_one_token_are_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scenario 34: a heap in which a row is there again and again; no tree is fine enough to tell these apart."""
+    monkeypatch.setattr(repair_steps, "DIGESTS_MAX", 40)
+    keyless = {name: msgspec.structs.replace(definition(name), key=()) for name in ("R1", "R2")}
+    world = World({"R1": [row(1)] * 30, "R2": [row(1)] * 21}, **keyless)
+    ended = world.finish()
+    assert (outcome(world).code, outcome(world).status) == ("HOT_KEY", SegmentStatus.DIFFERENT)
+    assert "30 rows" in outcome(world).message
+    assert cells(ended.differing) == 1
+    assert TaskKind.DIGESTS not in [step for step, _ in steps(world)]
+
+
+def test_a_full_leaf_whose_rows_have_keys_of_their_own_is_refined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scenario 34: finer leaves spread them, and then only few have to be sent."""
+    monkeypatch.setattr(repair_steps, "DIGESTS_MAX", 2)
+    world = World({"R1": rows(), "R2": changed()})
+    ended = world.finish(ranges=(TokenRange(0, 1 << 31), TokenRange(1 << 31, 1 << 32)))
+    assert (ended.status, ended.rows_found, outcome(world).code) == (SessionStatus.SUCCEEDED, 1, "")
+
+
 def test_leaves_of_many_rows_are_refined_as_long_as_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     """D.5.6, scenario 37: 8 bits more each time over what differs only, until most of it differs, then the rows."""
     many = rows(2_000)
@@ -368,6 +410,18 @@ def test_a_row_that_may_have_been_deleted_does_not_come_back_silently() -> None:
     assert (ended.status, ended.code) == (SessionStatus.PARTIAL, "UNRESOLVED")
     assert "RESURRECTION_RISK" in ended.message
     assert world.table("R1").content == world.table("R2").content == []
+
+
+def test_a_tombstone_that_some_have_purged_is_no_difference() -> None:
+    """A.6, CASSANDRA-8979: nobody gets it again, and the replicas count as equal."""
+    world = stamped(tombstone=True)
+    (deleted,) = world.table("R2").content
+    world.table("R3").put(deleted)
+    ended = world.finish(UNION_OF_TIMES, grace_ms=10_000, reviewed_at_ms=60_000)
+    assert (ended.status, ended.rows_found, ended.covered) == (SessionStatus.SUCCEEDED, 0, (FULL,))
+    (segment,) = world.events(SegmentEnded)
+    assert (segment.status, segment.code) == (SegmentStatus.EQUAL, "PURGED")
+    assert [len(world.table(name).content) for name in ("R1", "R2", "R3")] == [0, 1, 1]
 
 
 def test_whoever_does_not_say_when_has_asked_now() -> None:

@@ -2,7 +2,19 @@
 
 import msgspec
 import pytest
-from tests.streams.rules.repairing import PULL, World, at_leaves, causes, changed, definition, row, rows, three
+from tests.streams.rules.repairing import (
+    PULL,
+    UNION,
+    World,
+    at_leaves,
+    attempts,
+    causes,
+    changed,
+    definition,
+    row,
+    rows,
+    three,
+)
 
 from topolog.events import repair_requests as rr
 from topolog.events.codec import CODEC
@@ -11,6 +23,7 @@ from topolog.events.repair import (
     SegmentEnded,
     SegmentHalved,
     SessionOpened,
+    TaskFailed,
 )
 from topolog.events.repair_definition import Rendezvous
 from topolog.events.repair_tasks import TaskKind
@@ -28,7 +41,7 @@ def test_copies_that_fail_leave_the_session_partial_and_a_rerun_does_the_rest() 
     world.table("R2").broken["write"] = [ReplicaFailed("NOT_WRITABLE", "It is read-only today.")]
     first = world.finish(PULL)
     assert (first.status, first.code) == (SessionStatus.PARTIAL, "NOT_WRITABLE")
-    assert cells(first.left) == 2
+    assert cells(first.left) == 1
     assert world.table("R3").content == rows()
     assert world.table("R2").content == changed()
     assert not overlap(first.covered, first.left)
@@ -43,6 +56,39 @@ def test_another_copy_is_tried_again_although_one_has_failed_for_good() -> None:
     world.table("R3").broken["write"] = [ReplicaFailed("IO", "not now")]
     assert world.finish(PULL).code == "NOT_WRITABLE"
     assert world.table("R3").content == rows()
+
+
+def test_what_others_have_sent_is_written_although_one_source_cannot_send() -> None:
+    """Scenario 24: of two that have newer rows one fails; what is left is its row, and the rerun sends just that."""
+    world = three(R1=changed(7), R2=changed(9))
+    world.table("R2").broken["rows"] = [ReplicaFailed("CORRUPT", "A page is damaged.")]
+    first = world.finish(UNION)
+    assert (first.status, first.code, first.rows_written) == (SessionStatus.PARTIAL, "CORRUPT", 2)
+    assert first.message == "Replica R2: A page is damaged."
+    both = [row(7, "another", 2) if each["id"] == 7 else each for each in changed(9)]
+    assert world.contents() == [changed(7), both, changed(7)]
+    assert attempts(world, TaskKind.WRITE) == [("R2", 1), ("R3", 1)]
+    assert (cells(first.left), cells(first.differing)) == (1, 2)
+    (task,) = {each.task for each in world.events(TaskFailed)}
+    assert task.replica == "R2"
+    second = world.finish(UNION, ranges=first.left)
+    assert (second.status, second.rows_written) == (SessionStatus.SUCCEEDED, 2)
+    assert world.contents() == [both] * 3
+
+
+def test_a_target_that_has_died_is_told_as_the_copy_that_failed() -> None:
+    """Scenario 24: the check behind it cannot ask it either, and then all that was found is left."""
+    world = three(R2=changed(), R3=changed(9))
+    number = world.open(PULL, retries=0)
+    world.run_to(TaskKind.WRITE, number)
+    world.servers["R3"].is_up = False
+    world.run()
+    world.expire("task/")
+    world.run()
+    world.expire("task/")
+    ended = world.session(number)
+    assert (ended.status, ended.code, cells(ended.left)) == (SessionStatus.PARTIAL, "COPY_TIMEOUT", 2)
+    assert world.table("R2").content == rows()
 
 
 def test_rows_that_cannot_be_sent_are_not_written() -> None:

@@ -19,8 +19,10 @@ from tests.streams.rules import test_repair_pace as pace
 from tests.streams.rules import test_repair_schedules as schedule
 from tests.streams.rules import test_repair_sessions as sessions
 from tests.streams.rules import test_repair_sizes as sizes
+from tests.streams.rules import test_repair_turns as turns
 
 from topolog.events import repair as events
+from topolog.events import repair_turns
 from topolog.events import sessions as rows
 from topolog.events.repair_definition import Order, Rendezvous
 from topolog.events.repair_tasks import Copy, TaskKind
@@ -166,8 +168,8 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
     ),
     "without read points it differs": (
         repair_steps,
-        "    if _blind(row):\n        return [_inconclusive(row)]\n    rows = ",
-        "    rows = ",
+        "    if _blind(row):\n        return [_inconclusive(row)]\n    finer = ",
+        "    finer = ",
         by(compare.test_a_difference_without_read_point_is_inconclusive),
     ),
     "without read points it still differs": (
@@ -190,8 +192,8 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
     ),
     "leaves are refined although most differ": (
         repair_steps,
-        "worst.leaf_rows_max > LEAF_ROWS and is_few",
-        "worst.leaf_rows_max > LEAF_ROWS",
+        "_fullest(row) > LEAF_ROWS and is_few",
+        "_fullest(row) > LEAF_ROWS and bool(is_few + 1)",
         by(compare.test_where_most_leaves_differ_no_finer_ones_are_asked_for),
     ),
     "leaves are never refined": (
@@ -202,9 +204,21 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
     ),
     "any number of rows is compared": (
         repair_steps,
-        "if rows > DIGESTS_MAX:",
-        "if False:",
+        "* len(present(row)) > DIGESTS_MAX:\n        told",
+        "> 1 << 60:\n        told",
         by(compare.test_where_too_many_rows_differ_a_full_copy_is_offered),
+    ),
+    "only what differs is counted, and not what is asked for with it": (
+        repair_steps,
+        "-(-pair.rows * cells(ranges) // cells(pair.ranges))",
+        "pair.rows",
+        by(compare.test_all_rows_that_would_be_sent_count_and_not_those_that_differ),
+    ),
+    "a hot key is a full copy": (
+        repair_steps,
+        "(_fullest(row) > LEAF_ROWS and is_few) or is_hot",
+        "_fullest(row) > LEAF_ROWS and is_few",
+        by(compare.test_very_many_rows_of_one_token_are_told_as_such),
     ),
     "leaves that differ without rows are equal": (
         repair_steps,
@@ -231,14 +245,32 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
         by(failures.test_a_tree_that_cannot_be_read_fails_the_session_with_its_code, "CORRUPT"),
     ),
     "sequential asks all": (
-        repair_steps,
+        repair_turns,
         '    if order is Order.SEQUENTIAL:\n        return ""\n',
         "",
         by(sessions.test_so_many_scan_at_a_time, Order.SEQUENTIAL, 1),
     ),
-    "datacenters wait for each other": (
+    "a replica has several tasks at a time": (
         repair_steps,
-        'return row.definition.datacenter if row else ""',
+        "replica_key(session.definition.table, name) not in occupied",
+        "True",
+        by(turns.test_a_segment_behind_a_slow_scan_waits_without_a_deadline),
+    ),
+    "each segment has turns of its own": (
+        repair_turns,
+        "for row in running(state, owner)",
+        "for row in running(state, owner)[-1:]",
+        by(turns.test_one_scans_at_a_time_in_all_segments_together, Order.SEQUENTIAL, 1),
+    ),
+    "what is done at one time counts for each": (
+        repair_turns,
+        "max(spent.values(), default=0)",
+        "sum(spent.values())",
+        by(schedule.test_what_replicas_do_at_one_time_counts_once, Order.PARALLEL, 20),
+    ),
+    "datacenters wait for each other": (
+        repair_turns,
+        'return f"datacenter {declared.definition.datacenter}" if declared else ""',
         'return ""',
         by(sessions.test_so_many_scan_at_a_time, Order.DATACENTER_PARALLEL, 2),
     ),
@@ -262,9 +294,33 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
     ),
     "a copy that fails ends the others": (
         repair_steps,
-        "is_writing = row.step.kind is TaskKind.WRITE and len(_done(row)) + len(lost) < len(asked(row))",
-        "is_writing = False",
+        "return len(_done(row)) + len(lost) < len(asked(row)) or bool(_done(row))",
+        "return bool(_done(row))",
         by(copies.test_another_copy_is_tried_again_although_one_has_failed_for_good),
+    ),
+    "a source that cannot send ends what others have sent": (
+        repair_steps,
+        "return len(_done(row)) + len(lost) < len(asked(row)) or bool(_done(row))",
+        "return len(_done(row)) + len(lost) < len(asked(row))",
+        by(copies.test_what_others_have_sent_is_written_although_one_source_cannot_send),
+    ),
+    "whoever has sent nothing is waited for by its targets": (
+        repair_steps,
+        "if copy.source not in unsent]",
+        "]",
+        by(copies.test_what_others_have_sent_is_written_although_one_source_cannot_send),
+    ),
+    "one mode's tokens are another's": (
+        repair_sessions,
+        'if definition.tokens not in ("", tokens) and definition.ranges != (FULL,):',
+        "if False:",
+        by(sessions.test_what_a_preview_has_found_by_other_tokens_is_not_repaired),
+    ),
+    "a node's tokens are those of when it was asked": (
+        repair_sessions,
+        "_named(state, _placed(state, row.definition))",
+        "row.definition",
+        by(sessions.test_a_queued_session_of_a_node_takes_what_that_is_to_hold_when_it_begins),
     ),
     "what fails as a whole is halved": (
         repair_steps,
@@ -329,14 +385,14 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
     ),
     "what touches overlaps": (
         repair_sessions,
-        "and overlap(row.definition.ranges, definition.ranges)",
-        "and any(a.start <= b.end and b.start <= a.end for a in row.definition.ranges for b in definition.ranges)",
+        "or overlap(row.definition.ranges, definition.ranges))",
+        "or any(a.start <= b.end and b.start <= a.end for a in row.definition.ranges for b in definition.ranges))",
         by(sessions.test_others_run_at_once),
     ),
     "repairs overlap": (
         repair_sessions,
-        "and overlap(row.definition.ranges, definition.ranges)",
-        "and False",
+        "or overlap(row.definition.ranges, definition.ranges))",
+        "or False)",
         by(sessions.test_repairs_of_the_same_tokens_do_not_run_at_once),
     ),
     "the queue is not kept in order": (
@@ -392,7 +448,7 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
         repair,
         " or _rests(row, passed)",
         "",
-        by(schedule.test_behind_work_there_is_a_pause_in_proportion, 50, 60),
+        by(schedule.test_behind_work_there_is_a_pause_in_proportion, 50, 20),
     ),
     "a rest takes the place of the one before": (
         events,

@@ -9,7 +9,7 @@ from tests.streams.rules.repairing import PREVIEW, PULL, TABLE, UNION, World, ca
 
 from topolog.events import repair_requests as rr
 from topolog.events.repair import SegmentEnded, SessionOpened, StepStarted
-from topolog.events.repair_definition import SessionDefinition
+from topolog.events.repair_definition import Order, SessionDefinition
 from topolog.events.repair_tasks import Pair, Result, TaskKind
 from topolog.events.requests import Status
 from topolog.events.schedules import SchedulePostponed, ScheduleRow
@@ -70,6 +70,29 @@ def test_a_schedule_whose_session_has_not_ended_is_postponed() -> None:
     world.expire("schedule/", "often")
     world.expire("schedule/", "often")
     assert schedule(world, "often").wait_ms == 5_000
+
+
+def test_a_schedule_that_cannot_run_for_long_is_looked_at_less_and_less_often() -> None:
+    """B.2: the log keeps each postponement; another reason is told as soon as the first was."""
+    world = three()
+    scheduled(world)
+    world.expire("schedule/")
+    waits = []
+    for _ in range(11):
+        world.expire("schedule/")
+        waits.append(schedule(world).wait_ms // 60_000)
+    assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 360, 360]
+    for name in ("R1", "R2", "R3"):
+        world.ask(rr.ReplicaWithdrawalRequested, TABLE, name)
+    assert not world.open_sessions()
+    world.expire("schedule/")
+    assert (schedule(world).code, schedule(world).wait_ms) == ("UNKNOWN_TABLE", 60_000)
+    world.restart("R1")
+    world.restart("R2")
+    world.expire("schedule/")
+    assert (schedule(world).code, schedule(world).wait_ms) == ("", DAY_MS)
+    world.expire("schedule/")
+    assert schedule(world).wait_ms == 60_000
 
 
 def test_a_schedule_waits_for_who_repairs_the_same() -> None:
@@ -197,7 +220,7 @@ def rest_of(world: World, number: int) -> int:
     return sum(each.after_ms for each in found if "/rest/" in each.key)
 
 
-@pytest.mark.parametrize(("intensity", "rest_ms"), [(50, 60), (100, 0), (25, 180), (1, 5_940)])
+@pytest.mark.parametrize(("intensity", "rest_ms"), [(50, 20), (100, 0), (25, 60), (1, 1_980)])
 def test_behind_work_there_is_a_pause_in_proportion(intensity: int, rest_ms: int) -> None:
     """Scenario 41: at one half there is as much of the one as of the other."""
     world = three()
@@ -212,19 +235,35 @@ def test_behind_work_there_is_a_pause_in_proportion(intensity: int, rest_ms: int
     if rest_ms:
         world.expire(f"session/{number}/rest/")
         assert {each.segment for each in world.events(StepStarted)} == {0, 1}
+        assert causes(world, StepStarted)[-1].startswith(f"deadline session/{number}/rest/")
         assert rest_of(world, number) == 0
+
+
+@pytest.mark.parametrize(
+    ("order", "rest_ms"), [(Order.PARALLEL, 20), (Order.DATACENTER_PARALLEL, 30), (Order.SEQUENTIAL, 40)]
+)
+def test_what_replicas_do_at_one_time_counts_once(order: Order, rest_ms: int) -> None:
+    """Scenarios 30 and 41: three replicas, each 10 ms to prepare and 10 ms for its tree; two share a datacenter."""
+    places = {"R1": "ams", "R2": "ber", "R3": "ber"}
+    replicas = {name: definition(name, datacenter=place) for name, place in places.items()}
+    world = World({name: rows() for name in places}, **replicas)
+    number = world.open(segments=2, intensity=50, order=order)
+    for _ in range(4):
+        work(world, number, 10)
+    compare(world, number, 0)
+    assert rest_of(world, number) == rest_ms
 
 
 def test_segments_that_end_one_after_the_other_add_up_their_pauses() -> None:
     """Scenario 41: however many run at a time, all work is followed by its pause."""
     world = three()
     number = world.open(segments=3, parallel=2, intensity=50)
-    work(world, number, 10)
-    work(world, number, 10)
+    for _ in range(4):
+        work(world, number, 10)
     compare(world, number, 0)
-    assert rest_of(world, number) == 60
+    assert rest_of(world, number) == 20
     compare(world, number, 1)
-    assert rest_of(world, number) == 120
+    assert rest_of(world, number) == 40
 
 
 def test_a_higher_intensity_is_in_force_from_the_next_segment_on() -> None:

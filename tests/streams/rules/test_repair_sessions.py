@@ -233,7 +233,7 @@ def test_a_comparison_by_another_spec_is_not_one_of_this_step() -> None:
         server.step()
     opened = world.session(number)
     assert opened.spec is not None
-    other = msgspec.structs.replace(opened.spec, salt=1)
+    other = msgspec.structs.replace(opened.spec, version_column="at")
     state = world.core.state
     state.put(f"{number:019d}", msgspec.structs.replace(opened, spec=other))
     assert not world.rendezvous.told(state, world.core.ahead.position)
@@ -251,6 +251,67 @@ def test_what_a_preview_has_found_can_be_repaired() -> None:
     assert world.refused(PULL, preview=nothing.number) == "NOTHING_DIFFERS"
     assert world.refused(PULL, preview=ended.number) == "NO_PREVIEW"
     assert world.refused(PULL, preview=world.open()) == "NOT_ENDED"
+
+
+def ordered() -> World:
+    """Two replicas that have declared a sample of their keys."""
+    held = {name: definition(name, boundaries=("20",)) for name in ("R1", "R2")}
+    return World({"R1": rows(), "R2": changed()}, **held)
+
+
+def test_what_a_preview_has_found_by_other_tokens_is_not_repaired() -> None:
+    """D.5.3: the same ranges are other rows, and a repair of them would find all equal."""
+    world = ordered()
+    seen = world.finish(mode=TokenMode.ORDERED)
+    assert world.refused(PULL, preview=seen.number) == "OTHER_TOKENS"
+    ended = world.finish(PULL, preview=seen.number, mode=TokenMode.ORDERED)
+    assert (ended.status, ended.rows_written) == (SessionStatus.SUCCEEDED, 1)
+
+
+def test_a_queued_repair_whose_tokens_have_become_others_fails() -> None:
+    """D.5.3: a sample of keys that is declared anew cuts the ring in other places."""
+    world = ordered()
+    seen = world.finish(mode=TokenMode.ORDERED)
+    first = world.open(PULL)
+    second = world.open(PULL, preview=seen.number, mode=TokenMode.ORDERED, queues=True)
+    whole = world.open(PULL, mode=TokenMode.ORDERED, queues=True)
+    for name in ("R1", "R2"):
+        replica = definition(name, boundaries=("10",))
+        world.ask(rr.ReplicaDeclarationRequested, replica, world.servers[name].life)
+        world.table(name).redefine(replica)
+    world.run()
+    assert world.session(first).status is SessionStatus.SUCCEEDED
+    assert (world.session(second).status, world.session(second).code) == (SessionStatus.FAILED, "OTHER_TOKENS")
+    assert world.session(whole).status is SessionStatus.SUCCEEDED
+
+
+def test_repairs_by_other_tokens_may_be_of_the_same_rows() -> None:
+    """Scenario 26, D.5.3: ranges that do not touch say nothing then."""
+    world = ordered()
+    first = world.open(PULL, ranges=(LOW,))
+    asked = msgspec.structs.replace(PULL, ranges=(HIGH,), mode=TokenMode.ORDERED)
+    outcome = world.ask(rr.SessionRequested, asked)
+    assert (outcome.code, outcome.facts) == ("OVERLAP", {"session": str(first)})
+    assert "in another way" in outcome.message
+    assert world.session(world.open(PULL, ranges=(HIGH,))).status is SessionStatus.RUNNING
+    second = world.open(asked, queues=True)
+    world.run()
+    assert world.session(second).status is SessionStatus.SUCCEEDED
+
+
+def test_a_queued_session_of_a_node_takes_what_that_is_to_hold_when_it_begins() -> None:
+    """Scenario 28: it may have been given other tokens meanwhile."""
+    world = three()
+    first = world.open(PULL)
+    second = world.open(PULL, node="R1", queues=True)
+    for name in ("R1", "R2"):
+        replica = definition(name, ranges=(LOW,))
+        world.ask(rr.ReplicaDeclarationRequested, replica, world.servers[name].life)
+        world.table(name).redefine(replica)
+    world.ask(rr.SessionAbortRequested, first)
+    assert world.session(second).definition.ranges == (LOW,)
+    world.run()
+    assert world.session(second).covered == (LOW,)
 
 
 # Overlap and queue.
