@@ -248,7 +248,7 @@ def _is_same(session: Json, wanted: Json) -> bool:
 def _same(session: Json) -> Json:
     """What was asked for, as the API takes it again, but for what it was to be."""
     said = dict(session.get("definition") or {})
-    for name in ("kind", "preview", "queues", "reviewed_at_ms"):
+    for name in ("kind", "preview", "queues", "reviewed_at_ms", "tokens"):
         said.pop(name, None)
     return said
 

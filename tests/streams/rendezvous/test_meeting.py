@@ -609,6 +609,7 @@ def test_the_youngest_session_gives_way_and_is_read_again_later() -> None:
         sent[number] = [page for task in site.tasks(number) for page in site.answer(task)[0]]
         for task in site.tasks(number):
             site.report(task, site.answer(task)[1])
+        site.settle()
     size = sum(len(page.payload) + PAGE_COST for page in sent[old])
     meeting = Meeting(limit=size + 4 * PAGE_COST)
     put(site, meeting, sent[young])
