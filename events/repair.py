@@ -15,19 +15,20 @@ which starts anew only while its progress grows. The end of a session drops its 
 task in the log before each effect. What an end covers is computed from the segments, never claimed.
 """
 
+from functools import partial
+
 import msgspec
 
 from topolog.events.asked import RequestRef
 from topolog.events.ids import Place, Position
+from topolog.events.repair_answers import completed, failed
 from topolog.events.repair_definition import SessionDefinition
 from topolog.events.repair_tasks import (
-    ROW_TOO_LARGE,
     Findings,
     Pair,
     Purpose,
     Result,
     Step,
-    Task,
     TaskId,
     TaskKind,
     TaskStatus,
@@ -36,10 +37,14 @@ from topolog.events.repair_tasks import (
 from topolog.events.repair_turns import worked_ms
 from topolog.events.requests import grant
 from topolog.events.sessions import (
+    ProgressRow,
     SegmentRow,
     SegmentStatus,
     SessionRow,
     SessionStatus,
+    grown,
+    progress,
+    progress_key,
     rows_written,
     segment,
     segment_key,
@@ -277,7 +282,7 @@ def _end(state: State, event: SessionEnded, place: Place) -> None:
     row = _session(state, event.session)
     assert not row.status.is_end, "a session ends twice"
     for each in segments(state, row):
-        row = _with_counts(row, msgspec.structs.replace(each, rows_written=rows_written(each)))
+        row = _with_counts(row, msgspec.structs.replace(each, rows_written=_rows_written(state, each)))
         state.drop(SegmentRow, segment_key(row.number, each.index))
     told = {name: getattr(event, name) for name in ("status", "code", "message", "covered", "left", "differing")}
     state.put(session_key(row.number), msgspec.structs.replace(row, ended_at=place.position, running=(), **told))
@@ -318,7 +323,15 @@ def _evolve_segment(state: State, event: StepStarted | SegmentHalved | SegmentEn
 def _spent(state: State, row: SegmentRow) -> SegmentRow:
     """The present step is over."""
     spent_ms = worked_ms(state, _session(state, row.session), row)
-    return msgspec.structs.replace(row, worked_ms=row.worked_ms + spent_ms, rows_written=rows_written(row))
+    return msgspec.structs.replace(row, worked_ms=row.worked_ms + spent_ms, rows_written=_rows_written(state, row))
+
+
+def _rows_written(state: State, row: SegmentRow) -> int:
+    """The present step is over, and with it its tasks."""
+    written = rows_written(grown(row, partial(progress, state)))
+    for task in row.tasks:
+        state.drop(ProgressRow, f"{segment_key(row.session, row.index)}/{task.replica}")
+    return written
 
 
 def _stepped(row: SegmentRow, event: StepStarted) -> SegmentRow:
@@ -366,57 +379,32 @@ def _rest(state: State, ended: SegmentRow, place: Place) -> None:
 
 def _evolve_task(state: State, event: TaskAssigned | TaskProgressed | TaskCompleted | TaskFailed, place: Place) -> None:
     row = _segment(state, event.task.session, event.task.segment)
-    task = task_of(row, event.task)
     match event:
         case TaskAssigned():
             before = next((each for each in row.tasks if each.replica == event.task.replica), None)
             rest = tuple(each for each in row.tasks if each is not before)
             new = assigned(event.task, place.position, event.rows_expected, before)
-            row = msgspec.structs.replace(row, tasks=(*rest, new))
+            state.put(progress_key(event.task), ProgressRow(event.task, place.position))
+            state.put(segment_key(row.session, row.index), msgspec.structs.replace(row, tasks=(*rest, new)))
         case TaskProgressed():
-            assert task is not None, "progress of a task that nobody has"
-            row = _with(row, msgspec.structs.replace(task, rows=event.rows, bytes=event.bytes, grown_at=place.position))
-        case TaskCompleted():
-            assert task is not None, "a task is completed that nobody has"
-            told = {"status": TaskStatus.DONE, "result": event.result, "grown_at": place.position}
-            row = _counted(_with(row, msgspec.structs.replace(task, **told)), event)
-        case TaskFailed():
-            assert task is not None, "a task fails that nobody has"
-            told = {
-                "status": TaskStatus.FAILED,
-                "code": event.code,
-                "message": event.message,
-                "grown_at": place.position,
-                "rows": max(event.rows, task.rows),
-            }
-            row = _with(row, msgspec.structs.replace(task, **told))
-    state.put(segment_key(row.session, row.index), row)
+            told = ProgressRow(event.task, place.position, event.rows, event.bytes)
+            assert progress(state, event.task) is not None, "progress of a task that nobody has"
+            state.put(progress_key(event.task), told)
+        case TaskCompleted() | TaskFailed():
+            row = _answered(grown(row, partial(progress, state)), event, place)
+            state.drop(ProgressRow, progress_key(event.task))
+            state.put(segment_key(row.session, row.index), row)
     if not isinstance(event, TaskAssigned) and event.request is not None:
         grant(state, event.request, place, f"session {row.session}")
 
 
-def _with(row: SegmentRow, task: Task) -> SegmentRow:
-    tasks = tuple(task if each.replica == task.replica else each for each in row.tasks)
-    return msgspec.structs.replace(row, tasks=tasks)
-
-
-def _counted(row: SegmentRow, event: TaskCompleted) -> SegmentRow:
-    result, cuts = event.result, dict(row.cuts)
-    assert row.step is not None
-    if result.cut is not None and row.step.kind is TaskKind.PREPARE:
-        cuts[event.task.replica] = result.cut
-    is_write = row.step.kind is TaskKind.WRITE
-    if row.step.kind is TaskKind.SEND and result.skipped:
-        assert row.found is not None, "rows are sent that nobody has found"
-        row = msgspec.structs.replace(row, found=row.found.left_alone(ROW_TOO_LARGE, result.skipped))
-    return msgspec.structs.replace(
-        row,
-        cuts=cuts,
-        rows_read=row.rows_read + (0 if is_write else result.rows),
-        bytes_read=row.bytes_read + (0 if is_write else result.bytes),
-        rows_written=row.rows_written + (result.rows if is_write else 0),
-        skipped=row.skipped + (result.skipped if is_write else 0),
-    )
+def _answered(row: SegmentRow, event: TaskCompleted | TaskFailed, place: Place) -> SegmentRow:
+    task = task_of(row, event.task)
+    assert task is not None, "a task ends that nobody has"
+    task = msgspec.structs.replace(task, grown_at=place.position)
+    if isinstance(event, TaskCompleted):
+        return completed(row, task, event.result)
+    return failed(row, task, event.code, event.message, event.rows)
 
 
 def _compared(state: State, event: PairCompared | RowsCompared) -> None:

@@ -100,8 +100,9 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct, frozen=True):
-    """One replica's part of the present step. `assigned_at`: where it was asked for; `grown_at`: where its progress
-    last grew, or where it failed. `rows_before`: the most that an attempt before it has told of."""
+    """One replica's part of the present step. `assigned_at`: where it was asked for; `grown_at`: where it had its
+    answer or failed; until then the same, and how far it is stands in `sessions.ProgressRow`. `rows_before`: the most
+    that an attempt before it has told of."""
 
     replica: str
     attempt: int

@@ -19,7 +19,7 @@ from topolog.events.ownership import OwnershipRow, RosterRow
 from topolog.events.replicas import ReplicaRow
 from topolog.events.requests import OutcomeRow, RequesterRow
 from topolog.events.schedules import ScheduleRow
-from topolog.events.sessions import SegmentRow, SessionRow
+from topolog.events.sessions import ProgressRow, SegmentRow, SessionRow
 from topolog.events.snapshots import SnapshotRow
 from topolog.events.state import Row
 from topolog.events.terms import ClusterRow
@@ -55,6 +55,7 @@ ROWS: tuple[type[Row], ...] = (
     ReplicaRow,
     SessionRow,
     SegmentRow,
+    ProgressRow,
     ScheduleRow,
     ViewRow,
     PointsRow,

@@ -1,8 +1,10 @@
 """Sessions of anti-entropy as they stand: their rows, and how to find them (see `repair.py`)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import ClassVar
+
+import msgspec
 
 from topolog.events.ids import Position
 from topolog.events.repair_definition import SessionDefinition
@@ -122,12 +124,29 @@ class SegmentRow(Row, frozen=True):
     left: Ranges = ()
 
 
+class ProgressRow(Row, frozen=True):
+    """How far a task has come that is asked for and has no answer, under `<session>/<index>/<replica>`: where its
+    progress last grew, and what it has told. It changes every few seconds, and goes with the task."""
+
+    KIND: ClassVar[str] = "progress"
+    VOLATILE: ClassVar[bool] = True
+
+    task: TaskId
+    grown_at: Position
+    rows: int = 0
+    bytes: int = 0
+
+
 def session_key(number: int) -> str:
     return f"{number:019d}"
 
 
 def segment_key(session: int, index: int) -> str:
     return f"{session:019d}/{index:04d}"
+
+
+def progress_key(task: TaskId) -> str:
+    return f"{segment_key(task.session, task.segment)}/{task.replica}"
 
 
 def session(state: State, number: int) -> SessionRow | None:
@@ -155,9 +174,30 @@ def open_sessions(state: State) -> list[SessionRow]:
     return sorted((row for _, row in state.rows(SessionRow) if not row.status.is_end), key=lambda row: row.number)
 
 
+def progress(state: State, task: TaskId) -> ProgressRow | None:
+    """Of a task that is asked for; None if it has its answer, or another attempt is asked for."""
+    found = state.get(ProgressRow, progress_key(task))
+    return found if found is not None and found.task == task else None
+
+
+def grown(row: SegmentRow, told: Callable[[TaskId], ProgressRow | None]) -> SegmentRow:
+    """The segment with what its tasks have told so far."""
+    if row.step is None:
+        return row
+    step = row.step.number
+    found = {each.replica: told(TaskId(row.session, row.index, step, each.replica, each.attempt)) for each in row.tasks}
+    return msgspec.structs.replace(row, tasks=tuple(_grown(each, found[each.replica]) for each in row.tasks))
+
+
+def _grown(task: Task, told: ProgressRow | None) -> Task:
+    if told is None:
+        return task
+    return msgspec.structs.replace(task, rows=told.rows, bytes=told.bytes, grown_at=told.grown_at)
+
+
 def rows_written(row: SegmentRow) -> int:
-    """How many rows have been written for a segment. At least so many, if a task of WRITE has not come to its end or
-    never will: then what it told on its way counts, and what it wrote behind that nobody knows.
+    """How many rows have been written for a segment that is `grown`. At least so many, if a task of WRITE has not come
+    to its end or never will: then what it told on its way counts, and what it wrote behind that nobody knows.
 
     An attempt begins at the first row again, and those that are there already count as written: so the most that any
     attempt has told of counts, once.

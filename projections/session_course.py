@@ -5,6 +5,7 @@ it is the same for a session that runs, for one of last year and as of any momen
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 import msgspec
 
@@ -19,7 +20,7 @@ from topolog.events.repair import (
     TaskAssigned,
 )
 from topolog.events.repair_tasks import Task
-from topolog.events.sessions import SegmentRow, SessionRow, segment, segments, session, task_of
+from topolog.events.sessions import SegmentRow, SessionRow, grown, progress, segment, segments, session, task_of
 from topolog.events.state import State
 from topolog.projections.store import Reading
 
@@ -86,13 +87,15 @@ class _Replay:
             self._close(index, is_over=False)
         row = session(self._state, self._number)
         assert row is not None, "a course begins with its session's opening"
-        return Course(tuple(segments(self._state, row)), tuple(self._steps))
+        parts = (grown(each, partial(progress, self._state)) for each in segments(self._state, row))
+        return Course(tuple(parts), tuple(self._steps))
 
     def _close(self, index: int, *, is_over: bool) -> None:
         """The step that a segment is at is as it will be seen."""
         row = segment(self._state, self._number, index)
         if row is not None and row.step is not None:
             failed = tuple(self._failed.get(index, ()))
+            row = grown(row, partial(progress, self._state))
             self._steps.append(StepTaken(row, self._begun[index], failed, is_over))
 
     def _keep_failed(self, event: TaskAssigned) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, rows_written, segment_key
+from topolog.events.sessions import ProgressRow, SegmentRow, SegmentStatus, SessionRow, grown, rows_written, segment_key
 from topolog.projections.remembered import Remembered
 from topolog.projections.session_course import course
 from topolog.projections.store import Reading
@@ -52,10 +52,13 @@ def compared_by(reading: Reading, row: SessionRow) -> tuple[str, ...]:
 
 
 def segments_of(reading: Reading, row: SessionRow) -> Sequence[SegmentRow]:
-    """The segments as they are, of a session that has ended as they were at its end."""
-    if row.status.is_end:
+    """The segments as they are, of a session that has ended as they were at its end. How far a task is has no past: as
+    of a moment in it they are folded anew."""
+    if row.status.is_end or not reading.is_current:
         return course(reading, row).segments
-    return [each for _, each in reading.rows(SegmentRow, segment_key(row.number, 0)[:-4])]
+    prefix = segment_key(row.number, 0)[:-4]
+    told = {each.task: each for _, each in reading.rows(ProgressRow, prefix)}
+    return [grown(each, told.get) for _, each in reading.rows(SegmentRow, prefix)]
 
 
 def totals(reading: Reading, row: SessionRow) -> Totals:

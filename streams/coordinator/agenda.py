@@ -7,13 +7,23 @@ from topolog.events.membership import LeaseRow
 from topolog.events.objects import ChangeRow
 from topolog.events.requests import RequesterRow
 from topolog.events.schedules import ScheduleRow
-from topolog.events.sessions import SegmentRow, SessionRow
+from topolog.events.sessions import ProgressRow, SegmentRow, SessionRow
 from topolog.events.state import Key, State
 from topolog.streams.rules import baseline, exchange, membership, objects, repair, requesters
 from topolog.streams.rules.deadlines import Deadline
 from topolog.streams.rules.exchange import Patience
 
-_KINDS = (LeaseRow, RequesterRow, ExchangeRow, AutoAdjustRow, ChangeRow, SessionRow, SegmentRow, ScheduleRow)
+_KINDS = (
+    LeaseRow,
+    RequesterRow,
+    ExchangeRow,
+    AutoAdjustRow,
+    ChangeRow,
+    SessionRow,
+    SegmentRow,
+    ProgressRow,
+    ScheduleRow,
+)
 
 
 class Agenda:
@@ -100,6 +110,6 @@ class Agenda:
                 return baseline.deadlines(row)
             case ChangeRow() as row:
                 return objects.deadlines(row)
-            case SessionRow() | SegmentRow() | ScheduleRow() as row:
+            case SessionRow() | SegmentRow() | ProgressRow() | ScheduleRow() as row:
                 return repair.deadlines(state, row)
         return []

@@ -26,6 +26,7 @@ from topolog.events.repair_requests import (
 from topolog.events.repair_turns import occupied
 from topolog.events.schedules import ScheduleRow
 from topolog.events.sessions import (
+    ProgressRow,
     SegmentRow,
     SessionRow,
     SessionStatus,
@@ -57,7 +58,7 @@ def decide(state: State, request: RepairRequest, ref: RequestRef, end: Position,
             return repair_reports.decide(state, request, ref)
 
 
-def deadlines(state: State, row: SessionRow | SegmentRow | ScheduleRow) -> list[Deadline]:
+def deadlines(state: State, row: SessionRow | SegmentRow | ProgressRow | ScheduleRow) -> list[Deadline]:
     """What is looked at if nothing comes: a session's end, its pauses, tasks that do not move, schedules."""
     match row:
         case ScheduleRow():
@@ -65,6 +66,8 @@ def deadlines(state: State, row: SessionRow | SegmentRow | ScheduleRow) -> list[
         case SegmentRow():
             owner = session(state, row.session)
             return repair_steps.deadlines(owner, row) if owner else []
+        case ProgressRow():
+            return repair_steps.stall(state, row)
     found = []
     if row.status is SessionStatus.RUNNING and row.opened_at is not None:
         if row.definition.deadline_ms is not None:

@@ -33,7 +33,7 @@ from topolog.events.repair_turns import SCANS
 from topolog.events.replica import REPLICAS_MAX
 from topolog.events.replicas import replica
 from topolog.events.requests import RequestUnchanged, shortened, subject_of
-from topolog.events.sessions import SegmentRow, SessionRow, segment, session, task_of
+from topolog.events.sessions import SegmentRow, SessionRow, progress, segment, session, task_of
 from topolog.events.state import State
 from topolog.events.token_range import RING, Ranges, contains, union
 from topolog.streams.rules.repair_steps import pairs, present
@@ -81,9 +81,11 @@ def _reported(state: State, request: TaskReported, ref: RequestRef) -> list[Deci
     if request.result is not None:
         _check_result(row, request.task.replica, request.result)
         return [TaskCompleted(ref, request.task, request.result)]
-    if told_rows <= task.rows and request.bytes <= task.bytes:
+    before = progress(state, request.task)
+    assert before is not None, "a task is asked for, and nothing says how far it is"
+    if told_rows <= before.rows and request.bytes <= before.bytes:
         return [RequestUnchanged(ref, subject_of(request), None)]
-    return [TaskProgressed(ref, request.task, max(told_rows, task.rows), max(request.bytes, task.bytes))]
+    return [TaskProgressed(ref, request.task, max(told_rows, before.rows), max(request.bytes, before.bytes))]
 
 
 def _is_refused(row: SegmentRow, task: Task, request: TaskReported) -> bool:

@@ -21,7 +21,8 @@ from topolog.events.repair_definition import SEGMENTS_MAX, Rendezvous, SessionKi
 from topolog.events.repair_tasks import RANGES_MAX, Copy, Pair, Purpose, Step, Task, TaskId, TaskKind, TaskStatus
 from topolog.events.repair_turns import SCANS, place_of, places_taken
 from topolog.events.replicas import replica, replica_key
-from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow
+from topolog.events.sessions import ProgressRow, SegmentRow, SegmentStatus, SessionRow, progress, segment
+from topolog.events.sessions import session as session_of
 from topolog.events.state import State
 from topolog.events.token_range import RING_BITS, Ranges, cells, coarsened, split, union
 from topolog.events.tree_spec import LEAF_ROWS, REFINE_BITS, TreeSpec
@@ -51,22 +52,28 @@ _WHOLE = ("WITHDRAWN", "SCHEMA_MISMATCH", "RANGE", "UNSUPPORTED", "TREE_CONFLICT
 
 
 def deadlines(session: SessionRow, row: SegmentRow) -> list[Deadline]:
-    """One for each task that is under way, or for the rendezvous once all have answered."""
-    step = row.step
-    if step is None:
+    """One for each task that rests before it is asked for again, or for the rendezvous once all have answered."""
+    if row.step is None:
         return []
-    wait_ms = session.definition.prepare_ms if step.kind is TaskKind.PREPARE else session.definition.stall_ms
-    open_tasks = [task for task in row.tasks if task.status is TaskStatus.ASSIGNED]
-    if not open_tasks and step.kind in SCANS and len(_done(row)) == len(asked(row)):
+    if row.step.kind in SCANS and len(_done(row)) == len(asked(row)):
         newest = max(task.grown_at for task in row.tasks)
         return [Deadline(_compare_key(row), newest, session.definition.stall_ms)]
-    waits = [Deadline(_task_key(row, task), task.grown_at, wait_ms) for task in open_tasks]
     rests = [task for task in row.tasks if _may_retry(session, row, task) and task.code != "STALLED"]
-    return waits + [Deadline(_retry_key(row, task), task.grown_at, _retry_ms(task)) for task in rests]
+    return [Deadline(_retry_key(row, task), task.grown_at, _retry_ms(task)) for task in rests]
 
 
-def _task_key(row: SegmentRow, task: Task) -> str:
-    return f"task/{row.session}/{row.index}/{task.grown_at}/{task.attempt}/{task.replica}"
+def stall(state: State, told: ProgressRow) -> list[Deadline]:
+    """When a task that is under way is given up, unless it moves."""
+    owner, row = session_of(state, told.task.session), segment(state, told.task.session, told.task.segment)
+    if owner is None or row is None or row.step is None:
+        return []
+    wait_ms = owner.definition.prepare_ms if row.step.kind is TaskKind.PREPARE else owner.definition.stall_ms
+    return [Deadline(_task_key(told), told.grown_at, wait_ms)]
+
+
+def _task_key(told: ProgressRow) -> str:
+    task = told.task
+    return f"task/{task.session}/{task.segment}/{told.grown_at}/{task.attempt}/{task.replica}"
 
 
 def _retry_key(row: SegmentRow, task: Task) -> str:
@@ -160,7 +167,7 @@ def _given_up(state: State, session: SessionRow, row: SegmentRow, passed: Collec
         named = _task_id(row, task.replica, task.attempt)
         if replica(state, session.definition.table, task.replica) is None:
             found.append(TaskFailed(None, named, "WITHDRAWN", f"Nobody serves replica {task.replica} any more."))
-        elif _task_key(row, task) in passed:
+        elif (told := progress(state, named)) is not None and _task_key(told) in passed:
             found.append(TaskFailed(None, named, "STALLED", "No progress for too long."))
     return found
 

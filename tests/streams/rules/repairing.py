@@ -6,6 +6,7 @@ deadlines. Validators do their tasks with the real worker on tables in memory, t
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -26,7 +27,17 @@ from topolog.events.repair_tasks import Result, Task, TaskId, TaskKind, TaskStat
 from topolog.events.replica import Cut, ReplicaDefinition, RowDigest, SentRow, Written
 from topolog.events.replica_access import Fence, Progress
 from topolog.events.schedules import ScheduleRow
-from topolog.events.sessions import SegmentRow, SessionRow, open_sessions, segment, segments, session
+from topolog.events.sessions import (
+    ProgressRow,
+    SegmentRow,
+    SessionRow,
+    grown,
+    open_sessions,
+    progress,
+    segment,
+    segments,
+    session,
+)
 from topolog.events.stamp import decode_stamp
 from topolog.events.token_range import Ranges
 from topolog.events.topics import Topic
@@ -329,7 +340,8 @@ class World:
     def due(self, prefix: str = "") -> list[str]:
         """Keys of the deadlines that run."""
         state = self.core.state
-        kinds: Sequence[type[SessionRow | SegmentRow | ScheduleRow]] = (SessionRow, SegmentRow, ScheduleRow)
+        kinds: Sequence[type[SessionRow | SegmentRow | ProgressRow | ScheduleRow]]
+        kinds = (SessionRow, SegmentRow, ProgressRow, ScheduleRow)
         found = (each for kind in kinds for _, row in list(state.rows(kind)) for each in repair.deadlines(state, row))
         return [each.key for each in found if each.key.startswith(prefix)]
 
@@ -368,7 +380,7 @@ class World:
     def segment(self, number: int, index: int = 0) -> SegmentRow:
         found = segment(self.core.state, number, index)
         assert found is not None, f"no segment {number}/{index}"
-        return found
+        return grown(found, partial(progress, self.core.state))
 
     def segments(self, number: int) -> list[SegmentRow]:
         return segments(self.core.state, self.session(number))

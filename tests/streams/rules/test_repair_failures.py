@@ -34,7 +34,7 @@ from topolog.events.repair import (
 from topolog.events.repair_definition import Order
 from topolog.events.repair_tasks import Result, TaskKind, TaskStatus
 from topolog.events.requests import Status
-from topolog.events.sessions import SessionStatus
+from topolog.events.sessions import ProgressRow, SessionStatus, progress, segment
 from topolog.events.token_range import FULL
 from topolog.events.topics import Topic
 from topolog.events.tree_spec import Column
@@ -227,6 +227,31 @@ def test_a_deadline_begins_anew_only_while_progress_grows() -> None:
     positions = [place for place, each in enumerate(world.decisions()) if isinstance(each, TaskAssigned)]
     assert found.assigned_at in positions
     assert found.grown_at > max(positions)
+
+
+@pytest.mark.parametrize("end", ["answer", "failure", "stall", "abort"])
+def test_progress_changes_no_row_that_has_a_history_and_goes_with_its_task(end: str) -> None:
+    """B.2: it is told every few seconds, and stores keep each version of what is no volatile row."""
+    world = three()
+    number = at_leaves(world, retries=0)
+    task, state = world.task("R1", number), world.core.state
+    before = segment(state, number, 0)
+    assert world.report(task, rows=10, size=100).status is Status.GRANTED
+    assert segment(state, number, 0) is before
+    assert (world.segment(number).tasks[0].rows, world.segment(number).tasks[0].bytes) == (10, 100)
+    assert progress(state, task) == ProgressRow(task, world.segment(number).tasks[0].grown_at, 10, 100)
+    match end:
+        case "answer":
+            world.report(task, result=Result(digest=bytes(32), pages=1, rows=40))
+        case "failure":
+            world.report(task, code="CORRUPT", rows=10)
+        case "stall":
+            world.expire("task/", "/R1")
+        case "abort":
+            world.ask(rr.SessionAbortRequested, number)
+    assert progress(state, task) is None
+    open_tasks = sum(len(world.assigned(each)) for each in world.open_sessions())
+    assert state.count(ProgressRow) == len(world.due("task/")) == open_tasks
 
 
 def test_a_slow_session_ends_at_its_deadline_whatever_progress_it_makes() -> None:
