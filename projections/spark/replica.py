@@ -17,17 +17,20 @@ from topolog.events.key_order import order_of
 from topolog.events.merkle import Leaf
 from topolog.events.replica import Cut, ReplicaDefinition, RowDigest, SentRow, Written
 from topolog.events.replica_access import Fence, Progress
-from topolog.events.token_range import FULL, Ranges
+from topolog.events.token_range import FULL, RING, Ranges
 from topolog.events.tree_spec import BOUNDARIES_MAX, Column, TreeSpec, fingerprint
-from topolog.projections.spark import canonical
+from topolog.projections.spark import canonical, row_index
 from topolog.projections.spark.digests import BATCH_ROWS, contents, digest_table, digests_in, rows_of
 from topolog.projections.spark.jobs import Result, run
+from topolog.projections.spark.row_index import RowIndex
 from topolog.projections.spark.trees import leaves
 
 Contents = Mapping[str, list[tuple[int, int]]]
 """The two hashes of each row under a key."""
 
 _SAMPLED_PER_BOUNDARY = 32
+_INDEXED_CELLS_MIN = RING >> 8
+"""Of the tokens that are asked for: who looks again at a few rows does not ask for the others."""
 
 
 class Described(msgspec.Struct, frozen=True):
@@ -89,6 +92,7 @@ class SparkReplica:
     """One replica of one table, as events/replica_access.py wants it.
 
     `boundaries`: of how many keys a sample is declared, for ordered tokens; 0 for none. `key` names the key columns.
+    `index_rows`: up to how many rows are read once for all that a session asks (`row_index.py`).
     """
 
     def __init__(
@@ -111,6 +115,8 @@ class SparkReplica:
         self._datacenter = datacenter
         self._ranges = ranges
         self._boundaries = min(boundaries, BOUNDARIES_MAX)
+        self.index_rows = row_index.ROWS_MAX
+        self._index: tuple[str, bytes, RowIndex] | None = None
         self._described: Described | None = None
         self._sample: tuple[str, tuple[str, ...]] | None = None
 
@@ -141,10 +147,16 @@ class SparkReplica:
         return Cut(name, fingerprint(canonical.columns_of(frame.schema), self._key))
 
     def leaves(self, spec: TreeSpec, ranges: Ranges, bits: int, cut: Cut | None, progress: Progress) -> Iterable[Leaf]:
+        index = self._indexed(spec, cut) or self._made(spec, ranges, cut, progress)
+        if index is not None:
+            return index.leaves(ranges, bits)
         return self._read(lambda frame: list(leaves(frame, spec, ranges, bits)), cut, progress)
 
     def digests(self, spec: TreeSpec, ranges: Ranges, cut: Cut | None, progress: Progress) -> Iterable[RowDigest]:
         """The table is read at once; what is then held of a row is 60 bytes, and the digest that is asked for next."""
+        index = self._indexed(spec, cut)
+        if index is not None and index.has_keys and row_index.answers_digests(spec):
+            return index.digests(ranges)
         table = self._read(lambda frame: digest_table(frame, spec, ranges), cut, progress)
         return self._digests(table, progress)
 
@@ -190,7 +202,26 @@ class SparkReplica:
                 self._source.release(base)
 
     def release(self, cut: Cut) -> None:
+        if self._index is not None and self._index[0] == cut.name:
+            self._index = None
         self._source.release(cut.name)
+
+    def _indexed(self, spec: TreeSpec, cut: Cut | None) -> RowIndex | None:
+        """The index of this read point and spec, if there is one."""
+        if self._index is None or cut is None or self._index[:2] != (cut.name, spec.id):
+            return None
+        return self._index[2]
+
+    def _made(self, spec: TreeSpec, ranges: Ranges, cut: Cut | None, progress: Progress) -> RowIndex | None:
+        """An index, where more is likely to be asked for, and all rows are few enough."""
+        if cut is None or not row_index.is_fit(spec) or sum(each.cells for each in ranges) < _INDEXED_CELLS_MIN:
+            return None
+        if self._read(lambda frame: frame.count(), cut, None) > self.index_rows:
+            return None
+        self._index = None
+        made = self._read(lambda frame: row_index.made(frame, spec), cut, progress)
+        self._index = cut.name, spec.id, made
+        return made
 
     def _read(self, action: Callable[[DataFrame], Result], cut: Cut | None, progress: Progress | None) -> Result:
         """With the part of the tasks that are done told as rows and bytes, as many as the table is said to have."""

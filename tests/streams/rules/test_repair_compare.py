@@ -179,12 +179,14 @@ def test_a_full_leaf_whose_rows_have_keys_of_their_own_is_refined(monkeypatch: p
     assert (ended.status, ended.rows_found, outcome(world).code) == (SessionStatus.SUCCEEDED, 1, "")
 
 
-def test_leaves_of_many_rows_are_refined_as_long_as_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """D.5.6, scenario 37: 8 bits more each time over what differs only, until most of it differs, then the rows."""
+@pytest.mark.parametrize("limit", ["LEAF_ROWS", "REFINED_ROWS"])
+def test_leaves_of_many_rows_are_refined_as_long_as_it_pays(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """D.5.6, scenario 37: 8 bits more each time over what differs only, until most of it differs, then the rows. Many
+    are those of one leaf, or of all that differ together."""
     many = rows(2_000)
     plain = World({"R1": many, "R2": [row(7, "another"), *many[:6], *many[7:]]})
     found = plain.finish().differing
-    monkeypatch.setattr(repair_steps, "LEAF_ROWS", 0)
+    monkeypatch.setattr(repair_steps, limit, 0)
     refined = World({"R1": many, "R2": [row(7, "another"), *many[:6], *many[7:]]})
     assert refined.finish().differing == found
     asked = [each.step for each in refined.events(StepStarted) if each.step.kind is TaskKind.LEAVES]

@@ -192,8 +192,8 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
     ),
     "leaves are refined although most differ": (
         repair_steps,
-        "_fullest(row) > LEAF_ROWS and is_few",
-        "_fullest(row) > LEAF_ROWS and bool(is_few + 1)",
+        "is_much and is_few",
+        "is_much and bool(is_few + 1)",
         by(compare.test_where_most_leaves_differ_no_finer_ones_are_asked_for),
     ),
     "leaves are never refined": (
@@ -216,8 +216,8 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
     ),
     "a hot key is a full copy": (
         repair_steps,
-        "(_fullest(row) > LEAF_ROWS and is_few) or is_hot",
-        "_fullest(row) > LEAF_ROWS and is_few",
+        "(is_much and is_few) or is_hot",
+        "is_much and is_few",
         by(compare.test_very_many_rows_of_one_token_are_told_as_such),
     ),
     "leaves that differ without rows are equal": (
