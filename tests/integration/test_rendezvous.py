@@ -27,7 +27,7 @@ from topolog.events.repair_plan import Kind
 from topolog.events.repair_tasks import Step, TaskId, TaskKind, TaskStatus
 from topolog.events.replica import ReplicaDefinition
 from topolog.events.requests import OutcomeRow, outcome_of
-from topolog.events.sessions import SessionRow, SessionStatus, segments, session
+from topolog.events.sessions import SessionRow, SessionStatus, open_sessions, segments, session
 from topolog.events.terms import cluster
 from topolog.events.topics import Topic
 from topolog.events.tree_pages import PageKind, TreePage
@@ -109,12 +109,13 @@ class Table:
         self.writer.flush(10)
 
     def run(self, number: Position) -> SessionRow:
-        """Answer whatever is asked until the session has ended."""
+        """Answer what is asked until this one has ended; of others too, for a replica has one task at a time."""
 
         def has_ended() -> SessionRow | None:
-            for kind in (TaskKind.PREPARE, TaskKind.LEAVES, TaskKind.DIGESTS):
-                if self.tasks(number, kind):
-                    self.answer(number, kind)
+            for each in open_sessions(self.site.told().state):
+                for kind in (TaskKind.PREPARE, TaskKind.LEAVES, TaskKind.DIGESTS):
+                    if self.tasks(each.number, kind):
+                        self.answer(each.number, kind)
             row = self.session(number)
             return row if row.status.is_end else None
 
