@@ -216,7 +216,8 @@ class SparkReplica:
         """An index, where more is likely to be asked for, and all rows are few enough."""
         if cut is None or not row_index.is_fit(spec) or sum(each.cells for each in ranges) < _INDEXED_CELLS_MIN:
             return None
-        if self._read(lambda frame: frame.count(), cut, None) > self.index_rows:
+        told = self._described.rows if self._described else 0
+        if (told or self._read(lambda frame: frame.count(), cut, None)) > self.index_rows:
             return None
         self._index = None
         made = self._read(lambda frame: row_index.made(frame, spec), cut, progress)

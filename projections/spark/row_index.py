@@ -30,6 +30,9 @@ ROWS_MAX = 1 << 25
 
 _KEY = "topolog_key"
 _HALF = np.uint64(0xFFFF_FFFF)
+_MIDDLE = 1 << (RING_BITS - 1)
+"""A token less this fits 32 bits with a sign, which is what Spark has."""
+
 _BATCH_ROWS = 10_000
 
 Words = NDArray[np.uint64]
@@ -39,9 +42,11 @@ class RowIndex:
     """`keys`: of each row, if the key is one long that is never NULL; else digests are not to be had from here."""
 
     def __init__(self, tokens: NDArray[np.uint32], keys: NDArray[np.int64] | None, h1: Words, h2: Words) -> None:
-        """In any order; sorted here."""
-        order = np.argsort(tokens, kind="stable")
-        self._tokens = tokens[order]
+        """In any order; sorted here: words of token and place are sorted several times as fast as places by token."""
+        order = (tokens.astype(np.uint64) << np.uint64(32)) | np.arange(len(tokens), dtype=np.uint64)
+        order.sort()
+        self._tokens = (order >> np.uint64(32)).astype(np.uint32)
+        order &= _HALF
         self._keys = None if keys is None else keys[order]
         self._h1, self._h2 = h1[order], h2[order]
 
@@ -81,13 +86,15 @@ class RowIndex:
 
     def _places(self, ranges: Ranges) -> slice | NDArray[np.int64]:
         """Where the rows with these tokens stand."""
-        spans = [
-            (int(np.searchsorted(self._tokens, each.start)), int(np.searchsorted(self._tokens, each.end)))
-            for each in union(ranges)
-        ]
-        if len(spans) == 1:
-            return slice(*spans[0])
-        return np.concatenate([np.arange(*span) for span in spans]) if spans else np.zeros(0, np.int64)
+        asked = union(ranges)
+        # Words as wide as the tokens, or each search would copy them all; so the last token, and what is behind it.
+        firsts = np.array([each.start for each in asked], np.uint32)
+        lasts = np.array([each.end - 1 for each in asked], np.uint32)
+        starts, ends = np.searchsorted(self._tokens, firsts), np.searchsorted(self._tokens, lasts, "right")
+        if len(asked) == 1:
+            return slice(int(starts[0]), int(ends[0]))
+        spans = [np.arange(start, end) for start, end in zip(starts, ends, strict=True)]
+        return np.concatenate([np.zeros(0, np.int64), *spans])
 
 
 def is_fit(spec: TreeSpec) -> bool:
@@ -103,7 +110,7 @@ def answers_digests(spec: TreeSpec) -> bool:
 def made(frame: DataFrame, spec: TreeSpec) -> RowIndex:
     """Of all rows of the frame; the errors of the job itself are Spark's."""
     rows = hashed(frame, spec)
-    names = [F.col(TOKEN).cast("bigint"), F.col(H1), F.col(H2)]
+    names = [(F.col(TOKEN) - _MIDDLE).cast("int").alias(TOKEN), F.col(H1), F.col(H2)]
     key = _long_key(spec)
     if key:
         names.append(canonical.column(key).alias(_KEY))
@@ -111,7 +118,7 @@ def made(frame: DataFrame, spec: TreeSpec) -> RowIndex:
     keys = None
     if key and not table.column(_KEY).null_count:
         keys = _numbers(table, _KEY)
-    tokens = _numbers(table, TOKEN).astype(np.uint32)
+    tokens = (_numbers(table, TOKEN) + np.int64(_MIDDLE)).astype(np.uint32)
     return RowIndex(tokens, keys, _numbers(table, H1).view(np.uint64), _numbers(table, H2).view(np.uint64))
 
 

@@ -147,6 +147,8 @@ def _options(settings: SessionSettings, folder: Path) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
         "spark.driver.maxResultSize": "0",  # leaves and hashes are collected, and bounded by who asks
+        "spark.task.maxDirectResultSize": "1g",  # results are large, and in one JVM a way through its store is a copy
+        "spark.rpc.message.maxSize": "1024",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
