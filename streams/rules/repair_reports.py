@@ -19,6 +19,7 @@ from topolog.events.repair_tasks import (
     COPIES_MAX,
     PAGES_DAMAGED,
     RANGES_MAX,
+    ROW_TOO_LARGE,
     Copy,
     Findings,
     Purpose,
@@ -70,7 +71,7 @@ def _reported(state: State, request: TaskReported, ref: RequestRef) -> list[Deci
     if task is None:
         raise _late("This is not the newest attempt at the task.")
     if _is_refused(row, task, request):
-        return [TaskFailed(ref, request.task, PAGES_DAMAGED, shortened(request.message))]
+        return [TaskFailed(ref, request.task, request.code, shortened(request.message))]
     _check_life(state, request)
     if task.status is not TaskStatus.ASSIGNED:
         return [_repeated(request, ref, row, task)]
@@ -89,7 +90,7 @@ def _is_refused(row: SegmentRow, task: Task, request: TaskReported) -> bool:
     """The rendezvous, which no replica's life has, on an answer that it cannot compare."""
     assert row.step is not None
     is_answered = task.status is TaskStatus.DONE and row.step.kind in SCANS
-    return is_answered and request.code == PAGES_DAMAGED and request.result is None
+    return is_answered and request.code in (PAGES_DAMAGED, ROW_TOO_LARGE) and request.result is None
 
 
 def _repeated(request: TaskReported, ref: RequestRef, row: SegmentRow, task: Task) -> Decision:
