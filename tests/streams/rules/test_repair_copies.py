@@ -1,6 +1,6 @@
 """Copies that fail, a rendezvous that does, and segments that are halved (anti-entropy E 4, 24, 40; A.2.4)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
@@ -162,11 +162,12 @@ def test_a_copy_that_comes_to_its_end_at_last_counts_once() -> None:
 
 def test_what_a_copy_has_told_counts_at_an_end_that_came_before_its_own() -> None:
     """Scenario 25: an abort, a deadline, a validator that is not heard of again."""
-    for ends, status in (
+    ends_early: Sequence[tuple[Callable[[World, int], object], SessionStatus]] = (
         (lambda world, number: world.ask(rr.SessionAbortRequested, number), SessionStatus.ABORTED),
         (lambda world, _: world.expire("session/"), SessionStatus.EXPIRED),
         (lambda world, _: world.expire("task/"), SessionStatus.PARTIAL),
-    ):
+    )
+    for ends, status in ends_early:
         world = breaking()
         number = world.open(PULL, deadline_ms=60_000, retries=0)
         world.run_to(TaskKind.WRITE, number)
