@@ -121,17 +121,18 @@ class MemoryReplica:
     ) -> Written:
         if not self._definition.is_writable or not spec.key:
             raise ReplicaFailed("NOT_WRITABLE", f"{self._definition.id} takes no rows.")
-        written = skipped = size = 0
+        written = skipped = size = seen = 0
         for sent in rows:
             compared = dict(sent.targets)
             if self._definition.name not in compared:
                 continue
             fence()
+            seen += len(sent.key) + len(sent.values)
             if self._write(spec, sent, compared[self._definition.name]):
                 written, size = written + 1, size + len(sent.values)
             else:
                 skipped += 1
-            progress(written + skipped, size)
+            progress(written, seen)
         return Written(written, size, skipped)
 
     def release(self, cut: Cut) -> None:

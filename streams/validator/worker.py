@@ -19,7 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from topolog.events import merkle
-from topolog.events.errors import ReplicaFailed, Retriable, TopologError
+from topolog.events.errors import ReplicaFailed, Retriable, RowTooLarge, TopologError
 from topolog.events.failpoints import reach
 from topolog.events.merkle import Leaf
 from topolog.events.repair_plan import Difference, planned
@@ -268,22 +268,26 @@ class _Running:
         return Result(None, digest, pages, counted.count, self._bytes)
 
     def _send(self) -> Result:
-        counted = _Counted()
-        pages, digest = self._send_pages(PageKind.ROWS, item_pages(counted.through(self._rows_to_send())))
-        return Result(None, digest, pages, counted.count, self._bytes)
+        """A row that no page has room for is left out, and told of: it keeps no other one back."""
+        counted, left = _Counted(), list[RowTooLarge]()
+        payloads = item_pages(counted.through(self._rows_to_send()), too_large=left.append)
+        pages, digest = self._send_pages(PageKind.ROWS, payloads)
+        return Result(None, digest, pages, counted.count - len(left), self._bytes, skipped=len(left))
 
     def _write(self) -> Result:
-        written = size = skipped = 0
+        """Of its progress rows are those that are written: if it comes to no end, they are what is known of it."""
+        written = size = skipped = seen = 0
         for count, batch in enumerate(self._batches()):
             if count:
                 reach("validator.between-batches")
             self._check()
-            before = (self._rows, self._bytes)
+            before = (written, seen)
             one = self._replica.write(
                 self._work.spec, batch, self._work.cut, self._check, self._progressed_behind(*before)
             )
             written, size, skipped = written + one.rows, size + one.bytes, skipped + one.skipped
-            self._progressed(written + skipped, size)
+            seen += sum(len(row.key) + len(row.values) for row in batch)
+            self._progressed(written, seen)
         reach("validator.written")
         return Result(rows=written, bytes=size, skipped=skipped)
 

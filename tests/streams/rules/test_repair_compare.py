@@ -465,3 +465,21 @@ def test_all_orders_find_the_same(definition: SessionDefinition) -> None:
     """Scenario 30."""
     world = three(R2=changed(), R3=changed(9))
     assert world.finish(definition).rows_found == 2
+
+
+@pytest.mark.parametrize("asked_ms", [0, 1, 999_999])
+def test_a_clock_that_is_behind_brings_nothing_back(asked_ms: int) -> None:
+    """Scenario 32: by the later of two clocks, that of whoever asks and that of the log."""
+    world = stamped(tombstone=False)
+    world.now_ms = 1_000_000
+    ended = world.finish(UNION_OF_TIMES, grace_ms=10_000, reviewed_at_ms=asked_ms)
+    assert ended.definition.reviewed_at_ms == 1_000_000
+    assert (ended.status, ended.code, ended.rows_written) == (SessionStatus.PARTIAL, "UNRESOLVED", 0)
+    assert "RESURRECTION_RISK" in ended.message
+
+
+def test_an_old_tombstone_still_deletes_a_row_that_is_alive() -> None:
+    """Scenario 32: R1 has removed it, and gets it again once, for R3 has never heard of it."""
+    world = stamped(tombstone=True)
+    assert world.finish(UNION_OF_TIMES, grace_ms=10_000, reviewed_at_ms=60_000).status is SessionStatus.SUCCEEDED
+    assert [[each["gone"] for each in world.table(name).content] for name in ("R1", "R2", "R3")] == [[True]] * 3

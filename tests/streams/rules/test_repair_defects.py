@@ -89,7 +89,7 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
     ),
     "progress that does not grow renews the wait": (
         repair_reports,
-        "if request.rows <= task.rows and request.bytes <= task.bytes:",
+        "if told_rows <= task.rows and request.bytes <= task.bytes:",
         "if False:",
         by(failures.test_a_deadline_begins_anew_only_while_progress_grows),
     ),
