@@ -25,8 +25,9 @@ from topolog.projections.spark.jobs import Result, run
 from topolog.projections.spark.row_index import RowIndex
 from topolog.projections.spark.trees import leaves
 
-Contents = Mapping[str, list[tuple[int, int]]]
-"""The two hashes of each row under a key."""
+Hashes = tuple[int, int]
+Contents = Mapping[str, list[tuple[Hashes, str]]]
+"""The rows under a key: the two hashes of each, and its JSON."""
 
 _SAMPLED_PER_BOUNDARY = 32
 _INDEXED_CELLS_MIN = RING >> 8
@@ -75,11 +76,15 @@ class Source(Protocol):
     def frame(self, session: SparkSession, cut: str | None) -> DataFrame:
         """The rows at this cut (now, without one), the same each time; CUT_LOST if it is not kept any more."""
 
+    def places(self, spec: TreeSpec, cut: str | None) -> Sequence[str]:
+        """Columns by which a row with its key can be in another place. Such a row may stand in both where a `write` has
+        died, as it was and as it is to be; the same change once more finishes that."""
+
     def write(
         self, session: SparkSession, spec: TreeSpec, changes: Sequence[Change], cut: str | None, fence: Fence
     ) -> int:
         """Make these changes, by key, in rows that are still as at `cut`, as far as the source can tell; how many.
-        A row that is already what it is to be counts.
+        A row that is already what it is to be counts. One that it cannot hold is left, and the log says so.
 
         `fence` before each effect. No reader sees a row half written; all at once is not promised.
         """
@@ -121,7 +126,7 @@ class SparkReplica:
         self._sample: tuple[str, tuple[str, ...]] | None = None
 
     def describe(self) -> ReplicaDefinition:
-        told = self._described = run(self._session, lambda: self._source.describe(self._session))
+        told = self._described = self._told_now()
         columns = canonical.columns_of(told.schema)
         if missing := [name for name in self._key if name not in told.schema.names]:
             raise ReplicaFailed("SCHEMA", f"{self._table}@{self._name} has no column {', '.join(missing)} for a key.")
@@ -138,6 +143,14 @@ class SparkReplica:
             gives_cuts=told.gives_cuts,
             is_writable=told.is_writable and bool(self._key),
         )
+
+    def _told_now(self) -> Described:
+        try:
+            return run(self._session, lambda: self._source.describe(self._session))
+        except ReplicaFailed as error:
+            if error.code != "CUT_LOST":
+                raise
+            raise ReplicaFailed("IO", f"What is there has changed while it was looked at: {error.message}") from error
 
     def cut(self, progress: Progress, shared: Cut | None = None) -> Cut | None:
         name = self._source.cut(progress, None if shared is None else shared.name)
@@ -188,14 +201,15 @@ class SparkReplica:
         base = self._source.cut(progress, cut.name if cut is not None and self._source.looks_again else None)
         try:
             here = self._contents(spec, list(asked), base)
-            is_old = {key: here[key] == ([compared] if compared else []) for key, (_, compared) in asked.items()}
-            chosen = [Change(row.key, row.values) for row, _ in asked.values() if is_old[row.key]]
-            done = self._done(spec, [row for row, _ in asked.values() if not is_old[row.key]], here)
+            is_old = {key: _is(here[key], compared) for key, (_, compared) in asked.items()}
+            chosen = [row for row, _ in asked.values() if is_old[row.key]]
+            done, begun = self._done(spec, [each for each in asked.values() if not is_old[each[0].key]], here, base)
+            changes = [Change(row.key, row.values) for row in (*chosen, *begun)]
             progress(0, 0)
-            if chosen:
-                done += run(self._session, lambda: self._source.write(self._session, spec, chosen, base, fence))
-            size = sum(len(change.values) for change in chosen)
-            progress(len(chosen), size)
+            if changes:
+                done += run(self._session, lambda: self._source.write(self._session, spec, changes, base, fence))
+            size = sum(len(change.values) for change in changes)
+            progress(len(changes), size)
             return Written(done, size, len(asked) - done)
         finally:
             if base is not None and base not in kept:
@@ -239,19 +253,29 @@ class SparkReplica:
         def read() -> list[tuple[RowDigest, str]]:
             return list(rows_of(self._source.frame(self._session, cut), spec, keys))
 
-        found: dict[str, list[tuple[int, int]]] = {key: [] for key in keys}
-        for digest, _ in run(self._session, read):
-            found[digest.key].append(digest.content)
+        found: dict[str, list[tuple[Hashes, str]]] = {key: [] for key in keys}
+        for digest, values in run(self._session, read):
+            found[digest.key].append((digest.content, values))
         return found
 
-    def _done(self, spec: TreeSpec, rows: Sequence[SentRow], here: Contents) -> int:
-        """How many of these a life that died before it could say so has written already."""
-        sent = [row for row in rows if row.values]
-        deleted = sum(not row.values and not here[row.key] for row in rows)
+    def _done(
+        self, spec: TreeSpec, asked: Sequence[tuple[SentRow, Hashes | None]], here: Contents, cut: str | None
+    ) -> tuple[int, list[SentRow]]:
+        """Of what is not as compared: how many rows a life that died before it could say so has written already, and
+        those that it has written in one of two places."""
+        sent = [each for each in asked if each[0].values]
+        deleted = sum(not row.values and not here[row.key] for row, _ in asked)
         if not sent:
-            return deleted
-        wanted = run(self._session, lambda: contents(self._session, spec, [row.values for row in sent]))
-        return deleted + sum(here[row.key] == [content] for row, content in zip(sent, wanted, strict=True))
+            return deleted, []
+        wanted = run(self._session, lambda: contents(self._session, spec, [row.values for row, _ in sent]))
+        done = sum(_is(here[row.key], content) for (row, _), content in zip(sent, wanted, strict=True))
+        pairs = [
+            (row, dict(here[row.key]).get(compared, ""))
+            for (row, compared), content in zip(sent, wanted, strict=True)
+            if compared is not None and sorted(each for each, _ in here[row.key]) == sorted([compared, content])
+        ]
+        names = self._source.places(spec, cut) if pairs else ()
+        return deleted + done, [row for row, before in pairs if _differ(before, row.values, names)]
 
     def _sampled(self, told: Described, columns: Sequence[Column]) -> tuple[str, ...]:
         """Canonical texts of the first key column that cut the rows into about equal parts.
@@ -281,3 +305,14 @@ class SparkReplica:
         finally:
             if cut is not None and cut not in kept:
                 self._source.release(cut)
+
+
+def _is(rows: Sequence[tuple[Hashes, str]], content: Hashes | None) -> bool:
+    """Whether a key has this row and no other, or none if it is to have none."""
+    return [each for each, _ in rows] == ([] if content is None else [content])
+
+
+def _differ(one: str, other: str, names: Sequence[str]) -> bool:
+    """Whether two rows have different values in any of these columns."""
+    first, second = (msgspec.json.decode(each, type=dict[str, msgspec.Raw]) for each in (one, other))
+    return any(first.get(name) != second.get(name) for name in names)

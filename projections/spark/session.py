@@ -192,15 +192,31 @@ def _tail(log: Path) -> str:
     return log.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:] if log.exists() else ""
 
 
-def _stop(session: "SparkSession") -> None:
-    """`stop` alone would leave the JVM to the end of this process."""
+def is_over(patience_s: float) -> bool:
+    """Whether the JVM of this process has ended, or does so within that time."""
     from pyspark import SparkContext
 
-    gateway = SparkContext._gateway
-    session.stop()
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return False
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _stop(session: "SparkSession") -> None:
+    """`stop` alone would leave the JVM to the end of this process; where there is none any more it would raise."""
+    from pyspark import SparkContext
+
+    gateway, has_ended = SparkContext._gateway, is_over(0)
+    if not has_ended:
+        session.stop()
     if gateway is not None:
         process = getattr(gateway, "proc", None)
-        gateway.shutdown()
+        if not has_ended:
+            gateway.shutdown()
         if process is not None:
             process.stdin.close()
             process.wait()

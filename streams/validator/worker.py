@@ -19,7 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from topolog.events import merkle
-from topolog.events.errors import ReplicaFailed, Retriable, RowTooLarge, TopologError
+from topolog.events.errors import ReplicaFailed, Retriable, RowTooLarge, SparkEnded, TopologError
 from topolog.events.failpoints import reach
 from topolog.events.merkle import Leaf
 from topolog.events.repair_plan import Difference, planned
@@ -100,7 +100,10 @@ class Fence:
 
 
 class Worker:
-    """One replica's hands. `begin`, `release` and `ended` belong to whoever drives it, the rest to its own thread."""
+    """One replica's hands. `begin`, `release` and `ended` belong to whoever drives it, the rest to its own thread.
+
+    `failure`: why nothing can be done in this process any more.
+    """
 
     def __init__(
         self,
@@ -112,6 +115,7 @@ class Worker:
     ) -> None:
         self.fence = Fence(clock)
         self.progress: tuple[TaskId, int, int] | None = None
+        self.failure: TopologError | None = None
         self._replica = replica
         self._connect = trees
         self._trees: Trees | None = None
@@ -177,6 +181,9 @@ class Worker:
             return running.failed(error.code, str(error))
         except Retriable as error:
             return running.failed("IO", str(error))
+        except SparkEnded as error:
+            self.failure = error
+            return running.failed("INTERRUPTED", str(error))
         except TopologError as error:
             return running.failed(error.code.upper(), str(error))
         except Exception as error:  # a defect, of a replica or of ours

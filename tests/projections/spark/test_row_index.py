@@ -1,6 +1,8 @@
 """Rows that are read once answer all that a session asks, with just what a scan would have answered (D.5.4, D.5.6)."""
 
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import msgspec
 import pytest
@@ -11,9 +13,10 @@ from topolog.events.errors import ReplicaFailed
 from topolog.events.token_range import FULL, RING, Ranges, TokenRange
 from topolog.events.tree_spec import Strength, TokenMode, TreeSpec
 from topolog.projections.spark import replica as replicas
+from topolog.projections.spark import row_index
 from topolog.projections.spark.digests import digests
 from topolog.projections.spark.replica import SparkReplica
-from topolog.projections.spark.row_index import RowIndex, answers_digests, is_fit, made
+from topolog.projections.spark.row_index import answers_digests, is_fit, made
 from topolog.projections.spark.sources.parquet import ParquetSource
 
 PARTS: tuple[Ranges, ...] = (
@@ -102,18 +105,19 @@ def replica(table: DataFrame, tmp_path: Path, spark: SparkSession) -> SparkRepli
 def scans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was read of the table, as it is read."""
     found: list[str] = []
-    real_made, real_leaves, real_digests = replicas.row_index.made, replicas.leaves, replicas.digest_table
 
-    def noted(what: str) -> None:
-        found.append(what)
+    def noted(what: str, owner: ModuleType, name: str) -> None:
+        real: Callable[..., object] = getattr(owner, name)
 
-    def index(frame: DataFrame, spec: TreeSpec) -> RowIndex:
-        noted("index")
-        return real_made(frame, spec)
+        def noting(*given: object) -> object:
+            found.append(what)
+            return real(*given)
 
-    monkeypatch.setattr(replicas.row_index, "made", index)
-    monkeypatch.setattr(replicas, "leaves", lambda *given: (noted("leaves"), real_leaves(*given))[1])
-    monkeypatch.setattr(replicas, "digest_table", lambda *given: (noted("digests"), real_digests(*given))[1])
+        monkeypatch.setattr(owner, name, noting)
+
+    noted("index", row_index, "made")
+    noted("leaves", replicas, "leaves")
+    noted("digests", replicas, "digest_table")
     return found
 
 
