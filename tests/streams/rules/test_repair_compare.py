@@ -180,7 +180,7 @@ def test_a_full_leaf_whose_rows_have_keys_of_their_own_is_refined(monkeypatch: p
 
 
 @pytest.mark.parametrize("limit", ["LEAF_ROWS", "REFINED_ROWS"])
-def test_leaves_of_many_rows_are_refined_as_long_as_it_pays(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaves_of_many_rows_are_refined_as_long_as_it_pays(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     """D.5.6, scenario 37: 8 bits more each time over what differs only, until most of it differs, then the rows. Many
     are those of one leaf, or of all that differ together."""
     many = rows(2_000)

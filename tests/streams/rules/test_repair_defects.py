@@ -200,7 +200,7 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
         repair_steps,
         "if _pays(row) and finer > row.step.bits:",
         "if False:",
-        by(compare.test_leaves_of_many_rows_are_refined_as_long_as_it_pays),
+        by(compare.test_leaves_of_many_rows_are_refined_as_long_as_it_pays, "LEAF_ROWS"),
     ),
     "any number of rows is compared": (
         repair_steps,
