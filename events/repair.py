@@ -122,7 +122,7 @@ class TaskFailed(msgspec.Struct, frozen=True):
     task: TaskId
     code: str
     message: str
-    rows: int = 0
+    rows: int
 
 
 class PairCompared(msgspec.Struct, frozen=True):

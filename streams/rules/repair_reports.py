@@ -71,7 +71,7 @@ def _reported(state: State, request: TaskReported, ref: RequestRef) -> list[Deci
     if task is None:
         raise _late("This is not the newest attempt at the task.")
     if _is_refused(row, task, request):
-        return [TaskFailed(ref, request.task, request.code, shortened(request.message))]
+        return [TaskFailed(ref, request.task, request.code, shortened(request.message), task.rows)]
     _check_life(state, request)
     if task.status is not TaskStatus.ASSIGNED:
         return [_repeated(request, ref, row, task)]
@@ -100,7 +100,7 @@ def _repeated(request: TaskReported, ref: RequestRef, row: SegmentRow, task: Tas
             return RequestUnchanged(ref, subject_of(request), None)
         if row.step.kind is TaskKind.LEAVES and request.result.digest != task.result.digest:
             message = "Two trees were sent for one attempt at one read point, and they differ."
-            return TaskFailed(ref, request.task, "TREE_CONFLICT", message)
+            return TaskFailed(ref, request.task, "TREE_CONFLICT", message, task.rows)
     raise _late("The task has its answer already.")
 
 

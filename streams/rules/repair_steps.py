@@ -162,9 +162,10 @@ def _given_up(state: State, session: SessionRow, row: SegmentRow, passed: Collec
             continue
         named = _task_id(row, task.replica, task.attempt)
         if replica(state, session.definition.table, task.replica) is None:
-            found.append(TaskFailed(None, named, "WITHDRAWN", f"Nobody serves replica {task.replica} any more."))
+            message = f"Nobody serves replica {task.replica} any more."
+            found.append(TaskFailed(None, named, "WITHDRAWN", message, task.rows))
         elif _task_key(row, task) in passed:
-            found.append(TaskFailed(None, named, "STALLED", "No progress for too long."))
+            found.append(TaskFailed(None, named, "STALLED", "No progress for too long.", task.rows))
     return found
 
 
