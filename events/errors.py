@@ -32,6 +32,7 @@
         ├── DamagedStore         a projection's files contradict themselves
         ├── ReplicaFailed        a replica cannot do its part of a session of anti-entropy
         ├── SparkFailed          Spark does not start, or a job of it fails
+        │   └── SparkEnded       the process's Spark is no more, and only another process can have one
         ├── MissingExtra         an optional part of topolog is not installed
         ├── LocalBrokerError     the broker on this machine cannot start or stop
         └── Injected             a failpoint was told to fail
@@ -264,6 +265,12 @@ class ReplicaFailed(Permanent):
 
 class SparkFailed(Permanent):
     code = "spark_failed"
+
+
+class SparkEnded(SparkFailed):
+    """The JVM of this process is gone: whatever it is asked for fails from now on. A new process does it again."""
+
+    code = "spark_ended"
 
 
 class MissingExtra(Permanent):

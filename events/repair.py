@@ -20,7 +20,19 @@ import msgspec
 from topolog.events.asked import RequestRef
 from topolog.events.ids import Place, Position
 from topolog.events.repair_definition import SessionDefinition
-from topolog.events.repair_tasks import Findings, Pair, Purpose, Result, Step, Task, TaskId, TaskKind, TaskStatus
+from topolog.events.repair_tasks import (
+    ROW_TOO_LARGE,
+    Findings,
+    Pair,
+    Purpose,
+    Result,
+    Step,
+    Task,
+    TaskId,
+    TaskKind,
+    TaskStatus,
+    assigned,
+)
 from topolog.events.repair_turns import worked_ms
 from topolog.events.requests import grant
 from topolog.events.sessions import (
@@ -28,6 +40,7 @@ from topolog.events.sessions import (
     SegmentStatus,
     SessionRow,
     SessionStatus,
+    rows_written,
     segment,
     segment_key,
     segments,
@@ -103,12 +116,13 @@ class TaskCompleted(msgspec.Struct, frozen=True):
 
 
 class TaskFailed(msgspec.Struct, frozen=True):
-    """`request` is None if a deadline has passed."""
+    """`request` is None if a deadline has passed. `rows`: how far it has come."""
 
     request: RequestRef | None
     task: TaskId
     code: str
     message: str
+    rows: int
 
 
 class PairCompared(msgspec.Struct, frozen=True):
@@ -263,7 +277,7 @@ def _end(state: State, event: SessionEnded, place: Place) -> None:
     row = _session(state, event.session)
     assert not row.status.is_end, "a session ends twice"
     for each in segments(state, row):
-        row = _with_counts(row, each)
+        row = _with_counts(row, msgspec.structs.replace(each, rows_written=rows_written(each)))
         state.drop(SegmentRow, segment_key(row.number, each.index))
     told = {name: getattr(event, name) for name in ("status", "code", "message", "covered", "left", "differing")}
     state.put(session_key(row.number), msgspec.structs.replace(row, ended_at=place.position, running=(), **told))
@@ -303,8 +317,8 @@ def _evolve_segment(state: State, event: StepStarted | SegmentHalved | SegmentEn
 
 def _spent(state: State, row: SegmentRow) -> SegmentRow:
     """The present step is over."""
-    owner = _session(state, row.session)
-    return msgspec.structs.replace(row, worked_ms=row.worked_ms + worked_ms(state, owner, row))
+    spent_ms = worked_ms(state, _session(state, row.session), row)
+    return msgspec.structs.replace(row, worked_ms=row.worked_ms + spent_ms, rows_written=rows_written(row))
 
 
 def _stepped(row: SegmentRow, event: StepStarted) -> SegmentRow:
@@ -355,15 +369,9 @@ def _evolve_task(state: State, event: TaskAssigned | TaskProgressed | TaskComple
     task = task_of(row, event.task)
     match event:
         case TaskAssigned():
-            rest = tuple(each for each in row.tasks if each.replica != event.task.replica)
-            new = Task(
-                event.task.replica,
-                event.task.attempt,
-                TaskStatus.ASSIGNED,
-                assigned_at=place.position,
-                grown_at=place.position,
-                rows_expected=event.rows_expected,
-            )
+            before = next((each for each in row.tasks if each.replica == event.task.replica), None)
+            rest = tuple(each for each in row.tasks if each is not before)
+            new = assigned(event.task, place.position, event.rows_expected, before)
             row = msgspec.structs.replace(row, tasks=(*rest, new))
         case TaskProgressed():
             assert task is not None, "progress of a task that nobody has"
@@ -379,6 +387,7 @@ def _evolve_task(state: State, event: TaskAssigned | TaskProgressed | TaskComple
                 "code": event.code,
                 "message": event.message,
                 "grown_at": place.position,
+                "rows": max(event.rows, task.rows),
             }
             row = _with(row, msgspec.structs.replace(task, **told))
     state.put(segment_key(row.session, row.index), row)
@@ -397,13 +406,16 @@ def _counted(row: SegmentRow, event: TaskCompleted) -> SegmentRow:
     if result.cut is not None and row.step.kind is TaskKind.PREPARE:
         cuts[event.task.replica] = result.cut
     is_write = row.step.kind is TaskKind.WRITE
+    if row.step.kind is TaskKind.SEND and result.skipped:
+        assert row.found is not None, "rows are sent that nobody has found"
+        row = msgspec.structs.replace(row, found=row.found.left_alone(ROW_TOO_LARGE, result.skipped))
     return msgspec.structs.replace(
         row,
         cuts=cuts,
         rows_read=row.rows_read + (0 if is_write else result.rows),
         bytes_read=row.bytes_read + (0 if is_write else result.bytes),
         rows_written=row.rows_written + (result.rows if is_write else 0),
-        skipped=row.skipped + result.skipped,
+        skipped=row.skipped + (result.skipped if is_write else 0),
     )
 
 

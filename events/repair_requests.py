@@ -44,7 +44,8 @@ class SessionAbortRequested(Request, frozen=True):
 class TaskReported(Request, frozen=True):
     """A validator on one of its tasks: its end (`result`, or `code` and `message` if it failed), or how far it is.
 
-    The rendezvous on one that is done, if it cannot compare what was sent for it: code PAGES_DAMAGED.
+    The rendezvous on one that is done, if it cannot compare what was sent for it: code PAGES_DAMAGED, or ROW_TOO_LARGE
+    if what is to be said of a row fits no page.
     """
 
     task: TaskId

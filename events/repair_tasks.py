@@ -22,6 +22,9 @@ COPIES_MAX = 16 * 15
 PAGES_DAMAGED = "PAGES_DAMAGED"
 """The code of an answer whose pages are not what the log says of them, as the rendezvous reports it."""
 
+ROW_TOO_LARGE = "ROW_TOO_LARGE"
+"""The code of what no page has room for, and the reason why a row that is one is left as it is."""
+
 
 class TaskKind(Enum):
     """PREPARE: check schema and ranges, and fix a read point. LEAVES: a tree of 2^bits leaves. DIGESTS: one digest per
@@ -83,7 +86,8 @@ class Result(msgspec.Struct, frozen=True):
     """What a task has come to. `digest`: the root of a tree, else a digest over the pages that were sent (32 bytes).
 
     `pages` were sent; `rows` and `bytes` were read or written; `skipped` rows were not written, for they were no longer
-    what had been compared. `worked_ms` is how long it took, by the validator's own monotonic clock.
+    what had been compared, or not sent, for no page has room for one. `worked_ms` is how long it took, by the
+    validator's own monotonic clock.
     """
 
     cut: Cut | None = None
@@ -97,7 +101,7 @@ class Result(msgspec.Struct, frozen=True):
 
 class Task(msgspec.Struct, frozen=True):
     """One replica's part of the present step. `assigned_at`: where it was asked for; `grown_at`: where its progress
-    last grew, or where it failed."""
+    last grew, or where it failed. `rows_before`: the most that an attempt before it has told of."""
 
     replica: str
     attempt: int
@@ -107,9 +111,16 @@ class Task(msgspec.Struct, frozen=True):
     rows: int = 0
     bytes: int = 0
     rows_expected: int = 0
+    rows_before: int = 0
     result: Result | None = None
     code: str = ""
     message: str = ""
+
+
+def assigned(task: TaskId, at: Position, rows_expected: int, before: Task | None) -> Task:
+    """The task as it is asked for, behind the attempt before it."""
+    rows_before = max(before.rows, before.rows_before) if before else 0
+    return Task(task.replica, task.attempt, TaskStatus.ASSIGNED, at, at, 0, 0, rows_expected, rows_before)
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -154,3 +165,8 @@ class Findings(msgspec.Struct, frozen=True):
     digest: bytes
     gone: int = 0
     purged: int = 0
+
+    def left_alone(self, reason: str, rows: int) -> "Findings":
+        """With so many more rows that are left alone."""
+        counts = {**self.unresolved, reason: self.unresolved.get(reason, 0) + rows}
+        return msgspec.structs.replace(self, unresolved=counts)

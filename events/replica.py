@@ -10,7 +10,8 @@ REPLICAS_MAX = 16
 
 
 class ReplicaDefinition(msgspec.Struct, frozen=True):
-    """One replica of one table: what it holds, and where. `ranges` is what it is to hold; FULL unless it is sharded.
+    """One replica of one table: what it holds, and where. `ranges` is what it is to hold, FULL unless it is sharded, in
+    the tokens that its rows have by the hash of its own key (HASHED).
 
     `rows` and `row_bytes` are estimates. `boundaries`: a sorted sample of the first key column, for ordered tokens.
     `gives_cuts`: it can fix a read point, without which nothing can be called different.

@@ -50,7 +50,8 @@ class Replica(Protocol):
         """Write those of these rows that are for this replica and still are here what they were when compared at `cut`.
 
         A row that is something else by now is skipped. One that is already what it is to become counts as written: it
-        is, by a life that has died before it could say so.
+        is, by a life that has died before it could say so. `progress` is told of no rows but those that are written; of
+        bytes it may count what was looked at.
         """
 
     def release(self, cut: Cut) -> None:

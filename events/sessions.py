@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from topolog.events.ids import Position
 from topolog.events.repair_definition import SessionDefinition
-from topolog.events.repair_tasks import Findings, Pair, Step, Task, TaskId
+from topolog.events.repair_tasks import Findings, Pair, Step, Task, TaskId, TaskKind, TaskStatus
 from topolog.events.replica import Cut
 from topolog.events.state import Row, State
 from topolog.events.token_range import Ranges
@@ -55,7 +55,8 @@ class SessionRow(Row, frozen=True):
 
     `worked_ms`, `rested_at`: how long the segments took that have ended since the last began, and where the pause for
     it began (intensity); None if there is none. `segments`: how many there are, halved ones too; the first `begun` of
-    them have begun, and those that are `running` have not ended. Counts of rows are of its end.
+    them have begun, and those that are `running` have not ended. Counts of rows are of its end; at least `rows_written`
+    were written, see the function of this name.
     """
 
     KIND: ClassVar[str] = "session"
@@ -90,7 +91,7 @@ class SegmentRow(Row, frozen=True):
     `found`: what the newest comparison of rows has told, that of step `found_in`. `absent`: replicas that it goes on
     without. `cuts`: the read points that are fixed now, `former_cuts` those before. `sent`: the tasks of SEND, while
     what they have sent is written. `uncopied`: tasks of SEND and WRITE that failed for good, while others went on.
-    `restarts`: how often it began anew, because a read point was lost.
+    `restarts`: how often it began anew, because a read point was lost. `rows_written`: without the present step's.
     """
 
     KIND: ClassVar[str] = "segment"
@@ -152,6 +153,19 @@ def running(state: State, row: SessionRow) -> list[SegmentRow]:
 def open_sessions(state: State) -> list[SessionRow]:
     """Queued and running ones, the oldest first."""
     return sorted((row for _, row in state.rows(SessionRow) if not row.status.is_end), key=lambda row: row.number)
+
+
+def rows_written(row: SegmentRow) -> int:
+    """How many rows have been written for a segment. At least so many, if a task of WRITE has not come to its end or
+    never will: then what it told on its way counts, and what it wrote behind that nobody knows.
+
+    An attempt begins at the first row again, and those that are there already count as written: so the most that any
+    attempt has told of counts, once.
+    """
+    if row.step is None or row.step.kind is not TaskKind.WRITE:
+        return row.rows_written
+    undone = (task for task in row.tasks if task.status is not TaskStatus.DONE)
+    return row.rows_written + sum(max(task.rows, task.rows_before) for task in undone)
 
 
 def task_of(row: SegmentRow, task: TaskId) -> Task | None:

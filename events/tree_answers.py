@@ -175,11 +175,24 @@ class Packer:
         return payload
 
 
-def item_pages(items: Iterable[msgspec.Struct], bytes_max: int = PAGE_BYTES_MAX) -> Iterator[bytes]:
-    """The payloads for these; one of an empty list for none. Raises RowTooLarge as `Packer.add` does."""
+def item_pages(
+    items: Iterable[msgspec.Struct],
+    bytes_max: int = PAGE_BYTES_MAX,
+    *,
+    too_large: Callable[[RowTooLarge], None] | None = None,
+) -> Iterator[bytes]:
+    """The payloads for these; one of an empty list for none. An item that no page has room for is told to `too_large`
+    and left out; without that, RowTooLarge is raised."""
     packer, count = Packer(bytes_max), 0
     for item in items:
-        if (payload := packer.add(item)) is not None:
+        try:
+            payload = packer.add(item)
+        except RowTooLarge as error:
+            if too_large is None:
+                raise
+            too_large(error)
+            continue
+        if payload is not None:
             yield payload
             count += 1
     if (payload := packer.rest()) is not None or not count:

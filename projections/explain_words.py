@@ -18,6 +18,7 @@ LEFT_ALONE: Mapping[str, str] = {
     "CONFLICT": "two contents have the same version",
     "RESURRECTION_RISK": "somewhere they are missing, and are so old that their deletion may be forgotten",
     "NOT_WRITABLE": "a replica that should get them cannot be written to",
+    "ROW_TOO_LARGE": "a row is larger than a page (700 kB)",
 }
 
 REMEDIES: Mapping[str, str] = {

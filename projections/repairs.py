@@ -65,6 +65,6 @@ def _targets(reading: Reading, row: SessionRow, copies: Sequence[RepairCopy]) ->
     skipped: Counter[str] = Counter()
     for segment, step in trees.steps_of(reading, row):
         for task in segment.tasks if step.kind is TaskKind.WRITE else ():
-            written[task.replica] += task.result.rows if task.result else task.rows
+            written[task.replica] += task.result.rows if task.result else max(task.rows, task.rows_before)
             skipped[task.replica] += task.result.skipped if task.result else 0
     return tuple(RepairTarget(name, rows, written[name], skipped[name]) for name, rows in sorted(due.items()))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, segment_key
+from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, rows_written, segment_key
 from topolog.projections.remembered import Remembered
 from topolog.projections.session_course import course
 from topolog.projections.store import Reading
@@ -81,7 +81,7 @@ def total(segments: Sequence[SegmentRow]) -> Totals:
         to_delete=sum(copy.deletes for copy in copies),
         unresolved=_added(each.unresolved for each in found),
         gone=sum(each.gone for each in found),
-        rows_written=sum(each.rows_written for each in segments),
+        rows_written=sum(rows_written(each) for each in segments),
         skipped=sum(each.skipped for each in segments),
         absent=tuple(sorted({name for each in counted for name in each.absent})),
     )

@@ -10,7 +10,7 @@ from topolog.events import token_range
 from topolog.events.errors import BadInput, NotFound
 from topolog.events.repair_definition import SessionDefinition, SessionKind
 from topolog.events.repair_tasks import Purpose, Task, TaskKind, TaskStatus
-from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, session_key
+from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, rows_written, session_key
 from topolog.events.token_range import FULL, Ranges
 from topolog.projections import changes, queries
 from topolog.projections.moments import iso, position_time
@@ -189,7 +189,7 @@ def _part(row: SegmentRow) -> SessionSegment:
         purpose=step.purpose.value if step else "",
         rows_read=row.rows_read,
         rows_found=row.found.rows if row.found else 0,
-        rows_written=row.rows_written,
+        rows_written=rows_written(row),
         skipped=row.skipped,
         left=texts(row.left),
         code=row.code,

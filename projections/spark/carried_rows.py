@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from topolog.events.errors import ReplicaFailed
 from topolog.events.tree_spec import TreeSpec
 from topolog.projections.spark import canonical
 from topolog.projections.spark.digests import key_object
@@ -16,13 +15,17 @@ from topolog.projections.spark.replica import Change
 
 _KEY, _VALUES, _DELETED = "topolog_key", "topolog_values", "topolog_is_deleted"
 _SENT, _STORED = "topolog_is_sent", "topolog_is_stored"
+_ARRIVED, _UNFIT = "topolog_arrived", "topolog_unfit"
 
 
 class CarriedRows:
-    """A key in canonical types, values in stored ones, and whether the row is to be deleted."""
+    """A key in canonical types, values in stored ones, and whether the row is to be deleted.
+
+    A row with a value that the stored type cannot hold is none of them: `left` says how many such there are, and
+    `unfit` in which columns.
+    """
 
     def __init__(self, session: SparkSession, spec: TreeSpec, changes: Sequence[Change], stored: T.StructType) -> None:
-        """Raises ReplicaFailed SCHEMA for a value that the stored type cannot hold."""
         self._spec = spec
         self._key = [each for each in spec.columns if each.name in spec.key]
         listed = [(key_object(spec.key, each.key), each.values or "{}", not each.values) for each in changes]
@@ -31,23 +34,28 @@ class CarriedRows:
         keys = canonical.from_wire(F.col("k"), canonical.fields_of(self._key))
         values = canonical.from_wire(F.col("v"), fields)
         carried = texts.select(F.struct(*keys).alias(_KEY), F.struct(*values).alias(_VALUES), _DELETED)
-        kept = [F.col(_VALUES).getField(each.name).cast(stored[each.name].dataType).alias(each.name) for each in fields]
-        self._frame = carried.select(_KEY, F.struct(*kept).alias(_VALUES), _DELETED, F.lit(True).alias(_SENT))
-        compared = [each for each in fields if "map<" not in each.dataType.simpleString()]
-        lost = [each.name for each in compared if not carried.filter(_is_lost(each, stored[each.name])).isEmpty()]
-        if lost:
-            raise ReplicaFailed("SCHEMA", f"Values of {', '.join(lost)} do not fit the type that they are stored in.")
+        unfit = F.concat(*(_unfit(each, stored[each.name]) for each in fields))
+        found = carried.withColumn(_UNFIT, unfit).select(_UNFIT).filter(F.size(_UNFIT) > 0).collect()
+        self.left = len(found)
+        self.unfit = sorted({name for row in found for name in row[0]})
+        kept = [
+            F.col(_VALUES).getField(each.name).try_cast(stored[each.name].dataType).alias(each.name) for each in fields
+        ]
+        fit = carried.filter(F.size(unfit) == 0) if found else carried
+        self._frame = fit.select(_KEY, F.struct(*kept).alias(_VALUES), _DELETED, F.lit(True).alias(_SENT))
 
     def beside(self, stored: DataFrame) -> DataFrame:
         """The stored rows that have one of the keys, with what is sent for each."""
         return self._joined(stored, "inner")
 
     def new(self, stored: DataFrame, partitions: Sequence[str]) -> DataFrame:
+        """Rows that are nowhere, and those that go to another partition, unless they are there already."""
         there = self._joined(stored, "right").filter(~F.col(_DELETED))
         moved = [~canonical.column(name).eqNullSafe(F.col(_VALUES).getField(name)) for name in self._own(partitions)]
-        is_here = F.col(_STORED)
-        wanted = reduce(lambda left, right: left | right, moved, is_here.isNull())
-        return there.filter(wanted).select(*self._values(stored.schema, F.lit(True)))
+        is_away = reduce(lambda left, right: left | right, moved, F.col(_STORED).isNull())
+        arrived = there.filter(~is_away).select(F.col(_KEY).alias(_ARRIVED))
+        wanted = there.filter(is_away).join(arrived, F.col(_KEY).eqNullSafe(F.col(_ARRIVED)), "left_anti")
+        return wanted.select(*self._values(stored.schema, F.lit(True)))
 
     def applied(self, stored: DataFrame, partitions: Sequence[str]) -> DataFrame:
         """The stored rows after the changes, without those that go to another partition."""
@@ -81,6 +89,11 @@ class CarriedRows:
         return chosen
 
 
-def _is_lost(declared: T.StructField, stored: T.StructField) -> Expression:
+def _unfit(declared: T.StructField, stored: T.StructField) -> Expression:
+    """The name of the column in a list if it would not come back as it is sent, else an empty one."""
     value = F.col(_VALUES).getField(declared.name)
-    return ~value.eqNullSafe(value.cast(stored.dataType).cast(declared.dataType))
+    back = value.try_cast(stored.dataType).try_cast(declared.dataType)
+    if "map<" in declared.dataType.simpleString():  # maps cannot be compared
+        value, back = canonical.text(value, declared.dataType), canonical.text(back, declared.dataType)
+    none = F.array().cast("array<string>")
+    return F.when(value.eqNullSafe(back), none).otherwise(F.array(F.lit(declared.name)))

@@ -2,11 +2,15 @@
 
 Spark counts tasks, and a task is some hundred thousand rows: what is told is the part of the tasks that are done. Who
 is told may raise, and that ends the job on all cores before the call returns.
+
+The JVM may be killed, by a system that is short of memory, say. What PySpark then raises is as manifold as its ways to
+the JVM; so it is not that which is looked at, but whether the process of the JVM is there.
 """
 
 import re
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
@@ -14,16 +18,23 @@ from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from topolog.events.errors import ReplicaFailed, SparkFailed, TopologError
+from topolog.events.errors import ReplicaFailed, SparkEnded, SparkFailed, TopologError
+from topolog.projections.spark.session import is_over
 from topolog.projections.spark.trees import too_large
 
 Result = TypeVar("Result")
 Told = Callable[[float], None]
 
 ASK_EVERY_S = 0.5
+_LOST = (Py4JError, ConnectionError, EOFError)
+_END_S = 2.0
+"""How long a process may go on after its sockets are closed."""
 
 # What Spark calls what went wrong; the first that is in its text decides.
 _CODES = (
+    ("COLUMN_ALREADY_EXISTS", "SCHEMA"),
+    ("CONFLICTING_DIRECTORY_STRUCTURES", "SCHEMA"),
+    ("CONFLICTING_PARTITION_COLUMN_NAMES", "SCHEMA"),
     ("ARITHMETIC_OVERFLOW", "LEAF_TOO_LARGE"),
     ("NUMERIC_VALUE_OUT_OF_RANGE", "SCHEMA"),
     ("CAST_OVERFLOW", "SCHEMA"),
@@ -32,6 +43,7 @@ _CODES = (
     ("DUPLICATED_MAP_KEY", "CORRUPT"),
     ("FileNotFoundException", "CUT_LOST"),
     ("PATH_NOT_FOUND", "CUT_LOST"),
+    ("UNABLE_TO_INFER_SCHEMA", "CUT_LOST"),
     ("FILE_NOT_EXIST", "CUT_LOST"),
     ("CANNOT_READ_FILE_FOOTER", "CORRUPT"),
     ("FAILED_READ_FILE", "CORRUPT"),
@@ -42,15 +54,30 @@ _CODES = (
 
 
 def run(session: SparkSession, action: Callable[[], Result], told: Told | None = None) -> Result:
-    """What `action` returns. Raises ReplicaFailed or SparkFailed for what Spark raises, and what `told` raises."""
+    """What `action` returns. Raises ReplicaFailed or SparkFailed for what Spark raises, SparkEnded once it is no more,
+    and what `told` raises."""
+    try:
+        return _run(session, action, told)
+    except TopologError:
+        raise
+    except Exception as error:
+        if is_over(_END_S if isinstance(error, _LOST) and not isinstance(error, Py4JJavaError) else 0):
+            raise SparkEnded(
+                "The JVM of Spark has ended, and this process can read no table any more.",
+                hint="Start it again; give it more memory or smaller tasks if it was killed for want of that.",
+            ) from error
+        raise translated(error) from error
+
+
+def _run(session: SparkSession, action: Callable[[], Result], told: Told | None) -> Result:
     group = uuid.uuid4().hex
     context = session.sparkContext
     results: list[Result] = []
     errors: list[BaseException] = []
 
     def act() -> None:
-        context.setJobGroup(group, "topolog", interruptOnCancel=False)
         try:
+            context.setJobGroup(group, "topolog", interruptOnCancel=False)
             results.append(action())
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             errors.append(error)
@@ -63,12 +90,13 @@ def run(session: SparkSession, action: Callable[[], Result], told: Told | None =
             if told is not None:
                 told(_done(session, group))
     except BaseException:
-        while thread.is_alive():  # its job may not have been handed in yet, or have another after it
-            context.cancelJobGroup(group)
+        while thread.is_alive() and not is_over(0):  # its job may not be handed in yet, or have another after it
+            with suppress(*_LOST):
+                context.cancelJobGroup(group)
             thread.join(ASK_EVERY_S)
         raise
     if errors:
-        raise translated(errors[0]) from errors[0]
+        raise errors[0]
     return results[0]
 
 

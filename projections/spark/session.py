@@ -147,6 +147,8 @@ def _options(settings: SessionSettings, folder: Path) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
         "spark.driver.maxResultSize": "0",  # leaves and hashes are collected, and bounded by who asks
+        "spark.task.maxDirectResultSize": "1g",  # results are large, and in one JVM a way through its store is a copy
+        "spark.rpc.message.maxSize": "1024",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -190,15 +192,31 @@ def _tail(log: Path) -> str:
     return log.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:] if log.exists() else ""
 
 
-def _stop(session: "SparkSession") -> None:
-    """`stop` alone would leave the JVM to the end of this process."""
+def is_over(patience_s: float) -> bool:
+    """Whether the JVM of this process has ended, or does so within that time."""
     from pyspark import SparkContext
 
-    gateway = SparkContext._gateway
-    session.stop()
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return False
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _stop(session: "SparkSession") -> None:
+    """`stop` alone would leave the JVM to the end of this process; where there is none any more it would raise."""
+    from pyspark import SparkContext
+
+    gateway, has_ended = SparkContext._gateway, is_over(0)
+    if not has_ended:
+        session.stop()
     if gateway is not None:
         process = getattr(gateway, "proc", None)
-        gateway.shutdown()
+        if not has_ended:
+            gateway.shutdown()
         if process is not None:
             process.stdin.close()
             process.wait()

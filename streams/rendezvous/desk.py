@@ -23,7 +23,7 @@ from topolog.events.fold import Fold, Ignored
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, LogReader, LogWriter
 from topolog.events.lookahead import LookAhead
-from topolog.events.repair_tasks import TaskId
+from topolog.events.repair_tasks import PAGES_DAMAGED, TaskId
 from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic
 from topolog.events.tree_answers import Aside
@@ -192,10 +192,11 @@ class Desk:
     def _refuse(self) -> None:
         """Report what cannot be compared and has not been put right for a while, again as long as that is so."""
         now_ns, damaged = self._clock.monotonic_ns(), self.meeting.damaged(self._fold.state)
-        self._damaged_ns = {task: self._damaged_ns.get(task, now_ns + _DAMAGED_NS) for task in damaged}
-        for task, why in damaged.items():
+        waits = {task: _DAMAGED_NS if told.code == PAGES_DAMAGED else 0 for task, told in damaged.items()}
+        self._damaged_ns = {task: self._damaged_ns.get(task, now_ns + wait_ns) for task, wait_ns in waits.items()}
+        for task, told in damaged.items():
             if now_ns >= self._damaged_ns[task]:
-                self._reports.refuse(task, why, self._fold.header.log_id or b"", self._level)
+                self._reports.refuse(task, told, self._fold.header.log_id or b"", self._level)
                 self._damaged_ns[task] = now_ns + _DAMAGED_NS
         self._again_ns = min([self._again_ns, *self._damaged_ns.values()])
 

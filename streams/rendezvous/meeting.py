@@ -20,12 +20,23 @@ from typing import TypeVar
 
 import msgspec
 
-from topolog.events.errors import BadInput
+from topolog.events.errors import BadInput, RowTooLarge
 from topolog.events.ids import Position
 from topolog.events.merkle import Leaf
 from topolog.events.repair_definition import Rendezvous
 from topolog.events.repair_plan import direction
-from topolog.events.repair_tasks import Findings, Pair, Result, Step, Task, TaskId, TaskKind, TaskStatus
+from topolog.events.repair_tasks import (
+    PAGES_DAMAGED,
+    ROW_TOO_LARGE,
+    Findings,
+    Pair,
+    Result,
+    Step,
+    Task,
+    TaskId,
+    TaskKind,
+    TaskStatus,
+)
 from topolog.events.sessions import SegmentRow, SessionRow, SessionStatus, open_sessions, running
 from topolog.events.state import State
 from topolog.events.tree_answers import Answer, Aside
@@ -66,6 +77,13 @@ class RowsDue(msgspec.Struct, frozen=True):
 Due = TreesDue | RowsDue
 
 
+class Damage(msgspec.Struct, frozen=True):
+    """Why an answer cannot be compared: PAGES_DAMAGED, or ROW_TOO_LARGE if what is to be said of a row fits no page."""
+
+    code: str
+    why: str
+
+
 class Compared(msgspec.Struct, frozen=True):
     """What is to be reported of one pair, or of all rows. `attempts`: whose pages were compared."""
 
@@ -88,8 +106,8 @@ class Meeting:
         self._answers: dict[TaskId, Answer] = {}
         self._missed: set[TaskId] = set()
         self._told: set[tuple[TaskId, ...]] = set()
-        self._damaged: dict[TaskId, str] = {}
-        self._reasons: dict[TaskId, str] = {}
+        self._damaged: dict[TaskId, Damage] = {}
+        self._reasons: dict[TaskId, Damage] = {}
 
     @property
     def held(self) -> frozenset[TaskId]:
@@ -203,11 +221,11 @@ class Meeting:
             return False
         return pages == 0 or (answer is not None and bool(answer.whole(kind, spec_id, pages)))
 
-    def damaged(self, state: State) -> dict[TaskId, str]:
-        """Attempts that the log has as done, of which nothing that is here can be compared, and why. Another process
-        may have sent more: whoever hears of it waits a while."""
+    def damaged(self, state: State) -> dict[TaskId, Damage]:
+        """Attempts that the log has as done, of which nothing that is here can be compared, and why. Of what is damaged
+        another process may have sent more: whoever hears of it waits a while."""
         return {
-            named: self._damaged.get(named) or self._reasons.get(named) or Aside.CONFLICT.value
+            named: self._damaged.get(named) or self._reasons.get(named) or Damage(PAGES_DAMAGED, Aside.CONFLICT.value)
             for owner, row, step in _running(state)
             for task in row.tasks
             if task.status is TaskStatus.DONE
@@ -264,7 +282,8 @@ class Meeting:
             before = self._checked(due.before, PageKind.FINDINGS, spec.id, row.found)
             self._damaged.pop(due.tasks[0], None)
             if before is None:
-                self._damaged[due.tasks[0]] = "What was found before, and is looked at again, cannot be read."
+                why = "What was found before, and is looked at again, cannot be read."
+                self._damaged[due.tasks[0]] = Damage(PAGES_DAMAGED, why)
         if before is None or len(sent) < len(due.tasks):
             return
         self._told.add(due.tasks)
@@ -278,7 +297,8 @@ class Meeting:
                 direction(state, due.session, row),
             )
         except BadInput as error:
-            self._damaged[due.tasks[0]] = str(error)
+            code = ROW_TOO_LARGE if isinstance(error, RowTooLarge) else PAGES_DAMAGED
+            self._damaged[due.tasks[0]] = Damage(code, str(error))
             self._put_aside(f"Step {due.step.number} of session {row.session}, segment {row.index}", error)
             return
         yield Compared(row, due.step, due.tasks, spec.id, told)
@@ -300,14 +320,14 @@ class Meeting:
                 return read(())
             except BadInput as error:
                 self._put_aside(str(task), error)
-                self._damaged[task] = str(error)
+                self._damaged[task] = Damage(PAGES_DAMAGED, str(error))
                 return None
         for sender in answer.whole(kind, spec_id, pages):
             try:
                 return read(answer.payloads(sender))
             except BadInput as error:
                 self._put_aside(str(task), error)
-                self._reasons[task] = str(error)
+                self._reasons[task] = Damage(PAGES_DAMAGED, str(error))
                 before = answer.cost
                 answer.give_up(sender)
                 self.cost += answer.cost - before

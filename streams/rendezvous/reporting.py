@@ -18,13 +18,13 @@ from topolog.events.errors import BadInput, Overloaded, Unreachable
 from topolog.events.failpoints import reach
 from topolog.events.ids import Offset
 from topolog.events.log import LogWriter
-from topolog.events.repair_tasks import PAGES_DAMAGED, Pair, TaskId
+from topolog.events.repair_tasks import Pair, TaskId
 from topolog.events.requests import RequestRefused, shortened
 from topolog.events.topics import Topic
 from topolog.events.tree_pages import PageKind, TreePage
 from topolog.streams.clock import Clock
 from topolog.streams.rendezvous.comparing import Found
-from topolog.streams.rendezvous.meeting import Compared
+from topolog.streams.rendezvous.meeting import Compared, Damage
 
 _LOGGER = logging.getLogger("topolog.rendezvous")
 _NS_PER_S = 1_000_000_000
@@ -66,14 +66,14 @@ class Reports:
         _LOGGER.info("Session %d, segment %d, step %d: %s.", row.session, row.index, told.step.number, what)
         return self._ask(request, level)
 
-    def refuse(self, task: TaskId, why: str, log_id: bytes, level: int) -> bool:
+    def refuse(self, task: TaskId, damage: Damage, log_id: bytes, level: int) -> bool:
         """That what was sent for a task cannot be compared; True as for `report`."""
         head = self._head(log_id)
         if head is None:
             return False
-        _LOGGER.warning("What was sent for %s cannot be compared: %s", task, why)
-        message = shortened(f"what it sent cannot be compared: {why}")
-        return self._ask(rr.TaskReported(*head, task, self._life, 0, 0, PAGES_DAMAGED, message), level)
+        _LOGGER.warning("What was sent for %s cannot be compared: %s", task, damage.why)
+        message = shortened(f"what it sent cannot be compared: {damage.why}")
+        return self._ask(rr.TaskReported(*head, task, self._life, 0, 0, damage.code, message), level)
 
     def _head(self, log_id: bytes) -> tuple[RequestId, bytes, str, str] | None:
         """With which a report begins; None if too many are open."""

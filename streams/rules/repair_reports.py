@@ -19,6 +19,7 @@ from topolog.events.repair_tasks import (
     COPIES_MAX,
     PAGES_DAMAGED,
     RANGES_MAX,
+    ROW_TOO_LARGE,
     Copy,
     Findings,
     Purpose,
@@ -29,6 +30,7 @@ from topolog.events.repair_tasks import (
     TaskStatus,
 )
 from topolog.events.repair_turns import SCANS
+from topolog.events.replica import REPLICAS_MAX
 from topolog.events.replicas import replica
 from topolog.events.requests import RequestUnchanged, shortened, subject_of
 from topolog.events.sessions import SegmentRow, SessionRow, segment, session, task_of
@@ -40,6 +42,9 @@ CODE_CHARS_MAX = 40
 CUT_CHARS_MAX = 1_000
 COUNT_MAX = 1 << 50
 """Of rows, bytes and milliseconds of a segment: what a session adds up of them is still a number of 64 bits."""
+
+TOLD_MAX = COUNT_MAX // (2 * REPLICAS_MAX)
+"""Rows that a task tells of on its way: those of all replicas may be added up."""
 
 _DIGEST_BYTES = 32
 _PAGED = (TaskKind.LEAVES, TaskKind.DIGESTS, TaskKind.SEND)
@@ -66,25 +71,26 @@ def _reported(state: State, request: TaskReported, ref: RequestRef) -> list[Deci
     if task is None:
         raise _late("This is not the newest attempt at the task.")
     if _is_refused(row, task, request):
-        return [TaskFailed(ref, request.task, PAGES_DAMAGED, shortened(request.message))]
+        return [TaskFailed(ref, request.task, request.code, shortened(request.message), task.rows)]
     _check_life(state, request)
     if task.status is not TaskStatus.ASSIGNED:
         return [_repeated(request, ref, row, task)]
+    told_rows = min(request.rows, TOLD_MAX)
     if request.code:
-        return [TaskFailed(ref, request.task, request.code[:CODE_CHARS_MAX], shortened(request.message))]
+        return [TaskFailed(ref, request.task, request.code[:CODE_CHARS_MAX], shortened(request.message), told_rows)]
     if request.result is not None:
         _check_result(row, request.task.replica, request.result)
         return [TaskCompleted(ref, request.task, request.result)]
-    if request.rows <= task.rows and request.bytes <= task.bytes:
+    if told_rows <= task.rows and request.bytes <= task.bytes:
         return [RequestUnchanged(ref, subject_of(request), None)]
-    return [TaskProgressed(ref, request.task, max(request.rows, task.rows), max(request.bytes, task.bytes))]
+    return [TaskProgressed(ref, request.task, max(told_rows, task.rows), max(request.bytes, task.bytes))]
 
 
 def _is_refused(row: SegmentRow, task: Task, request: TaskReported) -> bool:
     """The rendezvous, which no replica's life has, on an answer that it cannot compare."""
     assert row.step is not None
     is_answered = task.status is TaskStatus.DONE and row.step.kind in SCANS
-    return is_answered and request.code == PAGES_DAMAGED and request.result is None
+    return is_answered and request.code in (PAGES_DAMAGED, ROW_TOO_LARGE) and request.result is None
 
 
 def _repeated(request: TaskReported, ref: RequestRef, row: SegmentRow, task: Task) -> Decision:
@@ -94,7 +100,7 @@ def _repeated(request: TaskReported, ref: RequestRef, row: SegmentRow, task: Tas
             return RequestUnchanged(ref, subject_of(request), None)
         if row.step.kind is TaskKind.LEAVES and request.result.digest != task.result.digest:
             message = "Two trees were sent for one attempt at one read point, and they differ."
-            return TaskFailed(ref, request.task, "TREE_CONFLICT", message)
+            return TaskFailed(ref, request.task, "TREE_CONFLICT", message, task.rows)
     raise _late("The task has its answer already.")
 
 
@@ -112,7 +118,7 @@ def _check_result(row: SegmentRow, name: str, result: Result) -> None:
     kind, cut = row.step.kind, result.cut
     numbers = (result.pages, result.rows, result.bytes, result.skipped, result.worked_ms)
     worked_ms = row.worked_ms + sum(task.result.worked_ms for task in row.tasks if task.result)
-    sums = (result.pages, row.rows_read, row.bytes_read, row.skipped, worked_ms)
+    sums = (result.pages, max(row.rows_read, row.rows_written), row.bytes_read, row.skipped, worked_ms)
     counts = all(0 <= number <= COUNT_MAX - before for number, before in zip(numbers, sums, strict=True))
     has_digest = len(result.digest) == (_DIGEST_BYTES if kind in _PAGED else 0)
     is_cut = cut is None or (kind is TaskKind.PREPARE and len(cut.name) <= CUT_CHARS_MAX and len(cut.schema) <= 64)

@@ -4,6 +4,7 @@ The argument stands in `events/repair.py`, what is compared in `repair_spec.py`,
 `repair_steps.py`.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -44,6 +45,9 @@ SESSIONS_OPEN_MAX = 64
 PARALLEL_MAX = 64
 RETRIES_MAX = 10
 WAIT_MS_MAX = 30 * 86_400_000
+TIME_MS_MAX = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+
 COLUMNS_MAX = 1_000
 OPENED_BYTES_MAX = RECORD_BYTES_MAX - 10_000
 """Of the decision that opens a session, its stamp apart."""
@@ -56,6 +60,7 @@ _LIMITS = {
     "prepare_ms": (1, WAIT_MS_MAX),
     "stall_ms": (1, WAIT_MS_MAX),
     "grace_ms": (0, WAIT_MS_MAX * 12),
+    "reviewed_at_ms": (0, TIME_MS_MAX),
 }
 
 
@@ -63,9 +68,7 @@ def requested(
     state: State, request: SessionRequested, ref: RequestRef, end: Position, asked_at_ms: int
 ) -> list[Decision]:
     """The decisions that answer the request; raises Refused and changes nothing."""
-    definition = effective(state, request.definition)
-    if not definition.reviewed_at_ms:
-        definition = reviewed(definition, asked_at_ms)
+    definition = reviewed(effective(state, request.definition), asked_at_ms)
     check_room(state)
     others = in_the_way(state, definition, before=None)
     if others and not definition.queues:
@@ -84,7 +87,8 @@ def check_room(state: State) -> None:
 
 
 def reviewed(definition: SessionDefinition, at_ms: int) -> SessionDefinition:
-    """What began to wait long ago knows nothing of what has been forgotten meanwhile (scenario 32)."""
+    """By the later of both clocks: what began to wait long ago, or was asked for by a clock that is behind, knows
+    nothing of what has been forgotten meanwhile (scenario 32)."""
     return msgspec.structs.replace(definition, reviewed_at_ms=max(definition.reviewed_at_ms, at_ms))
 
 
@@ -235,6 +239,11 @@ def participants(state: State, definition: SessionDefinition) -> list[ReplicaDef
     if not chosen or len(chosen) > REPLICAS_MAX:
         message = f"{len(chosen)} replicas would be compared: it takes 1 to {REPLICAS_MAX}."
         raise Refused("BAD_REPLICAS", "DESIGN 4.6", message)
+    for name in filter(None, (definition.node, definition.initiator)):
+        if all(each.name != name for each in chosen):
+            message = f"Replica {name!r} would not be compared: it is not one of those that are asked for."
+            hint = "The names of the replicas, and the datacenter, must leave it in."
+            raise Refused("BAD_REPLICAS", "DESIGN 4.6", message, hint=hint)
     _check_policy(definition, chosen)
     return sorted(chosen, key=lambda each: (each.name != initiator, each.name))
 
@@ -275,6 +284,9 @@ def _check(definition: SessionDefinition) -> None:
     too_long = any(len(name) > SUBJECT_CHARS_MAX for name in names)
     if too_long or len(names) > COLUMNS_MAX or len(definition.ranges) > RANGES_MAX or not definition.table:
         raise Refused("BAD_DEFINITION", "D.6", "The session's names or ranges are too long, or too many, or missing.")
+    twice = [name for name, count in Counter(definition.columns).items() if count > 1]
+    if twice:
+        raise Refused("BAD_DEFINITION", "D.6", f"Column {twice[0]!r} is asked for more than once.")
 
 
 def _check_number(name: str, value: int, least: int, most: int) -> None:

@@ -16,7 +16,7 @@ from topolog.events.errors import Refused
 from topolog.events.repair import SegmentPlan
 from topolog.events.repair_definition import SEGMENTS_MAX, SessionDefinition
 from topolog.events.replica import ReplicaDefinition
-from topolog.events.token_range import Ranges, TokenRange, overlap, split, union
+from topolog.events.token_range import FULL, Ranges, TokenRange, overlap, split, union
 from topolog.events.tree_spec import Column, Strength, TokenMode, TreeSpec, bits_for
 
 DECIMAL_DIGITS_MAX = 38
@@ -89,7 +89,7 @@ def tree_spec(definition: SessionDefinition, replicas: Sequence[ReplicaDefinitio
     if is_ordered and not (key and first.boundaries):
         message = f"Replica {first.name!r} has declared no sample of its keys, so there is no order of tokens."
         raise Refused("NO_BOUNDARIES", "D.5.3", message)
-    return TreeSpec(
+    spec = TreeSpec(
         definition.table,
         columns,
         key,
@@ -100,6 +100,24 @@ def tree_spec(definition: SessionDefinition, replicas: Sequence[ReplicaDefinitio
         version_column=definition.version_column,
         tombstone_column=definition.tombstone_column,
     )
+    _check_tokens(spec, replicas)
+    return spec
+
+
+def _check_tokens(spec: TreeSpec, replicas: Sequence[ReplicaDefinition]) -> None:
+    """A part of a table is declared in the tokens that its own key has by hash: others would be of other rows."""
+    hashed = _placing(spec.columns, spec.key)
+    for each in replicas:
+        is_same = spec.mode is TokenMode.HASHED and _placing(each.columns, each.key) == hashed
+        if each.ranges != (FULL,) and not is_same:
+            message = f"Replica {each.name!r} holds a part of the table, in tokens that its rows do not have here."
+            hint = "Ask without --ordered and with the types that it has, or of replicas that hold all."
+            raise Refused("OTHER_TOKENS", "D.5.3", message, hint=hint)
+
+
+def _placing(columns: Iterable[Column], key: Sequence[str]) -> frozenset[Column]:
+    """The columns by which rows get their tokens: the key, or all of a table without one."""
+    return frozenset(each for each in columns if each.name in key or not key)
 
 
 def _columns(definition: SessionDefinition, replicas: Sequence[ReplicaDefinition]) -> tuple[Column, ...] | None:

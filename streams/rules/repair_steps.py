@@ -31,6 +31,9 @@ from topolog.streams.rules.repair_words import compared_without, final, full_cop
 REFINED_PERCENT_MAX = 20
 """If more of the leaves differ, finer leaves would differ too: their rows are looked at right away (D.5.6)."""
 
+REFINED_ROWS = 100_000
+"""So many rows in leaves that differ are too many to make a digest of each, where finer leaves leave out most."""
+
 DIGESTS_MAX = 5_000_000
 """Digests of a segment that are sent at most, by all replicas together: what the rendezvous has room for. If more rows
 stand where something differs, a full copy is what helps (scenario 10)."""
@@ -159,9 +162,10 @@ def _given_up(state: State, session: SessionRow, row: SegmentRow, passed: Collec
             continue
         named = _task_id(row, task.replica, task.attempt)
         if replica(state, session.definition.table, task.replica) is None:
-            found.append(TaskFailed(None, named, "WITHDRAWN", f"Nobody serves replica {task.replica} any more."))
+            message = f"Nobody serves replica {task.replica} any more."
+            found.append(TaskFailed(None, named, "WITHDRAWN", message, task.rows))
         elif _task_key(row, task) in passed:
-            found.append(TaskFailed(None, named, "STALLED", "No progress for too long."))
+            found.append(TaskFailed(None, named, "STALLED", "No progress for too long.", task.rows))
     return found
 
 
@@ -304,7 +308,8 @@ def _pays(row: SegmentRow) -> bool:
     """Whether finer leaves would leave out most of the rows, or show that they are all of one key."""
     is_few = all(pair.leaves * 100 <= pair.leaves_compared * REFINED_PERCENT_MAX for pair in row.pairs if pair.leaves)
     is_hot = _is_hot(row) and max(pair.leaves for pair in row.pairs) <= HOT_LEAVES_MAX
-    return (_fullest(row) > LEAF_ROWS and is_few) or is_hot
+    is_much = _fullest(row) > LEAF_ROWS or max(pair.rows for pair in row.pairs) > REFINED_ROWS
+    return (is_much and is_few) or is_hot
 
 
 def _behind_digests(session: SessionRow, row: SegmentRow, purpose: Purpose) -> list[Decision]:

@@ -14,8 +14,8 @@ from topolog.events.state import State
 from topolog.streams.rules import repair_sessions
 from topolog.streams.rules.deadlines import Deadline
 
-SCHEDULES_MAX = 1_000
-EVERY_MS_MIN = 1_000
+SCHEDULES_MAX = 256
+EVERY_MS_MIN = 60_000
 EVERY_MS_MAX = 366 * 86_400_000
 RETRY_MS, RETRY_MS_MAX = 60_000, 6 * 3_600_000
 """A schedule that could not run is looked at again after a minute, and twice as long each time for the same reason, or
@@ -40,7 +40,7 @@ def _check(state: State, request: ScheduleRequested, *, is_new: bool) -> None:
     if not 0 < len(request.name) <= SUBJECT_CHARS_MAX:
         raise Refused("BAD_SCHEDULE", "B.2", f"A schedule's name has 1 to {SUBJECT_CHARS_MAX} characters.")
     if not EVERY_MS_MIN <= request.every_ms <= EVERY_MS_MAX:
-        raise Refused("BAD_SCHEDULE", "B.2", "A schedule runs at most each second and at least once a year.")
+        raise Refused("BAD_SCHEDULE", "B.2", "A schedule runs at most once a minute and at least once a year.")
     if is_new and state.count(ScheduleRow) >= SCHEDULES_MAX:
         raise Refused("TOO_MANY_SCHEDULES", "B.2", f"There are {SCHEDULES_MAX} schedules already.")
     if request.definition.preview is not None:

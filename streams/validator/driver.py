@@ -10,7 +10,7 @@ from functools import partial
 from typing import Protocol
 
 from topolog.events.asked import RequestId
-from topolog.events.errors import DamagedStore, Poisoned, Unreachable
+from topolog.events.errors import DamagedStore, Poisoned, TopologError, Unreachable
 from topolog.events.fold import Fold, Ignored
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, LogReader, LogWriter
@@ -50,6 +50,7 @@ class Hands(Protocol):
 
     fence: Fence
     progress: tuple[TaskId, int, int] | None
+    failure: TopologError | None
 
     def begin(self, work: Work) -> None: ...
 
@@ -98,6 +99,8 @@ class Driver:
             return
         self._read(entries)
         for worker in self._workers.values():
+            if worker.failure is not None:
+                raise worker.failure  # and nothing is said of the task: the log asks the next life for it
             for ended in worker.ended():
                 self.core.ended(ended)
         self._is_caught_up = self._is_caught_up or self._reader.at_end(Topic.DECISIONS)

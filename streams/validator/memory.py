@@ -4,12 +4,14 @@ Its leaves have the shape of all leaves, its hashes are BLAKE2b over canonical J
 compared with each other, and not with those that Spark hashes: a table's replicas are of one kind.
 """
 
+import base64
 import hashlib
 import math
+import re
 import threading
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, Inexact, InvalidOperation
 from functools import lru_cache
 
 import msgspec
@@ -23,10 +25,14 @@ from topolog.events.token_range import RING, RING_BITS, Ranges
 from topolog.events.tree_spec import Strength, TokenMode, TreeSpec, fingerprint
 
 Values = Mapping[str, object]
-"""A row: what JSON can say, by column name; bytes for binary."""
+"""A row: what JSON can say, by column name, and floats that it cannot say; bytes for binary."""
 
 _LIMB = 0xFFFF_FFFF
 _TOLD_EVERY = 1_000
+_LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
+_DIGITS = re.compile(r"\d+")
+_EXACT = Context(prec=76, traps=[InvalidOperation, Inexact])
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 class MemoryReplica:
@@ -121,24 +127,25 @@ class MemoryReplica:
     ) -> Written:
         if not self._definition.is_writable or not spec.key:
             raise ReplicaFailed("NOT_WRITABLE", f"{self._definition.id} takes no rows.")
-        written = skipped = size = 0
+        written = skipped = size = seen = 0
         for sent in rows:
             compared = dict(sent.targets)
             if self._definition.name not in compared:
                 continue
             fence()
+            seen += len(sent.key) + len(sent.values)
             if self._write(spec, sent, compared[self._definition.name]):
                 written, size = written + 1, size + len(sent.values)
             else:
                 skipped += 1
-            progress(written + skipped, size)
+            progress(written, seen)
         return Written(written, size, skipped)
 
     def release(self, cut: Cut) -> None:
         self._cuts.pop(cut.name, None)
 
     def _write(self, spec: TreeSpec, sent: SentRow, compared: tuple[int, int] | None) -> bool:
-        """Whether the row is now what was sent; False if it is not what was compared."""
+        """Whether the row is now what was sent; False if it is not what was compared, or cannot be what was sent."""
         with self._changing:
             there = [row for row in self._rows if _key(spec, row) == sent.key]
             rest = [row for row in self._rows if _key(spec, row) != sent.key]
@@ -149,7 +156,11 @@ class MemoryReplica:
             found = [_halves(content) for content in contents]
             if found != ([] if compared is None else [compared]):
                 return False
-            new: list[Values] = [{**(there[0] if there else {}), **self._own(sent.values)}] if sent.values else []
+            try:
+                own = self._own(sent.values) if sent.values else None
+            except ReplicaFailed:
+                return False  # no value of its own columns
+            new: list[Values] = [] if own is None else [{**(there[0] if there else {}), **own}]
             self._rows = rest + new
             return True
 
@@ -157,7 +168,7 @@ class MemoryReplica:
         """Values that were sent, in the types of this replica's own columns."""
         types = {column.name: column.type for column in self._definition.columns}
         found: dict[str, object] = msgspec.json.decode(values)
-        return {name: _canonical(value, types[name]) for name, value in found.items() if name in types}
+        return {name: _from_wire(value, types[name]) for name, value in found.items() if name in types}
 
     def _own_key(self, row: Values) -> tuple[object, ...]:
         return tuple(row.get(name) for name in self._definition.key)
@@ -227,8 +238,8 @@ def _halves(content: bytes) -> tuple[int, int]:
 
 
 def _content_name(rows: Iterable[Values]) -> str:
-    """Names what the rows are, in whatever order."""
-    each = sorted(msgspec.json.encode(row, order="deterministic") for row in rows)
+    """Names what the rows are, in whatever order; NaN is not NULL, as it would be in JSON."""
+    each = sorted(repr(sorted(row.items())).encode(errors="surrogatepass") for row in rows)
     return hashlib.blake2b(b"\n".join(each), digest_size=16).hexdigest()
 
 
@@ -237,24 +248,80 @@ def _type_of(spec: TreeSpec, name: str) -> str:
 
 
 def _canonical(value: object, type_: str) -> object:
-    """The value as all replicas write it (D.3): -0.0 is 0.0, all NaN are one, numbers have their type's scale."""
+    """The value as all replicas write it (D.3): -0.0 is 0.0, all NaN are one, numbers have their type's scale, bytes
+    are text in base64. Nothing is rounded: what is no value of the type is CORRUPT."""
     if value is None:
         return None
     try:
         if type_ == "long":
-            return int(Decimal(str(value)))
+            return _whole(Decimal(str(value)))
         if type_ == "double":
-            return _canonical_double(float(str(value)))
+            return _canonical_double(_double(value))
+        if type_ == "binary":
+            return _text_of_bytes(value)
         if type_.startswith("decimal"):
-            scale = int(type_.rpartition(",")[2].rstrip(")"))
-            return str(Decimal(str(value)).quantize(Decimal(1).scaleb(-scale)))
-    except (InvalidOperation, ValueError) as error:
+            return _scaled(Decimal(str(value)), *map(int, _DIGITS.findall(type_)))
+        if isinstance(value, str):
+            value.encode()  # half of a surrogate pair is no text
+        return _nested(value, type_)
+    except (ArithmeticError, TypeError, ValueError) as error:
         raise ReplicaFailed("CORRUPT", f"{value!r} is no {type_}.") from error
-    return value.hex() if isinstance(value, bytes) else value
+
+
+def _whole(number: Decimal) -> int:
+    if number != int(number) or not _LONG_MIN <= number <= _LONG_MAX:
+        raise ValueError(f"{number} is no long")
+    return int(number)
+
+
+def _scaled(number: Decimal, precision: int, scale: int) -> str:
+    """With all digits of the scale; those of the precision must be enough."""
+    if not number.is_finite():
+        raise ValueError(f"{number} has no digits")
+    found = number.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
+    if len(found.as_tuple().digits) > precision:
+        raise ValueError(f"{number} has more than {precision} digits")
+    return format(_EXACT.add(found, Decimal(0)), "f")  # -0.00 becomes 0.00
+
+
+def _double(value: object) -> float:
+    found = float(str(value))
+    if math.isinf(found) and not isinstance(value, float) and "inf" not in str(value).lower():
+        raise ValueError(f"{value!r} is larger than any double")
+    return found
 
 
 def _canonical_double(number: float) -> object:
-    return number + 0.0 if math.isfinite(number) else str(number)
+    return number + 0.0 if math.isfinite(number) else _NOT_FINITE[str(number)]
+
+
+def _nested(value: object, type_: str) -> object:
+    """Lists by the type of what they hold, all else that is nested by what it is."""
+    if isinstance(value, list | tuple):
+        inner = type_.removeprefix("array<").removesuffix(">") if type_.startswith("array<") else ""
+        return [_canonical(each, inner) for each in value]
+    if isinstance(value, Mapping):
+        return {key: _canonical(each, "") for key, each in value.items()}
+    if isinstance(value, float):
+        return _canonical_double(value)
+    return _text_of_bytes(value) if isinstance(value, bytes) else value
+
+
+def _text_of_bytes(value: object) -> str:
+    if not isinstance(value, bytes):
+        raise TypeError("no bytes")
+    return base64.b64encode(value).decode()
+
+
+def _from_wire(value: object, type_: str) -> object:
+    """A canonical value as rows have it; raises ReplicaFailed CORRUPT for one that is none of the type."""
+    if value is None or type_ != "binary":
+        found = _canonical(value, type_)
+        return float(str(found)) if type_ == "double" and found is not None else found
+    try:
+        return base64.b64decode(str(value), validate=True)
+    except ValueError as error:
+        raise ReplicaFailed("CORRUPT", f"{value!r} is no {type_}.") from error
 
 
 def _text(value: object) -> str:

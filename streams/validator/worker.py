@@ -19,7 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from topolog.events import merkle
-from topolog.events.errors import ReplicaFailed, Retriable, TopologError
+from topolog.events.errors import ReplicaFailed, Retriable, RowTooLarge, SparkEnded, TopologError
 from topolog.events.failpoints import reach
 from topolog.events.merkle import Leaf
 from topolog.events.repair_plan import Difference, planned
@@ -100,7 +100,10 @@ class Fence:
 
 
 class Worker:
-    """One replica's hands. `begin`, `release` and `ended` belong to whoever drives it, the rest to its own thread."""
+    """One replica's hands. `begin`, `release` and `ended` belong to whoever drives it, the rest to its own thread.
+
+    `failure`: why nothing can be done in this process any more.
+    """
 
     def __init__(
         self,
@@ -112,6 +115,7 @@ class Worker:
     ) -> None:
         self.fence = Fence(clock)
         self.progress: tuple[TaskId, int, int] | None = None
+        self.failure: TopologError | None = None
         self._replica = replica
         self._connect = trees
         self._trees: Trees | None = None
@@ -177,6 +181,9 @@ class Worker:
             return running.failed(error.code, str(error))
         except Retriable as error:
             return running.failed("IO", str(error))
+        except SparkEnded as error:
+            self.failure = error
+            return running.failed("INTERRUPTED", str(error))
         except TopologError as error:
             return running.failed(error.code.upper(), str(error))
         except Exception as error:  # a defect, of a replica or of ours
@@ -268,22 +275,26 @@ class _Running:
         return Result(None, digest, pages, counted.count, self._bytes)
 
     def _send(self) -> Result:
-        counted = _Counted()
-        pages, digest = self._send_pages(PageKind.ROWS, item_pages(counted.through(self._rows_to_send())))
-        return Result(None, digest, pages, counted.count, self._bytes)
+        """A row that no page has room for is left out, and told of: it keeps no other one back."""
+        counted, left = _Counted(), list[RowTooLarge]()
+        payloads = item_pages(counted.through(self._rows_to_send()), too_large=left.append)
+        pages, digest = self._send_pages(PageKind.ROWS, payloads)
+        return Result(None, digest, pages, counted.count - len(left), self._bytes, skipped=len(left))
 
     def _write(self) -> Result:
-        written = size = skipped = 0
+        """Of its progress rows are those that are written: if it comes to no end, they are what is known of it."""
+        written = size = skipped = seen = 0
         for count, batch in enumerate(self._batches()):
             if count:
                 reach("validator.between-batches")
             self._check()
-            before = (self._rows, self._bytes)
+            before = (written, seen)
             one = self._replica.write(
                 self._work.spec, batch, self._work.cut, self._check, self._progressed_behind(*before)
             )
             written, size, skipped = written + one.rows, size + one.bytes, skipped + one.skipped
-            self._progressed(written + skipped, size)
+            seen += sum(len(row.key) + len(row.values) for row in batch)
+            self._progressed(written, seen)
         reach("validator.written")
         return Result(rows=written, bytes=size, skipped=skipped)
 

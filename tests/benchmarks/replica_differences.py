@@ -40,14 +40,13 @@ from topolog.projections.spark.replica import SparkReplica
 from topolog.projections.spark.session import SessionSettings, spark_session
 from topolog.projections.spark.sources.parquet import ParquetSource
 from topolog.streams.rendezvous.comparing import compared, found
+from topolog.streams.rules.repair_steps import DIGESTS_MAX, REFINED_ROWS
 
 Made = TypeVar("Made")
 JOIN = "Spark's full outer join"
 PARTS = {"0 %": 0, "0.01 %": 10_000, "1 %": 100}
 NAMES = ("r1", "r2")
 BAD_SHARE_MAX = 0.2
-DIGESTS_MAX = 5_000_000
-"""Of one replica, in a session (streams/rules/repair_steps.py): where more differs it asks for a full copy."""
 
 WARM_UP_ROWS = 300_000
 
@@ -97,8 +96,8 @@ class Two:
             at, within = bits, ranges
             trees = self._each(lambda name: list(self._replicas[name].leaves(spec, within, at, cuts[name], _unheard)))  # noqa: B023
             pair = compared(*NAMES, trees["r1"], trees["r2"], bits, ranges)
-            is_fine = pair.leaf_rows_max <= LEAF_ROWS or bits + REFINE_BITS > 32
-            if is_fine or pair.leaves > BAD_SHARE_MAX * pair.leaves_compared:
+            is_fine = pair.leaf_rows_max <= LEAF_ROWS and pair.rows <= REFINED_ROWS
+            if is_fine or bits + REFINE_BITS > 32 or pair.leaves > BAD_SHARE_MAX * pair.leaves_compared:
                 return pair
             bits, ranges = bits + REFINE_BITS, pair.ranges
 
@@ -163,7 +162,7 @@ def main() -> None:
                     one_in = PARTS[name]
                     places = (first, written(spark, folder, rows, one_in))
                     runs = Two(spark, places).runs
-                    if 0 < one_in < LEAF_ROWS and rows > DIGESTS_MAX:
+                    if 0 < one_in < LEAF_ROWS and len(NAMES) * rows > DIGESTS_MAX:
                         del runs["ours"]  # nearly all leaves differ: a session says that all is to be copied
                     if arguments.peers:
                         runs |= {by: partial(peer, arguments.peers, by, places) for by in PEERS}

@@ -108,7 +108,7 @@ DECISIONS: tuple[Decision, ...] = (
     r.TaskAssigned(TASK, 1_000_000),
     r.TaskProgressed(_REF, TASK, 500, 34_000),
     r.TaskCompleted(_REF, TASK, RESULT),
-    r.TaskFailed(_REF, TASK, "CORRUPT", "part-7.parquet cannot be read"),
+    r.TaskFailed(_REF, TASK, "CORRUPT", "part-7.parquet cannot be read", 7),
     r.PairCompared(_REF, _SESSION, 2, 3, PAIR),
     r.RowsCompared(_REF, _SESSION, 2, 5, FINDINGS),
     r.SegmentHalved(_SESSION, 2, PLANS),

@@ -73,7 +73,7 @@ class Original(Protocol):
 
     def apply(self, shape: Shape, edits: Sequence[Edit], fence: Fence) -> int:
         """Make those edits whose rows are still as before; how many, with those whose rows are already as after. All at
-        once, or none where it raises.
+        once, or none where it raises. A row that would not be read back as `after` is left, and the log says so.
 
         `shape`: that of the edits, of which the original may have more columns. `fence` before what lasts.
         """
@@ -132,6 +132,9 @@ class CopiedSource:
         if not file.exists():
             raise ReplicaFailed("CUT_LOST", f"The read point {cut} is not kept any more.")
         return session.read.parquet(str(file))
+
+    def places(self, spec: TreeSpec, cut: str | None) -> Sequence[str]:
+        return ()
 
     def write(
         self, session: "SparkSession", spec: TreeSpec, changes: Sequence[Change], cut: str | None, fence: Fence

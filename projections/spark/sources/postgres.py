@@ -7,8 +7,9 @@ each with a snapshot of its own; so it has no cut, and no driver of Java is need
 with no time zone of their own but that of the session, and infinite times have no canonical form.
 """
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -20,6 +21,8 @@ from topolog.events.replica_access import Fence
 from topolog.events.tree_spec import Column
 from topolog.projections.spark.sources.copied import BATCH_ROWS, Batches, Edit, Shape
 from topolog.projections.spark.sources.stored_values import Row, Value, are_same
+
+_LOGGER = logging.getLogger(__name__)
 
 CONNECT_S = 5
 
@@ -126,18 +129,42 @@ class PostgresTable:
         if found is not None:
             settings = sql.SQL(", ").join(sql.SQL("{} = %s").format(name) for name in names)
             update = sql.SQL("UPDATE {} SET {} WHERE {}").format(self._table, settings, where)
-            return _is_done(connection, update, [*values, *edit.key])
+            return self._is_put(connection, shape, update, [*values, *edit.key], edit.after)
         marks = sql.SQL(", ").join([sql.Placeholder()] * len(values))
         insert = sql.SQL("INSERT INTO {} ({}) VALUES ({}) ON CONFLICT DO NOTHING")
-        return _is_done(connection, insert.format(self._table, sql.SQL(", ").join(names), marks), values)
+        query = insert.format(self._table, sql.SQL(", ").join(names), marks)
+        return self._is_put(connection, shape, query, values, edit.after)
+
+    def _is_put(
+        self,
+        connection: psycopg.Connection[tuple[Any, ...]],
+        shape: Shape,
+        query: sql.Composed,
+        values: Sequence[Value],
+        row: Row,
+    ) -> bool:
+        """Whether the row is there now. One that the table would round, or has no room for, is left as it was."""
+        returning = sql.SQL("{} RETURNING {}").format(query, _columns(shape))
+        with suppress(DataError), connection.transaction() as one:
+            kept = _row(shape.columns, connection.execute(returning, values).fetchone())
+            if kept is None:
+                return False
+            if are_same(row, {name: kept[name] for name in row}):
+                return True
+            raise psycopg.Rollback(one)
+        _LOGGER.warning("a row is not written to %s, which would keep it as another", self._name)
+        return False
 
     def _select(self, shape: Shape) -> sql.Composed:
-        columns = sql.SQL(", ").join(_read(each) for each in shape.columns)
-        return sql.SQL("SELECT {} FROM {}").format(columns, self._table)
+        return sql.SQL("SELECT {} FROM {}").format(_columns(shape), self._table)
 
 
 def _is_done(connection: psycopg.Connection[tuple[Any, ...]], query: sql.Composed, values: Sequence[Value]) -> bool:
     return connection.execute(query, values).rowcount == 1
+
+
+def _columns(shape: Shape) -> sql.Composed:
+    return sql.SQL(", ").join(_read(each) for each in shape.columns)
 
 
 def _read(column: Column) -> sql.Composable:

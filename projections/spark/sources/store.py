@@ -33,7 +33,7 @@ from topolog.events.object_definition import ColumnType
 from topolog.events.replica_access import Fence
 from topolog.events.tree_spec import Column
 from topolog.projections.spark.sources.copied import BATCH_ROWS, Batches, Edit, Shape
-from topolog.projections.spark.sources.stored_values import Row, Value, are_same
+from topolog.projections.spark.sources.stored_values import Row, Value, are_same, instant_in
 
 VERSION = "_version"
 ANSWER_S = 30.0
@@ -214,8 +214,7 @@ def _value(value: Any, kind: str) -> Value:
         case "date":
             return dt.date.fromisoformat(value)
         case "timestamp":
-            found = dt.datetime.fromisoformat(value)
-            return found.astimezone(dt.UTC) if found.tzinfo else found.replace(tzinfo=dt.UTC)
+            return instant_in(value)
         case _:
             return value  # type: ignore[no-any-return]  # Arrow looks at what it is
 

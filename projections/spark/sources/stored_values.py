@@ -22,6 +22,7 @@ Value = bool | int | float | Decimal | str | bytes | dt.date | dt.datetime | Non
 Row = Mapping[str, Value]
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_FINER = re.compile(r"[.,]\d{6}\d*[1-9]")
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _ARROW = {
     "boolean": pa.bool_(),
@@ -94,6 +95,18 @@ def decimal_in(value: object, kind: str) -> Decimal:
         return Decimal(str(value)).quantize(Decimal(1).scaleb(-scale), context=_EXACT)
     except ArithmeticError as error:
         raise ValueError(f"{value!r} is no {kind}") from error
+
+
+def instant_in(text: str) -> dt.datetime:
+    """An ISO 8601 text as a time in UTC, which it is of unless it says otherwise; raises ValueError if it says more
+    than microseconds, or is of no year from 1 to 9999."""
+    if _FINER.search(text):
+        raise ValueError(f"{text!r} is finer than microseconds")
+    found = dt.datetime.fromisoformat(text)
+    try:
+        return found.astimezone(dt.UTC) if found.tzinfo else found.replace(tzinfo=dt.UTC)
+    except OverflowError as error:
+        raise ValueError(f"{text!r} is no time in UTC") from error
 
 
 def are_same(one: Row | None, other: Row | None) -> bool:

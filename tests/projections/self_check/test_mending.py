@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from topolog.events.ids import Position
 from topolog.events.topics import Topic
 from topolog.projections import layout
 from topolog.projections.projector import Projector
+from topolog.projections.self_check import checking
 from topolog.projections.self_check.findings import Family, What
-from topolog.projections.self_check.opened import store_path
+from topolog.projections.self_check.opened import Holding, store_path
 from topolog.projections.self_check.verdict import State
 from topolog.projections.sides import FindingsBodyRow, FindingsRow, HealthRow, LetterRow
 from topolog.projections.store import move_aside
@@ -117,6 +119,23 @@ def test_one_that_was_set_aside_and_not_replaced_is_replaced(
     assert checker.mend(folder).state is State.REBUILT
     verdict = checker.check(folder)
     assert (verdict.state, verdict.position) == (State.EQUAL, chronicle.position)
+
+
+def test_of_a_copy_the_header_comes_last(checker: Checker, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed before that, it says nowhere that it is whole."""
+    written: list[set[bytes]] = []
+
+    class Recorded(Holding):
+        def write(self, values: Mapping[bytes, bytes | None]) -> None:
+            written.append(set(values))
+            super().write(values)
+
+    monkeypatch.setattr(checking, "Holding", Recorded)
+    monkeypatch.setattr(checking, "BATCH_ROWS", 50)
+    move_aside(store_path(folder))
+    assert checker.mend(folder).state is State.REBUILT
+    assert len(written) > 3
+    assert [layout.META_KEY in each for each in written] == [*[False] * (len(written) - 1), True]
 
 
 def test_a_copy_that_was_not_finished_is_mended(checker: Checker, folder: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.projections.spark.place import Place
 
 from topolog.projections.spark.session import SessionSettings, spark_session
 
@@ -30,3 +31,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
+
+
+@pytest.fixture
+def places(spark: SparkSession, tmp_path: Path) -> tuple[Place, Place]:
+    return Place(spark, tmp_path / "one"), Place(spark, tmp_path / "other")

@@ -74,6 +74,15 @@ def test_different_rows_have_different_hashes(
     assert one[1] != other[1]
 
 
+@pytest.mark.parametrize("strength", STRENGTHS)
+def test_a_row_may_have_more_columns_than_a_long_has_bits(spark: SparkSession, strength: Strength) -> None:
+    """Scenario 11: one NULL each, and the values beside it are all alike."""
+    places = (0, 1, 61, 62, 63, 64, 123, 124, 129)
+    rows = [frame(spark, *(NULL if place == null else "1" for place in range(130))) for null in places]
+    found = hashes(strength, *rows)
+    assert len({h1 for h1, _ in found}) == len({h2 for _, h2 in found}) == len(places)
+
+
 @pytest.mark.parametrize(
     ("left", "right", "declared"),
     [

@@ -5,63 +5,17 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from tests.projections.spark.place import Place, nothing, sent, spec_of
 from tests.projections.spark.tables import changed, numbers, without
 
 from topolog.events.errors import Fenced, ReplicaFailed
 from topolog.events.merkle import differing, differing_ranges
-from topolog.events.replica import Cut, RowDigest, SentRow, Written
+from topolog.events.replica import Cut, SentRow, Written
 from topolog.events.token_range import FULL
 from topolog.events.tree_spec import Column, TreeSpec
 from topolog.projections.spark.replica import SparkReplica
-from topolog.projections.spark.sources.parquet import ParquetSource
-
-
-def nothing(*_: object) -> None:
-    """For who wants no progress, and whom no fence stops."""
-
-
-class Place:
-    """A folder of Parquet, and the replica that it is."""
-
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark = spark
-        self.folder = folder
-        self.source = ParquetSource(folder)
-        self.replica = SparkReplica(spark, self.source, "numbers", folder.name, ("key",))
-
-    def save(self, frame: DataFrame, *partitions: str, mode: str = "errorifexists") -> "Place":
-        writer = frame.write.mode(mode)
-        (writer.partitionBy(*partitions) if partitions else writer).parquet(str(self.folder))
-        return self
-
-    def files(self) -> set[Path]:
-        return set(self.folder.rglob("*.parquet"))
-
-    def rows(self) -> dict[int, tuple[object, ...]]:
-        return {row["key"]: tuple(row) for row in self.spark.read.parquet(str(self.folder)).collect()}
-
-    def digests(self, spec: TreeSpec, cut: Cut | None = None) -> dict[str, RowDigest]:
-        return {each.key: each for each in self.replica.digests(spec, (FULL,), cut, nothing)}
-
-
-@pytest.fixture
-def places(spark: SparkSession, tmp_path: Path) -> tuple[Place, Place]:
-    return Place(spark, tmp_path / "one"), Place(spark, tmp_path / "other")
-
-
-def spec_of(place: Place) -> TreeSpec:
-    told = place.replica.describe()
-    return TreeSpec(told.table, told.columns, told.key, 8)
-
-
-def sent(place: Place, target: Place, spec: TreeSpec, *keys: str) -> list[SentRow]:
-    """Rows of the one for the other, as compared just now."""
-    there = target.digests(spec)
-    name = target.folder.name
-    contents = {key: there[key].content if key in there else None for key in keys}
-    return [SentRow(key, values, ((name, contents[key]),)) for key, values in place.replica.rows(spec, keys, None)]
 
 
 def test_a_replica_says_what_it_holds(spark: SparkSession, tmp_path: Path) -> None:
@@ -249,24 +203,45 @@ def test_nothing_is_written_once_the_fence_says_no(places: tuple[Place, Place], 
     assert [path.name for path in other.folder.parent.iterdir() if path.name.startswith(".")] == []
 
 
-@pytest.mark.parametrize(("stored", "key"), [("amount tinyint", "[100]"), ("price decimal(4,1)", "[7]")])
+@pytest.mark.parametrize(
+    ("stored", "key"),
+    [("amount tinyint", "[100]"), ("price decimal(4,1)", "[7]"), ("counts map<string,tinyint>", "[7]")],
+)
 def test_a_value_that_does_not_fit_is_not_written(
-    places: tuple[Place, Place], spark: SparkSession, stored: str, key: str
+    places: tuple[Place, Place], spark: SparkSession, stored: str, key: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """D.3.2: rather than a rounded or a cut value none at all."""
+    """D.3.2: rather than a rounded or a cut value none at all; the rows beside it are written, and the log says so."""
     one, other = places
     price = (F.col("key") / 100).cast("decimal(6,2)")
-    table = numbers(spark, 100).withColumn("price", price)
+    counts = F.create_map(F.lit("a"), F.col("key") * 100)
+    table = numbers(spark, 100).withColumns({"price": price, "counts": counts})
     one.save(table)
     name, _, type_ = stored.partition(" ")
-    other.save(table.filter("key <= 2").withColumn(name, F.lit(1).cast(type_)))
-    columns = (Column("key", "long"), Column("amount", "long"), Column("price", "decimal(6,2)"))
+    other.save(table.filter("key <= 2").withColumn(name, F.lit(None).cast(type_)))
+    columns = (
+        Column("key", "long"),
+        Column("amount", "long"),
+        Column("price", "decimal(6,2)"),
+        Column("counts", "map<string,long>"),
+    )
     spec = TreeSpec("numbers", columns, ("key",), 8)
-    before = other.rows()
-    with pytest.raises(ReplicaFailed) as failed:
-        other.replica.write(spec, sent(one, other, spec, key), None, nothing, nothing)
-    assert failed.value.code == "SCHEMA"
-    assert other.rows() == before
+    rows = [*sent(one, other, spec, key), SentRow("[101]", '{"key":101}', (("other", None),))]
+    assert other.replica.write(spec, rows, None, nothing, nothing) == Written(
+        1, sum(len(row.values) for row in rows), 1
+    )
+    assert sorted(other.rows()) == [1, 2, 101]
+    assert f"1 rows are not written to {other.folder}, whose types do not hold their {name}" in caplog.text
+
+
+def test_a_key_that_does_not_fit_is_left_alone_too(places: tuple[Place, Place], spark: SparkSession) -> None:
+    """D.3.2: 1.50 is no key of a column of integers, 3.00 is."""
+    _, other = places
+    other.save(numbers(spark, 2).withColumn("key", F.col("key").cast("int")))
+    columns = (Column("key", "decimal(21,2)"), Column("amount", "long"))
+    rows = [SentRow(f'["{key}"]', f'{{"key":"{key}","amount":5}}', (("other", None),)) for key in ("1.50", "3.00")]
+    written = other.replica.write(TreeSpec("numbers", columns, ("key",), 8), rows, None, nothing, nothing)
+    assert (written.rows, written.skipped) == (1, 1)
+    assert sorted(other.rows()) == [1, 2, 3]
 
 
 def test_a_table_without_key_is_compared_and_not_written(places: tuple[Place, Place], spark: SparkSession) -> None:

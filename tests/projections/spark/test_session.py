@@ -1,6 +1,7 @@
 """Which Java a session takes, and what that Java is told."""
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from pyspark.sql import SparkSession
 from topolog.events.errors import ReplicaFailed, SparkFailed
 from topolog.projections.spark import session
 from topolog.projections.spark.jobs import run
+
+ROOT = Path(__file__).parents[3]
 
 
 def java(folder: Path, version: str) -> Path:
@@ -91,3 +94,10 @@ def test_who_is_told_of_a_job_can_end_it(spark: SparkSession) -> None:
         run(spark, endless.collect, told)
     assert parts == [0.0]
     assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
+
+
+def test_a_jvm_that_was_killed_is_said_to_be_and_its_process_ends_in_order(tmp_path: Path) -> None:
+    """Nothing that is asked of it later waits, or is taken for a fault of the tables."""
+    command = [sys.executable, "-m", "tests.projections.spark.ending", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout.split()) == (0, ["spark_ended", "spark_ended", "over"]), done.stderr

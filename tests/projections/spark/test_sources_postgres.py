@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ from pyspark.sql import SparkSession
 from topolog.events.errors import ReplicaFailed
 from topolog.events.replica import SentRow
 from topolog.events.token_range import FULL
-from topolog.events.tree_spec import TreeSpec
+from topolog.events.tree_spec import Column, TreeSpec
 from topolog.projections.spark.replica import SparkReplica
-from topolog.projections.spark.sources.copied import CopiedSource, Edit
+from topolog.projections.spark.sources.copied import CopiedSource, Edit, Shape
 from topolog.projections.spark.sources.parquet import ParquetSource
 from topolog.projections.spark.sources.postgres import PostgresTable
+from topolog.projections.spark.sources.stored_values import Row
 
 STARTS_S = 60
 USER = "postgres"
@@ -210,6 +212,20 @@ def test_a_row_that_the_table_does_not_take_is_an_error(
     with pytest.raises(ReplicaFailed) as refused:
         table.apply(shape, [Edit((7, 100), None, {"id": 100, "line": 7})], lambda: None)
     assert refused.value.code == "NOT_WRITABLE"
+
+
+def test_a_row_that_the_table_would_keep_as_another_is_left(
+    database: psycopg.Connection[Any], table: PostgresTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    """D.3.2: no key that is rounded to another, nothing too large; the rows beside it are written."""
+    shape = Shape(
+        (Column("id", "decimal(21,2)"), Column("line", "long"), Column("price", "decimal(30,4)")), ("line", "id")
+    )
+    prices = {"9.00": "1.5000", "9.50": "1.5000", "10.00": "1.5001", "11.00": "1234567890123.0000"}
+    rows: list[Row] = [{"id": Decimal(key), "line": 7, "price": Decimal(price)} for key, price in prices.items()]
+    assert table.apply(shape, [Edit((7, row["id"]), None, row) for row in rows], lambda: None) == 1
+    assert [row[0] for row in names(database)] == [1, 2, 9]
+    assert caplog.text.count("is not written to shop.orders, which would keep it as another") == 3
 
 
 def test_a_server_that_does_not_answer_may_be_asked_again(unused_port: Callable[[], int]) -> None:

@@ -1,8 +1,11 @@
 """A table of SQLite as a replica: read at one moment, compared with files of other types, written row by row."""
 
+import datetime as dt
+import math
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 
 import msgspec
@@ -12,11 +15,12 @@ from pyspark.sql import SparkSession
 from topolog.events.errors import ReplicaFailed
 from topolog.events.replica import SentRow
 from topolog.events.token_range import FULL
-from topolog.events.tree_spec import TreeSpec
+from topolog.events.tree_spec import Column, TreeSpec
 from topolog.projections.spark.replica import SparkReplica
-from topolog.projections.spark.sources.copied import CopiedSource, Edit
+from topolog.projections.spark.sources.copied import CopiedSource, Edit, Shape
 from topolog.projections.spark.sources.parquet import ParquetSource
 from topolog.projections.spark.sources.sqlite import SqliteTable
+from topolog.projections.spark.sources.stored_values import Row
 
 CREATE = """
 CREATE TABLE orders (
@@ -162,6 +166,9 @@ def test_nothing_is_written_once_the_fence_is_down(database: sqlite3.Connection,
         ("UPDATE orders SET line = 'seven'", "CORRUPT", "Column line holds 'seven', which is no long"),
         ("UPDATE orders SET price = 1.555", "CORRUPT", "Column price holds 1.555, which is no decimal"),
         ("UPDATE orders SET ordered = 'soon'", "CORRUPT", "Column ordered holds 'soon', which is no date"),
+        ("UPDATE orders SET changed = '0001-01-01T00:00+05:00'", "CORRUPT", "Column changed holds '0001"),
+        ("UPDATE orders SET changed = '2024-01-01 00:00:00.1234567'", "CORRUPT", "Column changed holds '2024"),
+        ("UPDATE orders SET name = CAST(X'FF41' AS TEXT)", "CORRUPT", "Could not decode to UTF-8"),
         ("ALTER TABLE orders ADD COLUMN extra JSON", "UNSUPPORTED", "declared as 'JSON'"),
         ("ALTER TABLE orders ADD COLUMN extra", "UNSUPPORTED", "declared as ''"),
         ("DROP TABLE orders", "SCHEMA", "no table orders"),
@@ -174,6 +181,58 @@ def test_what_cannot_be_read_is_named(
     with pytest.raises(ReplicaFailed, match=said) as failed, table.reading() as (_, batches):
         list(batches)
     assert failed.value.code == code
+
+
+def test_a_name_that_no_table_can_have_is_none(table: SqliteTable) -> None:
+    with (
+        pytest.raises(ReplicaFailed, match="has no table") as failed,
+        SqliteTable(table._path, "orders\0").reading(),
+    ):
+        pass
+    assert failed.value.code == "SCHEMA"
+
+
+def test_digits_of_a_second_that_say_nothing_are_no_fault(database: sqlite3.Connection, table: SqliteTable) -> None:
+    """Microseconds are what there is; nothing is cut silently behind them."""
+    database.execute("UPDATE orders SET changed = '2024-01-01 00:00:00.123456000' WHERE id = 1")
+    with table.reading() as (_, batches):
+        rows_ = [row for batch in batches for row in batch]
+    assert rows_[0][-1] == dt.datetime(2024, 1, 1, 0, 0, 0, 123456, dt.UTC)
+
+
+WIDE = "CREATE TABLE wide (id INTEGER PRIMARY KEY, x DOUBLE, d DECIMAL(19, 2), n INT)"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"x": math.nan}, {"d": Decimal("12345678901234567.89")}, {"n": Decimal("1.50")}, {"id": Decimal("1.50")}],
+    ids=str,
+)
+def test_a_row_that_sqlite_would_keep_as_another_is_left(
+    database: sqlite3.Connection, table: SqliteTable, values: Row, caplog: pytest.LogCaptureFixture
+) -> None:
+    """D.3.2: no NULL for NaN, and no decimal that is rounded; the rows beside it are written, and the log says so."""
+    database.execute(WIDE)
+    database.execute("INSERT INTO wide VALUES (7, 0.5, 1.25, 3)")
+    wide = SqliteTable(table._path, "wide")
+    types = {"id": "decimal(21,2)", "x": "double", "d": "decimal(19,2)", "n": "decimal(21,2)"}
+    shape = Shape(tuple(Column(*each) for each in types.items()), ("id",))
+    plain: Row = {"id": Decimal(1), "x": 2.5, "d": Decimal("1234567.89"), "n": Decimal(4)}
+    before: Row = {"id": Decimal(7), "x": 0.5, "d": Decimal("1.25"), "n": Decimal(3)}
+    edits = [
+        Edit((values.get("id", Decimal(2)),), None, {**plain, "id": Decimal(2), **values}),
+        Edit(
+            (Decimal(7),),
+            before,
+            {**plain, "id": Decimal(7), **{name: values[name] for name in values if name != "id"}},
+        ),
+        Edit((Decimal(1),), None, plain),
+    ]
+    assert wide.apply(shape, edits, lambda: None) == (2 if "id" in values else 1)
+    found = {row[0]: row for row in database.execute("SELECT * FROM wide").fetchall()}
+    assert found.pop(1) == (1, 2.5, 1234567.89, 4)
+    assert found == {7: (7, 2.5, 1234567.89, 4) if "id" in values else (7, 0.5, 1.25, 3)}
+    assert "is not written to wide, which would keep it as another" in caplog.text
 
 
 def test_a_database_that_is_not_there_or_none_is_said_to_be(tmp_path: Path) -> None:

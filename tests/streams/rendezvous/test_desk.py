@@ -13,11 +13,11 @@ from topolog.events.codec import CODEC
 from topolog.events.errors import Poisoned
 from topolog.events.log import InMemoryWriter
 from topolog.events.repair_definition import Policy
-from topolog.events.repair_tasks import PAGES_DAMAGED, TaskKind
+from topolog.events.repair_tasks import PAGES_DAMAGED, ROW_TOO_LARGE, TaskKind
 from topolog.events.sessions import SegmentRow, SessionStatus
 from topolog.events.topics import PARTITIONS, Topic
 from topolog.events.tree_answers import Aside
-from topolog.events.tree_pages import PageKind, TreePage
+from topolog.events.tree_pages import PAGE_BYTES_MAX, PageKind, TreePage
 from topolog.streams.clock import ManualClock
 from topolog.streams.rendezvous.desk import INBOX_MAX, Desk
 
@@ -221,6 +221,19 @@ def test_pages_that_are_not_what_the_log_says_end_a_segment_by_their_name() -> N
     found = site.session(asked)
     assert (found.status, found.code) == (SessionStatus.FAILED, PAGES_DAMAGED)
     assert found.message == "Replica R2: what it sent cannot be compared: A page of leaves is cut off."
+    assert site.process.desk.meeting.cost == 0
+
+
+def test_a_difference_that_no_page_has_room_for_ends_a_segment_at_once() -> None:
+    """It will not be smaller, however long somebody waits."""
+    site = Around(limit=8 << 20)
+    for name in ("R1", "R2"):
+        site.replicas[f"orders@{name}"].put(rows(50, name=name[1] * (PAGE_BYTES_MAX // 2))[0])
+    asked = site.open(stall_ms=3_600_000, version_column="name")
+    site.settle()
+    found = site.session(asked)
+    assert (found.status, found.code) == (SessionStatus.FAILED, ROW_TOO_LARGE)
+    assert f"a page has {PAGE_BYTES_MAX}" in found.message
     assert site.process.desk.meeting.cost == 0
 
 

@@ -622,6 +622,8 @@ def test_the_youngest_session_gives_way_and_is_read_again_later() -> None:
     site.settle()
     assert list(turn(site, meeting)) == []
     wants_more.append(meeting.wants_more)
+    assert put(site, meeting, sent[young][-1:]) == ["NO_ROOM"], "it would be held without those before it"
+    assert not meeting.held
     assert wants_more == [False, True]
     meeting.begin_anew()
     put(site, meeting, [*sent[old], *sent[young]])

@@ -12,13 +12,14 @@ from topolog.events.state import State
 from topolog.events.topics import PARTITIONS, Topic
 from topolog.events.tree_pages import PageKind, TreePage
 from topolog.streams.rendezvous.comparing import Found
-from topolog.streams.rendezvous.meeting import Compared, Meeting
+from topolog.streams.rendezvous.meeting import Compared, Damage, Meeting
 
 Report = rr.ComparisonReported | rr.FindingsReported
 
 
 class Rendezvous:
-    """Reports each comparison once. While it `is_down` it reports nothing; `distort` changes what it says."""
+    """Reports each comparison once, and what cannot be compared at once. While it `is_down` it reports nothing;
+    `distort` changes what it says of what it has compared."""
 
     def __init__(self, log: InMemoryLog, log_id: bytes, name: str = "rendezvous") -> None:
         self.is_down = False
@@ -43,7 +44,8 @@ class Rendezvous:
         reports = []
         for due in self.meeting.due(state):
             reports += [self._report(told) for told in self.meeting.compare(due, state)]
-        return [CODEC.encode(self.distort(report)) for report in reports]
+        refused = [self._refusal(task, told) for task, told in self.meeting.damaged(state).items()]
+        return [CODEC.encode(each) for each in (*map(self.distort, reports), *refused)]
 
     def _look(self, state: State, position: Position) -> None:
         for page in self._new_pages():
@@ -57,9 +59,15 @@ class Rendezvous:
             pages = (CODEC.read(entry.value) for entry in entries)
             yield from (page for page in pages if isinstance(page, TreePage))
 
-    def _report(self, told: Compared) -> Report:
+    def _head(self) -> tuple[RequestId, bytes, str, str]:
         self._sequence += 1
-        head = (RequestId(self._name, self._sequence), self._log_id, self._name, "")
+        return RequestId(self._name, self._sequence), self._log_id, self._name, ""
+
+    def _refusal(self, task: TaskId, told: Damage) -> rr.TaskReported:
+        return rr.TaskReported(*self._head(), task, 0, 0, 0, told.code, told.why)
+
+    def _report(self, told: Compared) -> Report:
+        head = self._head()
         row, result = told.segment, told.result
         where = (row.session, row.index, told.step.number, told.attempts)
         if isinstance(result, Pair):

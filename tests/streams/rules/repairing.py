@@ -180,7 +180,10 @@ class World:
     """Servers, a rendezvous, and a coordinator that leads. Requests are decided, and land, as soon as they are put."""
 
     def __init__(self, tables: Mapping[str, Iterable[Values]], **replicas: ReplicaDefinition) -> None:
-        self.log = InMemoryLog(lambda: 1_000)
+        self.now_ms = 1_000
+        """The log's clock."""
+
+        self.log = InMemoryLog(lambda: self.now_ms)
         self.clock = ManualClock()
         self.desk = Desk(self.log)
         self.desk.core.found(msgspec.structs.replace(STARTED, feature_level=NEWEST_LEVEL))

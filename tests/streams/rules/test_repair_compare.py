@@ -179,12 +179,14 @@ def test_a_full_leaf_whose_rows_have_keys_of_their_own_is_refined(monkeypatch: p
     assert (ended.status, ended.rows_found, outcome(world).code) == (SessionStatus.SUCCEEDED, 1, "")
 
 
-def test_leaves_of_many_rows_are_refined_as_long_as_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """D.5.6, scenario 37: 8 bits more each time over what differs only, until most of it differs, then the rows."""
+@pytest.mark.parametrize("limit", ["LEAF_ROWS", "REFINED_ROWS"])
+def test_leaves_of_many_rows_are_refined_as_long_as_it_pays(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    """D.5.6, scenario 37: 8 bits more each time over what differs only, until most of it differs, then the rows. Many
+    are those of one leaf, or of all that differ together."""
     many = rows(2_000)
     plain = World({"R1": many, "R2": [row(7, "another"), *many[:6], *many[7:]]})
     found = plain.finish().differing
-    monkeypatch.setattr(repair_steps, "LEAF_ROWS", 0)
+    monkeypatch.setattr(repair_steps, limit, 0)
     refined = World({"R1": many, "R2": [row(7, "another"), *many[:6], *many[7:]]})
     assert refined.finish().differing == found
     asked = [each.step for each in refined.events(StepStarted) if each.step.kind is TaskKind.LEAVES]
@@ -463,3 +465,21 @@ def test_all_orders_find_the_same(definition: SessionDefinition) -> None:
     """Scenario 30."""
     world = three(R2=changed(), R3=changed(9))
     assert world.finish(definition).rows_found == 2
+
+
+@pytest.mark.parametrize("asked_ms", [0, 1, 999_999])
+def test_a_clock_that_is_behind_brings_nothing_back(asked_ms: int) -> None:
+    """Scenario 32: by the later of two clocks, that of whoever asks and that of the log."""
+    world = stamped(tombstone=False)
+    world.now_ms = 1_000_000
+    ended = world.finish(UNION_OF_TIMES, grace_ms=10_000, reviewed_at_ms=asked_ms)
+    assert ended.definition.reviewed_at_ms == 1_000_000
+    assert (ended.status, ended.code, ended.rows_written) == (SessionStatus.PARTIAL, "UNRESOLVED", 0)
+    assert "RESURRECTION_RISK" in ended.message
+
+
+def test_an_old_tombstone_still_deletes_a_row_that_is_alive() -> None:
+    """Scenario 32: R1 has removed it, and gets it again once, for R3 has never heard of it."""
+    world = stamped(tombstone=True)
+    assert world.finish(UNION_OF_TIMES, grace_ms=10_000, reviewed_at_ms=60_000).status is SessionStatus.SUCCEEDED
+    assert [[each["gone"] for each in world.table(name).content] for name in ("R1", "R2", "R3")] == [[True]] * 3

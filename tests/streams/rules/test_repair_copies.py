@@ -1,5 +1,7 @@
 """Copies that fail, a rendezvous that does, and segments that are halved (anti-entropy E 4, 24, 40; A.2.4)."""
 
+from collections.abc import Callable, Sequence
+
 import msgspec
 import pytest
 from tests.streams.rules.repairing import (
@@ -26,11 +28,14 @@ from topolog.events.repair import (
     TaskFailed,
 )
 from topolog.events.repair_definition import Rendezvous
-from topolog.events.repair_tasks import TaskKind
+from topolog.events.repair_tasks import TaskId, TaskKind
 from topolog.events.requests import Status
-from topolog.events.sessions import SegmentStatus, SessionStatus
+from topolog.events.sessions import SegmentStatus, SessionStatus, rows_written
 from topolog.events.token_range import FULL, Ranges, TokenRange, cells, contains, overlap, union, without
+from topolog.events.tree_pages import PAGE_BYTES_MAX
 from topolog.streams.rules import repair_steps
+from topolog.streams.validator.trees import Trees
+from topolog.streams.validator.worker import Worker
 
 # Copies.
 
@@ -111,6 +116,105 @@ def test_a_row_that_has_changed_since_is_not_written_over_and_still_differs() ->
     assert (ended.status, ended.code) == (SessionStatus.PARTIAL, "STILL_DIFFERENT")
     assert "1 had changed since" in ended.message
     assert world.table("R2").content == changed(7, "by a user", 9)
+
+
+# What was written.
+
+
+def breaking(*after: int, code: str = "IO") -> World:
+    """Eight rows differ. Each time that R2 has written so many it fails; what it writes it writes one by one."""
+    world = World({"R1": [{**each, "note": "good"} for each in rows(8)], "R2": rows(8)})
+    server = world.servers["R2"]
+    trees = Trees(world.log.writer(), world.log.reader, server.life)
+    server.worker = Worker(server.table, lambda: trees, world.clock, batch_rows=1)
+    left, written = list(after), [0]
+
+    def on_write(_: str) -> None:
+        if left and written[0] == left[0]:
+            written[0] = 0
+            left.pop(0)
+            raise ReplicaFailed(code, "so it is")
+        written[0] += 1
+
+    server.table.on_write = on_write
+    return world
+
+
+def good(world: World) -> int:
+    """So many rows of R2 are as they should be."""
+    return sum(each["note"] == "good" for each in world.table("R2").content)
+
+
+@pytest.mark.parametrize(("after", "retries", "told"), [((3,), 0, 3), ((3, 5), 1, 5), ((5, 3), 1, 5), ((0,), 0, 0)])
+def test_rows_that_a_copy_has_written_count_although_it_fails(after: Sequence[int], retries: int, told: int) -> None:
+    """Scenario 24: each of them once, though each attempt begins at the first row."""
+    world = breaking(*after)
+    ended = world.finish(PULL, retries=retries)
+    assert (ended.status, ended.code, ended.rows_written) == (SessionStatus.PARTIAL, "IO", told)
+    assert good(world) == max(after)
+
+
+def test_a_copy_that_comes_to_its_end_at_last_counts_once() -> None:
+    """Scenario 24."""
+    ended = breaking(3, 5).finish(PULL, retries=2)
+    assert (ended.status, ended.rows_written) == (SessionStatus.SUCCEEDED, 8)
+
+
+def test_what_a_copy_has_told_counts_at_an_end_that_came_before_its_own() -> None:
+    """Scenario 25: an abort, a deadline, a validator that is not heard of again."""
+    ends_early: Sequence[tuple[Callable[[World, int], object], SessionStatus]] = (
+        (lambda world, number: world.ask(rr.SessionAbortRequested, number), SessionStatus.ABORTED),
+        (lambda world, _: world.expire("session/"), SessionStatus.EXPIRED),
+        (lambda world, _: world.expire("task/"), SessionStatus.PARTIAL),
+    )
+    for ends, status in ends_early:
+        world = breaking()
+        number = world.open(PULL, deadline_ms=60_000, retries=0)
+        world.run_to(TaskKind.WRITE, number)
+        world.report(world.task("R2", number), rows=3)
+        assert rows_written(world.segment(number)) == 3
+        world.servers["R2"].is_up = False
+        ends(world, number)
+        assert (world.session(number).status, world.session(number).rows_written) == (status, 3)
+
+
+def test_rows_that_are_skipped_are_none_that_are_written() -> None:
+    """D.5.10: nor while the copy goes on, and it is seen to move."""
+    world = breaking()
+    number = world.open(PULL)
+    world.run_to(TaskKind.WRITE, number)
+    for key in (1, 2):
+        world.table("R2").put(row(key, "by a user", 9))
+    told: list[tuple[TaskId, int, int] | None] = []
+    worker = world.servers["R2"].worker
+    world.table("R2").on_write = lambda _: told.append(worker.progress)
+    world.run()
+    assert world.session(number).rows_written == 6
+    sizes = [each[2] for each in told if each]
+    assert sizes == sorted(set(sizes))
+    assert max(each[1] for each in told if each) <= 6
+
+
+# Rows that are too large.
+
+
+LARGE = "x" * (PAGE_BYTES_MAX + 1)
+
+
+def test_a_row_that_no_page_has_room_for_is_left_and_all_others_are_repaired() -> None:
+    """Scenarios 24, 40: with its reason, and a rerun comes to the same."""
+    right = [row(each["id"], "good") if each["id"] in (3, 9, 11) else each for each in changed(7, LARGE)]
+    world = three(R1=right)
+    first = world.finish(PULL)
+    assert (first.status, first.code, first.rows_written) == (SessionStatus.PARTIAL, "UNRESOLVED", 6)
+    assert first.message == "Rows are left as they are: 1 ROW_TOO_LARGE."
+    assert cells(first.left) == 1
+    as_is = [row(7) if each["id"] == 7 else each for each in right]
+    assert world.table("R2").content == world.table("R3").content == as_is
+    second = world.finish(PULL)
+    assert (second.code, second.rows_found, second.rows_written) == ("UNRESOLVED", 1, 0)
+    assert second.left == first.left
+    assert not world.events(TaskFailed)
 
 
 def test_a_check_that_fails_calls_nothing_repaired() -> None:

@@ -89,7 +89,7 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
     ),
     "progress that does not grow renews the wait": (
         repair_reports,
-        "if request.rows <= task.rows and request.bytes <= task.bytes:",
+        "if told_rows <= task.rows and request.bytes <= task.bytes:",
         "if False:",
         by(failures.test_a_deadline_begins_anew_only_while_progress_grows),
     ),
@@ -192,15 +192,15 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
     ),
     "leaves are refined although most differ": (
         repair_steps,
-        "_fullest(row) > LEAF_ROWS and is_few",
-        "_fullest(row) > LEAF_ROWS and bool(is_few + 1)",
+        "is_much and is_few",
+        "is_much and bool(is_few + 1)",
         by(compare.test_where_most_leaves_differ_no_finer_ones_are_asked_for),
     ),
     "leaves are never refined": (
         repair_steps,
         "if _pays(row) and finer > row.step.bits:",
         "if False:",
-        by(compare.test_leaves_of_many_rows_are_refined_as_long_as_it_pays),
+        by(compare.test_leaves_of_many_rows_are_refined_as_long_as_it_pays, "LEAF_ROWS"),
     ),
     "any number of rows is compared": (
         repair_steps,
@@ -216,8 +216,8 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
     ),
     "a hot key is a full copy": (
         repair_steps,
-        "(_fullest(row) > LEAF_ROWS and is_few) or is_hot",
-        "_fullest(row) > LEAF_ROWS and is_few",
+        "(is_much and is_few) or is_hot",
+        "is_much and is_few",
         by(compare.test_very_many_rows_of_one_token_are_told_as_such),
     ),
     "leaves that differ without rows are equal": (

@@ -2,7 +2,22 @@
 
 import msgspec
 import pytest
-from tests.streams.rules.repairing import PREVIEW, PULL, TABLE, World, at_leaves, attempts, causes, changed, rows, three
+from tests.streams.rules.repairing import (
+    COLUMNS,
+    PREVIEW,
+    PULL,
+    TABLE,
+    UNION,
+    World,
+    at_leaves,
+    attempts,
+    causes,
+    changed,
+    definition,
+    row,
+    rows,
+    three,
+)
 
 from topolog.events import repair_requests as rr
 from topolog.events.codec import CODEC
@@ -13,6 +28,7 @@ from topolog.events.repair import (
     SegmentEnded,
     SessionEnded,
     TaskAssigned,
+    TaskCompleted,
     TaskFailed,
 )
 from topolog.events.repair_definition import Order
@@ -21,6 +37,9 @@ from topolog.events.requests import Status
 from topolog.events.sessions import SessionStatus
 from topolog.events.token_range import FULL
 from topolog.events.topics import Topic
+from topolog.events.tree_spec import Column
+from topolog.streams.rules import repair
+from topolog.streams.rules.deadlines import Deadline
 
 # Reports.
 
@@ -266,6 +285,66 @@ def test_a_task_is_asked_for_as_often_as_the_session_says() -> None:
         world.table("R2").broken["leaves"] = [ReplicaFailed("IO", "no")] * 20
         assert world.finish(retries=retries).code == "IO"
         assert len([each for each in attempts(world, TaskKind.LEAVES) if each[0] == "R2"]) == retries + 1
+
+
+def waits(world: World, number: int, prefix: str) -> list[Deadline]:
+    found = repair.deadlines(world.core.state, world.segment(number))
+    return [each for each in found if each.key.startswith(prefix)]
+
+
+def test_a_task_that_has_failed_rests_twice_as_long_each_time() -> None:
+    """Scenario 20: and is not asked for before."""
+    world = three()
+    world.table("R2").broken["leaves"] = [ReplicaFailed("IO", "no")] * 8
+    number = world.open(retries=8)
+    rests = []
+    for attempt in range(1, 9):
+        world.run(lambda: bool(world.due("retry/")))
+        rests += [each.after_ms for each in waits(world, number, "retry/")]
+        for server in world.servers.values():
+            server.step()
+        world.core.settle()
+        world.desk.land()
+        assert [each for each in attempts(world, TaskKind.LEAVES) if each[0] == "R2"][-1] == ("R2", attempt)
+        world.expire("retry/")
+    assert rests == [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]
+    world.run()
+    assert world.session(number).status is SessionStatus.SUCCEEDED
+
+
+def test_the_wait_for_the_rendezvous_begins_with_the_last_answer() -> None:
+    """Scenario 20: it cannot compare what is not there."""
+    world = three()
+    world.rendezvous.is_down = True
+    number = at_leaves(world)
+    world.run()
+    answers = [place for place, each in enumerate(world.decisions()) if isinstance(each, TaskCompleted)]
+    (wait,) = waits(world, number, "task/")
+    assert wait.position == answers[-1] > answers[-3]
+
+
+def test_of_copies_that_fail_the_one_that_somebody_can_mend_is_told() -> None:
+    """Scenario 24: not that another one is not there."""
+    world = three(R2=changed(), R3=changed(9))
+    world.table("R3").broken["write"] = [ReplicaFailed("NOT_WRITABLE", "It is read-only today.")]
+    number = world.open(PULL)
+    world.run_to(TaskKind.WRITE, number)
+    world.servers["R2"].is_up = False
+    world.ask(rr.ReplicaWithdrawalRequested, TABLE, "R2")
+    world.run()
+    ended = world.session(number)
+    assert (ended.code, ended.message) == ("NOT_WRITABLE", "Replica R3: It is read-only today.")
+
+
+def test_a_difference_that_no_page_has_room_for_fails_by_its_name() -> None:
+    """D.5.8: nobody waits, nor is sent to look for a rendezvous that runs."""
+    columns = tuple(Column("at", "string") if each.name == "at" else each for each in COLUMNS)
+    texts = {name: name[1] * 400_000 for name in ("R1", "R2", "R3")}
+    tables = {name: [{**row(key), "at": text if key == 7 else "1"} for key in range(9)] for name, text in texts.items()}
+    world = World(tables, **{name: definition(name, columns=columns) for name in tables})
+    ended = world.finish(UNION)
+    assert (ended.status, ended.code) == (SessionStatus.FAILED, "ROW_TOO_LARGE")
+    assert "A row takes 12" in ended.message
 
 
 def test_a_replica_that_is_withdrawn_is_not_waited_for() -> None:

@@ -14,8 +14,10 @@ from topolog.events.repair_tasks import Pair, Result, TaskKind
 from topolog.events.requests import Status
 from topolog.events.schedules import SchedulePostponed, ScheduleRow
 from topolog.events.sessions import SessionStatus
+from topolog.events.topics import Topic
 from topolog.events.tree_spec import Column
 from topolog.streams.rules import repair
+from topolog.streams.rules.schedules import SCHEDULES_MAX
 
 DAY_MS = 86_400_000
 
@@ -54,7 +56,7 @@ def test_a_schedule_opens_a_session_each_time_it_is_due() -> None:
 
 
 def test_a_schedule_whose_session_has_not_ended_is_postponed() -> None:
-    """B.2: with the reason, for a minute, or its own interval if that is shorter."""
+    """B.2: with the reason, for a minute, or longer each time, and its own interval at most."""
     world = three()
     scheduled(world)
     world.expire("schedule/")
@@ -65,11 +67,12 @@ def test_a_schedule_whose_session_has_not_ended_is_postponed() -> None:
     world.run()
     world.expire("schedule/")
     assert (schedule(world).code, schedule(world).wait_ms) == ("", DAY_MS)
-    scheduled(world, name="often", every_ms=5_000)
-    world.open_sessions()
-    world.expire("schedule/", "often")
-    world.expire("schedule/", "often")
-    assert schedule(world, "often").wait_ms == 5_000
+    scheduled(world, name="often", every_ms=90_000)
+    waits = []
+    for _ in range(3):
+        world.expire("schedule/", "often")
+        waits.append(schedule(world, "often").wait_ms)
+    assert waits == [90_000, 60_000, 90_000]
 
 
 def test_a_schedule_that_cannot_run_for_long_is_looked_at_less_and_less_often() -> None:
@@ -176,7 +179,7 @@ def test_a_scheduled_session_reviews_what_is_forgotten_by_its_own_time() -> None
     [
         ({"name": ""}, "BAD_SCHEDULE"),
         ({"name": "n" * 201}, "BAD_SCHEDULE"),
-        ({"every_ms": 999}, "BAD_SCHEDULE"),
+        ({"every_ms": 59_999}, "BAD_SCHEDULE"),
         ({"every_ms": 367 * DAY_MS}, "BAD_SCHEDULE"),
         ({"asked": msgspec.structs.replace(PULL, preview=5)}, "BAD_SCHEDULE"),
         ({"asked": msgspec.structs.replace(PREVIEW, table="none")}, "UNKNOWN_TABLE"),
@@ -188,6 +191,22 @@ def test_a_schedule_that_cannot_run_is_refused(changes: dict[str, Any], code: st
     world = three()
     outcome = world.ask(rr.ScheduleRequested, fields["name"], fields["asked"], fields["every_ms"], False)
     assert outcome.code == code
+
+
+def test_there_are_only_so_many_schedules_each_at_most_once_a_minute() -> None:
+    """B.2: what they come to is decided in one pass, and the log keeps it for ever."""
+    world = World({"R1": rows()})
+    fields = (PREVIEW, 60_000, False)
+    for number in range(SCHEDULES_MAX):
+        assert world.ask(rr.ScheduleRequested, f"s{number}", *fields).status is Status.GRANTED
+    outcome = world.ask(rr.ScheduleRequested, "one more", *fields)
+    assert (outcome.code, outcome.message) == ("TOO_MANY_SCHEDULES", "There are 256 schedules already.")
+    assert world.ask(rr.ScheduleRequested, "s0", PREVIEW, 60_000, True).status is Status.GRANTED
+    often = world.ask(rr.ScheduleRequested, "s0", PREVIEW, 59_999, True)
+    assert often.message == "A schedule runs at most once a minute and at least once a year."
+    before = len(world.log.entries(Topic.DECISIONS))
+    world.expire("schedule/")
+    assert len(world.log.entries(Topic.DECISIONS)) - before == 2 * (SCHEDULES_MAX - 1)
 
 
 # The share of time that is worked.

@@ -132,6 +132,31 @@ def test_a_datacenter_is_compared_without_the_other() -> None:
     assert world.refused(datacenter="c") == "BAD_REPLICAS"
 
 
+def test_a_node_that_would_not_be_asked_is_refused() -> None:
+    """Scenario 29: what it holds is never called equal by others, who were compared without it."""
+    places = {"R1": "ams", "R2": "ams", "R3": "fra"}
+    held = {name: definition(name, datacenter=place) for name, place in places.items()}
+    world = World({"R1": rows(), "R2": rows(), "R3": changed()}, **held)
+    outcome = world.ask(rr.SessionRequested, msgspec.structs.replace(PREVIEW, node="R3", datacenter="ams"))
+    assert (outcome.code, "'R3'" in outcome.message) == ("BAD_REPLICAS", True)
+    assert world.refused(PREVIEW, initiator="R3", datacenter="ams") == "BAD_REPLICAS"
+    assert world.finish(node="R3", datacenter="").rows_found == 1
+
+
+def test_a_node_that_has_moved_away_while_its_session_waited_is_not_left_out() -> None:
+    """Scenario 29: the same is looked at when it begins."""
+    held = {name: definition(name, datacenter="ams") for name in ("R1", "R2", "R3")}
+    world = World({name: rows() for name in held}, **held)
+    first = world.open(PULL)
+    second = world.open(PULL, node="R3", datacenter="ams", queues=True)
+    moved = definition("R3", datacenter="fra")
+    world.ask(rr.ReplicaDeclarationRequested, moved, world.servers["R3"].life)
+    world.table("R3").redefine(moved)
+    world.ask(rr.SessionAbortRequested, first)
+    ended = world.session(second)
+    assert (ended.status, ended.code, ended.left) == (SessionStatus.FAILED, "BAD_REPLICAS", (FULL,))
+
+
 # Order.
 
 
@@ -193,6 +218,11 @@ def test_so_many_scan_at_a_time(order: Order, most: int) -> None:
         ({"grace_ms": -1}, "BAD_DEFINITION"),
         ({"columns": ("id",) * 1_001}, "BAD_DEFINITION"),
         ({"columns": ("x" * 201,)}, "BAD_DEFINITION"),
+        ({"columns": ("note", "note")}, "BAD_DEFINITION"),
+        ({"reviewed_at_ms": -5}, "BAD_DEFINITION"),
+        ({"reviewed_at_ms": 1 << 60}, "BAD_DEFINITION"),
+        ({"node": "R3", "replicas": ("R1", "R2")}, "BAD_REPLICAS"),
+        ({"initiator": "R3", "replicas": ("R1", "R2")}, "BAD_REPLICAS"),
         ({"preview": 4}, "NO_PREVIEW"),
     ],
 )
@@ -213,6 +243,27 @@ def test_a_repair_takes_a_replica_that_can_be_written_to() -> None:
     """D.5.9."""
     held = {name: definition(name, is_writable=False) for name in ("R1", "R2")}
     assert World({name: rows() for name in held}, **held).refused(PULL) == "BAD_POLICY"
+
+
+def test_a_column_that_is_asked_for_twice_is_named() -> None:
+    """D.5.1: a spec has each column once."""
+    outcome = three().ask(rr.SessionRequested, msgspec.structs.replace(PREVIEW, columns=("at", "note", "note")))
+    assert outcome.message == "Column 'note' is asked for more than once."
+
+
+def test_a_part_of_a_table_is_declared_in_tokens_by_hash() -> None:
+    """D.5.3: in the order of keys, or by a key of another type, the same tokens are other rows."""
+    held = {name: definition(name, boundaries=("20",), ranges=(LOW,)) for name in ("R1", "R2")}
+    held |= {name: definition(name, boundaries=("20",)) for name in ("R3", "R4")}
+    wide = tuple(Column("id", "decimal(20,1)") if each.name == "id" else each for each in COLUMNS)
+    held["R5"] = definition("R5", columns=wide)
+    world = World({name: rows() for name in held}, **held)
+    assert world.refused(mode=TokenMode.ORDERED, replicas=("R1", "R2", "R3"), ranges=(LOW,)) == "OTHER_TOKENS"
+    assert world.refused(replicas=("R1", "R5"), ranges=(LOW,)) == "OTHER_TOKENS"
+    assert world.finish(mode=TokenMode.ORDERED, replicas=("R3", "R4")).status is SessionStatus.SUCCEEDED
+    assert world.finish(replicas=("R3", "R5")).status is SessionStatus.SUCCEEDED
+    assert world.finish(replicas=("R1", "R2", "R3"), ranges=(LOW,)).status is SessionStatus.SUCCEEDED
+    assert world.finish(node="R1", replicas=("R1", "R2")).status is SessionStatus.SUCCEEDED
 
 
 def test_types_that_hold_each_other_are_compared_as_the_wider_one() -> None:

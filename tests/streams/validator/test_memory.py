@@ -102,6 +102,11 @@ def test_an_empty_table_has_a_root() -> None:
         ("long", "5", 5, True),
         ("long", "5.0000", 5, True),
         ("binary", b"\1", b"\2", False),
+        ("double", float("nan"), None, False),
+        ("array<double>", [float("nan")], [None], False),
+        ("array<double>", [-0.0, 1], [0.0, 1.0], True),
+        ("decimal(38,2)", "123456789012345678901234567890123456.00", "123456789012345678901234567890123456.01", False),
+        ("decimal(12,8)", 0, "-0.00000000", True),
     ],
 )
 def test_what_is_equal_by_the_spec_and_what_is_not(type_: str, one: object, other: object, is_equal: bool) -> None:
@@ -121,6 +126,56 @@ def test_a_value_that_is_not_of_its_type_fails_the_task() -> None:
     with pytest.raises(ReplicaFailed, match="'x' is no long") as raised:
         leaves([{"id": "x"}])
     assert raised.value.code == "CORRUPT"
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        ("long", 1.9),
+        ("long", 1 << 63),
+        ("long", True),
+        ("double", 10**400),
+        ("decimal(12,2)", "1.004"),
+        ("decimal(4,2)", "100.00"),
+        ("decimal(4,2)", float("nan")),
+        ("binary", "ab"),
+        ("string", "\ud800"),
+    ],
+    ids=ascii,
+)
+def test_nothing_is_rounded_to_be_of_its_type(type_: str, value: object) -> None:
+    """D.3.2, scenario 22: two rows that differ are not made equal."""
+    with pytest.raises(ReplicaFailed) as raised:
+        root([{"id": 1, "value": value}], of(value=type_))
+    assert raised.value.code == "CORRUPT"
+
+
+def test_what_is_written_is_what_the_source_has() -> None:
+    """Bytes, and what JSON has no numbers for, come as text and are none."""
+    columns = tuple(Column(name, name) for name in ("long", "binary", "double", "decimal(38,2)"))
+    spec, defined = TreeSpec("t", columns, ("long",), 8), {"columns": columns, "key": ("long",)}
+    held: list[Values] = [
+        {"long": 1, "binary": b"\1\xff", "double": float("nan"), "decimal(38,2)": "1" * 36 + ".00"},
+        {"long": 2, "binary": b"", "double": float("-inf"), "decimal(38,2)": None},
+        {"long": 3, "binary": None, "double": 1.5, "decimal(38,2)": "-0.50"},
+    ]
+    source, target = table(held, **defined), table([], **defined)
+    sent = [SentRow(*each, (("r1", None),)) for each in source.rows(spec, ["[1]", "[2]", "[3]"], None)]
+    assert target.write(spec, sent, None, nothing, nothing).rows == 3
+    assert repr(target.rows_now) == repr([dict(sorted(row.items())) for row in held])
+    assert sorted(target.digests(spec, (FULL,), None, nothing)) == sorted(source.digests(spec, (FULL,), None, nothing))
+
+
+def test_a_row_that_has_no_place_in_the_own_columns_is_left_and_the_rest_is_written() -> None:
+    """D.3.2: 1.50 is no long, whatever the session compares it as."""
+    wide = TreeSpec("orders", (Column("id", "long"), Column("changed", "decimal(21,2)")), ("id",), 8)
+    sent = [
+        SentRow(f"[{id_}]", f'{{"changed":"{at}","id":{id_}}}', (("r1", None),))
+        for id_, at in ((1, "1.50"), (2, "3.00"))
+    ]
+    replica = table([])
+    assert replica.write(wide, sent, None, nothing, nothing) == Written(1, len(sent[1].values), 1)
+    assert replica.rows_now == [{"id": 2, "changed": 3}]
 
 
 @given(st.sets(st.integers(0, 10_000), max_size=60))
@@ -185,6 +240,15 @@ def test_a_read_point_stays_what_it_is() -> None:
     assert list(replica.digests(SPEC, (FULL,), first, nothing)) == before
     replica.put(rows(1)[0])
     assert replica.cut(nothing) == first
+
+
+def test_two_read_points_of_different_rows_have_different_names() -> None:
+    """D.5.2: NaN is not NULL, which JSON would make of it."""
+    columns = (Column("id", "long"), Column("x", "double"))
+    replica = table([{"id": 1, "x": float("nan")}], columns=columns)
+    first = replica.cut(nothing)
+    replica.put({"id": 1, "x": None})
+    assert replica.cut(nothing) != first
 
 
 def test_a_read_point_that_is_gone_is_said_to_be() -> None:

@@ -1,7 +1,7 @@
 """Validators in a small world: real sessions from their request to their end, with deaths wherever one can die."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 import pytest
@@ -14,7 +14,7 @@ from topolog.events import repair_requests as rr
 from topolog.events import repair_tasks as t
 from topolog.events import tree_answers
 from topolog.events.codec import CODEC
-from topolog.events.errors import Refused, ReplicaFailed
+from topolog.events.errors import Refused, ReplicaFailed, SparkEnded
 from topolog.events.log import Entry
 from topolog.events.repair_definition import Policy
 from topolog.events.replica import Cut, Written
@@ -27,8 +27,10 @@ from topolog.events.topics import Topic
 from topolog.events.tree_pages import PageKind, TreePage
 from topolog.events.tree_spec import Column
 from topolog.streams.coordinator.snapshots import Cadence
+from topolog.streams.validator import core as core_module
 from topolog.streams.validator.core import Core
-from topolog.streams.validator.driver import PROGRESS_MS
+from topolog.streams.validator.driver import ANSWER_MS_MAX, PROGRESS_MS
+from topolog.streams.validator.pages import Expected
 from topolog.streams.validator.tasks import due, is_listed
 
 
@@ -275,6 +277,16 @@ def test_a_replica_that_has_another_schema_by_now_says_so_before_it_scans() -> N
     assert not any(each.task.step == 2 for each in completed(site))
 
 
+def test_a_replica_that_has_another_key_by_now_says_so_before_it_scans() -> None:
+    """Scenario 13: with the same columns; its rows would have other tokens and other names."""
+    site = differing_site()
+    held = site.replicas["orders@r2"]
+    changed = msgspec.structs.replace(held.describe(), key=("id", "name"))
+    opened_for_what_was(site, lambda: held.redefine(changed))
+    assert [(each.task.replica, each.code) for each in reported(site) if each.code] == [("r2", "SCHEMA")]
+    assert not any(each.task.step == 2 for each in completed(site))
+
+
 def test_columns_that_both_have_are_compared_all_the_same() -> None:
     """Scenario 13, with an explicit list of columns."""
     site = differing_site()
@@ -431,6 +443,78 @@ def test_progress_is_said_when_it_has_grown_and_not_more_often_than_that() -> No
     told = [each for each in site.world.events(rp.TaskProgressed) if isinstance(each, rp.TaskProgressed)]
     assert [each.rows for each in told] == [10, 25]
     assert len([each for each in reported(site) if each.result is None]) == 2
+
+
+def test_what_is_passed_by_in_the_search_for_pages_counts_as_progress() -> None:
+    """A topic holds a week of others' pages: who reads through them has not come to a halt."""
+    site = differing_site()
+    first, _ = serving(site)
+    worker = first.workers["orders@r1"]
+    read, grown = worker.trees.read, list[int]()
+
+    def far(expected: Expected, tell: Callable[[int], None]) -> Iterator[bytes]:
+        assert worker.progress is not None
+        before = worker.progress[2]
+        tell(5_000)
+        grown.append(worker.progress[2] - before)
+        yield from read(expected, lambda size: tell(5_000 + size))
+
+    worker.trees.read = far  # type: ignore[method-assign]
+    request = site.repair()
+    site.settle()
+    assert site.session(request).status is SessionStatus.SUCCEEDED
+    assert grown[0] == 5_000
+
+
+def test_what_the_log_has_answered_counts_for_as_old_as_the_answer_can_be() -> None:
+    """Scenario 25: else a writer would go on a second longer than it may."""
+    site = differing_site()
+    first, _ = serving(site)
+    ages: list[int] = []
+    clock = site.world.clock
+    fence = first.workers["orders@r1"].fence
+    fence.heard = lambda at_ns: ages.append(clock.monotonic_ns() - at_ns)  # type: ignore[method-assign]
+    site.open()
+    site.settle()
+    assert set(ages) == {ANSWER_MS_MAX * 1_000_000}
+
+
+def test_of_the_read_points_in_the_log_a_new_life_gives_back_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log may tell of thousands, and each is a question to the replica."""
+    monkeypatch.setattr(core_module, "CUTS_SEEN_MAX", 2)
+    site = differing_site()
+    serving(site)
+    for number in range(4):
+        site.replicas["orders@r2"].put(rows(200 + number)[0])
+        site.open()
+        site.settle()
+    fixed = dict.fromkeys(each.result.cut for each in completed(site) if each.task.replica == "r2")
+    del fixed[None]
+    given_back: list[Cut] = []
+    late = site.serve("v2", "r2")
+    late.workers["orders@r2"].release = given_back.append  # type: ignore[assignment]
+    site.settle()
+    assert len(fixed) == 4
+    assert given_back == sorted(list(fixed)[-2:], key=str)
+
+
+def test_a_process_whose_spark_has_ended_ends_and_the_next_one_does_its_task() -> None:
+    """Scenario 20: it would fail all that it is asked for from now on; nothing is said of the task."""
+    site = differing_site()
+    serving(site)
+
+    def end() -> None:
+        raise SparkEnded("The JVM of Spark has ended.")
+
+    site.hook = once(end, "leaves")
+    request = site.open()
+    site.settle()
+    (ended,) = (name for name, each in site.validators.items() if isinstance(each.failure, SparkEnded))
+    assert failed(site) == []
+    assert not site.session(request).status.is_end
+    site.serve(ended, ended.replace("v", "r"))
+    site.settle()
+    assert site.session(request).rows_found == 7
 
 
 def test_a_read_point_that_takes_longer_than_a_task_may_rest_is_waited_for() -> None:
