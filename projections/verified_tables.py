@@ -21,7 +21,6 @@ from topolog.events.replica import ReplicaDefinition
 from topolog.events.replicas import ReplicaRow
 from topolog.events.sessions import SessionRow
 from topolog.events.token_range import FULL, Ranges, cells, union, without
-from topolog.events.tree_spec import TreeSpec
 from topolog.projections import changes
 from topolog.projections.session_totals import compared_by, totals
 from topolog.projections.store import Reading
@@ -36,10 +35,10 @@ class TableVerified(msgspec.Struct, frozen=True):
 
 
 class _Said(msgspec.Struct, frozen=True):
-    """What the end of one session says. `places`: sessions of the same have the same tokens for the same rows."""
+    """What the end of one session says. `tokens`: sessions of the same have the same tokens for the same rows."""
 
     ended_ms: int
-    places: object
+    tokens: str
     replicas: frozenset[str]
     equal: Ranges
     differing: Ranges
@@ -81,7 +80,7 @@ def _said(reading: Reading, row: SessionRow) -> _Said | None:
     names = frozenset(compared_by(reading, row)) - frozenset(totals(reading, row).absent)
     return _Said(
         reading.surely_decision(row.ended_at).logged_at_ms,
-        _places(spec),
+        spec.tokens,
         names,
         row.covered if is_repair else without(row.covered, row.differing),
         row.differing,
@@ -89,19 +88,14 @@ def _said(reading: Reading, row: SessionRow) -> _Said | None:
     )
 
 
-def _places(spec: TreeSpec) -> object:
-    """On what the token of a row depends, besides the row."""
-    return spec.mode, spec.boundaries, spec.key or spec.column_names
-
-
 def _verified_at_ms(newest_first: Iterable[_Said], declared: Iterable[ReplicaDefinition]) -> int | None:
     """When the oldest of those ended that it takes for all tokens."""
     known = list(declared)
-    equal: dict[object, Ranges] = {}
+    equal: dict[str, Ranges] = {}
     for each in newest_first:
         elsewhere = [held for one in known if one.name not in each.replicas for held in one.ranges]
-        equal[each.places] = union((*equal.get(each.places, ()), *without(each.equal, elsewhere)))
-        if equal[each.places] == (FULL,):
+        equal[each.tokens] = union((*equal.get(each.tokens, ()), *without(each.equal, elsewhere)))
+        if equal[each.tokens] == (FULL,):
             return each.ended_ms
     return None
 
@@ -120,4 +114,4 @@ def _seen_again(former: _Said, later: _Said) -> Ranges:
     """The tokens of which the later session knows better. All of them are the same tokens anywhere."""
     if not later.replicas >= former.replicas:
         return ()
-    return later.seen if later.places == former.places or later.seen == (FULL,) else ()
+    return later.seen if later.tokens == former.tokens or later.seen == (FULL,) else ()

@@ -24,7 +24,7 @@ from functools import reduce
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody who writes for Spark calls it
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812 (its customary name)
 
 from topolog.events.errors import ReplicaFailed
 from topolog.events.tree_spec import Column, TreeSpec

@@ -5,8 +5,8 @@ from functools import reduce
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import functions as F  # noqa: N812 (its customary name)
+from pyspark.sql import types as T  # noqa: N812 (its customary name)
 
 from topolog.events.tree_spec import TreeSpec
 from topolog.projections.spark import canonical

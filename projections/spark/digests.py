@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import msgspec
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F  # noqa: N812 (its customary name)
 
 from topolog.events.errors import ReplicaFailed
 from topolog.events.replica import RowDigest

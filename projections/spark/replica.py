@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812 (its customary name)
 
 from topolog.events.errors import ReplicaFailed
 from topolog.events.key_order import order_of
@@ -169,7 +169,7 @@ class SparkReplica:
         """The table is read at once; what is then held of a row is 60 bytes, and the digest that is asked for next."""
         index = self._indexed(spec, cut)
         if index is not None and index.has_keys and row_index.answers_digests(spec):
-            return index.digests(ranges)
+            return _heard(index.digests(ranges), progress)
         table = self._read(lambda frame: digest_table(frame, spec, ranges), cut, progress)
         return self._digests(table, progress)
 
@@ -316,3 +316,11 @@ def _differ(one: str, other: str, names: Sequence[str]) -> bool:
     """Whether two rows have different values in any of these columns."""
     first, second = (msgspec.json.decode(each, type=dict[str, msgspec.Raw]) for each in (one, other))
     return any(first.get(name) != second.get(name) for name in names)
+
+
+def _heard(digests: Iterator[RowDigest], progress: Progress) -> Iterator[RowDigest]:
+    """The same, with a word now and then, by which who no longer wants them can end it."""
+    for count, digest in enumerate(digests):
+        if count % BATCH_ROWS == 0:
+            progress(0, 0)
+        yield digest

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import functions as F  # noqa: N812 (its customary name)
+from pyspark.sql import types as T  # noqa: N812 (its customary name)
 
 from topolog.events.key_order import is_number
 from topolog.events.token_range import FULL, RING, RING_BITS, Ranges, union

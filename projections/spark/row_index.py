@@ -12,10 +12,10 @@ The leaves are those of `trees.py`, to the bit: what a replica is asked for must
 from collections.abc import Iterator
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F  # noqa: N812 (its customary name)
 
 from topolog.events.merkle import LEAF_ROWS_MAX, Leaf
 from topolog.events.replica import RowDigest

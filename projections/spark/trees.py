@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F  # noqa: N812 (its customary name)
 
 from topolog.events.errors import ReplicaFailed
 from topolog.events.merkle import LEAF_ROWS_MAX, Leaf

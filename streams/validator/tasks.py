@@ -29,6 +29,7 @@ from topolog.events.sessions import (
 )
 from topolog.events.state import State
 from topolog.events.tree_spec import TreeSpec
+from topolog.streams.rules.repair_steps import present
 
 Served = Mapping[str, tuple[str, str]]
 """The replicas of one validator: table and name of each, by id (`<table>@<name>`)."""
@@ -107,7 +108,7 @@ def _beginning(state: State, each: SessionRow) -> set[str]:
         name
         for row in segments(state, each)
         if row.status is SegmentStatus.PENDING or (row.status is SegmentStatus.RUNNING and _begins(row))
-        for name in row.replicas
+        for name in present(row)
     }
 
 
@@ -129,7 +130,7 @@ def counted_on(state: State, served: Served) -> set[str]:
         for each in open_sessions(state)
         for row in segments(state, each)
         if not row.status.is_end
-        for name in row.replicas
+        for name in present(row)
         if (id_ := replica_key(each.definition.table, name)) in served
     }
 

@@ -24,7 +24,7 @@ from typing import TypeVar
 
 import msgspec
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F  # noqa: N812 (its customary name)
 from tests.benchmarks.peers_of_comparison import PEERS, asked
 from tests.benchmarks.processor import Cost, measured
 from tests.benchmarks.replica_tables import written

@@ -90,7 +90,7 @@ class CopiedSource:
         self._held: set[str] = set()
 
     def describe(self, session: "SparkSession") -> Described:
-        from pyspark.sql import types as T  # noqa: N812
+        from pyspark.sql import types as T  # noqa: N812 (its customary name)
 
         with self._original.reading() as (shape, _):
             fields = [T.StructField(each.name, spark_type(each)) for each in shape.columns]

@@ -29,7 +29,7 @@ from urllib.parse import unquote, urlparse
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F  # noqa: N812 (its customary name)
 
 from topolog.events.errors import ReplicaFailed
 from topolog.events.replica_access import Fence, Progress

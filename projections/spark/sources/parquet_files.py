@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
 import msgspec
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
+import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it ships no types
 from pyspark.sql import SparkSession
 
 from topolog.events.errors import ReplicaFailed

@@ -2,7 +2,7 @@
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F  # noqa: N812 (its customary name)
 
 from topolog.events.merkle import Leaf
 from topolog.events.token_range import FULL, Ranges

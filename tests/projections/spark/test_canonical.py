@@ -6,7 +6,7 @@ from functools import reduce
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F  # noqa: N812 (its customary name)
 
 from topolog.events.errors import ReplicaFailed
 from topolog.events.tree_spec import Column, Strength, TreeSpec

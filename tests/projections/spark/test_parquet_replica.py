@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F  # noqa: N812 (its customary name)
 from tests.projections.spark.place import Place, nothing, sent, spec_of
 from tests.projections.spark.tables import changed, numbers, without
 

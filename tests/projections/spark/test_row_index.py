@@ -141,6 +141,19 @@ def test_a_session_reads_the_table_once(replica: SparkReplica, scans: list[str])
     assert scans == ["index", "index"]
 
 
+def test_who_no_longer_wants_its_digests_can_end_them(replica: SparkReplica) -> None:
+    """An aborted session does not wait for the last of many rows."""
+    told = replica.describe()
+    spec, cut = TreeSpec(told.table, told.columns, told.key, 8), replica.cut(unheard)
+    list(replica.leaves(spec, (FULL,), 8, cut, unheard))
+
+    def ended(rows: int, size: int) -> None:
+        raise ReplicaFailed("FENCED", "enough")
+
+    with pytest.raises(ReplicaFailed, match="enough"):
+        list(replica.digests(spec, (FULL,), cut, ended))
+
+
 def test_a_few_rows_too_many_rows_and_rows_without_a_read_point_are_read_as_they_are_asked_for(
     replica: SparkReplica, scans: list[str]
 ) -> None:

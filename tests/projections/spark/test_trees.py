@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F  # noqa: N812 (its customary name)
 from tests.projections.spark.tables import changed, leaf_of, numbers, spec_of, tree, twice, without
 
 from topolog.events.errors import ReplicaFailed

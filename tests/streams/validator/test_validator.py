@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.streams.rules.repairing import TABLE, three
 from tests.streams.validator.site import COLUMNS, Mortality, MortalReplica, Site, Spoil, Validator, contents, rows
 
 from topolog.events import repair as rp
@@ -19,7 +20,7 @@ from topolog.events.log import Entry
 from topolog.events.repair_definition import Policy
 from topolog.events.replica import Cut, Written
 from topolog.events.replica_access import Progress
-from topolog.events.replicas import replica, replicas_of
+from topolog.events.replicas import replica, replica_key, replicas_of
 from topolog.events.sessions import SessionStatus
 from topolog.events.snapshots import SnapshotTaken
 from topolog.events.token_range import RING, TokenRange
@@ -31,7 +32,7 @@ from topolog.streams.validator import core as core_module
 from topolog.streams.validator.core import Core
 from topolog.streams.validator.driver import ANSWER_MS_MAX, PROGRESS_MS
 from topolog.streams.validator.pages import Expected
-from topolog.streams.validator.tasks import due, is_listed
+from topolog.streams.validator.tasks import counted_on, due, is_listed
 
 
 def differing_site(cadence: Cadence = Cadence(positions=0)) -> Site:  # noqa: B008 (frozen value)
@@ -746,6 +747,18 @@ def test_what_is_under_way_at_an_end_in_order_is_done_by_the_next_life() -> None
     site.settle()
     assert site.session(request).rows_found == 7
     assert not site.world.events(rp.TaskFailed)
+
+
+def test_a_session_that_goes_on_without_a_replica_no_longer_counts_on_it() -> None:
+    """Its validator may withdraw it: nobody waits for its next life."""
+    world = three()
+    world.servers["R3"].is_up = False
+    world.open(allow_partial=True)
+    served = {replica_key(TABLE, name): (TABLE, name) for name in ("R1", "R3")}
+    world.run()
+    assert counted_on(world.core.state, served) == served.keys()
+    world.expire("task/", "/R3")
+    assert counted_on(world.core.state, served) == {replica_key(TABLE, "R1")}
 
 
 def test_the_fence_is_asked_before_each_batch_whatever_the_replica_does(monkeypatch: pytest.MonkeyPatch) -> None:
