@@ -13,12 +13,11 @@ the digest of that is defined.
 
 import hashlib
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from topolog.events.errors import BadInput
-from topolog.events.token_range import Ranges, of_buckets
 
 _LEAF = struct.Struct(">QQQQQQB")
 _PLACE = struct.Struct(">BQ")
@@ -46,11 +45,6 @@ class Leaf(msgspec.Struct, frozen=True):
 
     def __sub__(self, other: "Leaf") -> "Leaf":
         return self._with(other, -1)
-
-    @property
-    def value(self) -> tuple[int | bytes, ...]:
-        """What is compared."""
-        return (self.rows, self.a0, self.a1, self.b0, self.b1, self.proof)
 
     def _with(self, other: "Leaf", sign: int) -> "Leaf":
         """Leaves with a proof are no sums: they raise BadInput."""
@@ -132,11 +126,6 @@ def _inner(spec_id: bytes, level: int, index: int, below: Mapping[int, bytes]) -
 
 def differing(left: Iterable[Leaf], right: Iterable[Leaf]) -> list[int]:
     """The buckets whose leaves are not equal, sorted; one that a side lacks is empty there."""
-    one = {leaf.bucket: leaf.value for leaf in left if leaf.rows}
-    other = {leaf.bucket: leaf.value for leaf in right if leaf.rows}
+    one = {leaf.bucket: leaf for leaf in left if leaf.rows}
+    other = {leaf.bucket: leaf for leaf in right if leaf.rows}
     return sorted(bucket for bucket in one.keys() | other.keys() if one.get(bucket) != other.get(bucket))
-
-
-def differing_ranges(left: Sequence[Leaf], right: Sequence[Leaf], bits: int) -> Ranges:
-    """The same as tokens, in the largest contiguous ranges."""
-    return of_buckets(differing(left, right), bits)

@@ -60,6 +60,7 @@ OWNERS = {
         "events/last_owners.py",
         "events/ownership.py",
         "projections/packed.py",
+        "projections/spark/long_tokens.py",
         "projections/spark/row_index.py",
         "streams/rules/affinity.py",
         "streams/rules/outcomes.py",

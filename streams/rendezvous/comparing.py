@@ -29,14 +29,16 @@ def compared(left: str, right: str, one: Sequence[Leaf], other: Sequence[Leaf], 
     """Two trees of 2^bits leaves over these ranges."""
     numbers = differing(one, other)
     rows_of = [{leaf.bucket: leaf.rows for leaf in leaves} for leaves in (one, other)]
-    told = coarsened(of_buckets(numbers, bits), RANGES_MAX, ranges)
+    exact = of_buckets(numbers, bits)
+    told = coarsened(exact, RANGES_MAX, ranges)
+    leaves_told = numbers if told == exact else _leaves_in(told, rows_of, bits)
     return Pair(
         left,
         right,
         told,
         len(numbers),
         len(rows_of[0].keys() | rows_of[1].keys()),
-        sum(max(each.get(number, 0) for each in rows_of) for number in _leaves_in(told, rows_of, bits)),
+        sum(max(each.get(number, 0) for each in rows_of) for number in leaves_told),
         max((max(each.get(number, 0) for each in rows_of) for number in numbers), default=0),
     )
 

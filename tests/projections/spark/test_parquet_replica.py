@@ -11,9 +11,9 @@ from tests.projections.spark.place import Place, nothing, sent, spec_of
 from tests.projections.spark.tables import changed, numbers, without
 
 from topolog.events.errors import Fenced, ReplicaFailed
-from topolog.events.merkle import differing, differing_ranges
+from topolog.events.merkle import differing
 from topolog.events.replica import Cut, SentRow, Written
-from topolog.events.token_range import FULL
+from topolog.events.token_range import FULL, of_buckets
 from topolog.events.tree_spec import Column, TreeSpec
 from topolog.projections.spark.replica import SparkReplica
 
@@ -132,11 +132,10 @@ def test_rows_are_written_in_the_types_of_who_stores_them(places: tuple[Place, P
     spec = TreeSpec("numbers", columns, ("key",), 8)
     before, cut = other.files(), other.replica.cut(nothing)
     trees = [list(place.replica.leaves(spec, (FULL,), 8, None, nothing)) for place in places]
-    assert len(differing(*trees)) == 2
-    here, there = (
-        {each.key: each for each in place.replica.digests(spec, differing_ranges(trees[0], trees[1], 8), None, nothing)}
-        for place in places
-    )
+    found = differing(*trees)
+    assert len(found) == 2
+    bad = of_buckets(found, 8)
+    here, there = ({each.key: each for each in place.replica.digests(spec, bad, None, nothing)} for place in places)
     wanted = [key for key, each in here.items() if there.get(key) != each]
     assert sorted(wanted) == ["[7]", "[8]"]
     fences: list[set[Path]] = []

@@ -5,18 +5,20 @@ from pathlib import Path
 from types import ModuleType
 
 import msgspec
+import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.projections.spark.tables import numbers, spec_of, tree, twice
 
 from topolog.events.errors import ReplicaFailed
+from topolog.events.merkle import Leaf
 from topolog.events.token_range import FULL, RING, Ranges, TokenRange
 from topolog.events.tree_spec import Strength, TokenMode, TreeSpec
 from topolog.projections.spark import replica as replicas
 from topolog.projections.spark import row_index
 from topolog.projections.spark.digests import digests
 from topolog.projections.spark.replica import SparkReplica
-from topolog.projections.spark.row_index import answers_digests, is_fit, made
+from topolog.projections.spark.row_index import RowIndex, answers_digests, is_fit, made
 from topolog.projections.spark.sources.parquet import ParquetSource
 
 PARTS: tuple[Ranges, ...] = (
@@ -65,6 +67,30 @@ def test_its_digests_are_those_of_a_scan_where_the_key_is_one_long(table: DataFr
     assert index.has_keys
     for ranges in PARTS:
         assert sorted(index.digests(ranges)) == sorted(digests(table, spec, ranges))
+
+
+def test_a_key_that_is_null_has_its_place_too(spark: SparkSession, table: DataFrame) -> None:
+    null = table.unionAll(spark.createDataFrame([(None, 1, "x")] * 2, "key bigint, amount bigint, name string"))
+    spec = spec_of(null)
+    assert list(made(null, spec).leaves((FULL,), 13)) == tree(null, spec, (FULL,), 13)
+
+
+def test_many_rows_are_added_part_by_part(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_index, "_ADDED_ROWS", 50_000)
+    frame = numbers(spark, 140_000, parts=2)
+    spec = spec_of(frame)
+    assert list(made(frame, spec).leaves((FULL,), 8)) == tree(frame, spec, (FULL,), 8)
+
+
+def test_the_greatest_hashes_of_very_many_rows_are_added_exactly() -> None:
+    """D.3.8: no sum is rounded, though they are added as floating-point numbers."""
+    rows = 2 * row_index._ADDED_ROWS + 3
+    greatest = np.full(rows, (1 << 64) - 1, np.uint64)
+    index = RowIndex(np.full(rows, RING - 1, np.uint32), None, greatest, greatest - np.uint64(1))
+    half = (1 << 32) - 1
+    for bits in (0, 8, 32):
+        sums = (rows * half, rows * half, rows * (half - 1), rows * half)
+        assert list(index.leaves((FULL,), bits)) == [Leaf((1 << bits) - 1, rows, *sums)]
 
 
 def test_other_keys_are_not_kept(spark: SparkSession, table: DataFrame) -> None:

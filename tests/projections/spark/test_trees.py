@@ -7,8 +7,8 @@ from pyspark.sql import functions as F  # noqa: N812 (its customary name)
 from tests.projections.spark.tables import changed, leaf_of, numbers, spec_of, tree, twice, without
 
 from topolog.events.errors import ReplicaFailed
-from topolog.events.merkle import differing, differing_ranges, root
-from topolog.events.token_range import FULL, RING, TokenRange, buckets, contains, unwrapped
+from topolog.events.merkle import differing, root
+from topolog.events.token_range import FULL, RING, TokenRange, buckets, contains, of_buckets, unwrapped
 from topolog.events.tree_spec import Strength, TokenMode
 from topolog.projections.spark import trees
 from topolog.projections.spark.digests import digests
@@ -104,7 +104,7 @@ def test_a_table_of_no_rows_has_a_root(table: DataFrame) -> None:
     nothing = tree(table.filter("key < 0"), spec)
     assert nothing == []
     assert root(spec.id, 5, nothing) == root(spec.id, 5, [])
-    assert differing_ranges(tree(table, spec), nothing, 5) == (FULL,)
+    assert of_buckets(differing(tree(table, spec), nothing), 5) == (FULL,)
 
 
 @pytest.mark.parametrize("bits", [8, 6])
@@ -244,12 +244,12 @@ def test_refined_leaves_are_those_of_a_deeper_tree(table: DataFrame) -> None:
     deep = tree(table, spec_of(table, bits=16))
     other = changed(table, 7, amount=F.lit(0))
     spec = spec_of(table)
-    ranges = differing_ranges(tree(table, spec), tree(other, spec), 8)
+    ranges = of_buckets(differing(tree(table, spec), tree(other, spec)), 8)
     refined = tree(table, spec, ranges, bits=16)
     assert refined == [
         leaf for leaf in deep if contains(ranges, [TokenRange(leaf.bucket << 16, (leaf.bucket + 1) << 16)])
     ]
-    assert contains(ranges, differing_ranges(refined, tree(other, spec, ranges, bits=16), 16))
+    assert contains(ranges, of_buckets(differing(refined, tree(other, spec, ranges, bits=16)), 16))
     assert tree(table, spec, bits=16) == deep
     assert (
         len({root(each.id, each.bits, tree(table, each)) for each in (spec, spec_of(table, 12), spec_of(table, 16))})
