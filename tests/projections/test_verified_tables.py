@@ -9,7 +9,8 @@ from tests.projections.repairing import Rounds, definition, differing_tables, ro
 from topolog.events.ids import Position
 from topolog.events.repair_definition import Policy, SessionKind
 from topolog.events.repair_tasks import TaskKind
-from topolog.events.token_range import TokenRange
+from topolog.events.token_range import RING, TokenRange
+from topolog.events.tree_spec import TokenMode
 from topolog.projections.projector import Projector
 from topolog.projections.verified_tables import TableVerified, tables
 
@@ -128,6 +129,20 @@ def test_of_ranges_that_are_equal_again_the_rows_no_longer_count(rounds: Rounds,
     rounds.tables["orders"]["R1"][200] = ("alone", 1)
     _ran(rounds, ranges=(TokenRange(200 << 24, 201 << 24),))
     assert orders().rows_differ == 1
+
+
+def test_a_part_of_other_tokens_is_other_rows(rounds: Rounds, orders: Orders) -> None:
+    """A difference by hashed tokens is seen again by the same tokens, or by all of any."""
+    differing_tables(rounds)
+    for name, held in dict(rounds.tables["orders"]).items():
+        rounds.declare(name, held, boundaries=("100", "200"))
+    _ran(rounds)
+    rounds.tables["orders"]["R2"] = dict(rounds.tables["orders"]["R1"])
+    both = (*LOW, TokenRange(1 << 31, RING - 1))
+    _ran(rounds, ranges=both, mode=TokenMode.ORDERED)
+    assert orders().rows_differ == 3
+    _ran(rounds, mode=TokenMode.ORDERED)
+    assert orders().rows_differ == 0
 
 
 def test_a_replica_that_is_new_is_not_verified(rounds: Rounds, orders: Orders) -> None:
