@@ -7,7 +7,7 @@ mirror. Strict writing refuses unknown and missing fields, for a typo with a def
 
 import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import fastavro
@@ -88,6 +88,25 @@ class Writer(msgspec.Struct, frozen=True):
     parsed: Any
     type: type
     level: int
+
+
+class Released(msgspec.Struct, frozen=True):
+    """A released schema version for others to read by: bytes with `prefix` have a body that `schema` (JSON) has
+    written, and become what `newest` says, which is the newest version of the same record."""
+
+    name: str
+    prefix: bytes
+    schema: str
+    newest: str
+
+
+def released() -> Iterator[Released]:
+    """Every version of every record, by the record's name."""
+    contract = schemas.load()
+    for type_ in sorted(RECORDS, key=lambda each: each.__name__):
+        versions = contract[full_name(type_)]
+        for schema in versions:
+            yield Released(type_.__name__, _prefix(schema), json.dumps(schema), json.dumps(versions[-1]))
 
 
 class Codec:

@@ -44,13 +44,15 @@ appender.file.layout.pattern = %d{{ISO8601}} %p %c: %m%n%ex
 
 
 class SessionSettings(msgspec.Struct, frozen=True):
-    """`memory` as the JVM writes it (2g). `java_home` goes before JAVA_HOME, the PATH and the extra `local`."""
+    """`memory` as the JVM writes it (2g). `java_home` goes before JAVA_HOME, the PATH and the extra `local`. `jars` go
+    into the class path: Spark's connectors, where a job needs them."""
 
     cores: int = 2
     memory: str = "2g"
     shuffle_partitions: int = 8
     java_home: Path | None = None
     java_options: tuple[str, ...] = ("-XX:+UseParallelGC",)
+    jars: tuple[Path, ...] = ()
     options: Mapping[str, str] = {}
     """More of Spark's own settings; they go before those made here."""
 
@@ -150,6 +152,7 @@ def _options(settings: SessionSettings, folder: Path) -> dict[str, str]:
         "spark.task.maxDirectResultSize": "1g",  # results are large, and in one JVM a way through its store is a copy
         "spark.rpc.message.maxSize": "1024",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        **({"spark.jars": ",".join(str(jar) for jar in settings.jars)} if settings.jars else {}),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.structuredLogging.enabled": "false",

@@ -1,4 +1,4 @@
-"""Kafka's jars: a pinned list, fetched once per user, verified at every use.
+"""Jars of Kafka and of Spark's connectors: pinned lists, fetched once per user, verified at every use.
 
 Each jar is asked for alone. Resolving the dependencies of several of them together once chose a kafka-clients of
 another release, so the list is complete and nothing is resolved. A jar enters its folder by rename, after its hash
@@ -24,7 +24,7 @@ import platformdirs
 
 from topolog.events.errors import LocalBrokerError, MissingExtra
 
-KAFKA_VERSION = "4.3.1"
+KAFKA_VERSION, SPARK_VERSION = "4.3.1", "4.0.0"
 THREADS = 8  # 45 MB in 46 files: round trips, not bandwidth, are what a fetch waits for
 TIMEOUT_S = 30
 
@@ -45,15 +45,29 @@ class Jar(msgspec.Struct, frozen=True, rename={"group": "g", "artifact": "a", "v
         return f"{self.artifact}-{self.version}.jar"
 
 
-def pinned_jars() -> tuple[Jar, ...]:
-    """The closure of Kafka's server and its log4j binding, in the order that the class path has."""
-    text = (files("topolog.streams.local") / f"kafka-{KAFKA_VERSION}-jars.json").read_bytes()
+class JarList(msgspec.Struct, frozen=True):
+    """A pinned list: what it is called, and the name of its file and of its folder in a user's cache."""
+
+    title: str
+    name: str
+
+
+KAFKA = JarList(f"Kafka {KAFKA_VERSION}", f"kafka-{KAFKA_VERSION}")
+"""The closure of Kafka's server and its log4j binding."""
+
+CONNECTORS = JarList(f"Spark's connectors {SPARK_VERSION}", f"spark-connectors-{SPARK_VERSION}")
+"""What PySpark needs for Kafka and Avro, and does not bring."""
+
+
+def pinned_jars(of: JarList = KAFKA) -> tuple[Jar, ...]:
+    """The jars of a list, in the order that the class path has."""
+    text = (files("topolog.streams.local") / f"{of.name}-jars.json").read_bytes()
     return tuple(sorted(msgspec.json.decode(text, type=list[Jar]), key=lambda jar: jar.file_name))
 
 
-def default_cache() -> Path:
-    """One folder per user and Kafka release, so that every clone and environment shares it."""
-    return platformdirs.user_cache_path("topolog") / f"kafka-{KAFKA_VERSION}"
+def default_cache(of: JarList = KAFKA) -> Path:
+    """One folder per user and release, so that every clone and environment shares it."""
+    return platformdirs.user_cache_path("topolog") / of.name
 
 
 def is_intact(path: Path, sha256: str) -> bool:
@@ -72,7 +86,9 @@ def missing_jars(jars: Sequence[Jar], folder: Path) -> list[Jar]:
     return [jar for jar, is_good in zip(jars, intact, strict=True) if not is_good]
 
 
-def fetch_jars(folder: Path, say: Say, *, jars: Sequence[Jar] = (), download: Download | None = None) -> list[Path]:
+def fetch_jars(
+    folder: Path, say: Say, of: JarList = KAFKA, *, jars: Sequence[Jar] = (), download: Download | None = None
+) -> list[Path]:
     """Paths of all jars, in the order of the class path; what is missing or broken is fetched first.
 
     Several processes may call this at once: one fetches, the others wait for it.
@@ -80,12 +96,12 @@ def fetch_jars(folder: Path, say: Say, *, jars: Sequence[Jar] = (), download: Do
     Raises LocalBrokerError when a jar cannot be had or has another content than the pinned one, MissingExtra when
     jgo is not installed and something must be fetched.
     """
-    wanted = jars or pinned_jars()
+    wanted = jars or pinned_jars(of)
     if missing_jars(wanted, folder):
         folder.mkdir(parents=True, exist_ok=True)
         with _one_at_a_time(folder):
             missing = missing_jars(wanted, folder)
-            _fetch(missing, folder, say, download or _maven_download)
+            _fetch(missing, folder, of, say, download or _maven_download)
     return [folder / jar.file_name for jar in wanted]
 
 
@@ -96,14 +112,14 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
         yield
 
 
-def _fetch(jars: Sequence[Jar], folder: Path, say: Say, download: Download) -> None:
+def _fetch(jars: Sequence[Jar], folder: Path, of: JarList, say: Say, download: Download) -> None:
     for left_over in folder.glob(".fetch-*"):
         shutil.rmtree(left_over)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as scratch, ThreadPoolExecutor(THREADS) as pool:
         work = [pool.submit(_fetch_one, jar, folder, Path(scratch), download) for jar in jars]
         try:
             for done, future in enumerate(as_completed(work), start=1):
-                say(f"fetching Kafka {KAFKA_VERSION}: {done} of {len(jars)} jars ({future.result()})")
+                say(f"fetching {of.title}: {done} of {len(jars)} jars ({future.result()})")
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -116,12 +132,12 @@ def _fetch_one(jar: Jar, folder: Path, scratch: Path, download: Download) -> str
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             raise
         raise LocalBrokerError(
-            f"Kafka's jar {jar.file_name} cannot be fetched from Maven Central ({type(error).__name__}).",
+            f"The jar {jar.file_name} cannot be fetched from Maven Central ({type(error).__name__}).",
             hint="Check the network and HTTPS_PROXY, then try again; jars that are here already are kept.",
         ) from error
     if not is_intact(path, jar.sha256):
         raise LocalBrokerError(
-            f"Kafka's jar {jar.file_name} was fetched, but its SHA-256 is not the pinned one.",
+            f"The jar {jar.file_name} was fetched, but its SHA-256 is not the pinned one.",
             hint="Something between here and Maven Central changes files: a proxy is the usual suspect.",
         )
     path.replace(folder / jar.file_name)
@@ -133,7 +149,7 @@ def _maven_download(jar: Jar, scratch: Path) -> Path:
         from jgo.maven import MavenContext
     except ImportError as error:
         raise MissingExtra(
-            "The broker on this machine needs the extra 'local', which is not installed.",
+            "Jars are fetched with the extra 'local', which is not installed.",
             hint="Install it: pip install 'topolog[local]'",
         ) from error
     project = MavenContext(repo_cache=scratch, timeout=TIMEOUT_S).project(jar.group, jar.artifact)

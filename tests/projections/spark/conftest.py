@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from tests.projections.spark.place import Place
 
 from topolog.projections.spark.session import SessionSettings, spark_session
+from topolog.streams.local.jars import CONNECTORS, default_cache, fetch_jars
 
 UNCLOSED = "ignore:unclosed <socket:ResourceWarning"
 """PySpark leaves the sockets through which results come to be closed when they are collected."""
@@ -25,7 +26,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Two cores and little memory; nobody changes its settings for longer than a test."""
     quick_to_start = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-    settings = SessionSettings(memory="1g", shuffle_partitions=2, java_options=quick_to_start)
+    jars = tuple(fetch_jars(default_cache(CONNECTORS), print, CONNECTORS))
+    settings = SessionSettings(memory="1g", shuffle_partitions=2, java_options=quick_to_start, jars=jars)
     with spark_session(tmp_path_factory.mktemp("spark"), settings) as session:
         yield session
     with warnings.catch_warnings():
