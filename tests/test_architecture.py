@@ -16,7 +16,19 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("schemas", "events", "streams", "projections")
 COMPOSITION_ROOT = "src/topolog/__main__.py"
 COMMANDS = tuple(
-    f"src/topolog/{name}.py" for name in ("command_line", "demo", "simulation", "validator", "verify", "voiding")
+    f"src/topolog/{name}.py"
+    for name in (
+        "command_line",
+        "demo",
+        "simulation",
+        "spark",
+        "spark_archive",
+        "spark_rebuild",
+        "spark_report",
+        "validator",
+        "verify",
+        "voiding",
+    )
 )
 """Parts of the composition root."""
 SETTINGS = "src/topolog/settings.py"
@@ -70,7 +82,7 @@ OWNERS = {
     "prometheus_client": ("projections/api/",),
     "psycopg": ("projections/spark/sources/postgres.py",),
     "py4j": ("projections/spark/jobs.py",),
-    "pyarrow": ("streams/local/demo/", "projections/spark/"),
+    "pyarrow": ("streams/local/demo/", "projections/archive/reading.py", "projections/spark/"),
     "pydantic": (SETTINGS, "projections/api/"),
     "pyspark": ("projections/spark/",),
     "rich": ("projections/cli/", COMPOSITION_ROOT, *COMMANDS),

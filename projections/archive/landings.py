@@ -108,10 +108,11 @@ class Archive:
                 found[table] = found.get(table, 0) + count
         return found
 
-    def files(self, prefix: str) -> list[Path]:
-        """The files of a table, or of a part of one, that stand: in the tables or still on their way there."""
+    def files(self, prefix: str, of: Landing | None = None) -> list[Path]:
+        """The files of a table, or of a part of one, that stand: in the tables or still on their way there; all of
+        them, or those of one landing."""
         found = []
-        for landing in self.landings:
+        for landing in self.landings if of is None else (of,):
             for name in landing.files:
                 if name.startswith(f"{prefix}/"):
                     moved = self.folder / name

@@ -1,0 +1,32 @@
+"""`topolog spark`: the data pipeline. Topics land in an archive, projections are rebuilt from it, reports are made of it.
+
+Each command is a file of its own beside this one; what they share is a session of Spark on this machine.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from topolog.command_line import say
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+app = typer.Typer(
+    no_args_is_help=True, help="The data pipeline: topics as tables, rebuilds, reports (docs/pipeline.md)."
+)
+
+
+@contextlib.contextmanager
+def session(folder: Path, memory: str, *, with_connectors: bool) -> Iterator["SparkSession"]:
+    """Spark on this machine's cores, its log and its spill below `folder`; with what reads Kafka and Avro if asked to,
+    which is fetched the first time."""
+    from topolog.projections.spark.session import SessionSettings, spark_session
+    from topolog.streams.local.jars import CONNECTORS, default_cache, fetch_jars
+
+    jars = tuple(fetch_jars(default_cache(CONNECTORS), say, CONNECTORS)) if with_connectors else ()
+    with spark_session(folder, SessionSettings(memory=memory, jars=jars)) as session:
+        yield session
