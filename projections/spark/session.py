@@ -141,6 +141,7 @@ def _options(settings: SessionSettings, folder: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": " ".join(java_options),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        "spark.scheduler.mode": "FAIR",  # replicas are read side by side, or one session waits for another's
         "spark.local.dir": str(folder / "scratch"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
