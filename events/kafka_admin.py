@@ -153,7 +153,8 @@ def _how_to_go_on(cluster: str, topics: Iterable[str]) -> str:
     make = "make what is missing with `topolog cluster init`"
     if not clusters or cluster in clusters:
         return f"{make.capitalize()}."
-    return f"Is the name right? There are: {', '.join(clusters)}. If it is a new one, {make}."
+    there = f"There are: {', '.join(clusters)}; --set cluster.name={clusters[0]} names one."
+    return f"Is the name right? {there} If it is a new one, {make}."
 
 
 def _has_leaders(topic: TopicMetadata) -> bool:

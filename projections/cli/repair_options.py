@@ -212,4 +212,7 @@ class Following:
 
 
 def _ms(text: str, option: str) -> int:
-    return max(1, round(moments.seconds(text, option) * 1000))
+    found = round(moments.seconds(text, option) * 1000)
+    if found < 1:
+        raise BadInput(f"{option} {text} is no time to wait.", hint="A millisecond at least: 1ms.")
+    return found

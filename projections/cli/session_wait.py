@@ -110,7 +110,8 @@ def in_words(session: Json) -> str:
     number, table = session.get("number"), session.get("table")
     covered = int(session.get("covered_percent") or 0)
     part = "" if covered == 100 else f" Only {covered} % of what was asked for is covered."
-    why = f" {session.get('message')}" if session.get("message") else ""
+    message = str(session.get("message") or "")
+    why = f" {message}{'' if message.endswith('.') else '.'}" if message else ""
     match session.get("verdict"):
         case "DIFFER" if session.get("kind") == "PREVIEW":
             kinds = ", ".join(f"{count} {kind}" for kind, count in (session.get("kinds") or {}).items())

@@ -66,6 +66,11 @@ def store_path(folder: Path) -> Path:
     """The store of this version in a projector's folder; raises BadInput if there is none."""
     path = generation_path(folder)
     if not path.is_dir():
+        if not folder.is_dir():
+            raise BadInput(
+                f"There is no folder {folder}.",
+                hint="--data names that of a projector, --set cluster.name=NAME the cluster, whose own is then taken.",
+            )
         raise BadInput(
             f"{folder} holds no store of this version.",
             hint="Name the folder that the projector has as projector.data; another version checks its own store.",

@@ -7,6 +7,7 @@ The JVM may be killed, by a system that is short of memory, say. What PySpark th
 the JVM; so it is not that which is looked at, but whether the process of the JVM is there.
 """
 
+import itertools
 import re
 import uuid
 from collections.abc import Callable
@@ -27,6 +28,9 @@ Told = Callable[[float], None]
 
 ASK_EVERY_S = 0.5
 _LOST = (Py4JError, ConnectionError, EOFError)
+_POOLS = itertools.cycle(f"pool {number}" for number in range(16))
+"""Jobs of one pool go one after the other, those of several side by side (session.py); no pool is ever given up."""
+
 _END_S = 2.0
 """How long a process may go on after its sockets are closed."""
 
@@ -78,6 +82,7 @@ def _run(session: SparkSession, action: Callable[[], Result], told: Told | None)
     def act() -> None:
         try:
             context.setJobGroup(group, "topolog", interruptOnCancel=False)
+            context.setLocalProperty("spark.scheduler.pool", next(_POOLS))
             results.append(action())
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             errors.append(error)

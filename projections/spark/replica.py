@@ -148,9 +148,10 @@ class SparkReplica:
         try:
             return run(self._session, lambda: self._source.describe(self._session))
         except ReplicaFailed as error:
-            if error.code != "CUT_LOST":
-                raise
-            raise ReplicaFailed("IO", f"What is there has changed while it was looked at: {error.message}") from error
+            code, said = error.code, error.message
+            if code == "CUT_LOST":
+                code, said = "IO", f"What is there has changed while it was looked at: {said}"
+            raise ReplicaFailed(code, f"{self._table}@{self._name}: {said}", hint=error.hint) from error
 
     def cut(self, progress: Progress, shared: Cut | None = None) -> Cut | None:
         name = self._source.cut(progress, None if shared is None else shared.name)

@@ -12,6 +12,7 @@ The leaves are those of `trees.py`, to the bit: what a replica is asked for must
 """
 
 from collections.abc import Iterator
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -73,8 +74,7 @@ class RowIndex:
         if len(names) and totals[0].max() > rows_max:
             worst = totals[0].argmax()
             raise too_large(f"Leaf {int(names[worst])} of 2^{bits} has {int(totals[0][worst]):,} rows.")
-        for leaf in zip(*(column.tolist() for column in (names, *totals)), strict=True):
-            yield Leaf(*leaf)
+        yield from starmap(Leaf, zip(*(column.tolist() for column in (names, *totals)), strict=True))
 
     def digests(self, ranges: Ranges) -> Iterator[RowDigest]:
         """As `digests.digests`, of a spec without version and tombstone, in the order of tokens."""

@@ -5,7 +5,8 @@ rely on ANSI mode, which is fixed here; on the time zone and on the number of pa
 
 PySpark gives its JVM the module jdk.incubator.vector, which small runtimes lack and nothing here uses; and a JVM's
 words about itself belong into a log file, not among what a role prints. Both are done by a `java` of three lines, which
-is what PySpark is shown as JAVA_HOME. It also keeps Spark from making folders wherever somebody has started it.
+is what PySpark is shown as JAVA_HOME. It also keeps Spark from making folders wherever somebody has started it, and the
+JVM from signals that are sent to all of a group: this process ends it, when it has no more use for it.
 """
 
 import logging
@@ -30,7 +31,7 @@ LOG_TAIL_CHARACTERS = 2_000
 
 _WRAPPER = """#!/bin/sh
 for given; do shift; [ "$given" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$given"; done
-cd '{folder}' && exec '{java}' "$@" 2>> '{log}'
+cd '{folder}' && exec $(command -v setsid) '{java}' "$@" 2>> '{log}'
 """
 _LOGGING = """status = error
 rootLogger.level = warn
@@ -70,11 +71,13 @@ def spark_session(folder: Path, settings: SessionSettings | None = None) -> Iter
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "spark.log"
     home = wrapped(folder, find_java(settings.java_home), log)
+    if log.exists():
+        log.replace(folder / "spark.log.1")  # what is quoted is of this start
     (folder / "log4j2.properties").write_text(_LOGGING.format(log=log))
     builder = builder_type()
     for name, value in {**_options(settings, folder), **settings.options}.items():
         builder = builder.config(name, value)
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # they write to stderr what is raised as well
     with _java_home(home):
         try:
@@ -143,6 +146,7 @@ def _options(settings: SessionSettings, folder: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": " ".join(java_options),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        "spark.scheduler.mode": "FAIR",  # replicas are read side by side, or one session waits for another's
         "spark.local.dir": str(folder / "scratch"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),

@@ -21,13 +21,16 @@ def serve_replicas(
 ) -> None:
     """Serve them until told to stop. Raises what `run_validator` and the sources do, MissingExtra without Spark."""
     from topolog.projections.spark.session import spark_session
-    from topolog.projections.spark.sources.catalogue import Catalogue
-    from topolog.streams.validator.program import run_validator
+    from topolog.projections.spark.sources import catalogue as sources
+    from topolog.streams.validator.program import run_validator, wait_for_topics
 
+    for each in named:
+        sources.check(each.source)
+    wait_for_topics(settings.kafka, settings.cluster.name)  # to fail at once, not after the start of Spark
     folder, own_handler = _folder(settings, named), signal.getsignal(signal.SIGINT)
     with spark_session(folder, spark) as session:
         signal.signal(signal.SIGINT, own_handler)  # PySpark has put one of its own there, which ends nothing in order
-        catalogue = Catalogue(session, folder, lambda: store_endpoints(settings))
+        catalogue = sources.Catalogue(session, folder, lambda: store_endpoints(settings))
         replicas = [
             catalogue.replica_from(
                 each.source,

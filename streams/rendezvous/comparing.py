@@ -27,28 +27,29 @@ ROWS_AT_ONCE = 500_000
 
 def compared(left: str, right: str, one: Sequence[Leaf], other: Sequence[Leaf], bits: int, ranges: Ranges) -> Pair:
     """Two trees of 2^bits leaves over these ranges."""
-    numbers = differing(one, other)
     rows_of = [{leaf.bucket: leaf.rows for leaf in leaves} for leaves in (one, other)]
+    numbers = differing(one, other)
+    largest = {number: max(each.get(number, 0) for each in rows_of) for number in numbers}
     exact = of_buckets(numbers, bits)
     told = coarsened(exact, RANGES_MAX, ranges)
-    leaves_told = numbers if told == exact else _leaves_in(told, rows_of, bits)
     return Pair(
         left,
         right,
         told,
         len(numbers),
         len(rows_of[0].keys() | rows_of[1].keys()),
-        sum(max(each.get(number, 0) for each in rows_of) for number in leaves_told),
-        max((max(each.get(number, 0) for each in rows_of) for number in numbers), default=0),
+        sum(largest.values()) if told == exact else _rows_in(told, rows_of, bits),
+        max(largest.values(), default=0),
     )
 
 
-def _leaves_in(ranges: Ranges, rows_of: Iterable[Mapping[int, int]], bits: int) -> set[int]:
-    """The leaves that hold some of these tokens: ranges that were made fewer hold more than what differs."""
+def _rows_in(ranges: Ranges, rows_of: Sequence[Mapping[int, int]], bits: int) -> int:
+    """Of the leaves that hold some of these tokens: ranges that were made fewer hold more than what differs."""
     shift = RING_BITS - bits
     starts, ends = [each.start >> shift for each in ranges], [(each.end - 1) >> shift for each in ranges]
     places = ((number, bisect_right(starts, number) - 1) for leaves in rows_of for number in leaves)
-    return {number for number, place in places if place >= 0 and number <= ends[place]}
+    inside = {number for number, place in places if place >= 0 and number <= ends[place]}
+    return sum(max(each.get(number, 0) for each in rows_of) for number in inside)
 
 
 class Found(msgspec.Struct, frozen=True):

@@ -237,8 +237,10 @@ def participants(state: State, definition: SessionDefinition) -> list[ReplicaDef
         and (not definition.datacenter or each.datacenter == definition.datacenter)
     ]
     if not chosen or len(chosen) > REPLICAS_MAX:
-        message = f"{len(chosen)} replicas would be compared: it takes 1 to {REPLICAS_MAX}."
-        raise Refused("BAD_REPLICAS", "DESIGN 4.6", message)
+        where = f" in datacenter {definition.datacenter!r}" if definition.datacenter else ""
+        message = f"{len(chosen)} replicas{where} would be compared: it takes 1 to {REPLICAS_MAX}."
+        hint = f"`topolog get replicas {definition.table}` shows what there is, and in which datacenter."
+        raise Refused("BAD_REPLICAS", "DESIGN 4.6", message, hint=hint)
     for name in filter(None, (definition.node, definition.initiator)):
         if all(each.name != name for each in chosen):
             message = f"Replica {name!r} would not be compared: it is not one of those that are asked for."

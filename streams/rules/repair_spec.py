@@ -77,6 +77,9 @@ def tree_spec(definition: SessionDefinition, replicas: Sequence[ReplicaDefinitio
     key = first.key
     others = [each.name for each in replicas if each.key != key]
     columns = _columns(definition, replicas)
+    known = {column.name for each in replicas for column in each.columns}
+    if unknown := [name for name in definition.columns if name not in known]:
+        raise Refused("NO_SUCH_COLUMN", "scenario 13", f"The replicas have no column {', '.join(unknown)} to compare.")
     if others or columns is None:
         message = "The replicas do not have the same columns and key."
         facts = _schemas(replicas)

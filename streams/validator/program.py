@@ -64,6 +64,8 @@ def told_of(
     Ranges may be repeated, what they say is put together. Raises BadInput for what is none, or of no replica here.
     """
     ids = [each.id for each in named]
+    if twice := sorted({id_ for id_ in ids if ids.count(id_) > 1}):
+        raise BadInput(f"{', '.join(twice)} is served twice.", hint="Each replica is named once, with its own source.")
     where = _by_id(datacenters, "--datacenter", ids)
     tokens = _by_id(ranges, "--ranges", ids)
     counts = _by_id(boundaries, "--boundaries", ids)
@@ -108,6 +110,11 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def wait_for_topics(kafka: Mapping[str, str], cluster: str) -> None:
+    """Raises NotFound if a topic of the cluster is missing, Unreachable if no broker answers."""
+    KafkaAdmin(kafka).wait_for_leaders(cluster, _NEEDED)
+
+
 def run_validator(
     kafka: Mapping[str, str],
     cluster: str,
@@ -125,7 +132,7 @@ def run_validator(
     ids = [each.id for each in definitions]
     if len(set(ids)) < len(ids) or not ids:
         raise BadInput("A validator serves at least one replica, and each of them once.", hint="See --replica.")
-    KafkaAdmin(kafka).wait_for_leaders(cluster, _NEEDED)
+    wait_for_topics(kafka, cluster)
     life, clock = secrets.randbits(63), SystemClock()
 
     def trees() -> Trees:

@@ -67,13 +67,13 @@ class Two:
             name: SparkReplica(spark, ParquetSource(place), "benchmark", name, ("id",))
             for name, place in zip(NAMES, places, strict=True)
         }
+        told = [each.describe() for each in self._replicas.values()]  # validators do so when they start
+        self._spec = TreeSpec("benchmark", told[0].columns, ("id",), bits_for(max(each.rows for each in told)))
 
     def ours(self) -> Found:
-        told = {name: each.describe() for name, each in self._replicas.items()}
-        rows = max(each.rows for each in told.values())
-        spec = TreeSpec("benchmark", told["r1"].columns, ("id",), bits_for(rows))
+        spec = self._spec
         way = Direction(SessionDefinition("benchmark", SessionKind.PREVIEW, Policy.REPORT), spec, "r1")
-        cuts = {name: each.cut(_unheard) for name, each in self._replicas.items()}
+        cuts = self._each(lambda name: self._replicas[name].cut(_unheard))
         try:
             pair = self._narrowed(spec, cuts)
             if not pair.ranges:

@@ -49,7 +49,10 @@ def test_a_topic_that_another_broker_has_just_made_is_waited_for() -> None:
 @pytest.mark.parametrize(
     ("cluster", "hint"),
     [
-        ("eats", "Is the name right? There are: east. If it is a new one, make what is missing with"),
+        (
+            "eats",
+            "Is the name right? There are: east; --set cluster.name=east names one. If it is a new one, make what is",
+        ),
         ("east", "Make what is missing with"),
     ],
 )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 POSTGRES = ("postgresql", "postgres")
+KINDS = ("parquet", "sqlite", *POSTGRES, "projection", "store")
 _HINT = (
     "Write parquet:FOLDER#KEY, sqlite:FILE#TABLE, postgresql://USER@HOST/DATABASE#TABLE, projection:FOLDER#KIND or "
     "store:TABLE@acting."
@@ -89,6 +90,12 @@ class Catalogue:
         if not table or part not in [each.value for each in Part]:
             raise BadInput(f"{text!r} is no part of a table of the example store.", hint="store:shop.orders@acting")
         return StoreTable(self._endpoints, table, Part(part))
+
+
+def check(text: str) -> None:
+    """Raise BadInput for a text that begins with no kind of source, before a session is there to open it with."""
+    if text.partition(":")[0] not in KINDS:
+        raise _no_source(text)
 
 
 def _path(path: str, text: str) -> Path:

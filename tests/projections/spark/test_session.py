@@ -1,5 +1,6 @@
 """Which Java a session takes, and what that Java is told."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,13 @@ def test_java_is_not_asked_for_a_module_that_it_lacks(tmp_path: Path) -> None:
     assert told.stdout.splitlines() == ["-Xmx1g", "-cp", "a b:c", "Main"]
     assert told.stderr == ""
     assert log.read_text() == "words\n"
+
+
+def test_a_signal_to_the_group_of_this_process_does_not_end_its_jvm(spark: SparkSession) -> None:
+    """A service manager sends SIGTERM to all of a group: a validator ends in order, and its JVM with it."""
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    assert os.getpgid(gateway.proc.pid) == gateway.proc.pid != os.getpgid(0)
 
 
 def test_spark_makes_its_folders_in_its_own(spark: SparkSession) -> None:

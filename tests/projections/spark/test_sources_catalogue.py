@@ -11,7 +11,7 @@ from tests.projections.chronicle import Chronicle
 from topolog.events.errors import BadInput, NotFound, ReplicaFailed
 from topolog.events.token_range import RING, TokenRange
 from topolog.projections.projector import Projector
-from topolog.projections.spark.sources.catalogue import Catalogue
+from topolog.projections.spark.sources.catalogue import Catalogue, check
 
 
 def no_nodes() -> list[str]:
@@ -91,6 +91,12 @@ def test_another_text_is_refused_with_those_there_are(catalogue: Catalogue, text
     with pytest.raises(BadInput) as refused:
         catalogue.replica_from(text, "orders", "r1")
     assert refused.value.hint
+
+
+def test_a_kind_that_there_is_not_is_refused_before_there_is_a_session() -> None:
+    check("sqlite:/data/shop.db#orders")
+    with pytest.raises(BadInput, match="names no source of rows"):
+        check("ftp:/data")
 
 
 def test_a_store_whose_nodes_are_not_known_may_be_asked_again(catalogue: Catalogue) -> None:

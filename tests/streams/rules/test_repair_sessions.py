@@ -201,6 +201,7 @@ def test_so_many_scan_at_a_time(order: Order, most: int) -> None:
         ({"policy": Policy.PULL}, "BAD_POLICY"),
         ({"policy": Policy.UNION}, "BAD_POLICY"),
         ({"policy": Policy.UNION, "version_column": "none"}, "NO_SUCH_COLUMN"),
+        ({"columns": ("none",)}, "NO_SUCH_COLUMN"),
         ({"policy": Policy.UNION, "version_column": "at", "deletes_extra": True}, "BAD_POLICY"),
         ({"policy": Policy.UNION, "version_column": "at", "tombstone_column": "none"}, "NO_SUCH_COLUMN"),
         ({"policy": Policy.PULL, "source": "R1", "replicas": ("R2", "R3")}, "BAD_POLICY"),
@@ -233,9 +234,11 @@ def test_what_cannot_be_done_is_refused(changes: dict[str, object], code: str) -
     assert not world.events(SessionOpened)
 
 
-def test_a_column_that_nobody_has_is_a_mismatch_of_schemas() -> None:
+def test_a_column_that_only_one_has_is_a_mismatch_of_schemas() -> None:
     """Scenario 13."""
-    ended = three().finish(columns=("none",))
+    wider = (*definition("R1").columns, Column("extra", "string"))
+    held = {"R1": definition("R1", columns=wider), "R2": definition("R2")}
+    ended = World({name: rows() for name in held}, **held).finish(columns=("extra",))
     assert (ended.status, ended.code) == (SessionStatus.FAILED, "SCHEMA_MISMATCH")
 
 

@@ -342,6 +342,12 @@ def test_what_is_said_of_a_replica_is_checked_before_it_is_served(
     assert refused.value.hint
 
 
+def test_a_replica_is_served_once() -> None:
+    """Before Spark is started for it."""
+    with pytest.raises(BadInput, match="orders@r1 is served twice"):
+        told_of([*TWO, TWO[0]], [], [], [])
+
+
 @pytest.mark.parametrize("buckets", [[64, 64], [63], [128], [64, 230], [0]], ids=str)
 def test_leaves_that_nobody_has_asked_for_are_no_answer(buckets: list[int]) -> None:
     """Of a replica that counts its tokens otherwise, say: they would be compared with what others have there."""
