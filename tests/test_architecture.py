@@ -79,7 +79,7 @@ OWNERS = {
         "streams/rules/placement.py",
     ),
     "platformdirs": (SETTINGS, "streams/local/jars.py"),
-    "prometheus_client": ("projections/api/",),
+    "prometheus_client": ("projections/api/", "projections/archive/metrics.py"),
     "psycopg": ("projections/spark/sources/postgres.py",),
     "py4j": ("projections/spark/jobs.py",),
     "pyarrow": ("streams/local/demo/", "projections/archive/reading.py", "projections/spark/"),

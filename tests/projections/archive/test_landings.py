@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -78,12 +79,9 @@ def test_killed_anywhere_a_landing_stands_whole_or_not_at_all(
     """The next process finishes what stands, removes what does not, and lands the rest."""
     with opened(folder, "shop") as archive:
         land(archive, 0, 10)
-    with pytest.MonkeyPatch.context() as patch, pytest.raises((Died, AssertionError)) as raised:
-        with opened(folder, "shop") as archive:
-            arm(patch, after)
-            land(archive, 10, 15)
-        raise AssertionError("it has outlived that")
-    assert raised.type in (Died, AssertionError)
+    with pytest.MonkeyPatch.context() as patch, suppress(Died), opened(folder, "shop") as archive:
+        arm(patch, after)
+        land(archive, 10, 15)
     stood = Archive(folder)
     assert texts(stood) in (["0-10"], ["0-10", "10-15"]), where
     assert len(texts(stood)) == len(stood.landings)
@@ -136,7 +134,7 @@ def test_a_description_that_is_damaged_is_named(folder: Path) -> None:
     with opened(folder, "shop") as archive:
         land(archive, 0, 10)
     next((folder / "landings").iterdir()).write_text("{")
-    with pytest.raises(DamagedStore, match="000000000000.json"):
+    with pytest.raises(DamagedStore, match=r"000000000000\.json"):
         Archive(folder)
 
 

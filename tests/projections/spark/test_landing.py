@@ -1,4 +1,4 @@
-"""Topics become tables: decoded by what each record says of itself, each once, nothing skipped in silence (issue 9.1)."""
+"""Topics become tables: decoded by what each record says of itself, each once, nothing skipped in silence."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime

@@ -1,0 +1,191 @@
+"""The jobs that land: a cluster's topics as a stream, or a span of their time.
+
+A stream of Spark begins where the archive ends. Spark's own notes of how far it has read (its checkpoint) are made anew
+for each run and say one thing only: which offsets a batch is made of, for they are written before the batch is.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from topolog.events.errors import LogDiverged, SparkFailed, TopologError, Unreachable
+from topolog.events.topics import Topic, topic_name
+from topolog.projections.archive.landings import ArchiveWriter
+from topolog.projections.archive.spans import Span, merged
+from topolog.projections.archive.topics import TOPICS, Place
+from topolog.projections.spark import jobs
+from topolog.projections.spark.landing import Lander
+
+RECORDS_PER_BATCH_MAX = 500_000
+_KAFKA = {"isolation.level": "read_committed", "default.api.timeout.ms": "20000", "request.timeout.ms": "10000"}
+_GONE = re.compile(r"data may have been (?:missed|lost)|OffsetOutOfRange|KAFKA_DATA_LOSS", re.IGNORECASE)
+_SILENT = re.compile(r"TimeoutException|DisconnectException|Failed to (?:construct|create new) kafka", re.IGNORECASE)
+Offsets = dict[str, dict[str, int]]
+"""As Spark writes them: by Kafka's name of a topic, by partition."""
+
+
+class Job:
+    """Lands one cluster's topics into its archive. `kafka` are settings of Kafka's Java clients."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        archive: ArchiveWriter,
+        kafka: Mapping[str, str],
+        now_ms: Callable[[], int],
+        topics: Sequence[Topic] = TOPICS,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._session = session
+        self._archive = archive
+        self._cluster = archive.about.cluster
+        self._kafka = kafka
+        self._topics = topics
+        self._lander = Lander(session, {self._cluster: archive}, archive.scratch("batch"), now_ms, check)
+        self._run = count()
+
+    def land(self, batch: DataFrame, source: str, read: Sequence[Span] = ()) -> None:
+        """Land what of these records, as Spark's Kafka source gives them, has not landed."""
+        self._lander.land(batch, source, {self._cluster: read})
+
+    def stream(self, starts: Mapping[Place, int], *, once: bool = False, every_s: float = 10.0) -> "Stream":
+        """Land all that is there from these offsets on, and, unless `once`, whatever comes."""
+        notes = self._archive.scratch(f"checkpoint-{next(self._run)}")
+        names = {topic.short_name: topic_name(self._cluster, topic) for topic in self._topics}
+        offsets: Offsets = {}
+        for (topic, number), start in starts.items():
+            offsets.setdefault(names[topic], {})[str(number)] = start
+        source = kafka_source(self._session.readStream, self._kafka, offsets)
+        source = source.option("startingOffsets", _text(offsets)).option("maxOffsetsPerTrigger", RECORDS_PER_BATCH_MAX)
+        return Stream(source.load(), self._lander, self._cluster, notes, offsets, once=once, every_s=every_s)
+
+    def backfill(self, wanted: Sequence[Span], source: str) -> None:
+        """Land these offsets; those that have landed are left out. One batch for each row of spans without a hole."""
+        land_spans(self._session, self._lander, self._kafka, [(self._cluster, span) for span in wanted], source)
+
+
+class Stream:
+    """A stream that runs. `wait` says whether it has ended, and raises what has ended it."""
+
+    def __init__(
+        self,
+        source: DataFrame,
+        lander: Lander,
+        cluster: str,
+        notes: Path,
+        starts: Offsets,
+        *,
+        once: bool,
+        every_s: float,
+    ) -> None:
+        self._lander = lander
+        self._cluster = cluster
+        self._notes = notes
+        self._starts = starts
+        self._failed: TopologError | None = None
+        writer = source.writeStream.foreachBatch(self._land).option("checkpointLocation", str(notes))
+        trigger: dict[str, Any] = {"availableNow": True} if once else {"processingTime": f"{every_s:g} seconds"}
+        self.query: StreamingQuery = writer.trigger(**trigger).start()
+
+    def wait(self, timeout_s: float) -> bool:
+        try:
+            return bool(self.query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # it takes parts of a second
+        except StreamingQueryException as error:
+            raise self._failed or _translated(error) from error
+
+    def stop(self) -> None:
+        """End it; a landing that is being made to stand is finished, a batch that is being read is not."""
+        self.query.stop()
+
+    def rows_per_s(self) -> float:
+        """How fast the newest batch went, 0 before there is one."""
+        progress = self.query.lastProgress
+        return float(progress.processedRowsPerSecond or 0.0) if progress else 0.0
+
+    def _land(self, batch: DataFrame, number: int) -> None:
+        try:
+            self._lander.land(batch, f"stream {number}", {self._cluster: self._read(number)})
+        except TopologError as error:
+            self._failed = error
+            raise
+
+    def _read(self, number: int) -> tuple[Span, ...]:
+        """Which offsets a batch is made of: from the end of the one before."""
+        before = _noted(self._notes, number - 1) if number else self._starts
+        return merged(
+            Span(topic.rpartition(".")[2], int(partition), before.get(topic, {}).get(partition, 0), end)
+            for topic, ends in _noted(self._notes, number).items()
+            for partition, end in ends.items()
+        )
+
+
+def land_spans(
+    session: SparkSession, lander: Lander, kafka: Mapping[str, str], wanted: Sequence[tuple[str, Span]], source: str
+) -> None:
+    """Land these offsets of clusters' topics, one batch for each row of spans that have no partition in common."""
+    for batch in _rounds(wanted):
+        starts, ends = Offsets(), Offsets()
+        read: dict[str, list[Span]] = {}
+        for cluster, span in batch:
+            name = f"topolog.{cluster}.{span.topic}"
+            starts.setdefault(name, {})[str(span.partition)] = span.start
+            ends.setdefault(name, {})[str(span.partition)] = span.end
+            read.setdefault(cluster, []).append(span)
+        frame = kafka_source(session.read, kafka, starts)
+        frame = frame.option("startingOffsets", _text(starts)).option("endingOffsets", _text(ends)).load()
+        try:
+            jobs.run(session, lambda: lander.land(frame, source, read))  # noqa: B023 (called at once)
+        except SparkFailed as error:
+            raise _translated(error) from error
+
+
+def kafka_source(reader: Any, kafka: Mapping[str, str], offsets: Offsets) -> Any:
+    """Spark's Kafka source for these partitions, and no others."""
+    source = reader.format("kafka")
+    for name, value in {**_KAFKA, **kafka}.items():
+        source.option(f"kafka.{name}", value)
+    assigned = {topic: sorted(map(int, partitions)) for topic, partitions in offsets.items()}
+    source.option("assign", _text(assigned)).option("includeHeaders", "true").option("failOnDataLoss", "true")
+    return source
+
+
+def _rounds(wanted: Sequence[tuple[str, Span]]) -> Iterator[list[tuple[str, Span]]]:
+    left = sorted(wanted, key=lambda each: (each[1].start, each))
+    while left:
+        taken: dict[tuple[str, Place], tuple[str, Span]] = {}
+        for each in left:
+            taken.setdefault((each[0], each[1].place), each)
+        yield list(taken.values())
+        left = [each for each in left if taken[each[0], each[1].place] is not each]
+
+
+def _noted(notes: Path, number: int) -> Offsets:
+    """The ends of a batch: the last line of a file that Spark has written before it made the batch."""
+    try:
+        return msgspec.json.decode((notes / "offsets" / str(number)).read_bytes().splitlines()[-1], type=Offsets)
+    except (OSError, IndexError, msgspec.MsgspecError) as error:
+        raise SparkFailed(f"Spark has not noted what batch {number} is made of: {error}.") from error
+
+
+def _text(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _translated(error: BaseException) -> TopologError:
+    said = str(error)
+    if _GONE.search(said):
+        return LogDiverged(
+            "Records that were to land are gone from their topic, or the topic was made anew meanwhile.",
+            hint="Start again: what is wrong with the topics is looked at first, and told.",
+        )
+    if _SILENT.search(said):
+        return Unreachable("Kafka does not answer Spark.", hint="What is landed stays; the rest follows later.")
+    found = jobs.translated(error)
+    return found if isinstance(found, TopologError) else SparkFailed(f"The stream has ended: {said[:300]}")
