@@ -29,6 +29,7 @@ so: a hole that nobody has seen there is none.
 import fcntl
 import os
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -192,11 +193,10 @@ class ArchiveWriter(Archive):
         return folder
 
     def scratch(self, name: str) -> Path:
-        """A new and empty folder on the same disk, for the notes of this run."""
-        folder = self.folder / _STAGING / name
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        return folder
+        """An empty folder on the same disk, which no process has had before: the JVM of one that was killed goes on
+        writing for a moment."""
+        (self.folder / _STAGING).mkdir(exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.folder / _STAGING))
 
     def land(
         self,

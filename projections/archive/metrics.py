@@ -41,7 +41,8 @@ class ArchiveMetrics(Collector):
             family = _gauge(name, text, "cluster", "topic", "partition")
             for each in told:
                 for place in each.places:
-                    family.add_metric([each.cluster, place.topic, str(place.partition)], _of_place(place)[name])
+                    if (value := _of_place(place)[name]) is not None:
+                        family.add_metric([each.cluster, place.topic, str(place.partition)], value)
             yield family
         for name, text in _BY_CLUSTER.items():
             family = _gauge(name, text, "cluster")
@@ -83,12 +84,12 @@ def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"topolog_archive_{name}", text, labels=labels)
 
 
-def _of_place(place: PlaceProgress) -> dict[str, float]:
+def _of_place(place: PlaceProgress) -> dict[str, float | None]:
     return {
         "landed_offset": place.landed,
         "end_offset": place.end,
         "behind_records": place.behind,
-        "behind_seconds": place.behind_ms / 1000,
+        "behind_seconds": None if place.behind_ms is None else place.behind_ms / 1000,
     }
 
 

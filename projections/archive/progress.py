@@ -11,7 +11,8 @@ from topolog.projections.archive.topics import Place, Seen, starts, unread
 class PlaceProgress(msgspec.Struct, frozen=True):
     """One partition: all before the offset `landed` that there is has landed; `end` is after the newest record.
 
-    `behind` is how many offsets have not landed, `behind_ms` how long ago the oldest of them was appended, 0 without.
+    `behind` is how many offsets have not landed, `behind_ms` how long ago the oldest of them was appended: 0 without
+    one, None where nobody has looked.
     """
 
     topic: str
@@ -19,7 +20,7 @@ class PlaceProgress(msgspec.Struct, frozen=True):
     landed: int
     end: int
     behind: int = 0
-    behind_ms: int = 0
+    behind_ms: int | None = 0
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -39,7 +40,7 @@ class Progress(msgspec.Struct, frozen=True):
 
     @property
     def behind_ms(self) -> int:
-        return max((place.behind_ms for place in self.places), default=0)
+        return max((place.behind_ms or 0 for place in self.places), default=0)
 
     @property
     def quarantined(self) -> int:
@@ -58,7 +59,7 @@ def progress(archive: Archive, seen: Seen, appended: Mapping[Place, int], now_ms
             begins[place],
             end,
             behind.get(place, 0),
-            max(0, now_ms - appended[place]) if place in behind and place in appended else 0,
+            _age_ms(appended.get(place), now_ms) if place in behind else 0,
         )
         for place, (_, end) in seen.bounds.items()
     )
@@ -78,8 +79,9 @@ def at_rate(found: Progress, rows_per_s: float) -> Progress:
 
 def sentence(found: Progress) -> str:
     """In one line: `main: 12,345 records landed, 1,200 behind (3.2 s), 3 in quarantine · decisions 10,000/10,200 …`."""
+    age = f" ({found.behind_ms / 1000:.1f} s)" if found.behind_ms else ""
     parts = [f"{found.cluster}: {found.rows.get('records', 0):,} records landed"]
-    parts += [f"{found.behind:,} behind ({found.behind_ms / 1000:.1f} s)" if found.behind else "nothing behind"]
+    parts += [f"{found.behind:,} behind{age}" if found.behind else "nothing behind"]
     parts += [f"{found.quarantined:,} in quarantine"] if found.quarantined else []
     parts += [f"{found.lost:,} lost before they landed"] if found.lost else []
     parts += [f"{found.rows_per_s:,.0f} records/s"] if found.rows_per_s else []
@@ -89,3 +91,7 @@ def sentence(found: Progress) -> str:
         ends[place.topic] = landed + place.landed, end + place.end
     topics = " · ".join(f"{topic} {landed:,}/{end:,}" for topic, (landed, end) in ends.items())
     return f"{', '.join(parts)} · {topics}"
+
+
+def _age_ms(appended_ms: int | None, now_ms: int) -> int | None:
+    return None if appended_ms is None else max(0, now_ms - appended_ms)

@@ -10,7 +10,7 @@ that finds all in order is of these topics. The log's id, which is in its first 
 """
 
 import contextlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -49,8 +49,9 @@ def look(admin: KafkaAdmin, clusters: Collection[str], topics: Collection[Topic]
     """What there is of these topics, by cluster. Raises Unreachable, and NotFound for a cluster without its log."""
     names = {topic_name(cluster, topic): (cluster, topic.short_name) for cluster in clusters for topic in topics}
     found = admin.describe(names.keys())
-    if missing := [name for name, (_, topic) in names.items() if name not in found and _is_needed(topic)]:
-        raise NotFound(f"There is no topic {missing[0]}.", hint="Make it with `topolog cluster init`.")
+    for cluster in clusters:
+        if missing := lacking(cluster, found, topics):
+            raise not_found(missing)
     places = [(name, number) for name, topic in found.items() for number in range(topic.partitions)]
     bounds = admin.bounds(places)
     seen: dict[str, Seen] = {}
@@ -61,6 +62,17 @@ def look(admin: KafkaAdmin, clusters: Collection[str], topics: Collection[Topic]
             {(mine[name], number): bounds[name, number] for name, number in places if name in mine},
         )
     return seen
+
+
+def lacking(cluster: str, there: Collection[str], topics: Collection[Topic]) -> list[str]:
+    """Kafka's names of those topics without which no process of a cluster starts."""
+    needed = {plan.topic for plan in PLANS if plan.is_needed}
+    names = [topic_name(cluster, topic) for topic in topics if topic in needed]
+    return [name for name in names if name not in there]
+
+
+def not_found(missing: Sequence[str]) -> NotFound:
+    return NotFound(f"There is no topic {missing[0]}.", hint="Make it with `topolog cluster init`.")
 
 
 def log_id(kafka: Mapping[str, str], cluster: str) -> bytes:
@@ -142,10 +154,6 @@ def starts(archive: Archive, seen: Seen) -> dict[Place, int]:
     for span in reversed(unread(archive, seen)):
         found[span.place] = span.start
     return found
-
-
-def _is_needed(topic: str) -> bool:
-    return any(plan.topic.short_name == topic and plan.is_needed for plan in PLANS)
 
 
 def _name(span: Span) -> str:

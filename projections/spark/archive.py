@@ -4,8 +4,8 @@ Bytes become columns by DataFrame functions and by Spark's own reader of Avro: n
 says by its fingerprint which released schema has written it; it is read by that one and told as the newest version of
 its type says, so one table holds all versions. What no schema fits is set aside with the reason.
 
-One Kafka partition is one task, and each file is of one partition with its offsets rising: rows are sorted where they
-are, never exchanged between tasks.
+One Kafka partition is one task (of many partitions several are), and in each file the offsets of a partition rise: rows
+are sorted where they are, never exchanged between tasks.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,6 +24,7 @@ NO_PREFIX, UNKNOWN_SCHEMA, DAMAGED = "NO_PREFIX", "UNKNOWN_SCHEMA", "DAMAGED"
 """Why a record is set aside: it does not say which schema has written it; this release does not know that schema; it
 does, and the bytes are not of it."""
 
+_ORDER = ("topic", "partition", "offset")
 RECORD_COLUMNS = ("topic", "partition", "offset", "appended_at", "date", "key", "value", "headers")
 _REGISTRY_HEAD_BYTES = 5
 _BEFORE_CLUSTER = len("topolog.")
@@ -91,7 +92,7 @@ def decoded(told: DataFrame, versions: Iterable[Released]) -> DataFrame:
 def table(events: DataFrame) -> DataFrame:
     """A table of one type: `log` says where a record stands, `stamp` what was written beside it, then its fields."""
     log = F.struct("topic", "partition", "offset", "appended_at", F.col("key").cast("string").alias("key"))
-    kept = events.where(F.col("event").isNotNull()).sortWithinPartitions("cluster", "date", "offset")
+    kept = events.where(F.col("event").isNotNull()).sortWithinPartitions("cluster", "date", *_ORDER)
     return kept.select("cluster", "date", log.alias("log"), _stamp(_header(HEADER_NAME)).alias("stamp"), "event.*")
 
 

@@ -6,7 +6,6 @@ for each run and say one thing only: which offsets a batch is made of, for they 
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,15 @@ from pyspark.sql.streaming import StreamingQuery
 from topolog.events.errors import LogDiverged, SparkFailed, TopologError, Unreachable
 from topolog.events.topics import Topic, topic_name
 from topolog.projections.archive.landings import ArchiveWriter
-from topolog.projections.archive.spans import Span, merged
+from topolog.projections.archive.spans import Span, merged, minus, shares
 from topolog.projections.archive.topics import TOPICS, Place
 from topolog.projections.spark import jobs
 from topolog.projections.spark.landing import Lander
 
 RECORDS_PER_BATCH_MAX = 500_000
+TASKS_MAX = 16
+"""Above this many partitions in a batch that is not a stream's a task reads several, one after the other."""
+
 _KAFKA = {"isolation.level": "read_committed", "default.api.timeout.ms": "20000", "request.timeout.ms": "10000"}
 _GONE = re.compile(r"data may have been (?:missed|lost)|OffsetOutOfRange|KAFKA_DATA_LOSS", re.IGNORECASE)
 _SILENT = re.compile(r"TimeoutException|DisconnectException|Failed to (?:construct|create new) kafka", re.IGNORECASE)
@@ -49,7 +51,6 @@ class Job:
         self._kafka = kafka
         self._topics = topics
         self._lander = Lander(session, {self._cluster: archive}, archive.scratch("batch"), now_ms, check)
-        self._run = count()
 
     def land(self, batch: DataFrame, source: str, read: Sequence[Span] = ()) -> None:
         """Land what of these records, as Spark's Kafka source gives them, has not landed."""
@@ -57,7 +58,7 @@ class Job:
 
     def stream(self, starts: Mapping[Place, int], *, once: bool = False, every_s: float = 10.0) -> "Stream":
         """Land all that is there from these offsets on, and, unless `once`, whatever comes."""
-        notes = self._archive.scratch(f"checkpoint-{next(self._run)}")
+        notes = self._archive.scratch("checkpoint")
         names = {topic.short_name: topic_name(self._cluster, topic) for topic in self._topics}
         offsets: Offsets = {}
         for (topic, number), start in starts.items():
@@ -66,9 +67,11 @@ class Job:
         source = source.option("startingOffsets", _text(offsets)).option("maxOffsetsPerTrigger", RECORDS_PER_BATCH_MAX)
         return Stream(source.load(), self._lander, self._cluster, notes, offsets, once=once, every_s=every_s)
 
-    def backfill(self, wanted: Sequence[Span], source: str) -> None:
-        """Land these offsets; those that have landed are left out. One batch for each row of spans without a hole."""
-        land_spans(self._session, self._lander, self._kafka, [(self._cluster, span) for span in wanted], source)
+    def backfill(self, wanted: Sequence[Span], source: str, told: jobs.Told | None = None) -> None:
+        """Land these offsets; those that have landed are left out. What is `told` may raise, and that ends it."""
+        batches = Batches(self._session, self._lander, self._kafka, told)
+        for batch in in_batches([(self._cluster, span) for span in wanted], RECORDS_PER_BATCH_MAX):
+            batches.land(batch, source)
 
 
 class Stream:
@@ -126,11 +129,19 @@ class Stream:
         )
 
 
-def land_spans(
-    session: SparkSession, lander: Lander, kafka: Mapping[str, str], wanted: Sequence[tuple[str, Span]], source: str
-) -> None:
-    """Land these offsets of clusters' topics, one batch for each row of spans that have no partition in common."""
-    for batch in _rounds(wanted):
+class Batches:
+    """Lands offsets that are named, of one cluster or of many."""
+
+    def __init__(
+        self, session: SparkSession, lander: Lander, kafka: Mapping[str, str], told: jobs.Told | None = None
+    ) -> None:
+        self._session = session
+        self._lander = lander
+        self._kafka = kafka
+        self._told = told
+
+    def land(self, batch: Sequence[tuple[str, Span]], source: str) -> None:
+        """Spans by cluster, no two of one partition. Raises what `Lander.land` does, LogDiverged and Unreachable."""
         starts, ends = Offsets(), Offsets()
         read: dict[str, list[Span]] = {}
         for cluster, span in batch:
@@ -138,12 +149,29 @@ def land_spans(
             starts.setdefault(name, {})[str(span.partition)] = span.start
             ends.setdefault(name, {})[str(span.partition)] = span.end
             read.setdefault(cluster, []).append(span)
-        frame = kafka_source(session.read, kafka, starts)
+        frame = kafka_source(self._session.read, self._kafka, starts)
         frame = frame.option("startingOffsets", _text(starts)).option("endingOffsets", _text(ends)).load()
+        if len(batch) > TASKS_MAX:
+            frame = frame.coalesce(TASKS_MAX)
         try:
-            jobs.run(session, lambda: lander.land(frame, source, read))  # noqa: B023 (called at once)
+            jobs.run(self._session, lambda: self._lander.land(frame, source, read), self._told)
         except SparkFailed as error:
             raise _translated(error) from error
+
+
+def in_batches(wanted: Sequence[tuple[str, Span]], limit: int) -> Iterator[list[tuple[str, Span]]]:
+    """All of it, in batches of about `limit` offsets that have one span of each partition."""
+    left = list(wanted)
+    while left:
+        firsts: dict[tuple[str, Place], tuple[str, Span]] = {}
+        for cluster, span in sorted(left):
+            firsts.setdefault((cluster, span.place), (cluster, span))
+        batch = shares(firsts.values(), limit)
+        yield batch
+        gone: dict[str, list[Span]] = {}
+        for cluster, span in batch:
+            gone.setdefault(cluster, []).append(span)
+        left = [(cluster, each) for cluster, span in left for each in minus([span], gone.get(cluster, ()))]
 
 
 def kafka_source(reader: Any, kafka: Mapping[str, str], offsets: Offsets) -> Any:
@@ -154,16 +182,6 @@ def kafka_source(reader: Any, kafka: Mapping[str, str], offsets: Offsets) -> Any
     assigned = {topic: sorted(map(int, partitions)) for topic, partitions in offsets.items()}
     source.option("assign", _text(assigned)).option("includeHeaders", "true").option("failOnDataLoss", "true")
     return source
-
-
-def _rounds(wanted: Sequence[tuple[str, Span]]) -> Iterator[list[tuple[str, Span]]]:
-    left = sorted(wanted, key=lambda each: (each[1].start, each))
-    while left:
-        taken: dict[tuple[str, Place], tuple[str, Span]] = {}
-        for each in left:
-            taken.setdefault((each[0], each[1].place), each)
-        yield list(taken.values())
-        left = [each for each in left if taken[each[0], each[1].place] is not each]
 
 
 def _noted(notes: Path, number: int) -> Offsets:

@@ -131,7 +131,7 @@ class Lander:
         for group in groups:
             typed[self._prefixes.get(group.prefix or "", "")] += group.count
         records = came.select("cluster", *steps.RECORD_COLUMNS)
-        records = records.sortWithinPartitions("cluster", "topic", "date", "offset")
+        records = records.sortWithinPartitions("cluster", "topic", "date", "partition", "offset")
         jobs = [lambda: self._save(records, _RECORDS, "cluster", "topic", "date")]
         if typed.pop("", 0):
             reason = steps.reason_without_type(self._prefixes)

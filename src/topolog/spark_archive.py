@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +16,7 @@ import typer
 
 from topolog.command_line import Config, Set, say
 from topolog.command_line import settings as settings_of
-from topolog.events.errors import BadInput, LogDiverged, Retriable
+from topolog.events.errors import BadInput, LogDiverged, Permanent, Retriable
 from topolog.events.topics import Topic, topic_name
 from topolog.projections.archive import java_settings, progress, topics
 from topolog.projections.archive.landings import ArchiveWriter, opened
@@ -44,6 +44,10 @@ class Extent:
     """What is landed."""
 
     once: Annotated[bool, typer.Option("--once", help="Land what is there, then end.")] = False
+    clusters: Annotated[
+        str | None,
+        typer.Option("--clusters", metavar="PATTERN", help="All clusters of this name (`shop-*`), each below --to."),
+    ] = None
     since: Annotated[
         str | None, typer.Option("--from", metavar="TIME", help="Land only what was appended from then on; and end.")
     ] = None
@@ -71,7 +75,7 @@ class Running:
     every: Annotated[str, typer.Option("--every", metavar="TIME", help="How often there is a landing.")] = "10s"
     kafka_properties: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Settings of Java's clients, instead of what is made of [kafka]."),
+        typer.Option(metavar="FILE", help="Settings of Java's clients, instead of what the settings kafka.* say."),
     ] = None
     metrics_port: Annotated[
         int | None, typer.Option(min=1, max=HIGHEST_PORT, help="Serve /metrics on this port of 127.0.0.1.")
@@ -97,7 +101,12 @@ def archive_topics(
     every_s, span = moments.seconds(running.every, "--every"), _time_span(extent.since, extent.until)
     if extent.once and span:
         raise BadInput("--from and --until end by themselves.", hint="Leave out --once.")
+    if extent.clusters is not None and (span or extent.accept_loss):
+        raise BadInput("--clusters lands all of many clusters.", hint="Leave out --from, --until and --accept-loss.")
     java = _java(settings, running.kafka_properties)
+    if extent.clusters is not None:
+        _land_fleet(settings, to.expanduser().absolute(), java, extent, running)
+        return
     with stopping_when_told(os.environ) as stopping, opened(to.expanduser().absolute(), settings.cluster.name) as found:
         work = Work(settings, found, java, _named(extent.only or ()), running.metrics_port)
         missing = _told_of_missing(found)
@@ -235,6 +244,75 @@ class Work:
             start, stop = starts[names[place]], ends[names[place]]
             found.append(Span(*place, end if start < 0 else max(start, oldest), end if stop < 0 else min(stop, end)))
         return minus(found, ())
+
+
+def _land_fleet(settings: Settings, to: Path, java: dict[str, str], extent: Extent, running: Running) -> None:
+    """All clusters of a pattern, in rounds. Exit code 8 with --once if some of them could not be landed."""
+    from topolog.events.kafka_admin import KafkaAdmin
+    from topolog.projections.archive.metrics import ArchiveMetrics, served
+    from topolog.projections.spark.fleet import Fleet
+
+    metrics, every_s = ArchiveMetrics(), moments.seconds(running.every, "--every")
+    fleet = Fleet(
+        to,
+        extent.clusters or "*",
+        KafkaAdmin(settings.kafka),
+        lambda name: topics.log_id(settings.kafka, name),
+        _now_ms,
+        _named(extent.only or ()),
+    )
+    with (
+        stopping_when_told(os.environ) as stopping,
+        fleet,
+        served(metrics, running.metrics_port),
+        StatusLine() as line,
+        _spark(to / ".spark", running.memory) as session,
+    ):
+        said: dict[str, str] = {}
+
+        def told(_: float) -> None:
+            if stopping.is_set():
+                raise Ended
+
+        with contextlib.suppress(Ended):
+            while not stopping.is_set():
+                with _waiting_for_kafka(stopping, once=extent.once):
+                    landed = fleet.round(session, java, told)
+                    for found in (all_ := fleet.progress()):
+                        metrics.tell(found)
+                    line.show(progress.sentence(max(all_, key=lambda each: each.behind)) if all_ else "no cluster yet")
+                    said = _say_set_aside(fleet.set_aside, said)
+                    if not landed and (extent.once or stopping.wait(every_s)):
+                        break
+        with contextlib.suppress(Retriable):
+            for found in fleet.progress():
+                say(progress.sentence(found))
+    if extent.once and said:
+        raise typer.Exit(ExitCode.FOUND)
+
+
+class Ended(Exception):
+    """This process was told to stop while it landed a batch, which is dropped."""
+
+
+@contextlib.contextmanager
+def _waiting_for_kafka(stopping: Stop, *, once: bool) -> Iterator[None]:
+    try:
+        yield
+    except Retriable as error:
+        if once:
+            raise
+        say(f"{error.message} Trying again until it does.")
+        stopping.wait(_AGAIN_S)
+
+
+def _say_set_aside(found: Mapping[str, Permanent], said: Mapping[str, str]) -> dict[str, str]:
+    """Once each."""
+    now = {name: str(error) for name, error in found.items()}
+    for name, text in now.items():
+        if said.get(name) != text:
+            say(f"{name} is not landed: {text}")
+    return now
 
 
 def _told_of_missing(archive: ArchiveWriter) -> int:
