@@ -84,7 +84,7 @@ OWNERS = {
     "py4j": ("projections/spark/jobs.py",),
     "pyarrow": ("streams/local/demo/", "projections/archive/reading.py", "projections/spark/"),
     "pydantic": (SETTINGS, "projections/api/"),
-    "pyspark": ("projections/spark/",),
+    "pyspark": ("projections/spark/", *COMMANDS),
     "rich": ("projections/cli/", COMPOSITION_ROOT, *COMMANDS),
     "rocksdict": ("projections/store.py", "projections/self_check/opened.py"),
     "starlette": ("projections/api/",),

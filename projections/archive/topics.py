@@ -10,6 +10,7 @@ that finds all in order is of these topics. The log's id, which is in its first 
 """
 
 import contextlib
+import time
 from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
@@ -30,7 +31,7 @@ TOPICS = (Topic.DECISIONS, Topic.REQUESTS, Topic.LEASE_HEALTH, Topic.DEAD)
 _COMPACTED = {plan.topic.short_name for plan in PLANS if plan.compacts}
 _FIRST_RECORD_S = 10.0
 _POLL_S = 0.2
-_LOOK_S = 1.0
+_LOOK_S = 0.5
 Place = tuple[str, int]
 
 
@@ -84,7 +85,8 @@ def log_id(kafka: Mapping[str, str], cluster: str) -> bytes:
 def first_log_id(reader: LogReader) -> bytes:
     """As `log_id`, of what this reader reads; what stands before the log's beginning is not of it."""
     reader.assign({(Topic.DECISIONS, 0): Offset(0)})
-    for _ in range(int(_FIRST_RECORD_S / _POLL_S)):
+    deadline_s = time.monotonic() + _FIRST_RECORD_S
+    while time.monotonic() < deadline_s:
         for entry in reader.poll(_POLL_S):
             with contextlib.suppress(Undecodable):
                 stamp = decode_stamp(entry.stamp or b"")
@@ -96,17 +98,16 @@ def first_log_id(reader: LogReader) -> bytes:
 
 
 def appended_ms(reader: LogReader, places: Mapping[Place, int]) -> dict[Place, int]:
-    """When the first record from each of these offsets on was appended (UTC), where one is read within a second."""
+    """When the first record from each of these offsets on was appended (UTC), where one comes in time."""
     by_name = {topic.short_name: topic for topic in Topic}
     found: dict[Place, int] = {}
-    if not places:
-        return found
-    reader.assign({(by_name[topic], number): Offset(offset) for (topic, number), offset in places.items()})
-    for _ in range(int(_LOOK_S / _POLL_S)):
-        for entry in reader.poll(_POLL_S):
-            found.setdefault((entry.topic.short_name, entry.partition), entry.appended_at_ms)
-        if len(found) == len(places):
-            break
+    for (topic, number), offset in places.items():  # one by one, for what is read beyond the first is read in vain
+        reader.assign({(by_name[topic], number): Offset(offset)})
+        deadline_s = time.monotonic() + _LOOK_S
+        while (topic, number) not in found and time.monotonic() < deadline_s:
+            for entry in reader.poll(_POLL_S)[:1]:
+                found[topic, number] = entry.appended_at_ms
+    reader.assign({})
     return found
 
 

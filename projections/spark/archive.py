@@ -24,6 +24,9 @@ NO_PREFIX, UNKNOWN_SCHEMA, DAMAGED = "NO_PREFIX", "UNKNOWN_SCHEMA", "DAMAGED"
 """Why a record is set aside: it does not say which schema has written it; this release does not know that schema; it
 does, and the bytes are not of it."""
 
+CLUSTER = "archive_of"
+"""The column and folder of the cluster's name, which is that of no event's field."""
+
 _ORDER = ("topic", "partition", "offset")
 RECORD_COLUMNS = ("topic", "partition", "offset", "appended_at", "date", "key", "value", "headers")
 _REGISTRY_HEAD_BYTES = 5
@@ -34,14 +37,14 @@ _LATEST_MS = 253_402_300_799_999  # the end of the year 9999
 def records(source: DataFrame) -> DataFrame:
     """What Kafka gives, as the archive keeps it, with the cluster that the topic's name begins with.
 
-    cluster; topic (its short name), partition, offset; appended_at, which is the broker's time, and its date (UTC); key
+    archive_of (the cluster); topic (its short name), partition, offset; appended_at, which is the broker's time, and its date (UTC); key
     (bytes); value (bytes); headers (an array of key and value); prefix (hex), which the single-object encoding of the
     value begins with, whatever framing it came in, None if it has none.
     """
     short_name = F.substring_index("topic", ".", -1)
     length = F.length("topic") - F.length(short_name) - _BEFORE_CLUSTER - 1
     kept = source.select(
-        F.col("topic").substr(F.lit(_BEFORE_CLUSTER + 1), length).alias("cluster"),
+        F.col("topic").substr(F.lit(_BEFORE_CLUSTER + 1), length).alias(CLUSTER),
         short_name.alias("topic"),
         "partition",
         "offset",
@@ -62,7 +65,7 @@ def without(landed: DataFrame, taken: Mapping[str, Iterable[Span]]) -> DataFrame
     at = F.col("offset")
     for cluster, spans in taken.items():
         for span in spans:
-            place = (F.col("cluster") == cluster) & (F.col("topic") == span.topic)
+            place = (F.col(CLUSTER) == cluster) & (F.col("topic") == span.topic)
             inside = (F.col("partition") == span.partition) & (at >= span.start) & (at < span.end)
             landed = landed.where(~(place & inside))
     return landed
@@ -92,13 +95,13 @@ def decoded(told: DataFrame, versions: Iterable[Released]) -> DataFrame:
 def table(events: DataFrame) -> DataFrame:
     """A table of one type: `log` says where a record stands, `stamp` what was written beside it, then its fields."""
     log = F.struct("topic", "partition", "offset", "appended_at", F.col("key").cast("string").alias("key"))
-    kept = events.where(F.col("event").isNotNull()).sortWithinPartitions("cluster", "date", *_ORDER)
-    return kept.select("cluster", "date", log.alias("log"), _stamp(_header(HEADER_NAME)).alias("stamp"), "event.*")
+    kept = events.where(F.col("event").isNotNull()).sortWithinPartitions(CLUSTER, "date", *_ORDER)
+    return kept.select(CLUSTER, "date", log.alias("log"), _stamp(_header(HEADER_NAME)).alias("stamp"), "event.*")
 
 
 def set_aside(told: DataFrame, reason: Column, type_: str = "") -> DataFrame:
     """The records that are in no table, with the reason and the type that they say they are."""
-    return told.select("cluster", *RECORD_COLUMNS, reason.alias("reason"), F.lit(type_).alias("type"))
+    return told.select(CLUSTER, *RECORD_COLUMNS, reason.alias("reason"), F.lit(type_).alias("type"))
 
 
 def reason_without_type(known: Iterable[str]) -> Column:
@@ -110,9 +113,9 @@ def reason_without_type(known: Iterable[str]) -> Column:
 def begun(told: DataFrame, topic: str) -> DataFrame:
     """The clusters whose log begins among these records, with the log's id."""
     stamp = _stamp(_header(HEADER_NAME))
-    found = told.where(F.col("topic") == topic).select("cluster", "offset", stamp.alias("stamp"))
+    found = told.where(F.col("topic") == topic).select(CLUSTER, "offset", stamp.alias("stamp"))
     firsts = found.where((F.col("stamp.term") == 0) & (F.col("stamp.sequence") == 0))
-    return firsts.groupBy("cluster").agg(F.min_by("stamp.log_id", "offset").alias("log_id"))
+    return firsts.groupBy(CLUSTER).agg(F.min_by("stamp.log_id", "offset").alias("log_id"))
 
 
 def _is_framed() -> Column:

@@ -23,8 +23,8 @@ from topolog.events.topics import Topic
 from topolog.projections.archive import topics
 from topolog.projections.archive.landings import ArchiveWriter, opened
 from topolog.projections.archive.progress import Progress, progress
-from topolog.projections.spark import archiving, jobs
-from topolog.projections.spark.landing import Lander
+from topolog.projections.spark import jobs, landing
+from topolog.projections.spark.batches import Lander
 
 _LOG = re.compile(rf"topolog\.(.+)\.{re.escape(Topic.DECISIONS.short_name)}")
 
@@ -65,14 +65,14 @@ class Fleet:
         """Land one batch; how many offsets it has, 0 if all has landed. Raises Unreachable, and what Spark does."""
         sound = self._looked_at()
         wanted = [(name, span) for name, seen in sound.items() for span in topics.unread(self._archives[name], seen)]
-        batch = next(archiving.in_batches(wanted, archiving.RECORDS_PER_BATCH_MAX), [])
+        batch = next(landing.in_batches(wanted, landing.RECORDS_PER_BATCH_MAX), [])
         if batch:
             self._rounds += 1
             scratch = self._archives[batch[0][0]].scratch("batch")
             named = {name: self._archives[name] for name, _ in batch}
             lander = Lander(session, named, scratch, self._now_ms, lambda: self._check(named))
             try:
-                archiving.Batches(session, lander, kafka, told).land(batch, f"round {self._rounds}")
+                landing.Batches(session, lander, kafka, told).land(batch, f"round {self._rounds}")
             except (BadInput, LogDiverged):
                 self._looked_at()
                 if not self.set_aside:  # by now nothing is wrong with any of them

@@ -31,7 +31,7 @@ from topolog.streams.local.stopping import Stop, stopping_when_told
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from topolog.projections.spark.archiving import Stream
+    from topolog.projections.spark.landing import Stream
 
 _LOGGER = logging.getLogger("topolog.archive")
 _LOOK_EVERY_S = 5.0
@@ -156,7 +156,7 @@ class Work:
                 say(f"{topic}/{number} begins at offset {oldest}: what was before is no longer kept.")
 
     def backfill(self, session: "SparkSession", start_ms: int, end_ms: int) -> None:
-        from topolog.projections.spark.archiving import Job
+        from topolog.projections.spark.landing import Job
 
         seen = self._look()
         wanted = self._appended(seen, start_ms, end_ms)
@@ -172,7 +172,7 @@ class Work:
         """Land until told to stop; while no broker answers, wait for one."""
         from topolog.events.kafka import KafkaReader
         from topolog.projections.archive.metrics import ArchiveMetrics, served
-        from topolog.projections.spark.archiving import Job
+        from topolog.projections.spark.landing import Job
 
         metrics = ArchiveMetrics()
         job = Job(session, self._archive, self._java, _now_ms, self._topics, self._check)

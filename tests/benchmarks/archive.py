@@ -28,8 +28,8 @@ from topolog.events.log import Entry
 from topolog.events.topics import PLANS, Topic
 from topolog.projections.archive import topics
 from topolog.projections.archive.landings import opened
-from topolog.projections.spark import archiving
-from topolog.projections.spark.archiving import Job
+from topolog.projections.spark import landing
+from topolog.projections.spark.landing import Job
 from topolog.projections.spark.session import SessionSettings, spark_session
 from topolog.streams.local.broker import LocalBroker
 from topolog.streams.local.jars import CONNECTORS, default_cache, fetch_jars
@@ -43,9 +43,9 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=2_000_000)
     parser.add_argument("--python", type=int, default=300_000, help="records that the plain reader reads")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--batch", type=int, default=archiving.RECORDS_PER_BATCH_MAX)
+    parser.add_argument("--batch", type=int, default=landing.RECORDS_PER_BATCH_MAX)
     arguments = parser.parse_args()
-    archiving.RECORDS_PER_BATCH_MAX = arguments.batch
+    landing.RECORDS_PER_BATCH_MAX = arguments.batch
     with (
         tempfile.TemporaryDirectory() as scratch,
         LocalBroker(Path(scratch) / "kafka", port=free_row(2)).running() as at,

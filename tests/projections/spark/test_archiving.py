@@ -25,8 +25,8 @@ from topolog.events.topics import PLANS, Topic, topic_name
 from topolog.projections.archive import reading, topics
 from topolog.projections.archive.landings import Archive, ArchiveWriter, opened
 from topolog.projections.archive.spans import Span
-from topolog.projections.spark import archiving
-from topolog.projections.spark.archiving import Job, Stream
+from topolog.projections.spark import landing
+from topolog.projections.spark.landing import Job, Stream
 
 
 class Place:
@@ -132,7 +132,7 @@ def test_a_stream_lands_what_is_there_and_goes_on_where_the_archive_ends(place: 
 
 
 def test_many_batches_are_as_one(place: Place, chronicle: Chronicle, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archiving, "RECORDS_PER_BATCH_MAX", 10)
+    monkeypatch.setattr(landing, "RECORDS_PER_BATCH_MAX", 10)
     place.write(chronicle)
     archive = place.land()
     assert len(archive.landings) > 2
