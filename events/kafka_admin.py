@@ -124,7 +124,7 @@ class KafkaAdmin:
 
     def offsets_at(self, places: Collection[Place], time_ms: int) -> dict[Place, int]:
         """The offset of the first record appended at this time (UTC) or later; -1 where there is none."""
-        return self._offsets(places, OffsetSpec.for_timestamp(time_ms))  # type: ignore[no-untyped-call]
+        return self._offsets(places, OffsetSpec.for_timestamp(time_ms))
 
     def _offsets(self, places: Collection[Place], spec: OffsetSpec) -> dict[Place, int]:
         asked = self._admin.list_offsets(

@@ -35,11 +35,12 @@ _LATEST_MS = 253_402_300_799_999  # the end of the year 9999
 
 
 def records(source: DataFrame) -> DataFrame:
-    """What Kafka gives, as the archive keeps it, with the cluster that the topic's name begins with.
+    """What Kafka gives, as the archive keeps it, and what of it is looked at more than once.
 
-    archive_of (the cluster); topic (its short name), partition, offset; appended_at, which is the broker's time, and its date (UTC); key
-    (bytes); value (bytes); headers (an array of key and value); prefix (hex), which the single-object encoding of the
-    value begins with, whatever framing it came in, None if it has none.
+    archive_of (the cluster, with which the topic's name begins); topic (its short name), partition, offset;
+    appended_at, which is the broker's time, and its date (UTC); key (bytes); value (bytes); headers (an array of key
+    and value). is_framed: whether the value is in Confluent's framing; prefix (hex), which its single-object encoding
+    begins with, None if it has none; stamp, a struct, None without one.
     """
     short_name = F.substring_index("topic", ".", -1)
     length = F.length("topic") - F.length(short_name) - _BEFORE_CLUSTER - 1
@@ -54,10 +55,19 @@ def records(source: DataFrame) -> DataFrame:
         "value",
         F.coalesce("headers", F.array().cast("array<struct<key:string,value:binary>>")).alias("headers"),
     )
+    found = kept.withColumns({"schema": _header(SCHEMA_HEADER), "stamp": _header(HEADER_NAME)})
+    fits = F.length("schema") == PREFIX_BYTES - len(MARKER)
+    is_framed = F.coalesce(F.col("value").startswith(F.lit(b"\0")) & fits, F.lit(False))
     stated = F.hex(F.substring("value", 1, PREFIX_BYTES))
     has_one = F.coalesce(F.col("value").startswith(F.lit(MARKER)), F.lit(False)) & (F.length("value") >= PREFIX_BYTES)
-    framing = F.hex(F.concat(F.lit(MARKER), _header(SCHEMA_HEADER)))
-    return kept.withColumn("prefix", F.when(_is_framed(), framing).when(has_one, stated))
+    framing = F.hex(F.concat(F.lit(MARKER), F.col("schema")))
+    return found.select(
+        CLUSTER,
+        *RECORD_COLUMNS,
+        is_framed.alias("is_framed"),
+        F.when(is_framed, framing).when(has_one, stated).alias("prefix"),
+        _stamp(F.col("stamp")).alias("stamp"),
+    )
 
 
 def without(landed: DataFrame, taken: Mapping[str, Iterable[Span]]) -> DataFrame:
@@ -78,7 +88,7 @@ def decoded(told: DataFrame, versions: Iterable[Released]) -> DataFrame:
     """
     event: Column | None = None
     whole, framed = (F.expr(f"substring(value, {size + 1})") for size in (PREFIX_BYTES, _REGISTRY_HEAD_BYTES))
-    body = F.when(_is_framed(), framed).otherwise(whole)
+    body = F.when(F.col("is_framed"), framed).otherwise(whole)
     prefixes = []
     for version in versions:
         options = {"mode": "PERMISSIVE", "avroSchema": version.newest}
@@ -96,7 +106,7 @@ def table(events: DataFrame) -> DataFrame:
     """A table of one type: `log` says where a record stands, `stamp` what was written beside it, then its fields."""
     log = F.struct("topic", "partition", "offset", "appended_at", F.col("key").cast("string").alias("key"))
     kept = events.where(F.col("event").isNotNull()).sortWithinPartitions(CLUSTER, "date", *_ORDER)
-    return kept.select(CLUSTER, "date", log.alias("log"), _stamp(_header(HEADER_NAME)).alias("stamp"), "event.*")
+    return kept.select(CLUSTER, "date", log.alias("log"), "stamp", "event.*")
 
 
 def set_aside(told: DataFrame, reason: Column, type_: str = "") -> DataFrame:
@@ -112,16 +122,8 @@ def reason_without_type(known: Iterable[str]) -> Column:
 
 def begun(told: DataFrame, topic: str) -> DataFrame:
     """The clusters whose log begins among these records, with the log's id."""
-    stamp = _stamp(_header(HEADER_NAME))
-    found = told.where(F.col("topic") == topic).select(CLUSTER, "offset", stamp.alias("stamp"))
-    firsts = found.where((F.col("stamp.term") == 0) & (F.col("stamp.sequence") == 0))
+    firsts = told.where((F.col("topic") == topic) & (F.col("stamp.term") == 0) & (F.col("stamp.sequence") == 0))
     return firsts.groupBy(CLUSTER).agg(F.min_by("stamp.log_id", "offset").alias("log_id"))
-
-
-def _is_framed() -> Column:
-    """Whether the value is in Confluent's framing, with the header that says which schema it has."""
-    fits = F.length(_header(SCHEMA_HEADER)) == PREFIX_BYTES - len(MARKER)
-    return F.coalesce(F.col("value").startswith(F.lit(b"\0")) & fits, F.lit(False))
 
 
 def _header(name: str) -> Column:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from topolog.events.errors import LogDiverged, SparkEnded, SparkFailed, TopologError, Unreachable
 from topolog.events.topics import Topic, topic_name
