@@ -1,10 +1,12 @@
 """The archive: records landed a second from a real broker, beside a plain Python reader of the same topics.
 
-    python -m tests.benchmarks.archive [--records 2000000] [--rounds 2] [--python 300000]
+    python -m tests.benchmarks.archive [--records 2000000] [--rounds 2] [--python 300000] [--clusters 1 10 100]
 
 The records are decisions of 13 types with their stamps, half of them in `decisions` and half in `requests`, each of
 one partition: two tasks on two cores. Landing writes every record as it came and decoded; the plain reader reads and
-decodes with fastavro, and writes nothing. The broker runs on the same cores. The figures are this machine's.
+decodes with fastavro, and writes nothing. The broker runs on the same cores. With --clusters a tenth of the records is
+landed again by one job for so many clusters, one of which has a hundred times as much as each other: when all that the
+others have has landed, and when all has. The figures are this machine's.
 """
 
 import argparse
@@ -29,6 +31,7 @@ from topolog.events.topics import PLANS, Topic
 from topolog.projections.archive import topics
 from topolog.projections.archive.landings import opened
 from topolog.projections.spark import landing
+from topolog.projections.spark.fleet import Fleet
 from topolog.projections.spark.landing import Job
 from topolog.projections.spark.session import SessionSettings, spark_session
 from topolog.streams.local.broker import LocalBroker
@@ -43,6 +46,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=2_000_000)
     parser.add_argument("--python", type=int, default=300_000, help="records that the plain reader reads")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--clusters", type=int, nargs="*", default=[1, 10, 100])
     parser.add_argument("--batch", type=int, default=landing.RECORDS_PER_BATCH_MAX)
     arguments = parser.parse_args()
     landing.RECORDS_PER_BATCH_MAX = arguments.batch
@@ -69,14 +73,16 @@ def main() -> None:
                 row("landed" + (", first time in a JVM" if number == 0 else ""), count, cost.wall, cost.processor)
                 files = [path.stat().st_size for path in folder.rglob("*.parquet")]
                 print(f"  {len(files)} files, {sum(files) / 1e6:.0f} MB; load {os.getloadavg()[0]:.1f}")
+            for count in arguments.clusters:
+                land_fleet(session, kafka, entries, Path(scratch) / f"fleet-{count}", count, arguments.records // 10)
 
 
 def row(what: str, count: int, wall_s: float, processor_s: float) -> None:
     print(f"| {what} | {count} | {wall_s:.1f} | {processor_s:.1f} | {count / wall_s:,.0f} |", flush=True)
 
 
-def write(kafka: dict[str, str], entries: Sequence[Entry], records: int) -> None:
-    with contextlib.closing(KafkaWriter(kafka, CLUSTER, linger_ms=50)) as writer:
+def write(kafka: dict[str, str], entries: Sequence[Entry], records: int, cluster: str = CLUSTER) -> None:
+    with contextlib.closing(KafkaWriter(kafka, cluster, linger_ms=50)) as writer:
         for number in range(records):
             entry = entries[number // 2 % len(entries)]
             writer.append(BOTH[number % 2], CLUSTER, entry.value, entry.headers)
@@ -96,6 +102,29 @@ def read(kafka: dict[str, str], records: int) -> int:
                 CODEC.decode(entry.value)
                 count += 1
     return count
+
+
+def land_fleet(
+    session: SparkSession, kafka: dict[str, str], entries: Sequence[Entry], folder: Path, count: int, records: int
+) -> None:
+    """The first of the clusters has a hundred parts of the records, each other one has one."""
+    admin, names = KafkaAdmin(kafka), [f"of-{count}-{number}" for number in range(count)]
+    part = records // (100 + count - 1)
+    for number, name in enumerate(names):
+        admin.create_topics(name, [plan for plan in PLANS if plan.topic in topics.TOPICS])
+        write(kafka, entries, part * (100 if number == 0 else 1), name)
+    others_s = 0.0
+    with Fleet(folder, f"of-{count}-*", admin, lambda name: topics.log_id(kafka, name), lambda: 0) as fleet:
+        began_s = time.perf_counter()
+        while fleet.round(session, kafka):
+            others_s = others_s or time.perf_counter() - began_s
+            assert not any(found.behind for found in fleet.progress() if found.cluster != names[0])
+        landed, wall_s = sum(found.rows["records"] for found in fleet.progress()), time.perf_counter() - began_s
+    print(
+        f"| {count} clusters, all but the large one after {others_s:.1f} s | {landed} | {wall_s:.1f} | | "
+        f"{landed / wall_s:,.0f} |",
+        flush=True,
+    )
 
 
 def land(session: SparkSession, kafka: dict[str, str], folder: Path) -> int:
