@@ -7,10 +7,12 @@ of them with their leaders.
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
-from confluent_kafka import KafkaError, KafkaException
+import msgspec
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._metadata import TopicMetadata
 from confluent_kafka.cimpl import NewTopic
 
@@ -26,6 +28,17 @@ _SPREAD_S = 2.0
 
 COMPACTED = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 """The newest record of each key is kept; a segment is closed every ten minutes, for an open one is never compacted."""
+
+
+class FoundTopic(msgspec.Struct, frozen=True):
+    """A topic as Kafka has it: `id` is another one once it was deleted and made anew."""
+
+    id: str
+    partitions: int
+
+
+Place = tuple[str, int]
+"""Kafka's name of a topic, and the number of a partition."""
 
 
 class KafkaAdmin:
@@ -86,6 +99,44 @@ class KafkaAdmin:
         )
         return max(len(each.replicas) for each in known[name].partitions.values())
 
+    def describe(self, names: Collection[str]) -> dict[str, FoundTopic]:
+        """Those of these topics that are there; raises Unreachable."""
+        asked = self._admin.describe_topics(TopicCollection([*names]), request_timeout=REACH_TIMEOUT_S)
+        found = {}
+        for name, future in asked.items():
+            try:
+                topic = future.result()
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue
+                raise self._unreachable() from error
+            found[name] = FoundTopic(str(topic.topic_id), len(topic.partitions))
+        return found
+
+    def bounds(self, places: Collection[Place]) -> dict[Place, tuple[int, int]]:
+        """Of each partition the offset of the oldest record kept, and the one after the newest that is committed.
+
+        Raises Unreachable, for a partition that is not there too.
+        """
+        oldest = self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # the library's gap
+        end = self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        return {place: (oldest[place], end[place]) for place in places}
+
+    def offsets_at(self, places: Collection[Place], time_ms: int) -> dict[Place, int]:
+        """The offset of the first record appended at this time (UTC) or later; -1 where there is none."""
+        return self._offsets(places, OffsetSpec.for_timestamp(time_ms))
+
+    def _offsets(self, places: Collection[Place], spec: OffsetSpec) -> dict[Place, int]:
+        asked = self._admin.list_offsets(
+            {TopicPartition(*place): spec for place in places},
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=REACH_TIMEOUT_S,
+        )
+        try:
+            return {(each.topic, each.partition): future.result().offset for each, future in asked.items()}
+        except KafkaException as error:
+            raise self._unreachable() from error
+
     def forget_group(self, group: str) -> bool:
         """Drop a consumer group's places, so that it begins at the oldest records; False if it is still in use."""
         try:
@@ -140,10 +191,13 @@ class KafkaAdmin:
         try:
             return self._admin.list_topics(timeout=REACH_TIMEOUT_S).topics
         except KafkaException as error:
-            raise Unreachable(
-                f"No Kafka broker answers at {self._address}.",
-                hint="Start one with `topolog broker start`, or set kafka.bootstrap.servers.",
-            ) from error
+            raise self._unreachable() from error
+
+    def _unreachable(self) -> Unreachable:
+        return Unreachable(
+            f"No Kafka broker answers at {self._address}.",
+            hint="Start one with `topolog broker start`, or set kafka.bootstrap.servers.",
+        )
 
 
 def _how_to_go_on(cluster: str, topics: Iterable[str]) -> str:

@@ -83,7 +83,7 @@ class Access(msgspec.Struct, frozen=True):
     begins: str = ""
 
 
-_RUNNING = ("node", "coordinator", "projector", "lease-health", "validator", "rendezvous")
+_RUNNING = ("node", "coordinator", "projector", "lease-health", "validator", "rendezvous", "archive")
 
 ACLS = (
     *(Access(role, ("Describe",)) for role in _RUNNING),  # each role looks for all topics before it starts
@@ -119,6 +119,10 @@ ACLS = (
     Access("rendezvous", ("Read", "Write"), Topic.TREES),
     Access("rendezvous", ("Create", "Read", "Write"), begins=RENDEZVOUS_APP),
     Access("rendezvous", ("Read", "Delete"), is_group=True, begins=RENDEZVOUS_APP),
+    Access("archive", ("Read",), Topic.DECISIONS),
+    Access("archive", ("Read",), Topic.REQUESTS),
+    Access("archive", ("Read",), Topic.LEASE_HEALTH),
+    Access("archive", ("Read",), Topic.DEAD),
     Access("operator", ("Create", "Describe")),  # whoever runs `topolog cluster init`
 )
 """Least privilege by role; the projector's process is also the API. The command line talks to the API alone."""

@@ -3,23 +3,24 @@
 An archive is a folder with the topics of one cluster as Parquet tables. Spark writes the files; this says which count.
 
 Threats. A job dies at any point and does its batch again, or another one does; two jobs land at once; a backfill covers
-what the stream has landed; somebody reads the tables while they are written; the folder, or its checkpoint, belongs to
-another cluster or to the life before a topic was made anew.
+what the stream has landed; somebody reads the tables while they are written; the folder belongs to another cluster or
+to the life before a topic was made anew; records are deleted from a topic before they have landed.
 
 Invariant. Each record is in the archive once or not at all, and each file below `records/`, `tables/` and `quarantine/`
 is part of a landing that stands.
 
 Argument. A landing is written into a folder of its own below `staging/`. It stands from the moment at which its
 description has its name in `landings/`, which is a link to a file that is on the disk already, and fails if there is
-one of that name: of two jobs one has landed, and the other begins again behind it. A job leaves out of its batch what
-landings say that they have, so what is done again after a crash adds nothing. The files of a landing that stands are
-then moved into the tables, which may be done twice; whoever opens the archive for writing finishes what was left, and
-removes what belongs to no landing.
+one of that name: of two jobs one has landed, and the other begins again behind it. Landings alone say where a stream
+goes on: there is no checkpoint beside them that could be lost, be older, or be another's. A job leaves out of its batch
+what landings say that they have, so what is done again after a crash adds nothing. The files of a landing that stands
+are then moved into the tables, which may be done twice; whoever opens the archive for writing finishes what was left,
+and removes what belongs to no landing. What was deleted before it landed is in a landing as lost, if an operator says
+so: a hole that nobody has seen there is none.
 
     archive.json      whose archive this is
     landings/         one description per landing: 000000000012.json
-    staging/          files of landings that do not stand yet, or are not moved yet
-    checkpoint/       how far the stream has read, kept by Spark
+    staging/          files of landings that do not stand yet, or are not moved yet; Spark's own notes of one run
     records/          every record as it came, by topic and day
     tables/           decisions and requests decoded, one table per type, by day
     quarantine/       what could not be decoded, and why
@@ -28,7 +29,8 @@ removes what belongs to no landing.
 import fcntl
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -47,16 +49,19 @@ T = TypeVar("T")
 
 class About(msgspec.Struct, frozen=True):
     """Whose archive a folder is. `log_id` (hex) is that of the cluster's log, empty until its first record has
-    landed."""
+    landed; `topic_ids` are those that Kafka gives, by the topics' short names."""
 
     format: int
     cluster: str
     log_id: str = ""
+    topic_ids: dict[str, str] = {}
 
 
 class Landing(msgspec.Struct, frozen=True):
     """What one landing has. `rows` by table; `files` are below the archive, relative; `source` says which job it was.
 
+    `spans` begin and end with a record; `read` is what the job has read for it, in which the first and the last offset
+    may hold none (the mark of a transaction, a record that was compacted away). `lost` was deleted before it landed.
     `landed_ms` is wall time (UTC), for people.
     """
 
@@ -66,6 +71,8 @@ class Landing(msgspec.Struct, frozen=True):
     rows: dict[str, int]
     files: tuple[str, ...]
     landed_ms: int
+    read: tuple[Span, ...] = ()
+    lost: tuple[Span, ...] = ()
 
 
 class LandedElsewhere(Permanent):
@@ -80,16 +87,19 @@ class Archive:
     def __init__(self, folder: Path) -> None:
         """Raises BadInput if there is no archive in the folder, DamagedStore if it cannot be read."""
         self.folder = folder
-        self.about = _read(folder / _ABOUT, About)
-        if self.about is None:
+        about = _read(folder / _ABOUT, About)
+        if about is None:
             raise BadInput(f"{folder} is no archive.", hint="`topolog spark archive --to FOLDER` makes one.")
-        if self.about.format != FORMAT:
+        if about.format != FORMAT:
             raise BadInput(
-                f"The archive in {folder} has format {self.about.format}, and this release reads {FORMAT}.",
+                f"The archive in {folder} has format {about.format}, and this release reads {FORMAT}.",
                 hint="Use the release that has made it, or land the topics anew in another folder.",
             )
+        self.about = about
         self.landings: list[Landing] = []
         self.refresh()
+
+        self._check_numbers()
 
     def refresh(self) -> None:
         """Read the landings that have come since."""
@@ -100,6 +110,14 @@ class Archive:
         """The offsets that have landed."""
         return merged(span for landing in self.landings for span in landing.spans)
 
+    def covered(self) -> tuple[Span, ...]:
+        """The offsets that need not be read again: landed, without a record, or lost."""
+        return merged(span for each in self.landings for span in (*each.spans, *each.read, *each.lost))
+
+    def lost(self) -> tuple[Span, ...]:
+        """The offsets that were deleted before they landed."""
+        return merged(span for landing in self.landings for span in landing.lost)
+
     def rows(self) -> dict[str, int]:
         """How many rows each table has."""
         found: dict[str, int] = {}
@@ -109,15 +127,28 @@ class Archive:
         return found
 
     def files(self, prefix: str, of: Landing | None = None) -> list[Path]:
-        """The files of a table, or of a part of one, that stand: in the tables or still on their way there; all of
-        them, or those of one landing."""
+        """The files of a table, of a part of one, or all (""), that stand: in the tables or still on their way there;
+        those of all landings, or of one."""
         found = []
         for landing in self.landings if of is None else (of,):
             for name in landing.files:
-                if name.startswith(f"{prefix}/"):
+                if not prefix or name.startswith(f"{prefix}/"):
                     moved = self.folder / name
                     found.append(moved if moved.exists() else self._staged(landing.number) / name)
         return found
+
+    def missing(self) -> list[Path]:
+        """The files that landings name and that are not there."""
+        return [path for landing in self.landings for path in self.files("", landing) if not path.exists()]
+
+    def _check_numbers(self) -> None:
+        """One description that is gone would hide all behind it."""
+        newest = max((path.name for path in (self.folder / _LANDINGS).glob("*.json")), default="")
+        if newest > self._landing_path(len(self.landings)).name:
+            raise DamagedStore(
+                f"{self._landing_path(len(self.landings))} is missing, and there is {newest}.",
+                hint="Bring it back from a backup, or land the topics anew in another folder.",
+            )
 
     def _staged(self, number: int) -> Path:
         return self.folder / _STAGING / f"{number:0{_DIGITS}}"
@@ -129,18 +160,30 @@ class Archive:
 class ArchiveWriter(Archive):
     """An archive that this process lands into; `opened` gives one."""
 
-    def identify(self, log_id: bytes) -> None:
-        """Note the cluster's log at its first record; raises BadInput if the archive has another one's."""
-        assert self.about is not None
-        if self.about.log_id not in ("", log_id.hex()):
+    def identify(self, log_id: bytes, topic_ids: Mapping[str, str] = {}) -> None:
+        """Note the cluster's log at its first record (empty before), and Kafka's ids of the topics.
+
+        Raises BadInput if the archive was made of another log, or of topics that have been made anew since.
+        """
+        known, found = self.about.log_id, log_id.hex()
+        if known and found and known != found:
             raise BadInput(
-                f"The archive in {self.folder} has log {self.about.log_id}, and the topics have log {log_id.hex()}: "
+                f"The archive in {self.folder} has log {known}, and the topics have log {found}: "
                 "they were made anew, or belong to another cluster.",
                 hint="Land them in another folder, and keep this one: it is all that is left of that log.",
             )
-        if not self.about.log_id:
-            self.about = msgspec.structs.replace(self.about, log_id=log_id.hex())
-            _write(self.folder / _ABOUT, self.about)
+        for topic, id_ in topic_ids.items():
+            if self.about.topic_ids.get(topic, id_) != id_:
+                raise BadInput(
+                    f"The topic {topic} was made anew since it was landed in {self.folder}: it has other offsets now.",
+                    hint="Land it in another folder, and keep this one: it is all that is left of those records.",
+                )
+        about = msgspec.structs.replace(
+            self.about, log_id=known or found, topic_ids={**self.about.topic_ids, **topic_ids}
+        )
+        if about != self.about:
+            _write(self.folder / _ABOUT, about)
+            self.about = about
 
     def staged(self) -> Path:
         """The empty folder for the files of the next landing."""
@@ -149,13 +192,36 @@ class ArchiveWriter(Archive):
         folder.mkdir(parents=True)
         return folder
 
-    def land(self, source: str, spans: Sequence[Span], rows: dict[str, int], landed_ms: int) -> Landing:
+    def scratch(self, name: str) -> Path:
+        """An empty folder on the same disk, which no process has had before: the JVM of one that was killed goes on
+        writing for a moment."""
+        (self.folder / _STAGING).mkdir(exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.folder / _STAGING))
+
+    def land(
+        self,
+        source: str,
+        spans: Sequence[Span],
+        rows: dict[str, int],
+        landed_ms: int,
+        read: Sequence[Span] = (),
+    ) -> Landing:
         """Make what is staged stand, and move it into the tables; raises LandedElsewhere if another job was first."""
-        number = len(self.landings)
+        return self._stand(Landing(len(self.landings), source, tuple(spans), rows, (), landed_ms, tuple(read)))
+
+    def give_up(self, lost: Sequence[Span], landed_ms: int) -> Landing:
+        """Note that these offsets were deleted before they landed, so that what comes behind them can land."""
+        self.staged()
+        return self._stand(Landing(len(self.landings), "given up", (), {}, (), landed_ms, lost=tuple(lost)))
+
+    def _stand(self, landing: Landing) -> Landing:
+        number = landing.number
         folder = self._staged(number)
         files = tuple(sorted(str(path.relative_to(folder)) for path in _parquet(folder)))
-        landing = Landing(number, source, tuple(spans), rows, files, landed_ms)
+        landing = msgspec.structs.replace(landing, files=files)
         _sync(folder / name for name in files)
+        for parent in {(folder / name).parent for name in files}:
+            _sync_folder(parent)
         described = folder / "landing.json"
         _write(described, landing)
         try:
@@ -182,6 +248,8 @@ class ArchiveWriter(Archive):
             if source.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 source.replace(target)
+        for parent in {(self.folder / name).parent for name in landing.files}:
+            _sync_folder(parent)
         shutil.rmtree(staged)
 
 
@@ -189,8 +257,9 @@ class ArchiveWriter(Archive):
 def opened(folder: Path, cluster: str) -> Iterator[ArchiveWriter]:
     """The archive of this cluster in the folder, which is made if there is none; one process at a time.
 
-    Raises BadInput if the folder is another cluster's or another process lands there.
+    Raises BadInput if the folder is another cluster's, has something else in it, or another process lands there.
     """
+    _check_free(folder)
     (folder / _LANDINGS).mkdir(parents=True, exist_ok=True)
     with (folder / _LOCK).open("w") as lock:
         try:
@@ -202,7 +271,6 @@ def opened(folder: Path, cluster: str) -> Iterator[ArchiveWriter]:
         if not (folder / _ABOUT).exists():
             _write(folder / _ABOUT, About(FORMAT, cluster))
         archive = ArchiveWriter(folder)
-        assert archive.about is not None
         if archive.about.cluster != cluster:
             raise BadInput(
                 f"The archive in {folder} is that of cluster {archive.about.cluster!r}, not of {cluster!r}.",
@@ -210,6 +278,19 @@ def opened(folder: Path, cluster: str) -> Iterator[ArchiveWriter]:
             )
         archive.recover()
         yield archive
+
+
+def _check_free(folder: Path) -> None:
+    """What is in a folder by mistake is not to become, or to be removed as, part of an archive."""
+    if (folder / _ABOUT).exists() or not folder.exists():
+        return
+    if not folder.is_dir():
+        raise BadInput(f"{folder} is no folder.", hint="An archive is made in a folder that is new or empty.")
+    others = sorted(path.name for path in folder.iterdir() if path.name not in (_LANDINGS, _LOCK, f".{_ABOUT}.new"))
+    if others:
+        raise BadInput(
+            f"{folder} holds no archive, but {others[0]}.", hint="An archive is made in a folder that is new or empty."
+        )
 
 
 def _parquet(folder: Path) -> Iterator[Path]:

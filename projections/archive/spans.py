@@ -1,6 +1,6 @@
 """Spans of offsets: what has landed, what is missing, what is left of a batch. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 import msgspec
@@ -50,3 +50,28 @@ def overlapping(spans: Iterable[Span], others: Iterable[Span]) -> tuple[Span, ..
     """The offsets that both have."""
     spans = tuple(spans)
     return minus(spans, minus(spans, others))
+
+
+def shares(wanted: Iterable[tuple[str, Span]], limit: int) -> list[tuple[str, Span]]:
+    """At most `limit` offsets of what several owners want, the first of each span.
+
+    Whoever wants less than an equal part gets it all, and what is left over is divided among the others: so one that
+    wants a hundred times as much delays nobody.
+    """
+    found: list[tuple[str, Span]] = []
+    by_owner = {owner: [span for _, span in each] for owner, each in groupby(sorted(wanted), key=lambda pair: pair[0])}
+    sizes = {owner: sum(span.end - span.start for span in each) for owner, each in by_owner.items()}
+    for served, owner in enumerate(sorted(by_owner, key=lambda owner: sizes[owner])):
+        part = min(sizes[owner], max(1, limit // (len(by_owner) - served)))
+        limit -= part
+        found += [(owner, span) for span in _first_of(by_owner[owner], part)]
+    return found
+
+
+def _first_of(spans: Iterable[Span], count: int) -> Iterator[Span]:
+    """The same rule among the partitions of one owner."""
+    left = sorted(spans, key=lambda span: span.end - span.start)
+    for served, span in enumerate(left):
+        part = min(span.end - span.start, max(1, count // (len(left) - served)))
+        count -= part
+        yield msgspec.structs.replace(span, end=span.start + part)

@@ -1,8 +1,11 @@
 """The steps of an archive, each from one DataFrame to another: records as they came, decoded by type, or set aside.
 
-Bytes become columns by DataFrame functions and by Spark's own reader of Avro: nothing of a record passes through Python.
-A record says by its fingerprint which released schema has written it; it is read by that one and told as the newest
-version of its type says, so one table holds all versions. What no schema fits is set aside with the reason.
+Bytes become columns by DataFrame functions and by Spark's own reader of Avro: no record passes through Python. A record
+says by its fingerprint which released schema has written it; it is read by that one and told as the newest version of
+its type says, so one table holds all versions. What no schema fits is set aside with the reason.
+
+One Kafka partition is one task (of many partitions several are), and in each file the offsets of a partition rise: rows
+are sorted where they are, never exchanged between tasks.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,19 +24,29 @@ NO_PREFIX, UNKNOWN_SCHEMA, DAMAGED = "NO_PREFIX", "UNKNOWN_SCHEMA", "DAMAGED"
 """Why a record is set aside: it does not say which schema has written it; this release does not know that schema; it
 does, and the bytes are not of it."""
 
+CLUSTER = "archive_of"
+"""The column and folder of the cluster's name, which is that of no event's field."""
+
+_ORDER = ("topic", "partition", "offset")
 RECORD_COLUMNS = ("topic", "partition", "offset", "appended_at", "date", "key", "value", "headers")
 _REGISTRY_HEAD_BYTES = 5
+_BEFORE_CLUSTER = len("topolog.")
+_LATEST_MS = 253_402_300_799_999  # the end of the year 9999
 
 
-def records(source: DataFrame, topics: Mapping[str, str]) -> DataFrame:
-    """What Kafka gives, as the archive keeps it; `topics` are short names by Kafka's names of the topics.
+def records(source: DataFrame) -> DataFrame:
+    """What Kafka gives, as the archive keeps it, and what of it is looked at more than once.
 
-    topic, partition, offset; appended_at, which is the broker's time, and its date (UTC); key (bytes); value (bytes);
-    headers (an array of key and value).
+    archive_of (the cluster, with which the topic's name begins); topic (its short name), partition, offset;
+    appended_at, which is the broker's time, and its date (UTC); key (bytes); value (bytes); headers (an array of key
+    and value). is_framed: whether the value is in Confluent's framing; prefix (hex), which its single-object encoding
+    begins with, None if it has none; stamp, a struct, None without one.
     """
-    names = F.create_map(*(F.lit(each) for pair in topics.items() for each in pair))
-    return source.select(
-        F.element_at(names, F.col("topic")).alias("topic"),
+    short_name = F.substring_index("topic", ".", -1)
+    length = F.length("topic") - F.length(short_name) - _BEFORE_CLUSTER - 1
+    kept = source.select(
+        F.col("topic").substr(F.lit(_BEFORE_CLUSTER + 1), length).alias(CLUSTER),
+        short_name.alias("topic"),
         "partition",
         "offset",
         F.col("timestamp").alias("appended_at"),
@@ -42,27 +55,32 @@ def records(source: DataFrame, topics: Mapping[str, str]) -> DataFrame:
         "value",
         F.coalesce("headers", F.array().cast("array<struct<key:string,value:binary>>")).alias("headers"),
     )
+    found = kept.withColumns({"schema": _header(SCHEMA_HEADER), "stamp": _header(HEADER_NAME)})
+    fits = F.length("schema") == PREFIX_BYTES - len(MARKER)
+    is_framed = F.coalesce(F.col("value").startswith(F.lit(b"\0")) & fits, F.lit(False))
+    stated = F.hex(F.substring("value", 1, PREFIX_BYTES))
+    has_one = F.coalesce(F.col("value").startswith(F.lit(MARKER)), F.lit(False)) & (F.length("value") >= PREFIX_BYTES)
+    framing = F.hex(F.concat(F.lit(MARKER), F.col("schema")))
+    return found.select(
+        CLUSTER,
+        *RECORD_COLUMNS,
+        is_framed.alias("is_framed"),
+        F.when(is_framed, framing).when(has_one, stated).alias("prefix"),
+        _stamp(F.col("stamp")).alias("stamp"),
+    )
 
 
-def without(landed: DataFrame, spans: Iterable[Span]) -> DataFrame:
-    """The records but for those of these spans."""
-    for span in spans:
-        at, place = F.col("offset"), (F.col("topic") == span.topic) & (F.col("partition") == span.partition)
-        landed = landed.where(~(place & (at >= span.start) & (at < span.end)))
+def without(landed: DataFrame, taken: Mapping[str, Iterable[Span]]) -> DataFrame:
+    """The records but for those of these spans, by cluster."""
+    for cluster, spans in taken.items():
+        for span in spans:
+            landed = landed.where(~is_within(cluster, span))
     return landed
 
 
-def stated(landed: DataFrame) -> DataFrame:
-    """The records with `encoded`, the single-object encoding whatever framing they came in, and its `prefix` (hex)."""
-    framing = _header(SCHEMA_HEADER)
-    is_framed = F.col("value").startswith(F.lit(b"\0")) & (F.length(framing) == PREFIX_BYTES - len(MARKER))
-    body = F.expr(f"substring(value, {_REGISTRY_HEAD_BYTES + 1})")
-    encoded = F.when(is_framed, F.concat(F.lit(MARKER), framing, body)).otherwise(F.col("value"))
-    has_prefix = F.coalesce(F.col("encoded").startswith(F.lit(MARKER)), F.lit(False)) & (
-        F.length("encoded") >= PREFIX_BYTES
-    )
-    prefix = F.hex(F.expr(f"substring(encoded, 1, {PREFIX_BYTES})"))
-    return landed.withColumn("encoded", encoded).withColumn("prefix", F.when(has_prefix, prefix))
+def is_within(cluster: str, span: Span) -> Column:
+    at, place = F.col("offset"), (F.col(CLUSTER) == cluster) & (F.col("topic") == span.topic)
+    return place & (F.col("partition") == span.partition) & (at >= span.start) & (at < span.end)
 
 
 def decoded(told: DataFrame, versions: Iterable[Released]) -> DataFrame:
@@ -71,7 +89,8 @@ def decoded(told: DataFrame, versions: Iterable[Released]) -> DataFrame:
     For such bytes Spark gives a record whose fields are all None, which none of ours is.
     """
     event: Column | None = None
-    body = F.expr(f"substring(encoded, {PREFIX_BYTES + 1})")
+    whole, framed = (F.expr(f"substring(value, {size + 1})") for size in (PREFIX_BYTES, _REGISTRY_HEAD_BYTES))
+    body = F.when(F.col("is_framed"), framed).otherwise(whole)
     prefixes = []
     for version in versions:
         options = {"mode": "PERMISSIVE", "avroSchema": version.newest}
@@ -88,13 +107,13 @@ def decoded(told: DataFrame, versions: Iterable[Released]) -> DataFrame:
 def table(events: DataFrame) -> DataFrame:
     """A table of one type: `log` says where a record stands, `stamp` what was written beside it, then its fields."""
     log = F.struct("topic", "partition", "offset", "appended_at", F.col("key").cast("string").alias("key"))
-    kept = events.where(F.col("event").isNotNull())
-    return kept.select("date", log.alias("log"), _stamp(_header(HEADER_NAME)).alias("stamp"), "event.*")
+    kept = events.where(F.col("event").isNotNull()).sortWithinPartitions(CLUSTER, "date", *_ORDER)
+    return kept.select(CLUSTER, "date", log.alias("log"), "stamp", "event.*")
 
 
 def set_aside(told: DataFrame, reason: Column, type_: str = "") -> DataFrame:
     """The records that are in no table, with the reason and the type that they say they are."""
-    return told.select(*RECORD_COLUMNS, reason.alias("reason"), F.lit(type_).alias("type"))
+    return told.select(CLUSTER, *RECORD_COLUMNS, reason.alias("reason"), F.lit(type_).alias("type"))
 
 
 def reason_without_type(known: Iterable[str]) -> Column:
@@ -103,9 +122,10 @@ def reason_without_type(known: Iterable[str]) -> Column:
     return F.when(F.col("prefix").isNull(), NO_PREFIX).otherwise(unknown)
 
 
-def log_id() -> Column:
-    """Of which log a record says that it is; None without a stamp."""
-    return F.substring(_header(HEADER_NAME), 2, 16)
+def begun(told: DataFrame, topic: str) -> DataFrame:
+    """The clusters whose log begins among these records, with the log's id."""
+    firsts = told.where((F.col("topic") == topic) & (F.col("stamp.term") == 0) & (F.col("stamp.sequence") == 0))
+    return firsts.groupBy(CLUSTER).agg(F.min_by("stamp.log_id", "offset").alias("log_id"))
 
 
 def _header(name: str) -> Column:
@@ -114,7 +134,7 @@ def _header(name: str) -> Column:
 
 
 def _stamp(stamp: Column) -> Column:
-    """A stamp's fields (`events/stamp.py` has the layout, which is for ever); None without one, or of another layout."""
+    """A stamp's fields (`events/stamp.py` has the layout, for ever); None without one, or of another layout."""
     fits = (_number(stamp, 1, 1) == 1) & (F.length(stamp) >= 68)
     inputs = _number(stamp, 62, 1)
     cause, actor, reason = (_number(stamp, at, 2) for at in (63, 65, 67))
@@ -126,7 +146,7 @@ def _stamp(stamp: Column) -> Column:
         _number(stamp, 34, 2).cast("int").alias("index"),
         _number(stamp, 36, 2).cast("int").alias("size"),
         _bytes(stamp, 38, 16).alias("chain"),
-        F.timestamp_millis(_number(stamp, 54, 8)).alias("recorded_at"),
+        _time(_number(stamp, 54, 8)).alias("recorded_at"),
         _text(stamp, texts, cause).alias("cause"),
         _text(stamp, texts + cause, actor).alias("actor"),
         _text(stamp, texts + cause + actor, reason).alias("reason"),
@@ -139,8 +159,13 @@ def _bytes(data: Column, start: int, length: int) -> Column:
 
 
 def _number(data: Column, start: int, length: int) -> Column:
-    """An unsigned number, big-endian; all that a stamp states is below 2^63."""
-    return F.conv(F.hex(F.substring(data, start, length)), 16, 10).cast("long")
+    """An unsigned number, big-endian; None from 2^63 on, which no stamp of ours states and a forged one may."""
+    return F.conv(F.hex(F.substring(data, start, length)), 16, 10).try_cast("long")
+
+
+def _time(ms: Column) -> Column:
+    """None for a time that nobody could have written down."""
+    return F.when(ms.between(0, _LATEST_MS), F.timestamp_millis(ms))
 
 
 def _text(data: Column, start: Column, length: Column) -> Column:

@@ -137,8 +137,20 @@ def _builder() -> "type[SparkSession.Builder]":
     return SparkSession.Builder
 
 
+_AVRO_LIMITS = tuple(
+    f"-Dorg.apache.avro.limits.{what}.maxLength=2000000" for what in ("bytes", "string", "collectionItems")
+)
+"""Above all that a record can have (RECORD_BYTES_MAX): damaged bytes that state a length of 2^31 are to be undecodable,
+not the end of the JVM."""
+
+
 def _options(settings: SessionSettings, folder: Path) -> dict[str, str]:
-    java_options = (f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties", "-Xss4m", *settings.java_options)
+    java_options = (
+        f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties",
+        "-Xss4m",
+        *_AVRO_LIMITS,
+        *settings.java_options,
+    )
     return {
         "spark.master": f"local[{settings.cores}]",
         "spark.app.name": "topolog",

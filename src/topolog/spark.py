@@ -1,4 +1,4 @@
-"""`topolog spark`: the data pipeline. Topics land in an archive, projections are rebuilt from it, reports are made of it.
+"""`topolog spark`: the data pipeline. Topics land in an archive, projections are rebuilt and reports made from it.
 
 Each command is a file of its own beside this one; what they share is a session of Spark on this machine.
 """

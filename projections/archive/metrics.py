@@ -1,0 +1,103 @@
+"""/metrics of a job that lands: how far each partition has come, how far behind it is, what each table has."""
+
+import contextlib
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from topolog.events.errors import BadInput
+from topolog.projections.archive.progress import PlaceProgress, Progress
+
+_HOST = "127.0.0.1"
+_BY_PLACE = {
+    "landed_offset": "All before this offset of the partition has landed.",
+    "end_offset": "The offset after the newest record of the partition.",
+    "behind_records": "Offsets of the partition that have not landed.",
+    "behind_seconds": "How long ago the oldest record that has not landed was appended.",
+}
+_BY_CLUSTER = {
+    "landings": "Landings that the archive is made of.",
+    "quarantined_records": "Records that could not be decoded and were set aside.",
+    "lost_records": "Offsets that were deleted before they landed.",
+    "records_per_second": "How fast the newest batch was landed.",
+    "last_landing_timestamp_seconds": "When the newest landing was made.",
+}
+
+
+class ArchiveMetrics(Collector):
+    """What was told last, one progress for each cluster."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, Progress] = {}
+
+    def tell(self, found: Progress) -> None:
+        self._told[found.cluster] = found
+
+    def collect(self) -> Iterator[Metric]:
+        told = [*self._told.values()]
+        for name, text in _BY_PLACE.items():
+            family = _gauge(name, text, "cluster", "topic", "partition")
+            for each in told:
+                for place in each.places:
+                    if (value := _of_place(place)[name]) is not None:
+                        family.add_metric([each.cluster, place.topic, str(place.partition)], value)
+            yield family
+        for name, text in _BY_CLUSTER.items():
+            family = _gauge(name, text, "cluster")
+            for each in told:
+                family.add_metric([each.cluster], _of_cluster(each)[name])
+            yield family
+        yield self._of_tables(told)
+
+    @staticmethod
+    def _of_tables(told: Iterable[Progress]) -> Metric:
+        family = _gauge("rows", "Rows of the archive's tables.", "cluster", "table")
+        for each in told:
+            for table, rows in sorted(each.rows.items()):
+                family.add_metric([each.cluster, table], rows)
+        return family
+
+
+@contextlib.contextmanager
+def served(metrics: ArchiveMetrics, port: int | None) -> Iterator[None]:
+    """Answer on this port of this machine alone; not at all without one. Raises BadInput if the port is taken."""
+    if port is None:
+        yield
+        return
+    registry = CollectorRegistry()
+    registry.register(metrics)
+    try:
+        server, thread = start_http_server(port, addr=_HOST, registry=registry)
+    except OSError as error:
+        raise BadInput(f"Metrics cannot be served on port {port}: {error.strerror}.") from error
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"topolog_archive_{name}", text, labels=labels)
+
+
+def _of_place(place: PlaceProgress) -> dict[str, float | None]:
+    return {
+        "landed_offset": place.landed,
+        "end_offset": place.end,
+        "behind_records": place.behind,
+        "behind_seconds": None if place.behind_ms is None else place.behind_ms / 1000,
+    }
+
+
+def _of_cluster(found: Progress) -> dict[str, float]:
+    return {
+        "landings": found.landings,
+        "quarantined_records": found.quarantined,
+        "lost_records": found.lost,
+        "records_per_second": found.rows_per_s,
+        "last_landing_timestamp_seconds": found.landed_ms / 1000,
+    }

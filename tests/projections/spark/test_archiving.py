@@ -1,0 +1,243 @@
+"""Topics of a real broker land: as a stream, over a span of time, and not at all if they are not the archive's."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+from tests.projections.chronicle import Chronicle
+from tests.projections.test_projector import eventful
+
+from topolog.events.codec import CODEC
+from topolog.events.errors import BadInput, LogDiverged
+from topolog.events.fold import Judge
+from topolog.events.framing import MARKER
+from topolog.events.kafka import KafkaWriter
+from topolog.events.kafka_admin import KafkaAdmin
+from topolog.events.levels import FIRST_LEVEL, NEWEST_LEVEL
+from topolog.events.membership import NodeJoined
+from topolog.events.stamp import HEADER_NAME
+from topolog.events.topics import PLANS, Topic, topic_name
+from topolog.projections.archive import reading, topics
+from topolog.projections.archive.landings import Archive, ArchiveWriter, opened
+from topolog.projections.archive.spans import Span
+from topolog.projections.spark import landing
+from topolog.projections.spark.landing import Job, Stream
+
+
+class Place:
+    """A cluster on the broker, an archive of it, and the job between them."""
+
+    def __init__(self, spark: SparkSession, bootstrap: str, cluster: str, folder: Path) -> None:
+        self.cluster = cluster
+        self.spark = spark
+        self.kafka = {"bootstrap.servers": bootstrap}
+        self.admin = KafkaAdmin(self.kafka)
+        self.admin.create_topics(cluster, PLANS)
+        self.broker = AdminClient(dict(self.kafka))
+        self.folder = folder
+        self.written = 0
+
+    def write(self, chronicle: Chronicle) -> None:
+        """What the chronicle has decided and the broker has not got."""
+        entries = chronicle.entries[self.written :]
+        self.append(Topic.DECISIONS, [(each.value, each.headers) for each in entries])
+        self.written += len(entries)
+
+    def append(self, topic: Topic, records: Sequence[tuple[bytes, tuple[tuple[str, bytes], ...]]]) -> None:
+        writer = KafkaWriter(self.kafka, self.cluster)
+        for value, headers in records:
+            writer.append(topic, "k", value, headers)
+        assert writer.flush(30) == 0
+        writer.close()
+
+    def seen(self) -> topics.Seen:
+        return topics.look(self.admin, [self.cluster])[self.cluster]
+
+    def check(self, archive: ArchiveWriter) -> None:
+        topics.check(archive, self.seen())
+
+    def job(self, archive: ArchiveWriter) -> Job:
+        return Job(self.spark, archive, self.kafka, lambda: 7, check=lambda: self.check(archive))
+
+    def land(self) -> Archive:
+        """What is there, with a stream that ends."""
+        with opened(self.folder, self.cluster) as archive:
+            archive.identify(topics.log_id(self.kafka, self.cluster))
+            self.check(archive)
+            stream = self.job(archive).stream(topics.starts(archive, self.seen()), once=True)
+            run_out(stream)
+            return archive
+
+    def records_of(self, archive: Archive, topic: Topic, partition: int = 0) -> list[tuple[int, bytes]]:
+        found: list[tuple[int, bytes]] = []
+        for table in reading.tables(archive, topic.short_name, partition=partition):
+            found += zip(table.column("offset").to_pylist(), table.column("value").to_pylist(), strict=True)
+        return found
+
+    def delete_before(self, topic: Topic, offset: int) -> None:
+        """As retention does."""
+        place = TopicPartition(topic_name(self.cluster, topic), 0, offset)
+        self.broker.delete_records([place])[place].result()
+
+    def make_anew(self, topic: Topic) -> None:
+        name = topic_name(self.cluster, topic)
+        before = self.admin.describe([name])[name].id
+        self.broker.delete_topics([name])[name].result()
+        while name in self.admin.describe([name]):
+            time.sleep(0.02)
+        self.admin.create_topics(self.cluster, PLANS)
+        assert self.admin.describe([name])[name].id != before
+
+
+def run_out(stream: Stream) -> None:
+    while not stream.wait(0.2):
+        pass
+
+
+@pytest.fixture
+def place(spark: SparkSession, kafka: str, cluster: str, tmp_path: Path) -> Place:
+    return Place(spark, kafka, cluster, tmp_path / "archive")
+
+
+@pytest.fixture
+def chronicle(cluster: str) -> Chronicle:
+    return eventful(Chronicle(cluster).start())
+
+
+def test_a_stream_lands_what_is_there_and_goes_on_where_the_archive_ends(place: Place, chronicle: Chronicle) -> None:
+    """Each record once, to the byte, and the chain hash holds from the log's beginning."""
+    place.write(chronicle)
+    place.append(Topic.REQUESTS, [(b"one", ()), (b"two", (("name", b"value"),))])
+    first = place.land()
+    assert first.about.log_id == chronicle.log_id.hex()
+    assert len(first.landings) == 1
+    assert len(place.land().landings) == 1, "nothing has come"
+    chronicle.lead("c3").join("n9")
+    place.write(chronicle)
+    archive = place.land()
+    assert archive.spans() == (Span("decisions", 0, 0, place.written), Span("requests", 0, 0, 2))
+    assert place.records_of(archive, Topic.DECISIONS) == [(each.offset, each.value) for each in chronicle.entries]
+    judge = Judge()
+    for table in reading.tables(archive, "decisions"):
+        for headers, value in zip(table.column("headers").to_pylist(), table.column("value").to_pylist(), strict=True):
+            judge.judge(next(each["value"] for each in headers if each["key"] == HEADER_NAME), value)
+    assert judge.header == chronicle.fold.header
+    assert archive.missing() == []
+    assert not any((place.folder / "staging").rglob("*.parquet"))
+
+
+def test_many_batches_are_as_one(place: Place, chronicle: Chronicle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landing, "RECORDS_PER_BATCH_MAX", 10)
+    place.write(chronicle)
+    archive = place.land()
+    assert len(archive.landings) == 2
+    assert place.records_of(archive, Topic.DECISIONS) == [(each.offset, each.value) for each in chronicle.entries]
+    for path in archive.files("records"):
+        offsets = place.spark.read.parquet(str(path)).select("offset").collect()
+        assert [row.offset for row in offsets] == sorted(row.offset for row in offsets)
+
+
+def test_what_cannot_be_decoded_is_set_aside_and_stays_among_the_records(place: Place, chronicle: Chronicle) -> None:
+    """No prefix, a schema of a later release, cut short, and a length that would take all memory there is."""
+    good = chronicle.entries[0].value
+    greedy = good[:10] + b"\xfe\xff\xff\xff\x0f" + b"x" * 40
+    values = [b"", b"hello", MARKER + bytes(8) + b"later", good[:-3], greedy, good]
+    place.append(Topic.REQUESTS, [(value, ()) for value in values])
+    archive = place.land()
+    assert archive.rows() == {"records": 6, "tables/LogStarted": 1, "quarantine": 5}
+    rows = place.spark.read.parquet(*map(str, archive.files("quarantine"))).orderBy("offset").collect()
+    reasons = ["NO_PREFIX", "NO_PREFIX", "UNKNOWN_SCHEMA", "DAMAGED", "DAMAGED"]
+    assert [(row.offset, bytes(row.value), row.reason) for row in rows] == [
+        (offset, value, reason) for offset, (value, reason) in enumerate(zip(values, reasons, strict=False))
+    ]
+    assert place.records_of(archive, Topic.REQUESTS) == list(enumerate(values))
+
+
+def test_forged_stamps_land_without_one(place: Place, chronicle: Chronicle) -> None:
+    """All bits set: numbers that fit nothing end no job."""
+    good = chronicle.entries[0]
+    forged = b"\x01" + b"\xff" * 100
+    place.append(Topic.DECISIONS, [(good.value, good.headers), (good.value, ((HEADER_NAME, forged),))])
+    archive = place.land()
+    assert archive.rows() == {"records": 2, "tables/LogStarted": 2}
+    _, row = place.spark.read.parquet(*map(str, archive.files("tables"))).orderBy("log.offset").collect()
+    assert (row.stamp.term, row.stamp.recorded_at) == (None, None)
+
+
+def test_a_span_of_time_lands_once_however_often_and_the_stream_lands_the_rest(
+    place: Place, chronicle: Chronicle
+) -> None:
+    entries = [(each.value, each.headers) for each in chronicle.entries]
+    place.append(Topic.DECISIONS, entries)
+    wanted = [Span("decisions", 0, 5, 9), Span("decisions", 0, 12, 14)]
+    with opened(place.folder, place.cluster) as archive:
+        place.job(archive).backfill(wanted, "backfill")
+        assert archive.spans() == tuple(wanted)
+        landings = len(archive.landings)
+        place.job(archive).backfill(wanted, "backfill")
+        assert len(archive.landings) == landings
+        place.job(archive).backfill([Span("decisions", 0, 4, 13)], "backfill")
+        assert archive.spans() == (Span("decisions", 0, 4, 14),)
+    landed = place.land()
+    assert place.records_of(landed, Topic.DECISIONS) == [(each.offset, each.value) for each in chronicle.entries]
+    assert landed.rows()["records"] == len(entries)
+
+
+def test_records_deleted_before_they_landed_end_the_job_until_they_are_given_up(place: Place) -> None:
+    records = [(f"{number}".encode(), ()) for number in range(30)]
+    place.append(Topic.REQUESTS, records[:10])
+    place.land()
+    place.append(Topic.REQUESTS, records[10:])
+    place.delete_before(Topic.REQUESTS, 20)
+    with pytest.raises(LogDiverged, match="requests/0 from 10 to 19"):
+        place.land()
+    with opened(place.folder, place.cluster) as archive:
+        archive.give_up(topics.deleted(archive, place.seen()), 5)
+    landed = place.land()
+    assert landed.spans() == (Span("requests", 0, 0, 10), Span("requests", 0, 20, 30))
+    assert landed.lost() == (Span("requests", 0, 10, 20),)
+
+
+def test_a_topic_made_anew_is_refused_before_and_while_it_is_landed(place: Place, chronicle: Chronicle) -> None:
+    """Even when it has grown past what has landed, and when the batch was read before somebody looked."""
+    place.write(chronicle)
+    place.append(Topic.REQUESTS, [(b"one", ())])
+    place.land()
+    place.make_anew(Topic.REQUESTS)
+    place.append(Topic.REQUESTS, [(b"other", ())] * 3)
+    with pytest.raises(BadInput, match="requests was made anew"):
+        place.land()
+    with opened(place.folder, place.cluster) as archive:
+        before = len(archive.landings)
+        stream = place.job(archive).stream({("requests", 0): 1}, once=True)
+        with pytest.raises(BadInput, match="requests was made anew"):
+            run_out(stream)
+        assert len(archive.landings) == before
+
+
+def test_the_log_of_another_cluster_is_refused(place: Place, chronicle: Chronicle) -> None:
+    """The archive's folder is right and the settings name another broker, say: its log has another id."""
+    place.write(chronicle)
+    with opened(place.folder, place.cluster) as archive:
+        archive.identify(b"x" * 16)
+    with pytest.raises(BadInput, match="made anew, or belong to another cluster"):
+        place.land()
+
+
+def test_two_released_versions_of_a_type_are_one_table(place: Place, chronicle: Chronicle) -> None:
+    """Schema evolution by fingerprint: each is read by the schema that has written it, and told as the newest."""
+    joined = next(event for each in chronicle.entries if isinstance(event := CODEC.decode(each.value), NodeJoined))
+    joined = msgspec.structs.replace(joined, kinship=None)
+    old, new = (CODEC.encode(joined, level) for level in (FIRST_LEVEL, NEWEST_LEVEL))
+    assert old[:10] != new[:10]
+    place.append(Topic.DECISIONS, [(old, ()), (new, ())])
+    archive = place.land()
+    assert archive.rows() == {"records": 2, "tables/NodeJoined": 2}
+    older, newer = place.spark.read.parquet(*map(str, archive.files("tables"))).orderBy("log.offset").collect()
+    assert older.asDict(recursive=True).keys() == newer.asDict(recursive=True).keys()
+    assert older.joiner.node == newer.joiner.node
