@@ -48,9 +48,9 @@ from topolog.events.requests import (
 from topolog.events.snapshots import SnapshotTaken
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import Topic
+from topolog.projections.generations import generation_path
 from topolog.projections.projector import Projector
 from topolog.projections.sides import HealthRow, LetterBodyRow, LetterRow, SideRow
-from topolog.projections.store import generation_path
 from topolog.streams.node.client import Node
 
 S = TypeVar("S", bound=SideRow)
