@@ -1,7 +1,5 @@
 """`topolog spark rebuild`: projection stores built anew from archives and topics, put where projectors find them."""
 
-import os
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -156,7 +154,6 @@ def _all(source: Source, target: Target, settings: Settings, memory: str) -> "li
         name = archive.about.cluster
         folder = _absolute(target.to) / name if target.to else cluster_folder(name) / "projector"
         tasks.append(msgspec.structs.replace(_task(source, target, name, folder, open_topic), archive=archive.folder))
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # what Spark starts on this machine
     with (
         tempfile.TemporaryDirectory(prefix="topolog-spark-") as scratch,
         spark_session(Path(scratch), memory, with_connectors=False) as session,
