@@ -46,8 +46,8 @@ class Gap(msgspec.Struct, frozen=True):
 class ArchiveReader:
     """A log reader of the archive's `decisions`. It never waits: a folder has what it has.
 
-    The end is that of the archive, looked for anew by `hears`; a stream may land more at any time. Raises DamagedStore
-    for what is named and cannot be read.
+    The end is that of the archive, looked for anew by `hears`; a stream may land more at any time. Raises
+    DamagedArchive for what is named and cannot be read.
     """
 
     def __init__(self, archive: Archive) -> None:

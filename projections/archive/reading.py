@@ -16,7 +16,7 @@ import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 import pyarrow.compute as pc  # type: ignore[import-untyped]  # the same
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # the same
 
-from topolog.events.errors import DamagedStore
+from topolog.events.errors import DamagedStore, Permanent
 from topolog.events.framing import unframed
 from topolog.events.log import Entry
 from topolog.events.topics import Topic
@@ -26,6 +26,12 @@ from topolog.projections.archive.spans import Span
 ALL_COLUMNS = ("offset", "appended_at", "key", "value", "headers")
 _BATCH_ROWS = 10_000
 _HINT = "Bring it back from a backup, or land the topic anew in another folder: `topolog spark archive`."
+
+
+class DamagedArchive(Permanent):
+    """Something that a landing says it has is not there, or cannot be read. It says nothing of any store."""
+
+    code = "damaged_archive"
 
 
 def entries(archive: Archive, topic: Topic, start: int = 0, *, partition: int = 0) -> Iterator[list[Entry]]:
@@ -40,7 +46,7 @@ def tables(
 ) -> Iterator[pa.Table]:
     """The records of a partition from `start` on, some hundred thousand at a time; `offset` is always a column.
 
-    Raises DamagedStore for a file that a landing names and that is not there, cannot be read, or lacks rows, and for
+    Raises DamagedArchive for a file that a landing names and that is not there, cannot be read, or lacks rows, and for
     offsets that have landed twice.
     """
     wanted = [
@@ -53,7 +59,7 @@ def tables(
     before = 0
     for span, landing in sorted(wanted, key=lambda each: each[0]):
         if span.start < before:
-            raise DamagedStore(
+            raise DamagedArchive(
                 f"The archive in {archive.folder} has {topic} from offset {span.start} on twice; the second time in "
                 f"landing {landing.number}.",
                 hint="Land the topic anew in another folder.",
@@ -65,15 +71,18 @@ def tables(
 
 
 def check_whole(archive: Archive, topic: str) -> None:
-    """Read newer landings, and raise DamagedStore if the description of one is missing, or a file of the topic."""
+    """Read newer landings, and raise DamagedArchive if the description of one is missing, or a file of the topic."""
     described = [int(path.stem) for path in (archive.folder / "landings").glob("*.json") if path.stem.isdecimal()]
     there = {str(path.relative_to(archive.folder)) for path in _on_disk(archive, topic)}
-    archive.refresh()  # behind the look at what is there: what lands meanwhile is no loss
+    try:
+        archive.refresh()  # behind the look at what is there: what lands meanwhile is no loss
+    except DamagedStore as error:
+        raise DamagedArchive(error.message, hint=_HINT) from error
     if described and max(described) >= len(archive.landings):
-        raise DamagedStore(f"The archive in {archive.folder} lacks landing {len(archive.landings)}.", hint=_HINT)
+        raise DamagedArchive(f"The archive in {archive.folder} lacks landing {len(archive.landings)}.", hint=_HINT)
     named = {name for landing in archive.landings for name in landing.files}
     if unnamed := sorted(there - named):
-        raise DamagedStore(
+        raise DamagedArchive(
             f"The archive in {archive.folder} has files of {topic} that no landing names, such as {unnamed[0]}: the "
             "description of the newest landing is missing.",
             hint=_HINT,
@@ -81,7 +90,7 @@ def check_whole(archive: Archive, topic: str) -> None:
     missing = [path for path in archive.files(_prefix(topic)) if not path.exists()]
     if gone := [path for path in missing if not _at_last(archive, path).exists()]:
         days = sorted({part.removeprefix("date=") for path in gone for part in path.parts if part.startswith("date=")})
-        raise DamagedStore(
+        raise DamagedArchive(
             f"The archive in {archive.folder} lacks {len(gone)} files of {topic}, of {', '.join(days)}.", hint=_HINT
         )
 
@@ -119,7 +128,9 @@ def _read(archive: Archive, landing: Landing, topic: str, columns: Sequence[str]
     names = ["partition", *dict.fromkeys(("offset", *columns))]
     paths = archive.files(_prefix(topic), landing)
     if not paths:
-        raise DamagedStore(f"Landing {landing.number} of {archive.folder} has {topic}, but no file of it.", hint=_HINT)
+        raise DamagedArchive(
+            f"Landing {landing.number} of {archive.folder} has {topic}, but no file of it.", hint=_HINT
+        )
     table = pa.concat_tables([_file(archive, path, names) for path in paths])
     return table.take(pc.sort_indices(table, sort_keys=[("partition", "ascending"), ("offset", "ascending")]))
 
@@ -128,7 +139,7 @@ def _file(archive: Archive, path: Path, names: Sequence[str]) -> pa.Table:
     try:
         return pq.read_table(path if path.exists() else _at_last(archive, path), columns=list(names), partitioning=None)
     except (OSError, pa.ArrowException) as error:
-        raise DamagedStore(f"{path} cannot be read: {str(error).splitlines()[0]}", hint=_HINT) from error
+        raise DamagedArchive(f"{path} cannot be read: {str(error).splitlines()[0]}", hint=_HINT) from error
 
 
 def _within(table: pa.Table, span: Span, partition: int, start: int) -> pa.Table:
@@ -138,7 +149,9 @@ def _within(table: pa.Table, span: Span, partition: int, start: int) -> pa.Table
     found = table.filter(pc.and_(asked, pc.equal(table.column("partition"), partition))).drop_columns(["partition"])
     begins, ends = (found.column("offset")[at].as_py() if found.num_rows else None for at in (0, -1))
     if ends != span.end - 1 or (first == span.start and begins != span.start):
-        raise DamagedStore(f"The archive lacks records of {span.topic} from offset {first} to {span.end}.", hint=_HINT)
+        raise DamagedArchive(
+            f"The archive lacks records of {span.topic} from offset {first} to {span.end}.", hint=_HINT
+        )
     return found
 
 

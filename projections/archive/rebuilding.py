@@ -72,7 +72,7 @@ class Task(msgspec.Struct, frozen=True):
 def rebuilt(task: Task, now_s: Callable[[], float], told: Callable[[str], None]) -> Rebuilt:
     """Rebuild one cluster to the newest position that can be read.
 
-    Raises BadInput for an archive of another cluster, a folder that is in use or nothing to fold, DamagedStore and
+    Raises BadInput for an archive of another cluster, a folder that is in use or nothing to fold, DamagedArchive and
     ArchiveIncomplete for an archive that is not whole, Poisoned, and LogDiverged if topic and archive are two logs.
     """
     began_s = now_s()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.projections.chronicle import Chronicle
 from tests.projections.self_check.conftest import contents, damage_tables, project, write
@@ -21,10 +22,13 @@ from topolog.events.failpoints import VARIABLE
 from topolog.events.health import HealthHeard
 from topolog.events.ids import Offset
 from topolog.events.log import InMemoryLog, LogReader
+from topolog.events.membership import NodeRow
+from topolog.events.state import HASH_MODULUS, row_hash
 from topolog.events.topics import Topic
 from topolog.projections import layout, queries, taking_over
 from topolog.projections.archive.rebuilding import Rebuilt, Standing, Task, awaited, rebuilt
 from topolog.projections.generations import DAMAGED, generation_path, is_pending, put, rebuilding, why_refused
+from topolog.projections.layout import Meta
 from topolog.projections.projector import Projector
 from topolog.projections.self_check.rebuild import Rebuild
 from topolog.projections.sides import LetterRow, WatchRow
@@ -201,16 +205,23 @@ def test_a_fault_of_the_store_of_before_is_no_fault_of_the_new_one(chronicle: Ch
 def test_it_is_the_cure_of_a_store_that_differs(
     chronicle: Chronicle, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A row that was changed where it lies: the rebuild has what the log has, and it is said that they differed."""
+    """A row that an older build has folded otherwise, hash and all: the rebuild has what the log says, and that the two
+    differ is said."""
     folder = tmp_path / "store"
-    project(chronicle, folder)
-    key = next(each for each in sorted(contents(folder)) if each.startswith(b"hnode\0n1"))
-    write(folder, {key: None})
+    held = contents(project(chronicle, folder))
+    meta, row = layout.decode(held[layout.META_KEY], Meta), layout.decode(held[NODE], NodeRow)
+    other = msgspec.structs.replace(row, endpoint="n1:7002")
+    change = row_hash(("node", "n1"), other) - row_hash(("node", "n1"), row)
+    hashed = ((int.from_bytes(meta.state_hash, "big") + change) % HASH_MODULUS).to_bytes(16, "big")
+    damaged = msgspec.structs.replace(meta, state_hash=hashed)
+    write(folder, {NODE: layout.encode(other), layout.META_KEY: layout.encode(damaged)})
     with closing(Projector(chronicle.log.reader(), folder, "main")) as projector:
         stepped(projector, folder)
+        assert projector.meta.state_hash == hashed, "it does not see it"
         offer(chronicle, folder)
         stepped(projector, folder)
-    assert key in contents(folder)
+        assert hash_of(projector) == chronicle.fold.state.hash()
+    assert f"had the state hash {hashed.hex()}, the rebuilt one has {meta.state_hash.hex()}" in caplog.text
 
 
 def test_what_is_not_in_the_log_of_decisions_goes_along(chronicle: Chronicle, tmp_path: Path) -> None:
@@ -289,7 +300,7 @@ def test_what_must_not_be_taken_over_is_refused_and_said(
     chronicle: Chronicle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Chronicle, Path], str]
 ) -> None:
     """And the projector goes on with its own store as if nothing had been."""
-    monkeypatch.setattr(taking_over, "RECORDS_BEHIND_MAX", 20)
+    monkeypatch.setattr(taking_over, "RECORDS_BEHIND_MAX", 10)
     folder = tmp_path / "store"
     with closing(Projector(chronicle.log.reader(), folder, "main")) as projector:
         stepped(projector, folder)

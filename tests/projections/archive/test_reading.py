@@ -9,13 +9,13 @@ from tests.projections.archive.landed import in_landings, land, table
 from tests.projections.chronicle import Chronicle
 from tests.projections.test_projector import eventful
 
-from topolog.events.errors import DamagedStore
 from topolog.events.framing import framed
 from topolog.events.ids import Offset
 from topolog.events.log import Entry
 from topolog.events.topics import Topic
 from topolog.projections.archive import reading
 from topolog.projections.archive.landings import Archive
+from topolog.projections.archive.reading import DamagedArchive
 
 DAY_MS = 86_400_000
 
@@ -127,7 +127,7 @@ def test_what_is_missing_is_named(chronicle: Chronicle, tmp_path: Path, harm: Ca
     """Issue 9: a clear end with what to do, nothing skipped in silence."""
     folder = in_landings(tmp_path / "archive", "main", chronicle.entries, (4, 4))
     complaint = harm(folder)
-    with pytest.raises(DamagedStore, match=complaint) as raised:
+    with pytest.raises(DamagedArchive, match=complaint) as raised:
         read(folder)
     assert "backup" in raised.value.hint
 
@@ -136,7 +136,7 @@ def test_what_has_landed_twice_is_refused(chronicle: Chronicle, tmp_path: Path) 
     """Two archives that were copied into one folder."""
     land(tmp_path, "main", chronicle.entries[:6])
     land(tmp_path, "main", chronicle.entries[5:])
-    with pytest.raises(DamagedStore, match="from offset 5 on twice"):
+    with pytest.raises(DamagedArchive, match="from offset 5 on twice"):
         read(tmp_path)
 
 

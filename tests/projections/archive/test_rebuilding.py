@@ -14,11 +14,12 @@ from tests.projections.self_check.conftest import contents, project, write
 from tests.projections.sharing import shared_out
 from tests.projections.test_projector import eventful
 
-from topolog.events.errors import BadInput, DamagedStore, LogDiverged, Poisoned, TopologError
+from topolog.events.errors import BadInput, LogDiverged, Poisoned, TopologError
 from topolog.events.log import LogReader
 from topolog.events.topics import Topic
 from topolog.projections import layout
 from topolog.projections.archive.log import ArchiveIncomplete
+from topolog.projections.archive.reading import DamagedArchive
 from topolog.projections.archive.rebuilding import Rebuilt, Standing, Task, archives, rebuilt
 from topolog.projections.generations import generation_path, is_pending, rebuilding
 from topolog.projections.projector import Projector
@@ -157,7 +158,7 @@ def test_a_store_of_another_log_beside_it_is_said(archive: Path, tmp_path: Path)
 
 def day_lost(chronicle: Chronicle, archive: Path) -> type[TopologError]:
     max(archive.glob("records/*/*/*.parquet")).unlink()
-    return DamagedStore
+    return DamagedArchive
 
 
 def hole(chronicle: Chronicle, archive: Path) -> type[TopologError]:
