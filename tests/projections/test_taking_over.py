@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.projections.chronicle import Chronicle
-from tests.projections.self_check.conftest import contents, damage_tables, project, write
+from tests.projections.self_check.conftest import contents, project, write
 from tests.projections.succeeding import history
 from tests.projections.test_projector import eventful, hash_of
 
@@ -330,7 +330,7 @@ def test_a_log_that_no_longer_has_what_is_shown_is_no_way_back(chronicle: Chroni
             projector.step()
         assert "The log ends at position" in (why_refused(folder) or "")
         assert projector.meta.position == position
-        assert "does not hold the decision" in (projector.stopped or "")
+        assert projector.stopped
 
 
 def test_a_damaged_store_is_replaced_by_what_is_offered(chronicle: Chronicle, tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ def test_a_damaged_store_is_replaced_by_what_is_offered(chronicle: Chronicle, tm
     folder = tmp_path / "store"
     project(chronicle, folder)
     offer(chronicle, folder)
-    damage_tables(folder)
+    (generation_path(folder) / "CURRENT").write_bytes(b"no list")
     with closing(Projector(chronicle.log.reader(), folder, "main")) as projector:
         projector.step()
         assert projector.meta.position == chronicle.position

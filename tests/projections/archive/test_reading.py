@@ -23,7 +23,7 @@ DAY_MS = 86_400_000
 @pytest.fixture
 def chronicle() -> Chronicle:
     """A log over three days."""
-    return eventful(Chronicle(pace_ms=DAY_MS // 12).start())
+    return eventful(Chronicle(pace_ms=DAY_MS // 6).start())
 
 
 def read(folder: Path, start: int = 0, topic: Topic = Topic.DECISIONS) -> list[Entry]:
