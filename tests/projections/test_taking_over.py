@@ -198,7 +198,7 @@ def test_a_fault_of_the_store_of_before_is_no_fault_of_the_new_one(chronicle: Ch
             pytest.fail("it was read")
         stepped(projector, folder)
         with projector.reading() as reading:
-            assert reading.surely_decision(chronicle.position - 3)
+            assert reading.surely_decision(chronicle.position - 3).position == chronicle.position - 3
     assert stores(folder) == ["2"]
 
 

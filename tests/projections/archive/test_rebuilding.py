@@ -189,8 +189,8 @@ def test_what_cannot_be_rebuilt_leaves_what_is_there(
 ) -> None:
     """A clear end with what to do; nothing is put, nothing left."""
     live = project(chronicle, tmp_path / "live")
-    landed = {hole: -3, other_bytes: -3}.get(harm)
-    archive = in_landings(tmp_path / "archive", "main", chronicle.entries[:landed], ())
+    landed = chronicle.entries[:-3] if harm in (hole, other_bytes) else chronicle.entries
+    archive = in_landings(tmp_path / "archive", "main", landed, ())
     with pytest.raises(harm(chronicle, archive)) as raised:
         rebuild(Task("main", live, archive))
     assert raised.value.hint
