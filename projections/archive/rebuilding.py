@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from topolog.events.errors import BadInput, LogDiverged
+from topolog.events.errors import BadInput, LogDiverged, TopologError
 from topolog.events.ids import NOWHERE
 from topolog.events.log import LogReader
 from topolog.projections.archive.landings import Archive
@@ -114,21 +114,28 @@ def awaited(offered: Rebuilt, patience_s: float, now_s: Callable[[], float], sle
     return offered
 
 
-def archives(root: Path) -> list[Archive]:
-    """Every archive in a folder or below it. Raises BadInput if there is none, or two of one cluster."""
-    found = [Archive(path) for path in _archive_folders(root)]
-    if not found:
-        raise BadInput(f"There is no archive in {root}, nor below it.", hint="`topolog spark archive` makes one.")
+def archives(root: Path) -> tuple[dict[str, Path], list[Rebuilt]]:
+    """Every archive in a folder or below it, by cluster; and what became of those that cannot be opened.
+
+    Raises BadInput if there is none, or two of one cluster.
+    """
     folders: dict[str, Path] = {}
-    for each in found:
-        assert each.about is not None, "an archive that was opened says whose it is"
-        former = folders.setdefault(each.about.cluster, each.folder)
-        if former != each.folder:
+    failed = []
+    for path in _archive_folders(root):
+        try:
+            about = Archive(path).about
+        except TopologError as error:
+            failed.append(Rebuilt(path.name, "", Standing.FAILED, error=error.message, hint=error.hint))
+            continue
+        assert about is not None, "an archive that was opened says whose it is"
+        if (former := folders.setdefault(about.cluster, path)) != path:
             raise BadInput(
-                f"{former} and {each.folder} are both archives of cluster {each.about.cluster!r}.",
+                f"{former} and {path} are both archives of cluster {about.cluster!r}.",
                 hint="Rebuild one of them by itself: without --all.",
             )
-    return found
+    if not folders and not failed:
+        raise BadInput(f"There is no archive in {root}, nor below it.", hint="`topolog spark archive` makes one.")
+    return folders, failed
 
 
 def _archive_folders(root: Path) -> Iterator[Path]:

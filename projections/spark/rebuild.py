@@ -8,12 +8,10 @@ Executors need the archives and the folders of stores under the same paths as th
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 from pyspark.sql import DataFrame, SparkSession
 
 from topolog.events.errors import TopologError
@@ -27,17 +25,17 @@ _OUTCOMES = (
 
 
 def outcomes(session: SparkSession, tasks: Sequence[Task]) -> DataFrame:
-    """One row per task, as `Rebuilt` has it (`verdict` as JSON); the rebuilds are made when the frame is read."""
-    numbers = session.range(0, len(tasks), 1, len(tasks))
-    return numbers.mapInArrow(partial(_run, longest_first(tasks)), _OUTCOMES)
+    """One row per task, as `Rebuilt` has it (`verdict` as JSON); the rebuilds are made whenever the frame is read."""
+    apart = session.sparkContext.parallelize(longest_first(tasks), len(tasks))
+    return session.createDataFrame(apart.map(_row), _OUTCOMES)
 
 
 def collected(frame: DataFrame) -> list[Rebuilt]:
     """The outcomes, by cluster."""
     found = []
-    for row in frame.toArrow().to_pylist():
+    for row in frame.collect():
         verdict = msgspec.json.decode(row["verdict"]) if row["verdict"] else None
-        found.append(msgspec.convert({**row, "verdict": verdict}, Rebuilt))
+        found.append(msgspec.convert({**row.asDict(), "verdict": verdict}, Rebuilt))
     return sorted(found, key=lambda each: each.cluster)
 
 
@@ -47,14 +45,18 @@ def longest_first(tasks: Sequence[Task]) -> list[Task]:
 
 
 def _records(task: Task) -> int:
-    return Archive(task.archive).rows().get("records", 0) if task.archive else 0
+    """0 for an archive that cannot be read, which its own task says."""
+    try:
+        return Archive(task.archive).rows().get("records", 0) if task.archive else 0
+    except TopologError:
+        return 0
 
 
-def _run(tasks: Sequence[Task], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _row(task: Task) -> tuple[Any, ...]:
     """In a Python process of an executor."""
-    for batch in batches:
-        rows = [_row(_outcome(tasks[number])) for number in batch.column("id").to_pylist()]
-        yield pa.RecordBatch.from_pylist(rows, schema=_schema())
+    outcome = _outcome(task)
+    verdict = msgspec.json.encode(outcome.verdict).decode() if outcome.verdict else ""
+    return tuple({**msgspec.to_builtins(outcome), "verdict": verdict}.values())
 
 
 def _outcome(task: Task) -> Rebuilt:
@@ -69,14 +71,3 @@ def _outcome(task: Task) -> Rebuilt:
 
 def _failed(task: Task, error: str, hint: str) -> Rebuilt:
     return Rebuilt(task.cluster, str(task.folder), Standing.FAILED, error=error, hint=hint)
-
-
-def _row(outcome: Rebuilt) -> Mapping[str, Any]:
-    row: dict[str, Any] = msgspec.to_builtins(outcome)
-    verdict = msgspec.json.encode(outcome.verdict).decode() if outcome.verdict else ""
-    return {**row, "verdict": verdict}
-
-
-def _schema() -> pa.Schema:
-    types = {"string": pa.string(), "long": pa.int64(), "double": pa.float64()}
-    return pa.schema([(name, types[type_]) for name, type_ in (each.split() for each in _OUTCOMES.split(", "))])

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from topolog.command_line import Config, Set, loaded, say
@@ -134,10 +133,12 @@ def _settings_of_archive(source: Source, config: Path | None, pairs: list[str] |
 
 def _one(source: Source, target: Target, settings: Settings) -> "Rebuilt":
     from topolog.projections.archive.rebuilding import rebuilt
+    from topolog.projections.self_check.opened import store_path
 
-    task = _task(
-        source, target, settings.cluster.name, _absolute(target.to or settings.projector.data), _topic(source, settings)
-    )
+    archive, folder = source.archive and _absolute(source.archive), _absolute(target.to or settings.projector.data)
+    if target.check or target.only_check:
+        store_path(folder)
+    task = _task(archive, target, settings.cluster.name, folder, _topic(source, settings))
     with StatusLine() as line:
         return rebuilt(task, time.monotonic, line.show)
 
@@ -148,31 +149,27 @@ def _all(source: Source, target: Target, settings: Settings, memory: str) -> "li
 
     assert source.archive is not None, "--all has --from"
     open_topic = _topic(source, settings)
+    found, failed = archives(_absolute(source.archive))
     tasks = []
-    for archive in archives(_absolute(source.archive)):
-        assert archive.about is not None, "an archive that was opened says whose it is"
-        name = archive.about.cluster
+    for name, archive in found.items():
         folder = _absolute(target.to) / name if target.to else cluster_folder(name) / "projector"
-        tasks.append(msgspec.structs.replace(_task(source, target, name, folder, open_topic), archive=archive.folder))
+        tasks.append(_task(archive, target, name, folder, open_topic))
     with (
         tempfile.TemporaryDirectory(prefix="topolog-spark-") as scratch,
         spark_session(Path(scratch), memory, with_connectors=False) as session,
         StatusLine() as line,
     ):
         line.show(f"rebuilding {len(tasks)} clusters")
-        return rebuild.collected(rebuild.outcomes(session, tasks))
+        return [*(rebuild.collected(rebuild.outcomes(session, tasks)) if tasks else ()), *failed]
 
 
-def _task(source: Source, target: Target, cluster: str, folder: Path, open_topic: "OpenTopic | None") -> "Task":
+def _task(archive: Path | None, target: Target, cluster: str, folder: Path, open_topic: "OpenTopic | None") -> "Task":
     from topolog.projections.archive.rebuilding import Task
-    from topolog.projections.self_check.opened import store_path
 
-    if target.check or target.only_check:
-        store_path(folder)
     return Task(
         cluster,
         folder,
-        _absolute(source.archive) if source.archive else None,
+        archive,
         open_topic,
         check=target.check or target.only_check,
         puts=not target.only_check,

@@ -213,8 +213,13 @@ def test_archives_are_found_below_a_folder_one_per_cluster(chronicle: Chronicle,
     root = tmp_path / "root"
     for name in ("a", "b/c"):
         land(root / name, name, chronicle.entries)
-    assert [each.about and each.about.cluster for each in archives(root)] == ["a", "b/c"]
-    assert [each.folder for each in archives(root / "a")] == [root / "a"]
+    assert archives(root) == ({"a": root / "a", "b/c": root / "b/c"}, [])
+    assert archives(root / "a") == ({"a": root / "a"}, [])
+    (root / "b/c/archive.json").write_text("{")
+    found, (failed,) = archives(root)
+    assert found == {"a": root / "a"}
+    assert (failed.cluster, failed.standing) == ("c", Standing.FAILED)
+    assert "archive.json cannot be read" in failed.error
     land(root / "d", "a", chronicle.entries)
     with pytest.raises(BadInput, match="both archives of cluster 'a'"):
         archives(root)
