@@ -265,15 +265,16 @@ class Store:
     def write(self, sets: Sequence[WholeSet]) -> None:
         """All that follows from these sets, in one atomic write."""
         batch = WriteBatch(raw_mode=True)
-        newest: dict[Key, Row | None] = {}
+        newest: dict[Key, Row | bytes | None] = {}
         for each in sets:
+            _put_decisions(batch, each)
             newest.update(each.rows)
-            _put_set(batch, each)
+            newest.update(_put_history(batch, each))
         for key, row in newest.items():
-            if row is None:
-                batch.delete(layout.row_key(key))
+            if row:
+                batch.put(layout.row_key(key), row if isinstance(row, bytes) else layout.encode(row))
             else:
-                batch.put(layout.row_key(key), layout.encode(row))
+                batch.delete(layout.row_key(key))
         batch.put(layout.META_KEY, layout.encode(sets[-1].meta))
         with translated():
             self._db.write(batch)
@@ -374,17 +375,27 @@ def _open(path: Path) -> Rdict:
         return Rdict(str(path), options=options)
 
 
-def _put_set(batch: WriteBatch, whole: WholeSet) -> None:
+def _put_history(batch: WriteBatch, whole: WholeSet) -> dict[Key, bytes]:
+    """The rows as the set left them; what was put, empty for one that it removed."""
     end = layout.inverted(whole.meta.position)
-    for key, row in whole.rows.items():
-        if not layout.is_volatile(key):
-            batch.put(layout.history_stem(key) + end, b"" if row is None else layout.encode(row))
+    encoded = {
+        key: b"" if row is None else layout.encode(row)
+        for key, row in whole.rows.items()
+        if not layout.is_volatile(key)
+    }
+    for key, value in encoded.items():
+        batch.put(layout.history_stem(key) + end, value)
+    return encoded
+
+
+def _put_decisions(batch: WriteBatch, whole: WholeSet) -> None:
     for folded in whole.decisions:
         decided = layout.decided(folded, whole.meta)
         batch.put(layout.decision_key(decided.position), layout.encode(decided))
         if not decided.is_renewal:
+            end = layout.inverted(decided.position)
             for subject in (decided.subject, ""):
-                batch.put(layout.subject_stem(subject) + layout.inverted(decided.position), b"")
+                batch.put(layout.subject_stem(subject) + end, b"")
 
 
 @contextmanager

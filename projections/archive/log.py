@@ -20,7 +20,7 @@ import msgspec
 
 from topolog.events.errors import LogDiverged, Permanent
 from topolog.events.ids import Offset
-from topolog.events.log import Entry, LogReader, Partition, proof
+from topolog.events.log import Entry, LogReader, Partition
 from topolog.events.stamp import opens_term
 from topolog.events.topics import Topic
 from topolog.projections.archive import reading
@@ -95,7 +95,7 @@ class ArchiveReader:
         return self._bounds(partition)
 
     def counted(self, entry: Entry, fence_ms: int) -> None:
-        self._last = proof(self._last, entry)
+        self._last = entry
         if self._gaps and entry.stamp and not opens_term(entry.stamp):
             while self._gaps and self._gaps[0].end <= entry.offset:
                 self._gaps.popleft()

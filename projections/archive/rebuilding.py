@@ -5,6 +5,7 @@ One log is folded in one process, record by record: what one decision means depe
 folded side by side (`projections/spark/rebuild.py`).
 """
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from enum import StrEnum
@@ -23,6 +24,7 @@ from topolog.projections.self_check.rebuild import Rebuild
 from topolog.projections.self_check.verdict import Verdict
 
 _LOOK_S = 0.05
+_OBJECTS_BETWEEN_LOOKS = 200_000
 OpenTopic = Callable[[str], LogReader]
 """A reader of the topics of the cluster of this name."""
 
@@ -175,6 +177,17 @@ def _to_end(rebuild: Rebuild, archive: ArchiveReader | None) -> None:
         raise incomplete
     if rebuild.position == NOWHERE:
         raise BadInput(f"There is no decision of cluster {rebuild.cluster!r} to fold.")
+
+
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """A fold makes millions of objects and next to no cycles: to look for them all the time takes an eighth of it."""
+    before = gc.get_threshold()
+    gc.set_threshold(_OBJECTS_BETWEEN_LOOKS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 @contextmanager
