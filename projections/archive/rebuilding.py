@@ -83,6 +83,7 @@ def rebuilt(task: Task, now_s: Callable[[], float], told: Callable[[str], None])
         topic = stack.enter_context(closing(task.open_topic(task.cluster))) if task.open_topic else None
         scratch = stack.enter_context(rebuilding(task.folder))
         with (
+            _seldom_collected(),
             closing(Rebuild(_reader(archive, topic), task.cluster, scratch, now_s, told)) as rebuild,
             _explained(archive),
         ):
