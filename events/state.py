@@ -59,15 +59,25 @@ class State:
         return {kind: rows.copy() for kind, rows in self._rows.items()}
 
     def put(self, key: str, row: Row) -> None:
-        self._note_before((row.KIND, key))
-        self._rows.setdefault(row.KIND, {})[key] = row
-        self._touch((row.KIND, key), row.VOLATILE)
+        # One function without others: of all that a fold does this is done most often.
+        name = row.KIND, key
+        rows = self._rows.get(row.KIND)
+        if rows is None:
+            rows = self._rows[row.KIND] = {}
+        if self._before is not None and name not in self._before:
+            self._before[name] = rows.get(key), name in self._journal
+        rows[key] = row
+        self._journal[name] = None
+        if not row.VOLATILE:
+            self._unhashed[name] = None
 
     def drop(self, kind: type[Row], key: str) -> None:
         """Remove a row; one that is not there leaves no trace."""
         self._note_before((kind.KIND, key))
         if self._rows.get(kind.KIND, {}).pop(key, None) is not None:
-            self._touch((kind.KIND, key), kind.VOLATILE)
+            self._journal[kind.KIND, key] = None
+            if not kind.VOLATILE:
+                self._unhashed[kind.KIND, key] = None
 
     def keys(self) -> list[Key]:
         """Every row's, by kind."""
@@ -115,11 +125,6 @@ class State:
     def _note_before(self, key: Key) -> None:
         if self._before is not None and key not in self._before:
             self._before[key] = self.lookup(key), key in self._journal
-
-    def _touch(self, key: Key, volatile: bool) -> None:
-        self._journal[key] = None
-        if not volatile:
-            self._unhashed[key] = None
 
 
 def row_hash(key: Key, row: Row) -> int:

@@ -16,6 +16,7 @@ other fields makes a store of its own beside the old one, and nobody has to reme
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -38,7 +39,10 @@ PAST_ALL_POSITIONS = b"\xff" * 9
 DECISIONS_SPAN = (b"d", b"e")
 """From the first key of a decision to before what follows the last."""
 
-_ROWS_BY_KIND = {row.KIND: row for row in ROWS}
+_VOLATILE = frozenset(row.KIND for row in ROWS if row.VOLATILE)
+_KEYS_KEPT = 1 << 16
+"""The keys of rows and subjects come again and again; so many are not made anew."""
+
 EVENTS = (*DECISIONS, LeftOut)
 _EVENTS_BY_NAME = {event.__name__: event for event in EVENTS}
 _LAST = (1 << 63) - 1
@@ -144,9 +148,10 @@ def decided(folded: Folded, meta: Meta) -> Decided:
 
 
 def is_volatile(key: Key) -> bool:
-    return _ROWS_BY_KIND[key[0]].VOLATILE
+    return key[0] in _VOLATILE
 
 
+@lru_cache(_KEYS_KEPT)
 def row_key(key: Key) -> bytes:
     return f"r{key[0]}\0{key[1]}".encode()
 
@@ -164,6 +169,7 @@ def history_family(kind: str, prefix: str = "") -> bytes:
     return f"h{kind}\0".encode() + _escaped_prefix(prefix)
 
 
+@lru_cache(_KEYS_KEPT)
 def history_stem(key: Key) -> bytes:
     """What all versions of one row begin with; `inverted(position)` follows."""
     return history_family(key[0]) + _escaped(key[1])
@@ -174,6 +180,7 @@ def key_of_stem(stem: bytes, kind: str) -> str:
     return stem[len(history_family(kind)) : -2].replace(b"\x00\xff", b"\x00").decode()
 
 
+@lru_cache(_KEYS_KEPT)
 def subject_stem(subject: str) -> bytes:
     return b"s" + _escaped(subject)
 

@@ -11,6 +11,11 @@ poison, and the reader stops there for good: reads go on and say so. To resume, 
 again and its chain hash compared, for the offset alone proves nothing (K3, K9). A broker that is gone sends no end of
 partition, and neither does an idle one; but the leader writes at least every fence_ms / 4, so «at the end» is believed
 only while the last record that counts is younger than fence_ms / 2.
+
+A rebuilt store that is offered (`generations.py`) is read on beside the one that is shown, which nobody writes
+meanwhile, until it stands where that one does or further; then readers get the new one and the former goes, when the
+last reading of it has ended. So no read fails, and no position goes back. If anything is wrong with what is offered it
+is refused, and the projector goes on as if nothing had been.
 """
 
 import logging
@@ -24,18 +29,17 @@ from pathlib import Path
 
 import msgspec
 
-from topolog.events.errors import DamagedStore, LogDiverged, Poisoned, TopologError, Undecodable
+from topolog.events.errors import DamagedStore, LogDiverged, Poisoned, TopologError
 from topolog.events.failpoints import reach
-from topolog.events.fold import Ignored
-from topolog.events.ids import Offset
 from topolog.events.log import Entry, LogReader
 from topolog.events.lookahead import LookAhead
-from topolog.events.stamp import NO_CHAIN, chain_after, decode_stamp
 from topolog.events.state import State
-from topolog.events.terms import ClusterRow
 from topolog.events.topics import PLANS, Topic
-from topolog.projections import findings
+from topolog.projections import findings, generations, taking_over
+from topolog.projections.freshness import Freshness
+from topolog.projections.generations import generation_path, move_aside
 from topolog.projections.layout import Meta, WholeSet
+from topolog.projections.projection import Projection
 from topolog.projections.sides import (
     SIDE_PARTITIONS,
     FindingsRow,
@@ -45,15 +49,7 @@ from topolog.projections.sides import (
     expiry,
     side_write,
 )
-from topolog.projections.store import (
-    DiskFull,
-    Reading,
-    Store,
-    drop_older_generations,
-    generation_path,
-    move_aside,
-)
-from topolog.projections.whole_sets import WholeSets
+from topolog.projections.store import DiskFull, Reading, Store
 
 DECISIONS = (Topic.DECISIONS, 0)
 
@@ -71,42 +67,6 @@ ROOM_BYTES = 256 << 20
 """So much must be free before a store that met a full disk is opened again: to open it writes what its log holds."""
 
 _LOGGER = logging.getLogger(__name__)
-
-
-class Freshness:
-    """When a reader last knew that it had read to the end; all times are one monotonic clock's, in seconds."""
-
-    def __init__(self, fence_ms: int = 0) -> None:
-        self._last_record_s: float | None = None
-        self._knew_end_s: float | None = None
-        self._is_at_end = False
-        self.fence_ms = fence_ms
-
-    def note(self, now_s: float, *, counted: bool, at_end: bool) -> None:
-        """What one look at the log has shown. `counted`: a record that counts, as only a leader of now can write."""
-        if counted:
-            self._last_record_s = now_s
-        self._is_at_end = at_end
-        if at_end:
-            self._knew_end_s = self._last_record_s if self._is_silent(now_s) else now_s
-
-    def lose(self) -> None:
-        """This reader reads no further."""
-        self._is_at_end = False
-
-    def age_ms(self, now_s: float) -> int | None:
-        """0 while at the end of a living log, else the time since the end was last known; None if it never was.
-
-        A log that has been silent for too long may have moved on since its last record.
-        """
-        if self._knew_end_s is None or self._last_record_s is None:
-            return None
-        if not self._is_at_end:
-            return round((now_s - self._knew_end_s) * 1000)
-        return round((now_s - self._last_record_s) * 1000) if self._is_silent(now_s) else 0
-
-    def _is_silent(self, now_s: float) -> bool:
-        return self._last_record_s is None or (now_s - self._last_record_s) * 1000 >= self.fence_ms / 2
 
 
 class Projector:
@@ -144,12 +104,16 @@ class Projector:
         self._is_first_end = True
         self._heard_at_s: dict[int, float] = {}
         self._expires_at_s = now_s()
-        self._open()
+        self._successor: Projection | None = None
+        self._former: list[Store] = []
+        self._shown = self._opened()
+        self._counted_to = self.meta.position
+        self._assign()
 
     @property
     def meta(self) -> Meta:
         """Where the store stands."""
-        return self._store.meta
+        return self._shown.meta
 
     @property
     def age_ms(self) -> int:
@@ -176,23 +140,18 @@ class Projector:
         try:
             if self._lacks_room:
                 self._resume()
-            if self._damage:
+            if self._damage and self._successor is None:
                 self._rebuild(self._damage)
             if self.stopped and not self._hopes:
                 return 0
+            self._drop_former()
+            self._look_for_successor()
             found = self._read(timeout_s)
+            self._succeed()
             self._go_on()
             return found
-        except Poisoned as error:
-            self._hopes = True
-            self._stop(str(error))
-        except DamagedStore as error:
-            self._damage = error.message
-        except DiskFull as error:
-            self._lacks_room = True
-            self._stop(str(error))
         except TopologError as error:
-            self._stop(str(error))
+            self._meet(error)
         return 0
 
     def run(self, stop: threading.Event) -> None:
@@ -210,35 +169,52 @@ class Projector:
 
     def close(self) -> None:
         """Close the store, once no reading of it is open."""
-        self._store.close()
+        for store in (*self._former, *([self._successor.store] if self._successor else ()), self._shown.store):
+            store.close()
 
     @contextmanager
     def reading(self) -> Iterator[Reading]:
         """A reading of the newest position; damage that it meets has the store rebuilt."""
         with ExitStack() as stack:
             with self._swap:
-                reading = stack.enter_context(self._store.reading())
+                shown = self._shown
+                reading = stack.enter_context(shown.store.reading())
             now_s = self._now_s()
             reading.heard_ago_ms = {key: round((now_s - at_s) * 1000) for key, at_s in self._heard_at_s.items()}
             try:
                 yield reading
             except DamagedStore as error:
-                self._damage = error.message
+                if shown is self._shown:
+                    self._damage = error.message
                 raise
 
     def on_commit(self, listener: Callable[[], None]) -> None:
         """Call `listener` in the projector's thread after each write."""
         self._listeners.append(listener)
 
-    def _open(self) -> None:
-        self._store, state = _open_store(self._folder, self.cluster)
-        meta = self._store.meta
-        self._sets = WholeSets(state, meta)
-        self._is_proven = meta.last_offset is None
+    def _meet(self, error: TopologError) -> None:
+        """What an error means for this projector."""
+        if self._successor is not None:
+            self._refuse(self._successor.store, generations.taken_path(self._folder), error)
+            return
+        match error:
+            case DamagedStore():
+                self._damage = error.message
+                return
+            case Poisoned():
+                self._hopes = True
+            case DiskFull():
+                self._lacks_room = True
+        self._stop(str(error))
+
+    def _opened(self) -> Projection:
+        return Projection(*_open_store(self._folder, self.cluster))
+
+    def _assign(self) -> None:
+        """Have the reader go on where what is shown stands."""
         self._note_terms()
-        self._read_at = Offset(0)
-        sides = {partition: self._store.side_offset(partition) for partition in SIDE_PARTITIONS}
-        self._reader.assign({DECISIONS: meta.last_offset, **sides})
+        sides = {partition: self._shown.store.side_offset(partition) for partition in SIDE_PARTITIONS}
+        self._reader.assign({DECISIONS: self.meta.last_offset, **sides})
 
     def _rebuild(self, damage: str) -> None:
         self._rebuilds += 1
@@ -249,22 +225,105 @@ class Projector:
                 hint="Look for a failing disk, then start this projector on another folder.",
             )
         with self._swap:
-            self._store.close()
-            _set_aside(self._store.path, damage)
+            self._shown.store.close()
+            _set_aside(self._shown.store.path, damage)
             self._damage = None
             self._freshness = Freshness(self._freshness.fence_ms)  # what the store before knew, this one does not
             self._is_first_end = True
-            self._open()
+            self._shown = self._opened()
+            self._assign()
 
     def _resume(self) -> None:
         """Go on from what is stored, once there is room; after a failure RocksDB writes only when opened again."""
         if shutil.disk_usage(self._folder).free < ROOM_BYTES:
             return
         with self._swap:
-            self._store.close()
-            self._open()
+            self._shown.store.close()
+            self._shown = self._opened()
+            self._assign()
         _LOGGER.info("There is room again: the projector goes on from position %d.", self.meta.position)
         self._lacks_room, self.stopped = False, None
+
+    def _look_for_successor(self) -> None:
+        """Begin to read on what is offered."""
+        if self._successor is not None or self._reader.search is not None:
+            return
+        taken = generations.claim(self._folder)
+        if taken is None:
+            return
+        reach("projector.taken")
+        try:
+            self._successor = taking_over.opened(taken, self.meta)
+        except TopologError as error:
+            self._turn_down(taken, error)
+            return
+        self._freshness.lose()
+        self._reader.assign({DECISIONS: self._successor.meta.last_offset})
+        _LOGGER.info("A rebuilt store is offered; it stands at position %d.", self._successor.meta.position)
+
+    def _succeed(self) -> None:
+        """Show the successor as soon as it stands where what is shown does."""
+        successor = self._successor
+        if successor is None or not successor.is_proven:
+            return
+        if successor.meta.position < self.meta.position:
+            self._check_comes_nearer(successor)
+            return
+        taking_over.take_sides_along(self._shown.store, successor.store)
+        successor.store.close()
+        reach("projector.succeeding")
+        path = generations.promote(self._folder)
+        reach("projector.succeeded")
+        try:
+            store = Store(self._folder, self.cluster)
+        except TopologError as error:
+            self._refuse(successor.store, path, error)
+            return
+        former = self._shown
+        with self._swap:
+            self._shown = Projection(store, successor.sets.fold.state)
+        self._successor, self._damage = None, None
+        self._former.append(former.store)
+        self._assign()
+        self._tell_of_succession(former)
+
+    def _check_comes_nearer(self, successor: Projection) -> None:
+        if self._reader.at_end(Topic.DECISIONS):
+            raise LogDiverged(
+                f"The log ends at position {successor.meta.position}, and position {self.meta.position} is shown.",
+                hint="The topic was cut short: compare it with a backup before going on.",
+            )
+
+    def _tell_of_succession(self, former: Projection) -> None:
+        with self.reading() as reading:
+            before = reading.decision(former.meta.position)
+        if before is not None and before.state_hash != former.meta.state_hash:
+            _LOGGER.error(
+                "At position %d the store of before had the state hash %s, the rebuilt one has %s.",
+                former.meta.position,
+                former.meta.state_hash.hex(),
+                before.state_hash.hex(),
+            )
+        _LOGGER.info("The rebuilt store is shown, at position %d.", self.meta.position)
+        self._tell()
+
+    def _refuse(self, store: Store, path: Path, error: TopologError) -> None:
+        """Go on with what is shown."""
+        self._successor = None
+        store.close()
+        self._turn_down(path, error)
+        self._shown = self._shown.again()
+        self._assign()
+
+    def _turn_down(self, path: Path, error: TopologError) -> None:
+        _LOGGER.error("A rebuilt store is not taken over: %s", error)
+        generations.refuse(self._folder, path, str(error))
+
+    def _drop_former(self) -> None:
+        """Remove the stores that were shown before, once their last reading has ended."""
+        for store in [each for each in self._former if each.close_if_idle()]:
+            self._former.remove(store)
+            shutil.rmtree(store.path, ignore_errors=True)
 
     def _read(self, timeout_s: float) -> int:
         polled = self._reader.poll(timeout_s)
@@ -272,21 +331,27 @@ class Projector:
         entries = [entry for entry in polled if entry.topic is Topic.DECISIONS]
         if entries:
             reach("projector.read")
-        new = entries if self._is_proven else self._prove(entries)
+        written = self._successor or self._shown
+        new = written.prove(entries, self._reader.counted, at_end=self._reader.at_end(Topic.DECISIONS))
         counted = len(new) < len(entries)
         for start in range(0, len(new), _BATCH_RECORDS):
+            batch = new[start : start + _BATCH_RECORDS]
             try:
-                counted |= self._project(new[start : start + _BATCH_RECORDS])
+                counted |= written.project(batch, self._reader.counted, self._note_written)
             except Poisoned as poisoned:
-                self._reader.look_ahead(self._sets.fold, poisoned, self._read_at)
+                self._reader.look_ahead(written.sets.fold, poisoned, written.read_at)
                 break
+        if self._successor is None:
+            self._note_end(counted=counted)
+        return len(polled)
+
+    def _note_end(self, *, counted: bool) -> None:
         at_end = self._reader.at_end(Topic.DECISIONS)
         self._freshness.note(self._now_s(), counted=counted, at_end=at_end)
-        if at_end and self._is_first_end:
+        if at_end and self._is_first_end and not self._former:
             self._is_first_end = False
             reach("projector.caught-up")
-            drop_older_generations(self._folder)
-        return len(polled)
+            generations.drop_older_generations(self._folder)
 
     def _note_sides(self, entries: Sequence[Entry]) -> None:
         if entries:
@@ -294,7 +359,7 @@ class Projector:
             write = self._with_findings(side_write(entries), entries)
             heard = {row.heard.partition: self._now_s() for row in write.rows.values() if isinstance(row, WatchRow)}
             self._heard_at_s = {**self._heard_at_s, **heard}  # another one: others read it meanwhile
-            self._store.write_sides(write)
+            self._shown.store.write_sides(write)
             reach("projector.sides-written")
         if self._now_s() >= self._expires_at_s:
             self._expires_at_s = self._now_s() + _EXPIRY_EVERY_S
@@ -304,80 +369,35 @@ class Projector:
         """Which pages of findings are kept goes by those that are kept already."""
         if all(entry.topic is not Topic.TREES for entry in entries):
             return write
-        with self._store.reading() as reading:
+        with self._shown.store.reading() as reading:
             rows = findings.findings_write((row for _, row in reading.sides(FindingsRow)), entries)
         return msgspec.structs.replace(write, rows={**write.rows, **rows})
 
     def _expire_sides(self) -> None:
         """Drop what the topics have dropped."""
-        with self._store.reading() as reading:
+        with self._shown.store.reading() as reading:
             letters = expiry(reading.sides(LetterRow), self.wall_ms() - _kept_ms(Topic.DEAD))
             pages = findings.expiry(
                 (row for _, row in reading.sides(FindingsRow)), self.wall_ms() - _kept_ms(Topic.TREES)
             )
         for gone in (letters, pages):
-            self._store.write_sides(gone)
+            self._shown.store.write_sides(gone)
 
-    def _prove(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """The entries behind the last one stored, which must come first; raises LogDiverged if it does not."""
-        if not entries and not self._reader.at_end(Topic.DECISIONS):
-            return entries
-        if not entries or not self._is_last_stored(entries[0]):
-            raise LogDiverged(
-                f"Offset {self.meta.last_offset} of decisions does not hold the decision at position "
-                f"{self.meta.position} that this store has folded from it.",
-                hint="The topic was cut short, made again or swapped for a copy. If the log is right as it is, move "
-                f"{self._store.path} away and start again: the store is built anew.",
-            )
-        self._is_proven = True
-        self._reader.counted(entries[0], self._folded_fence_ms())
-        return entries[1:]
+    def _note_written(self, sets: Sequence[WholeSet]) -> None:
+        new = [folded for each in sets for folded in each.decisions if folded.place.position > self._counted_to]
+        self.decided.update(type(folded.event).__name__ for folded in new)
+        if new:
+            self._counted_to = new[-1].place.position
+        if self._successor is None:
+            self._tell()
 
-    def _is_last_stored(self, entry: Entry) -> bool:
-        try:
-            stamp = decode_stamp(entry.stamp or b"")
-        except Undecodable:
-            return False
-        with self._store.reading() as reading:
-            before = reading.decision(self.meta.position - 1)
-        chain = stamp.chain if stamp.sequence else before.chain if before else NO_CHAIN
-        return chain_after(chain, entry.stamp or b"", entry.value) == self.meta.header.chain
-
-    def _project(self, entries: Sequence[Entry]) -> bool:
-        """Fold and store; what was folded before an error is stored all the same. Returns whether any record counts."""
-        counted = False
-        sets: list[WholeSet] = []
-        try:
-            for entry in entries:
-                self._read_at = entry.offset
-                found = self._sets.read(entry)
-                if isinstance(found, Ignored):
-                    continue
-                counted = True
-                self._reader.counted(entry, self._folded_fence_ms())
-                if found:
-                    sets.append(found)
-        finally:
-            if sets:
-                self._commit(sets)
-        return counted
-
-    def _commit(self, sets: Sequence[WholeSet]) -> None:
-        reach("projector.folded")
-        self._store.write(sets)
-        reach("projector.written")
-        self.decided.update(type(folded.event).__name__ for each in sets for folded in each.decisions)
+    def _tell(self) -> None:
         self._note_terms()
         for listener in self._listeners:
             listener()
 
     def _note_terms(self) -> None:
-        self._freshness.fence_ms = self._folded_fence_ms()
-
-    def _folded_fence_ms(self) -> int:
-        """What is in force where the fold stands, which may be ahead of the store."""
-        cluster = self._sets.fold.state.get(ClusterRow, "")
-        return cluster.fence_ms if cluster else 0
+        self._freshness.fence_ms = self._shown.fence_ms
 
     def _go_on(self) -> None:
         """What could not be folded has been voided."""

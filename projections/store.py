@@ -14,9 +14,7 @@ one cure: build it again from the log. Nothing is synced to disk: a store that h
 Where things lie is in `layout.py`.
 """
 
-import logging
 import re
-import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -33,6 +31,7 @@ from topolog.events.log import Partition
 from topolog.events.rows import ROWS
 from topolog.events.state import Key, Row, State
 from topolog.projections import layout
+from topolog.projections.generations import generation_path
 from topolog.projections.layout import Decided, Meta, WholeSet
 from topolog.projections.sides import SideRow, SideWrite
 
@@ -44,10 +43,6 @@ class DiskFull(Retriable):
     """Nothing more can be written until there is room again; a store that met this must be opened anew."""
 
     code = "disk_full"
-
-
-_LOGGER = logging.getLogger(__name__)
-DAMAGED = ".damaged"
 
 
 class View:
@@ -270,15 +265,16 @@ class Store:
     def write(self, sets: Sequence[WholeSet]) -> None:
         """All that follows from these sets, in one atomic write."""
         batch = WriteBatch(raw_mode=True)
-        newest: dict[Key, Row | None] = {}
+        newest: dict[Key, Row | bytes | None] = {}
         for each in sets:
+            _put_decisions(batch, each)
             newest.update(each.rows)
-            _put_set(batch, each)
+            newest.update(_put_history(batch, each))
         for key, row in newest.items():
-            if row is None:
-                batch.delete(layout.row_key(key))
+            if row:
+                batch.put(layout.row_key(key), row if isinstance(row, bytes) else layout.encode(row))
             else:
-                batch.put(layout.row_key(key), layout.encode(row))
+                batch.delete(layout.row_key(key))
         batch.put(layout.META_KEY, layout.encode(sets[-1].meta))
         with translated():
             self._db.write(batch)
@@ -316,6 +312,14 @@ class Store:
                 self._open_readings -= 1
                 self._changed.notify_all()
 
+    def close_if_idle(self) -> bool:
+        """Close it unless a reading is open; whether it is closed."""
+        with self._changed:
+            if self._open_readings:
+                return False
+        self.close()
+        return True
+
     def close(self) -> None:
         """Wait until no reading is open, for RocksDB must outlive its iterators, then close; once is enough."""
         with self._changed:
@@ -350,33 +354,6 @@ class Store:
         return meta
 
 
-def generation_path(folder: Path) -> Path:
-    """Where the store with this version's shape of rows lies in the folder, or is to be made.
-
-    A store that takes the place of a damaged one gets a number of its own, for RocksDB gives up a path only when the
-    last iterator of it is gone, and that may hang in some error's traceback.
-    """
-    prefix = f"rows-{layout.shape()}-"
-    live = [path for path in folder.glob(f"{prefix}*") if path.name.removeprefix(prefix).isdecimal()]
-    if live:
-        return max(live, key=lambda path: int(path.name.removeprefix(prefix)))
-    return folder / f"{prefix}{len(list(folder.glob(f'{prefix}*{DAMAGED}'))) + 1}"
-
-
-def drop_older_generations(folder: Path) -> None:
-    """Remove the stores with other shapes of rows; damaged ones stay for who looks into it."""
-    current = generation_path(folder)
-    for path in folder.glob("rows-*"):
-        if path != current and path.suffix != DAMAGED:
-            _LOGGER.info("Removing %s: another version's rows, replaced by %s.", path, current.name)
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def move_aside(path: Path) -> Path:
-    """Mark a store as damaged, out of the way of the next; returns where it is now."""
-    return path.rename(path.with_name(f"{path.name}{DAMAGED}"))
-
-
 def reading_of(view: View) -> Reading:
     """What the view shows at the newest position that it has."""
     stored = view.get(layout.META_KEY)
@@ -398,17 +375,27 @@ def _open(path: Path) -> Rdict:
         return Rdict(str(path), options=options)
 
 
-def _put_set(batch: WriteBatch, whole: WholeSet) -> None:
+def _put_history(batch: WriteBatch, whole: WholeSet) -> dict[Key, bytes]:
+    """The rows as the set left them; what was put, empty for one that it removed."""
     end = layout.inverted(whole.meta.position)
-    for key, row in whole.rows.items():
-        if not layout.is_volatile(key):
-            batch.put(layout.history_stem(key) + end, b"" if row is None else layout.encode(row))
+    encoded = {
+        key: b"" if row is None else layout.encode(row)
+        for key, row in whole.rows.items()
+        if not layout.is_volatile(key)
+    }
+    for key, value in encoded.items():
+        batch.put(layout.history_stem(key) + end, value)
+    return encoded
+
+
+def _put_decisions(batch: WriteBatch, whole: WholeSet) -> None:
     for folded in whole.decisions:
         decided = layout.decided(folded, whole.meta)
         batch.put(layout.decision_key(decided.position), layout.encode(decided))
         if not decided.is_renewal:
+            end = layout.inverted(decided.position)
             for subject in (decided.subject, ""):
-                batch.put(layout.subject_stem(subject) + layout.inverted(decided.position), b"")
+                batch.put(layout.subject_stem(subject) + end, b"")
 
 
 @contextmanager

@@ -2,21 +2,43 @@
 
 Landings came in any order (a backfill of last month stands behind today's stream), and no two have the same offset. So
 their spans are put in order, and of each landing the rows of one span are given at a time. Whether anything is missing
-in between is for the fold to say: offsets have holes where a transaction ended, chain hashes have none.
+in between is for the fold to say: offsets have holes where a transaction ended, chain hashes have none. But whatever a
+landing says that it has is there, whole, or the reader stops: a description that was lost, a day that was removed, a
+file that was cut short (it is the owner of pyarrow here).
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 import pyarrow.compute as pc  # type: ignore[import-untyped]  # the same
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # the same
 
-from topolog.events.errors import DamagedStore
+from topolog.events.errors import DamagedStore, Permanent
+from topolog.events.framing import unframed
+from topolog.events.log import Entry
+from topolog.events.topics import Topic
 from topolog.projections.archive.landings import Archive, Landing
 from topolog.projections.archive.spans import Span
 
 ALL_COLUMNS = ("offset", "appended_at", "key", "value", "headers")
+_BATCH_ROWS = 10_000
+_HINT = "Bring it back from a backup, or land the topic anew in another folder: `topolog spark archive`."
+
+
+class DamagedArchive(Permanent):
+    """Something that a landing says it has is not there, or cannot be read. It says nothing of any store."""
+
+    code = "damaged_archive"
+
+
+def entries(archive: Archive, topic: Topic, start: int = 0, *, partition: int = 0) -> Iterator[list[Entry]]:
+    """The records of a partition from `start` on as a log returns them, some thousand at a time; raises as `tables`."""
+    for table in tables(archive, topic.short_name, start, partition=partition):
+        for batch in table.to_batches(max_chunksize=_BATCH_ROWS):
+            yield _entries(batch, topic, partition)
 
 
 def tables(
@@ -24,7 +46,8 @@ def tables(
 ) -> Iterator[pa.Table]:
     """The records of a partition from `start` on, some hundred thousand at a time; `offset` is always a column.
 
-    Raises DamagedStore for a file that a landing names and that is not there, cannot be read, or lacks rows.
+    Raises DamagedArchive for a file that a landing names and that is not there, cannot be read, or lacks rows, and for
+    offsets that have landed twice.
     """
     wanted = [
         (span, landing)
@@ -33,27 +56,90 @@ def tables(
         if span.place == (topic, partition) and span.end > start
     ]
     read: tuple[int, pa.Table] | None = None
+    before = 0
     for span, landing in sorted(wanted, key=lambda each: each[0]):
+        if span.start < before:
+            raise DamagedArchive(
+                f"The archive in {archive.folder} has {topic} from offset {span.start} on twice; the second time in "
+                f"landing {landing.number}.",
+                hint="Land the topic anew in another folder.",
+            )
+        before = span.end
         if read is None or read[0] != landing.number:
             read = landing.number, _read(archive, landing, topic, columns)
         yield _within(read[1], span, partition, start)
 
 
+def check_whole(archive: Archive, topic: str) -> None:
+    """Read newer landings, and raise DamagedArchive if the description of one is missing, or a file of the topic."""
+    described = [int(path.stem) for path in (archive.folder / "landings").glob("*.json") if path.stem.isdecimal()]
+    there = {str(path.relative_to(archive.folder)) for path in _on_disk(archive, topic)}
+    try:
+        archive.refresh()  # behind the look at what is there: what lands meanwhile is no loss
+    except DamagedStore as error:
+        raise DamagedArchive(error.message, hint=_HINT) from error
+    if described and max(described) >= len(archive.landings):
+        raise DamagedArchive(f"The archive in {archive.folder} lacks landing {len(archive.landings)}.", hint=_HINT)
+    named = {name for landing in archive.landings for name in landing.files}
+    if unnamed := sorted(there - named):
+        raise DamagedArchive(
+            f"The archive in {archive.folder} has files of {topic} that no landing names, such as {unnamed[0]}: the "
+            "description of the newest landing is missing.",
+            hint=_HINT,
+        )
+    missing = [path for path in archive.files(_prefix(topic)) if not path.exists()]
+    if gone := [path for path in missing if not _at_last(archive, path).exists()]:
+        days = sorted({part.removeprefix("date=") for path in gone for part in path.parts if part.startswith("date=")})
+        raise DamagedArchive(
+            f"The archive in {archive.folder} lacks {len(gone)} files of {topic}, of {', '.join(days)}.", hint=_HINT
+        )
+
+
+def _entries(batch: pa.RecordBatch, topic: Topic, partition: int) -> list[Entry]:
+    columns = zip(
+        batch.column("offset").to_pylist(),
+        batch.column("key").to_pylist(),
+        batch.column("value").to_pylist(),
+        _headers(batch.column("headers")),
+        batch.column("appended_at").cast("timestamp[ms]", safe=False).cast("int64").to_pylist(),
+        strict=True,
+    )
+    return [
+        Entry(topic, partition, offset, _text(key), unframed(value or b"", headers), headers, appended_at_ms)
+        for offset, key, value, headers, appended_at_ms in columns
+    ]
+
+
+def _headers(column: Any) -> list[tuple[tuple[str, bytes], ...]]:
+    """All lists at once: a list of dicts per record would take longer than to fold it."""
+    flat = column.flatten()
+    pairs = list(zip(*(pc.struct_field(flat, [part]).to_pylist() for part in (0, 1)), strict=True))
+    told = [(name, value or b"") for name, value in pairs]
+    ends = accumulate(column.value_lengths().fill_null(0).to_pylist(), initial=0)
+    return [tuple(told[start:end]) for start, end in pairwise(ends)]
+
+
+def _text(key: bytes | None) -> str | None:
+    return None if key is None else key.decode("utf-8", "surrogateescape")
+
+
 def _read(archive: Archive, landing: Landing, topic: str, columns: Sequence[str]) -> pa.Table:
     """What a landing has of a topic, by offset."""
     names = ["partition", *dict.fromkeys(("offset", *columns))]
-    parts = [_file(path, names) for path in archive.files(f"records/topic={topic}", landing)]
-    if not parts:
-        raise DamagedStore(f"Landing {landing.number} of {archive.folder} has {topic}, but no file of it.", hint=_HINT)
-    table = pa.concat_tables(parts)
+    paths = archive.files(_prefix(topic), landing)
+    if not paths:
+        raise DamagedArchive(
+            f"Landing {landing.number} of {archive.folder} has {topic}, but no file of it.", hint=_HINT
+        )
+    table = pa.concat_tables([_file(archive, path, names) for path in paths])
     return table.take(pc.sort_indices(table, sort_keys=[("partition", "ascending"), ("offset", "ascending")]))
 
 
-def _file(path: Path, names: Sequence[str]) -> pa.Table:
+def _file(archive: Archive, path: Path, names: Sequence[str]) -> pa.Table:
     try:
-        return pq.read_table(path, columns=list(names), partitioning=None)
+        return pq.read_table(path if path.exists() else _at_last(archive, path), columns=list(names), partitioning=None)
     except (OSError, pa.ArrowException) as error:
-        raise DamagedStore(f"{path} cannot be read: {str(error).splitlines()[0]}", hint=_HINT) from error
+        raise DamagedArchive(f"{path} cannot be read: {str(error).splitlines()[0]}", hint=_HINT) from error
 
 
 def _within(table: pa.Table, span: Span, partition: int, start: int) -> pa.Table:
@@ -61,10 +147,25 @@ def _within(table: pa.Table, span: Span, partition: int, start: int) -> pa.Table
     first = max(span.start, start)
     asked = pc.and_(pc.greater_equal(offset, first), pc.less(offset, span.end))
     found = table.filter(pc.and_(asked, pc.equal(table.column("partition"), partition))).drop_columns(["partition"])
-    ends = (found.column("offset")[0].as_py(), found.column("offset")[-1].as_py()) if found.num_rows else ()
-    if first == span.start and ends != (span.start, span.end - 1):
-        raise DamagedStore(f"The archive lacks records of {span.topic} from offset {span.start} on.", hint=_HINT)
+    begins, ends = (found.column("offset")[at].as_py() if found.num_rows else None for at in (0, -1))
+    if ends != span.end - 1 or (first == span.start and begins != span.start):
+        raise DamagedArchive(
+            f"The archive lacks records of {span.topic} from offset {first} to {span.end}.", hint=_HINT
+        )
     return found
 
 
-_HINT = "Bring the file back from a backup, or land the topic anew in another folder: `topolog spark archive`."
+def _at_last(archive: Archive, path: Path) -> Path:
+    """Where a file stands once it is moved out of the folder of its landing, which may happen at any moment."""
+    staged = archive.folder / "staging"
+    if not path.is_relative_to(staged):
+        return path
+    return archive.folder / Path(*path.relative_to(staged).parts[1:])
+
+
+def _on_disk(archive: Archive, topic: str) -> Iterator[Path]:
+    return (archive.folder / _prefix(topic)).rglob("*.parquet")
+
+
+def _prefix(topic: str) -> str:
+    return f"records/topic={topic}"

@@ -41,10 +41,11 @@ def _exit_code(verdicts: "Sequence[Verdict]") -> ExitCode:
 
 def _answer(verdicts: "Sequence[Verdict]") -> Answer:
     """As the API answers, so that it is printed the same way."""
-    return Answer(200, {"kind": "ProjectionStores", "items": [_item(each) for each in verdicts]})
+    return Answer(200, {"kind": "ProjectionStores", "items": [item_of(each) for each in verdicts]})
 
 
-def _item(verdict: "Verdict") -> Json:
+def item_of(verdict: "Verdict") -> Json:
+    """As the formats for programs have it."""
     item: Json = msgspec.to_builtins(verdict)
     for shown, finding in zip(item["findings"], verdict.findings, strict=True):
         shown["name"] = str(finding.place)
@@ -54,11 +55,11 @@ def _item(verdict: "Verdict") -> Json:
 def _page(answer: Answer, wide: bool) -> RenderableType:
     parts: list[RenderableType] = [Rows(answer.items, _COLUMNS, wide=wide)]
     for item in answer.items:
-        parts += _details(item, wide=wide)
+        parts += details(item, wide=wide)
     return Group(*parts)
 
 
-def _details(item: Json, *, wide: bool) -> list[RenderableType]:
+def details(item: Json, *, wide: bool) -> list[RenderableType]:
     """What differs in one store, and why it could not be read or compared."""
     parts: list[RenderableType] = []
     about = " ".join(str(item[part]) for part in ("why", "hint") if item[part])

@@ -10,13 +10,15 @@ import msgspec
 from topolog.events.errors import DamagedStore
 from topolog.events.ids import NOWHERE
 from topolog.projections import layout
-from topolog.projections.self_check.comparing import Comparison, StoreSide
+from topolog.projections.generations import generation_path, move_aside
+from topolog.projections.layout import Decided, Meta
+from topolog.projections.self_check.comparing import Comparison, PastSide, StoreSide
 from topolog.projections.self_check.opened import Holding, beside, store_path, was_set_aside
 from topolog.projections.self_check.rebuild import Rebuild
 from topolog.projections.self_check.side_rows import damaged_sides, removal
 from topolog.projections.self_check.standing import OtherLog, stand_beside, stored_meta
 from topolog.projections.self_check.verdict import State, Verdict, told_of, unreadable
-from topolog.projections.store import View, generation_path, move_aside
+from topolog.projections.store import View
 
 BATCH_ROWS = 500
 """Rows that one atomic write mends."""
@@ -38,6 +40,22 @@ def check(rebuild: Rebuild, folder: Path) -> Verdict:
     try:
         with beside(store_path(folder)) as view:
             return _checked(rebuild, folder, view)
+    except DamagedStore as error:
+        return unreadable(folder, error)
+
+
+def check_reached(rebuild: Rebuild, folder: Path) -> Verdict:
+    """As `check`, with a rebuild of something that may end before the store does, such as an archive. Then they are
+    compared where it ends, in all that a store keeps of the past."""
+    try:
+        with beside(store_path(folder)) as view:
+            meta = stored_meta(view)
+            if meta is None or rebuild.to(meta.position) or not _is_past_of(rebuild, view, meta):
+                return _checked(rebuild, folder, view)
+            up_to = rebuild.position
+            comparison = Comparison(PastSide(rebuild, up_to), StoreSide(view, up_to))
+            why = f"Compared is its past up to position {up_to}, where the rebuild ends; it stands at {meta.position}."
+            return msgspec.structs.replace(told_of(folder, up_to, comparison), why=why)
     except DamagedStore as error:
         return unreadable(folder, error)
 
@@ -81,6 +99,14 @@ def _checked(rebuild: Rebuild, folder: Path, view: View) -> Verdict:
     comparison = Comparison(rebuild, StoreSide(view))
     sides = (found for _, found in damaged_sides(view))
     return told_of(folder, rebuild.position, comparison, sides)
+
+
+def _is_past_of(rebuild: Rebuild, view: View, meta: Meta) -> bool:
+    """Whether the store has gone through where the rebuild stands, by the chain hash there."""
+    if not NOWHERE < rebuild.position < meta.position:
+        return False
+    held = view.get(layout.decision_key(rebuild.position))
+    return held is not None and layout.decode(held, Decided).chain == rebuild.meta.header.chain
 
 
 def _mended(rebuild: Rebuild, folder: Path, holding: Holding, told: Told) -> Verdict:

@@ -39,6 +39,20 @@ class StoreSide:
         return cut_along(self.rows(), borders)
 
 
+class PastSide:
+    """What another side held of the past at a position already."""
+
+    def __init__(self, side: Side, up_to: int) -> None:
+        self._side = side
+        self._up_to = up_to
+
+    def rows(self, start: bytes = b"", end: bytes | None = None) -> Rows:
+        return (each for each in self._side.rows(start, end) if _is_of_past(each[0], self._up_to))
+
+    def buckets(self) -> Buckets:
+        return cut(self.rows())
+
+
 class Mismatch(msgspec.Struct, frozen=True):
     """One key whose values are not the same; None is no value."""
 

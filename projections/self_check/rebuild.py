@@ -76,14 +76,15 @@ class Rebuild:
             pass
         return self.position == position
 
-    def to_end(self) -> None:
-        """Stand at the end of what can be folded."""
+    def to_end(self) -> Poisoned | None:
+        """Stand at the end of what can be folded; returns what ends it before the end of the log, if anything does."""
         self._ask_anew()
         try:
             while self._advance(None):
                 pass
-        except Poisoned:
-            return
+        except Poisoned as poisoned:
+            return poisoned
+        return None
 
     def buckets(self) -> Buckets:
         """The digests of its rows, with borders of its own."""

@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -79,6 +80,7 @@ def spark_session(folder: Path, settings: SessionSettings | None = None) -> Iter
         builder = builder.config(name, value)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # they write to stderr what is raised as well
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # its workers are Python like this one, with what is here
     with _java_home(home):
         try:
             session = builder.getOrCreate()

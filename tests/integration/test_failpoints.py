@@ -7,8 +7,10 @@ witness, a node that is never killed, proposes and folds all along; the auditor 
 import contextlib
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -48,9 +50,10 @@ from topolog.events.requests import (
 from topolog.events.snapshots import SnapshotTaken
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import Topic
+from topolog.projections.archive.rebuilding import Task, rebuilt
+from topolog.projections.generations import generation_path
 from topolog.projections.projector import Projector
 from topolog.projections.sides import HealthRow, LetterBodyRow, LetterRow, SideRow
-from topolog.projections.store import generation_path
 from topolog.streams.node.client import Node
 
 S = TypeVar("S", bound=SideRow)
@@ -106,7 +109,11 @@ PROJECTOR = (
     "projector.written=crash",
     "projector.caught-up=crash",
     "projector.set-aside=crash",
+    "projector.taken=crash",
+    "projector.succeeding=crash",
+    "projector.succeeded=crash",
 )
+TAKING_OVER = ("projector.taken=crash", "projector.succeeding=crash", "projector.succeeded=crash")
 SNAPSHOT = (
     "snapshot.cut=crash",
     "snapshot.chunk-sent=crash",
@@ -292,6 +299,9 @@ def test_a_dead_projector_goes_on_from_what_it_has_stored(led_site: CrashSite, t
         damaged = generation_path(tmp_path)
         damaged.mkdir()
         (damaged / "CURRENT").write_text("not what RocksDB has written")
+    if entry in TAKING_OVER:
+        for _ in range(2):  # the folder's own store, and one that is offered beside it
+            rebuilt(Task(site.cluster, tmp_path, None, partial(KafkaReader, site.kafka)), time.monotonic, print)
     (tmp_path / "rows-of-another-shape").mkdir()
     assert_died(site.armed(entry, "projector", str(tmp_path)), entry)
     site.submit().outcome.result(PATIENCE_S)

@@ -20,7 +20,8 @@ from topolog.events.topics import Topic
 from topolog.events.voiding import RecordVoided
 from topolog.projections import projector as projector_module
 from topolog.projections import queries
-from topolog.projections.projector import Freshness, Projector
+from topolog.projections.freshness import Freshness
+from topolog.projections.projector import Projector
 from topolog.projections.store import DiskFull, Store
 
 

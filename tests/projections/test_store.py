@@ -14,8 +14,9 @@ from topolog.events.membership import LeaseRow
 from topolog.events.rows import ROWS
 from topolog.events.state import Row, State
 from topolog.projections import layout
+from topolog.projections.generations import generation_path
 from topolog.projections.projector import Projector
-from topolog.projections.store import Store, generation_path
+from topolog.projections.store import Store
 
 HAPPENINGS = ("join", "propose", "propose", "accept", "accept", "renew", "leave", "replace", "lead", "remove")
 

@@ -15,13 +15,13 @@ from topolog.events.errors import BadInput
 from topolog.events.ids import Position
 from topolog.events.topics import Topic
 from topolog.projections import layout
+from topolog.projections.generations import move_aside
 from topolog.projections.projector import Projector
 from topolog.projections.self_check import checking
 from topolog.projections.self_check.findings import Family, What
 from topolog.projections.self_check.opened import Holding, store_path
 from topolog.projections.self_check.verdict import State
 from topolog.projections.sides import FindingsBodyRow, FindingsRow, HealthRow, LetterRow
-from topolog.projections.store import move_aside
 
 ROOT = Path(__file__).parents[3]
 NODE = layout.row_key(("node", "n1"))

@@ -1,0 +1,160 @@
+"""Which store of a projector's folder counts, and how another one comes to take its place.
+
+Threats. A rebuild is killed half-way; a projector dies while it takes one over; two rebuilds are made at once; what is
+offered was made by another version, of another cluster or log.
+
+Invariant. At every moment the folder has one store that counts, and it is whole: the one with the highest number, of
+those with this version's shape of rows. What counts never stands behind what has been read from the one before.
+
+Argument. Every step is one rename. A rebuild is made in `rebuilding/`, where nobody looks, and moved to `offered/` when
+it is whole. The projector moves it to `taken/`, reads it on from the log to where its own store stands, and only then
+gives it a number: whoever starts behind a crash finds either the store of before and what is to be taken over, or the
+new store with all that has been shown, and removes the former.
+
+    rows-<shape>-<n>            a store; a changed shape of rows is built beside the store of before
+    rows-<shape>-<n>.damaged    set aside, for who looks into it
+    rebuilding/                 a rebuild is made here, under `rebuilding.lock`
+    offered/                    it is whole; a projector that looks here takes it over
+    taken/                      the projector has it, and reads it on
+    refused.txt                 why the projector did not take what was offered last, which is gone
+"""
+
+import fcntl
+import logging
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from topolog.events.errors import BadInput
+from topolog.projections import layout
+
+_LOGGER = logging.getLogger(__name__)
+DAMAGED = ".damaged"
+_REBUILDING, _OFFERED, _TAKEN = "rebuilding", "offered", "taken"
+_REFUSED, _LOCK = "refused.txt", "rebuilding.lock"
+
+
+def generation_path(folder: Path) -> Path:
+    """Where the store with this version's shape of rows lies in the folder, or is to be made.
+
+    A store that takes the place of another gets a number of its own, for RocksDB gives up a path only when the last
+    iterator of it is gone, and that may hang in some error's traceback.
+    """
+    live = [path for path in folder.glob(f"{_prefix()}*") if path.name.removeprefix(_prefix()).isdecimal()]
+    return max(live, key=_number) if live else _next_path(folder)
+
+
+def drop_older_generations(folder: Path) -> None:
+    """Remove the stores that count no longer; damaged ones stay for who looks into it."""
+    current = generation_path(folder)
+    for path in folder.glob("rows-*"):
+        if path != current and path.suffix != DAMAGED:
+            _LOGGER.info("Removing %s, which %s has replaced.", path, current.name)
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def move_aside(path: Path) -> Path:
+    """Mark a store as damaged, out of the way of the next; returns where it is now."""
+    return path.rename(path.with_name(f"{path.name}{DAMAGED}"))
+
+
+@contextmanager
+def rebuilding(folder: Path) -> Iterator[Path]:
+    """A folder for a rebuild that is to take the place of the store in `folder`; what is left there at the end goes.
+
+    Raises BadInput if another process makes one, or the folder cannot be used.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / _LOCK).open("w")
+    except OSError as error:
+        raise BadInput(f"The folder {folder} cannot hold a store: {error.strerror}.") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BadInput(f"Another process makes a rebuild for {folder}.", hint="Wait for it, or stop it.") from None
+        scratch = folder / _REBUILDING
+        shutil.rmtree(scratch, ignore_errors=True)
+        try:
+            yield scratch
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def put(folder: Path) -> bool:
+    """Put the rebuild where a projector finds it; returns whether it is the folder's store already, for there was none.
+
+    Else it is offered, in place of one that was offered before and that nobody has taken up.
+    """
+    scratch = folder / _REBUILDING
+    if not generation_path(folder).exists():
+        try:
+            generation_path(scratch).rename(generation_path(folder))
+        except OSError:  # a projector has begun with an empty one this very moment
+            pass
+        else:
+            return True
+    (folder / _REFUSED).unlink(missing_ok=True)
+    with suppress(FileNotFoundError):  # there is none, or a projector has taken it up this very moment
+        shutil.rmtree((folder / _OFFERED).rename(scratch / "former"))
+    scratch.rename(folder / _OFFERED)
+    return False
+
+
+def claim(folder: Path) -> Path | None:
+    """The folder of what is to be taken over; the same one again after a crash. None if nothing is offered."""
+    taken, offered = folder / _TAKEN, folder / _OFFERED
+    if taken.exists():
+        return taken
+    try:
+        return offered.rename(taken)
+    except FileNotFoundError:
+        return None
+
+
+def taken_path(folder: Path) -> Path:
+    return folder / _TAKEN
+
+
+def promote(folder: Path) -> Path:
+    """From here on what was taken is the store that counts; nobody may have it open. Returns where it is."""
+    taken = folder / _TAKEN
+    path = generation_path(taken).rename(_next_path(folder))
+    shutil.rmtree(taken, ignore_errors=True)
+    return path
+
+
+def refuse(folder: Path, path: Path, why: str) -> None:
+    """Remove what lies at `path`, which was taken, and leave the reason for who has offered it."""
+    shutil.rmtree(path, ignore_errors=True)
+    shutil.rmtree(folder / _TAKEN, ignore_errors=True)
+    with suppress(OSError):  # a full disk: it was logged
+        (folder / _REFUSED).write_text(why)
+
+
+def is_pending(folder: Path) -> bool:
+    """Whether something is offered, or taken and not yet the store."""
+    return (folder / _OFFERED).exists() or (folder / _TAKEN).exists()
+
+
+def why_refused(folder: Path) -> str | None:
+    """Why the last offer was refused, None if it was not."""
+    refused = folder / _REFUSED
+    return refused.read_text() if refused.exists() else None
+
+
+def _next_path(folder: Path) -> Path:
+    """Behind every number that was ever given."""
+    given = [_number(path) for path in folder.glob(f"{_prefix()}*")]
+    return folder / f"{_prefix()}{max(given, default=0) + 1}"
+
+
+def _number(path: Path) -> int:
+    number = path.name.removeprefix(_prefix()).removesuffix(DAMAGED)
+    return int(number) if number.isdecimal() else 0
+
+
+def _prefix() -> str:
+    return f"rows-{layout.shape()}-"
