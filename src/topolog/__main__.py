@@ -41,6 +41,7 @@ from topolog.projections.cli.terminal import Screen
 from topolog.settings import Loaded, Settings, cluster_folder, load
 from topolog.simulation import simulate
 from topolog.spark import app as spark_app
+from topolog.spark_report import report as spark_report
 from topolog.streams.local.stopping import end_with_supervisor, stopping_when_told
 from topolog.validator import serve_replicas
 from topolog.verify import verify_projections
@@ -75,6 +76,7 @@ def _app() -> typer.Typer:
     app.add_typer(run_app, name="run")
     app.add_typer(config_app, name="config")
     app.add_typer(demo_app, name="demo")
+    spark_app.command("report")(needs_extra("spark")(spark_report))
     app.add_typer(spark_app, name="spark")
     cli.group(app, "verify").command("projections")(needs_extra("server")(spread(verify_projections)))
     return app
