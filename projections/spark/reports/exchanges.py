@@ -8,13 +8,16 @@ exchanges`: between sets, by the log's own time.
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (its customary name)
 
 from topolog.projections.spark.reports.forms import Bars, Fact, Picture, Report, many, span
 from topolog.projections.spark.reports.landed import Landed, ms_between
 
-_TRIGGERS = "triggers array<struct<type:string,at:bigint,version:struct<major:bigint,minor:bigint>>>"
+_TRIGGERS = (
+    "triggers array<struct<type:string,subject:string,at:bigint,version:struct<major:bigint,minor:bigint>>>, "
+    "awaited array<struct<node:string>>"
+)
 _NAMED = 15
 """Culprits that a picture has room for."""
 
@@ -23,7 +26,7 @@ def facts(landed: Landed) -> DataFrame:
     """kind, version, types, started (position), started_at, completed_at (null while open), duration_ms, queued_ms,
     answers_ms, outcome_ms, was_overdue, culprit and for how long it was waited for, unheard, date."""
     found = _exchanges(landed).unionByName(_hand_overs(landed))
-    end = F.coalesce("completed_at", F.lit(landed.end))
+    end = F.coalesce("completed_at", landed.end)
     return landed.asked(found.withColumn("duration_ms", F.unix_millis(end) - F.unix_millis("started_at")), "started_at")
 
 
@@ -41,7 +44,8 @@ def _exchanges(landed: Landed) -> DataFrame:
         several = several.unionByName(each, allowMissingColumns=True)
     in_order = Window.orderBy("position")
     numbered = landed.counted(several).withColumn("number", F.sum("began").over(in_order))
-    types = F.array_sort(F.collect_list(F.when(F.col("triggers").isNotNull(), F.struct("position", "triggers"))))
+    begun = F.struct("position", "logged_at", "triggers", "awaited")
+    took_up = F.array_sort(F.collect_list(F.when(F.col("triggers").isNotNull(), begun)))
     found = (
         numbered.where(F.col("number").isNotNull())
         .groupBy("number")
@@ -49,10 +53,11 @@ def _exchanges(landed: Landed) -> DataFrame:
             F.min("position").alias("started"),
             F.min("logged_at").alias("started_at"),
             F.max(F.when(F.col("is_end"), F.col("logged_at"))).alias("completed_at"),
-            F.flatten(F.transform(types, lambda each: each["triggers"])).alias("triggers"),
+            took_up.alias("took_up"),
             F.coalesce(F.max("was_overdue"), F.lit(False)).alias("was_overdue"),
             F.max(F.when(F.col("is_end"), F.struct("position", "waited", "unheard"))).alias("said"),
         )
+        .withColumn("triggers", F.flatten(F.transform("took_up", lambda each: each["triggers"])))
         .withColumn("asked", F.col("triggers")[0]["at"])
     )
     asked = landed.positions().select(F.col("position").alias("asked"), F.col("logged_at").alias("asked_at"))
@@ -60,10 +65,14 @@ def _exchanges(landed: Landed) -> DataFrame:
 
 
 def _with_stages(found: DataFrame) -> DataFrame:
-    longest = F.array_max(F.transform("said.waited", lambda each: F.struct(each["waited_ms"], each["node"])))
+    """Who was waited for longest: of those who answered, who left unanswered, or was not heard until the end."""
     duration = ms_between("started_at", "completed_at")
+    answered = F.transform(
+        "said.waited", lambda each: F.struct(each["waited_ms"].alias("ms"), each["node"].alias("node"))
+    )
+    longest = F.array_max(F.concat(answered, _left_unanswered()))
     is_deaf = F.size("said.unheard") > 0
-    answers = F.when(is_deaf, duration).otherwise(F.least(longest["waited_ms"], duration))
+    answers = F.when(is_deaf, duration).otherwise(F.least(longest["ms"], duration))
     version = F.col("triggers")[0]["version"]
     return found.select(
         F.lit("EXCHANGE").alias("kind"),
@@ -77,8 +86,24 @@ def _with_stages(found: DataFrame) -> DataFrame:
         (duration - F.coalesce(answers, F.lit(0))).alias("outcome_ms"),
         "was_overdue",
         F.when(is_deaf, F.col("said.unheard")[0]).otherwise(longest["node"]).alias("culprit"),
-        F.when(is_deaf, duration).otherwise(longest["waited_ms"]).alias("culprit_ms"),
+        F.when(is_deaf, duration).otherwise(longest["ms"]).alias("culprit_ms"),
         F.coalesce("said.unheard", F.array().cast("array<string>")).alias("unheard"),
+    )
+
+
+def _left_unanswered() -> Column:
+    """Servers that were asked and left before they had answered: waited for until their leaving was taken in."""
+    asked = F.flatten(F.transform("took_up", lambda each: F.transform(each["awaited"], lambda one: one["node"])))
+    answered = F.transform("said.waited", lambda each: each["node"])
+
+    def left(each: Column) -> Column:
+        gone = F.filter(each["triggers"], lambda one: one["type"] == "LEAVE")
+        ms = F.unix_millis(each["logged_at"]) - F.unix_millis("started_at")
+        return F.transform(gone, lambda one: F.struct(ms.alias("ms"), one["subject"].alias("node")))
+
+    leaves = F.flatten(F.transform("took_up", left))
+    return F.filter(
+        leaves, lambda each: F.array_contains(asked, each["node"]) & ~F.array_contains(answered, each["node"])
     )
 
 

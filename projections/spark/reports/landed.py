@@ -6,11 +6,11 @@ report names the fields it needs with their types, and so reads no others, reads
 """
 
 from collections.abc import Callable, Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (its customary name)
 from pyspark.sql.types import StructType
 
@@ -32,13 +32,11 @@ class Days(msgspec.Struct, frozen=True):
     last: date | None = None
 
     @property
-    def start(self) -> datetime | None:
-        return datetime.combine(self.first, time.min) if self.first else None
-
-    @property
-    def end(self) -> datetime | None:
+    def end_ms(self) -> int | None:
         """The moment behind the last day."""
-        return datetime.combine(self.last + timedelta(days=1), time.min) if self.last else None
+        if self.last is None:
+            return None
+        return round(datetime.combine(self.last + timedelta(days=1), time.min, UTC).timestamp() * 1000)
 
 
 class Landed:
@@ -65,10 +63,10 @@ class Landed:
         return self._archive.about.log_id
 
     @property
-    def end(self) -> datetime:
-        """Up to where facts are known or asked for (UTC, naive): what is open then has lasted until then."""
-        known = self._positions.logged_at.replace(tzinfo=None)
-        return min(known, self.days.end) if self.days.end else known
+    def end(self) -> Column:
+        """Up to where facts are known or asked for: what is open then has lasted until then."""
+        known_ms, asked_ms = self._positions.logged_ms, self.days.end_ms
+        return F.timestamp_millis(F.lit(known_ms if asked_ms is None else min(known_ms, asked_ms)))
 
     def typed(self, name: str, fields: str = "") -> DataFrame:
         """A table, whether its rows count or not: `offset`, `by` (cause, actor, reason of the stamp), and these fields,
@@ -92,12 +90,12 @@ class Landed:
         found = self._read(self._positions.files, _POSITIONS)
         if self._positions.voided:
             found = found.where(~F.col("position").isin(self._positions.voided))
-        return found.where(F.col("logged_at") < F.lit(self.days.end)) if self.days.end else found
+        return self._until_end(found)
 
     def tenures(self) -> DataFrame:
         """Who acted for which partition from when on (`archive/tenures.py`)."""
         found = self._read(self._folded(), _TENURES)
-        return found.where(F.col("logged_at") < F.lit(self.days.end)) if self.days.end else found
+        return self._until_end(found)
 
     def asked(self, facts: DataFrame, at: str) -> DataFrame:
         """Those whose time `at` lies within the days asked about; with `date`."""
@@ -113,12 +111,16 @@ class Landed:
         ).where(F.col("topic") == "decisions")
         return self.counted(aside.select("offset", "reason")).select("position", "reason")
 
+    def _until_end(self, found: DataFrame) -> DataFrame:
+        end_ms = self.days.end_ms
+        return found if end_ms is None else found.where(F.unix_millis("logged_at") < end_ms)
+
     def _read(self, files: Sequence[Path], schema: str) -> DataFrame:
         if not files:
             return self._session.createDataFrame([], StructType.fromDDL(schema))
         return self._session.read.schema(schema).parquet(*(str(path) for path in files))
 
 
-def ms_between(start: str, end: str) -> "F.Column":
+def ms_between(start: str, end: str) -> Column:
     """Milliseconds from one column of times to another."""
     return F.unix_millis(end) - F.unix_millis(start)

@@ -7,12 +7,14 @@ the facts as they were written. A report without facts says so.
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
-from datetime import date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (its customary name)
+from pyspark.sql.types import TimestampType
 
 from topolog.events.errors import BadInput
 from topolog.projections.archive import positions as judged
@@ -101,10 +103,10 @@ def _made(session: SparkSession, landed: Landed, report: Report, folder: Path) -
     began_s = time.monotonic()
     report.facts(landed).write.mode("overwrite").parquet(str(folder / "facts"))
     summary = report.summary(session.read.parquet(str(folder / "facts")))
-    rows = tuple(row.asDict(recursive=True) for row in summary.collect())
-    session.createDataFrame([tuple(row.values()) for row in rows], summary.schema).coalesce(1).write.mode(
-        "overwrite"
-    ).parquet(str(folder / "summary"))
+    summary.coalesce(1).write.mode("overwrite").parquet(str(folder / "summary"))
+    rows = tuple(
+        row.asDict(recursive=True) for row in _for_people(session.read.parquet(str(folder / "summary"))).collect()
+    )
     return Made(
         name=report.name,
         question=report.question,
@@ -116,14 +118,20 @@ def _made(session: SparkSession, landed: Landed, report: Report, folder: Path) -
     )
 
 
+def _for_people(summary: DataFrame) -> DataFrame:
+    """With times as text (UTC): as values they would come in the time zone of this machine."""
+    times = [field.name for field in summary.schema if isinstance(field.dataType, TimestampType)]
+    return summary.withColumns({name: F.date_format(name, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'") for name in times})
+
+
 def _warnings(landed: Landed, positions: Positions, days: Days) -> Iterable[str]:
     if days.last and positions.logged_at.date() < days.last:
         yield f"The archive ends at {positions.logged_at:%Y-%m-%d %H:%M:%S} (UTC), before {days.last} does."
     undecoded = landed.undecoded().orderBy("position").limit(UNDECODED_NAMED).collect()
     for row in undecoded:
         yield (
-            f"The decision at position {row['position']} counts and is in no table ({row['reason']}): live readers stop "
-            "there until it is voided, and these reports do not tell of it."
+            f"The decision at position {row['position']} counts and is in no table ({row['reason']}): live readers "
+            "stop there until it is voided, and these reports do not tell of it."
         )
 
 
@@ -186,7 +194,5 @@ def document(whole: Whole) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A value of a row as JSON has it; times are UTC."""
-    if isinstance(value, datetime):
-        return f"{value.isoformat(timespec='milliseconds')}Z"
+    """A value of a row as JSON has it."""
     return value.isoformat() if isinstance(value, date) else value

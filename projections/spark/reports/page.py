@@ -14,9 +14,11 @@ body { font: 16px/1.5 system-ui, "DejaVu Sans", sans-serif; color: #222; backgro
 h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.15rem; margin: 0; }
 section { border-top: 1px solid #ccc; padding: 1.2rem 0; }
 .facts { color: #555; font-size: .85rem; margin: .3rem 0; } .question { color: #555; margin: .1rem 0; }
-.sentence { font-size: 1.05rem; margin: .5rem 0 1rem; } .warning { border-left: 4px solid #D55E00; padding-left: .7rem; }
+.sentence { font-size: 1.05rem; margin: .5rem 0 1rem; } .warning { border-left: 4px solid #D55E00;
+  padding-left: .7rem; }
 svg { width: 100%; height: auto; display: block; margin: .4rem 0 1rem; }
-nav a { margin-right: 1rem; } summary { cursor: pointer; color: #0b5394; } code { font-size: .85em; overflow-wrap: anywhere; }
+nav a { margin-right: 1rem; } summary { cursor: pointer; color: #0b5394; } code { font-size: .85em;
+  overflow-wrap: anywhere; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .82rem; }
 th, td { text-align: left; padding: .15rem .7rem .15rem 0; white-space: nowrap; border-bottom: 1px solid #eee; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; }

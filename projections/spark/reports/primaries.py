@@ -41,7 +41,7 @@ def _spans(landed: Landed) -> DataFrame:
     """A line per tenure, from its beginning to the next one's; `gap` numbers the times without a primary, `gap_ms` is
     the whole length of one."""
     of_one = Window.partitionBy("group", "partition").orderBy("position")
-    lines = landed.tenures().withColumn("until", F.coalesce(F.lead("logged_at").over(of_one), F.lit(landed.end)))
+    lines = landed.tenures().withColumn("until", F.coalesce(F.lead("logged_at").over(of_one), landed.end))
     is_without = F.col("is_there") & (F.col("primary").isNull() | F.col("is_stopped"))
     why = F.when(F.col("is_lost"), "LOST").when(F.col("is_stopped") & F.col("primary").isNotNull(), "HAND_OVER")
     lines = lines.withColumn("is_without", is_without).withColumn("why", F.coalesce(why, F.lit("NOBODY")))
@@ -99,8 +99,8 @@ def sentence(rows: Sequence[Fact]) -> str:
     lost_ms = sum(row["lost_ms"] for row in rows)
     lost = f" {span(lost_ms)} of partition time was lost partitions." if lost_ms else ""
     return (
-        f"{worst['group']}/{worst['worst']} had no primary for {span(worst['worst_ms'])} on {worst['date']}, which is the "
-        f"most of any partition; no time without one lasted longer than {span(longest)}.{lost}"
+        f"{worst['group']}/{worst['worst']} had no primary for {span(worst['worst_ms'])} on {worst['date']}, the most "
+        f"of all; no time without one lasted longer than {span(longest)}.{lost}"
     )
 
 

@@ -8,7 +8,7 @@ about.
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (its customary name)
 
 from topolog.events.token_range import RING
@@ -49,7 +49,7 @@ def facts(landed: Landed) -> DataFrame:
             F.max(F.when(F.col("of.kind") == "REPAIR", F.col("of.logged_at"))).alias("repaired_at"),
         )
     )
-    now = F.lit(landed.end)
+    now = landed.end
     return newest.select(
         "table",
         "start",
@@ -78,7 +78,7 @@ def summary(facts: DataFrame) -> DataFrame:
     """By table the share (percent) that was compared within a day, a week, a month of the end, before that, or never;
     the same for repaired; the age of what was compared longest ago."""
 
-    def percent(share: "F.Column") -> "F.Column":
+    def percent(share: Column) -> Column:
         return F.round(F.lit(100.0) * F.coalesce(F.sum(share), F.lit(0.0)), 4)
 
     columns = []
