@@ -14,6 +14,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (its customary name)
 from pyspark.sql.types import StructType
 
+from topolog.projections.archive import positions as judged
+from topolog.projections.archive import tenures
 from topolog.projections.archive.landings import Archive
 from topolog.projections.archive.positions import Positions
 
@@ -37,6 +39,13 @@ class Days(msgspec.Struct, frozen=True):
         if self.last is None:
             return None
         return round(datetime.combine(self.last + timedelta(days=1), time.min, UTC).timestamp() * 1000)
+
+
+def landed_in(session: SparkSession, folder: Path, days: Days = Days()) -> "Landed":  # noqa: B008 (frozen value)
+    """The archive in a folder as reports read it; judges first what has landed since."""
+    archive = Archive(folder)
+    positions = judged.brought_forward(archive)
+    return Landed(session, archive, positions, lambda: tenures.brought_forward(archive, positions), days)
 
 
 class Landed:
@@ -74,6 +83,11 @@ class Landed:
         schema = f"{_PLACE}, {fields}" if fields else _PLACE
         found = self._read(self._archive.files(f"tables/{name}"), schema)
         return found.select(F.col("log.offset").alias("offset"), F.col("stamp").alias("by"), *found.columns[2:])
+
+    def whole(self, name: str) -> DataFrame | None:
+        """A table with all its columns, None if nothing of it has landed."""
+        files = [str(path) for path in self._archive.files(f"tables/{name}")]
+        return self._session.read.option("mergeSchema", True).parquet(*files) if files else None
 
     def measured(self, name: str, fields: str) -> DataFrame:
         """A table of another topic: `offset`, `appended_at` and these fields. Nobody judges such records."""

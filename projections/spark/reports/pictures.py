@@ -32,6 +32,7 @@ _STYLE = {
     "axes.labelcolor": _INK,
     "text.color": _INK,
     "hatch.linewidth": 0.6,
+    "text.parse_math": False,
 }
 
 
@@ -113,7 +114,7 @@ def _course(axes: Axes, picture: Course) -> None:
                 markersize=5,
                 linewidth=1.6,
             )
-    if picture.is_log:
+    if picture.is_log and any(value for _, values in picture.lines for value in values):
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=0)
@@ -161,7 +162,7 @@ def _number(value: float) -> str:
 
 
 def _short(name: str) -> str:
-    shown = "".join(char if char.isprintable() else "?" for char in name).replace("$", r"\$")
+    shown = "".join(char if char.isprintable() else "?" for char in name)
     return shown if len(shown) <= _NAME_MAX else f"{shown[: _NAME_MAX - 1]}…"
 
 

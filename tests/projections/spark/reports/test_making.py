@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
@@ -37,11 +37,9 @@ def land_it(spark: SparkSession, tmp_path: Path) -> LandIt:
 
 
 @pytest.fixture(scope="session")
-def whole(
-    spark: SparkSession, archive: Archive, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Whole, Path]]:
+def whole(spark: SparkSession, archive: Archive, tmp_path_factory: pytest.TempPathFactory) -> tuple[Whole, Path]:
     folder = making.writable(tmp_path_factory.mktemp("made") / "reports")
-    yield making.make(spark, archive, folder), folder
+    return making.make(spark, archive, folder), folder
 
 
 def test_each_report_is_two_tables_and_a_sentence(spark: SparkSession, whole: tuple[Whole, Path]) -> None:
