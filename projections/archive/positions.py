@@ -313,8 +313,8 @@ def _read(folder: Path, archive: Archive) -> HowFar:
     log_id = found.header.log_id.hex() if found.header.log_id else ""
     assert archive.about is not None
     is_whole = all((folder / _FILES / name).exists() for name in found.files)
-    is_same = found.format == FORMAT and log_id in ("", archive.about.log_id)
-    return found if is_whole and is_same else HowFar()
+    is_same = "" in (log_id, archive.about.log_id) or log_id == archive.about.log_id
+    return found if found.format == FORMAT and is_whole and is_same else HowFar()
 
 
 @contextmanager

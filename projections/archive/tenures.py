@@ -234,4 +234,5 @@ def _read(folder: Path, archive: Archive) -> _Kept:
     assert archive.about is not None
     log_id = found.header.log_id.hex() if found.header.log_id else ""
     is_whole = all((folder / _FILES / name).exists() for name in found.files)
-    return found if found.format == anew.format and is_whole and log_id in ("", archive.about.log_id) else anew
+    is_same = "" in (log_id, archive.about.log_id) or log_id == archive.about.log_id
+    return found if found.format == anew.format and is_whole and is_same else anew

@@ -29,7 +29,7 @@ def facts(landed: Landed) -> DataFrame:
     covered = _covered(landed)
     tables = landed.counted(landed.typed("ReplicaDeclared", "replica struct<`table`:string>")).select("replica.table")
     known = tables.unionByName(covered.select("table")).distinct()
-    whole = known.select("table", F.explode(F.array(F.lit(0), F.lit(RING))).cast("bigint").alias("token"))
+    whole = known.select("table", F.explode(F.array(F.lit(0).cast("bigint"), F.lit(RING))).alias("token"))
     borders = covered.select("table", F.explode(F.array("start", "end")).alias("token")).unionByName(whole).distinct()
     of_table = Window.partitionBy("table").orderBy("token")
     pieces = borders.withColumn("end", F.lead("token").over(of_table)).where(F.col("end").isNotNull())

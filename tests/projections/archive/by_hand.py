@@ -7,6 +7,7 @@ import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # the same
 
 from topolog.events.log import Entry
+from topolog.events.stamp import decode_stamp
 from topolog.events.topics import Topic
 from topolog.projections.archive.landings import ArchiveWriter
 from topolog.projections.archive.spans import Span
@@ -36,8 +37,10 @@ def land(archive: ArchiveWriter, entries: Sequence[Entry]) -> None:
         }
         for each in entries
     ]
-    path = archive.staged() / "records" / "topic=decisions" / "date=2027-01-15" / "part-0.parquet"
+    path = archive.staged() / "records" / "topic=decisions" / "date=2027-01-15" / f"part-{entries[0].offset}.parquet"
     path.parent.mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist(rows[::-1], SCHEMA), path)  # a file is in any order
+    if entries[0].offset == 0 and entries[0].stamp is not None:
+        archive.identify(decode_stamp(entries[0].stamp).log_id)
     span = Span(Topic.DECISIONS.short_name, 0, entries[0].offset, entries[-1].offset + 1)
     archive.land("test", [span], {"records": len(rows)}, 5)

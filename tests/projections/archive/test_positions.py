@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.projections.archive.by_hand import land
 from tests.projections.chronicle import Chronicle
@@ -101,6 +101,7 @@ def test_the_end_of_its_set_and_the_logs_time_are_told(archive: ArchiveWriter) -
     assert last["term"] == 1
 
 
+@settings(max_examples=40)
 @given(borders=st.sets(st.integers(1, 40), max_size=6))
 def test_wherever_landings_end_the_positions_are_the_same(
     tmp_path_factory: pytest.TempPathFactory, borders: set[int]

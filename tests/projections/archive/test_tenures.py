@@ -1,13 +1,14 @@
 """Who acted for which partition, and from when on: as the rows of the fold have it, at every position."""
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it ships no types
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.projections.archive.by_hand import land
 from tests.projections.chronicle import Chronicle
@@ -34,6 +35,7 @@ def archive(tmp_path: Path) -> Iterator[ArchiveWriter]:
         yield archive
 
 
+@cache
 def moved_about() -> Sharing:
     """Servers come, go and are drained; groups come and go; partitions are lost and given up."""
     chronicle = Chronicle().start()
@@ -122,6 +124,7 @@ def test_a_line_is_a_change(archive: ArchiveWriter) -> None:
         last[key] = said
 
 
+@settings(max_examples=20)
 @given(borders=st.sets(st.integers(1, 60), max_size=5))
 def test_wherever_it_stopped_it_goes_on_alike(tmp_path_factory: pytest.TempPathFactory, borders: set[int]) -> None:
     entries = moved_about().chronicle.entries

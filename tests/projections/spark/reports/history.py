@@ -122,6 +122,8 @@ class History:
         self.wait(HOUR_MS)
         log.leave("n1", LeaveReason.FENCED)
         self._sharing.settle_exchange()
+        self._sharing.join("n5")
+        self._sharing.settle_exchange()
         self.wait(30_000)
         log.renew("n4")
 

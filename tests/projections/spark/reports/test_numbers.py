@@ -7,15 +7,17 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 from tests.projections.spark.reports.conftest import MakeLanded
-from tests.projections.spark.reports.history import DAY_MS, FENCE_MS, HALF, History, day
+from tests.projections.spark.reports.history import DAY_MS, FENCE_MS, History, day
 
 from topolog.events import ownership
 from topolog.events.exchange import HandOverRow
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.membership import NodeJoined, NodeLeft
 from topolog.events.metadata import MetadataUpdateAccepted, MetadataUpdateProposed
+from topolog.events.repair import SessionEnded, SessionOpened
+from topolog.events.repair_definition import SessionKind
 from topolog.events.requests import OutcomeRow
-from topolog.events.token_range import FULL, RING
+from topolog.events.token_range import RING
 from topolog.projections import changes as live_changes
 from topolog.projections import exchanges as live
 from topolog.projections.spark.reports import agreements, changes, exchanges, leases, primaries, repairs
@@ -283,17 +285,35 @@ def test_refusals_are_told_by_actor_reason_and_code(landed: MakeLanded) -> None:
 
 
 def test_coverage_is_that_of_the_newest_session_of_each_token(landed: MakeLanded, history: History) -> None:
+    """Token by token, by what the ends of sessions say of themselves; what a repair could not resolve is no part."""
+    ended = [
+        (now_ms, sessions[each.event.session], each.event.covered)
+        for sessions in [kinds_of_sessions(history)]
+        for now_ms, decisions in folded(history)
+        for each in decisions
+        if isinstance(each.event, SessionEnded)
+    ]
     rows = sorted(facts_of(landed, repairs.REPORT), key=lambda row: (row.table, row.start))
     orders = [row for row in rows if row.table == "orders"]
-    assert [(row.start, row.end) for row in orders] == [(0, 1 << 30), (1 << 30, HALF.end), (HALF.end, FULL.end)]
-    both, compared, never = orders
-    assert both.repaired_at is not None
-    assert both.compared_at == both.repaired_at, "the repair is newer than the comparison"
-    assert (compared.repaired_at, never.compared_at) == (None, None)
-    assert compared.compared_at < both.compared_at
+    assert [row.start for row in orders] == [0, *(row.end for row in orders[:-1])]
+    assert orders[-1].end == RING
     end_ms = history.chronicle.entries[-1].appended_at_ms
-    assert both.compared_age_ms == end_ms - ms(both.compared_at)
+    for row in orders:
+        for token in (row.start, (row.start + row.end) // 2, row.end - 1):
+            covers = [
+                (now_ms, kind) for now_ms, kind, some in ended if any(each.start <= token < each.end for each in some)
+            ]
+            assert row.compared_age_ms == min((end_ms - now_ms for now_ms, _ in covers), default=None)
+            repaired = (end_ms - now_ms for now_ms, kind in covers if kind is SessionKind.REPAIR)
+            assert row.repaired_age_ms == min(repaired, default=None)
+        assert (row.compared_at is None) == (row.compared_age_ms is None)
+    assert len({row.compared_age_ms for row in orders}) == 3, "by a repair, by a comparison, never"
     assert [(row.start, row.end, row.compared_at) for row in rows if row.table == "never"] == [(0, RING, None)]
+
+
+def kinds_of_sessions(history: History) -> dict[int, SessionKind]:
+    opened = (each for _, decisions in folded(history) for each in decisions if isinstance(each.event, SessionOpened))
+    return {each.place.position: each.event.definition.kind for each in opened if isinstance(each.event, SessionOpened)}
 
 
 def test_shares_of_a_table_add_up_to_all_of_it(landed: MakeLanded) -> None:
@@ -306,7 +326,7 @@ def test_shares_of_a_table_add_up_to_all_of_it(landed: MakeLanded) -> None:
         ("never", 0, 100),
         ("orders", 50, 50),
     ]
-    assert rows[1]["repaired_day"] == 25
+    assert rows[1]["repaired_day"] == pytest.approx(25, abs=0.001)
     assert "never compared: never" in repairs.sentence(rows)
 
 
