@@ -85,7 +85,7 @@ def summary(facts: DataFrame) -> DataFrame:
         facts.groupBy("node")
         .agg(
             F.min("margin_ms").alias("margin_ms"),
-            F.max_by("fence_ms", "date").alias("fence_ms"),
+            F.min_by("fence_ms", "margin_ms").alias("fence_ms"),
             *(F.sum(name).alias(name) for name in (*measured, *sums)),
             F.max("silent_ms").alias("silent_ms"),
         )
