@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (its customary name)
 
-from topolog.projections.spark.reports.forms import Course, Fact, Picture, Report, days_of, many, span
+from topolog.projections.spark.reports.forms import Bars, Course, Fact, Picture, Report, days_of, many, span
 from topolog.projections.spark.reports.landed import Landed, ms_between
 
 _EVIDENCE = "evidence struct<presumed_fenced:array<string>>"
@@ -135,21 +135,25 @@ def sentence(rows: Sequence[Fact]) -> str:
 
 
 def pictures(rows: Sequence[Fact]) -> tuple[Picture, ...]:
-    days = days_of(rows)
-    kinds = sorted({row["kind"] for row in rows})
-    found: list[Picture] = []
-    for kind in kinds:
-        by_day = {row["date"].isoformat(): row for row in rows if row["kind"] == kind}
-        if not any(row["max_ms"] is not None for row in by_day.values()):
-            continue
-        lines = tuple(
-            (label, tuple(by_day[day][name] if day in by_day else None for day in days))
-            for name, label in (("p50_ms", "median"), ("p95_ms", "95 of 100"), ("max_ms", "slowest"))
-        )
-        found.append(Course(_TITLES[kind], "time until it held everywhere (ms)", days, lines, is_log=True))
+    """A course of each kind that there was on several days; of the others only how long the slowest took."""
+    days, found, single = days_of(rows), list[Picture](), dict[str, float]()
+    for kind in _TITLES:
+        by_day = {row["date"].isoformat(): row for row in rows if row["kind"] == kind and row["max_ms"] is not None}
+        if len(by_day) == 1:
+            single[_NAMES[kind]] = max(row["max_ms"] for row in by_day.values()) / 1000
+        if len(by_day) > 1:
+            lines = tuple(
+                (label, tuple(by_day[day][name] if day in by_day else None for day in days))
+                for name, label in (("p50_ms", "median"), ("p95_ms", "95 of 100"), ("max_ms", "slowest"))
+            )
+            found.append(Course(_TITLES[kind], "time until it held everywhere (ms)", days, lines, is_log=True))
+    if single:
+        values = (("", tuple(single.values())),)
+        found.append(Bars("How long the slowest took", "time until it held everywhere (s)", tuple(single), values))
     return tuple(found)
 
 
+_NAMES = {"TYPE": "version of a type", "REMOVAL": "removal of a type", "SCHEMA": "change of tables"}
 _TITLES = {
     "TYPE": "How long versions of types took from proposed to accepted",
     "REMOVAL": "How long removals of types took",

@@ -1,7 +1,8 @@
 """Changes and refusals: who asked for what, why, and what came of it.
 
 Every decision that answers a request is its one outcome (K7), so the types that have a `request` are what is counted,
-whichever they are. What asks by itself (validators, the rendezvous, nodes that join) stands under its own name.
+whichever they are. What validators, the rendezvous and nodes tell of work that goes on is a request too, and by far the
+most frequent one: `is_report` says so, and neither the sentence nor the pictures have it.
 """
 
 from collections.abc import Sequence
@@ -12,12 +13,17 @@ from pyspark.sql import functions as F  # noqa: N812 (its customary name)
 
 from topolog.events.codec import DECISIONS
 from topolog.events.metadata import MetadataUpdateRejected
+from topolog.events.objects import DataDeletionConfirmed
+from topolog.events.repair import PairCompared, RowsCompared, TaskCompleted, TaskFailed, TaskProgressed
 from topolog.events.requests import RequestRefused, RequestUnchanged
 from topolog.projections.spark.reports.forms import Bars, Fact, Picture, Report, many
 from topolog.projections.spark.reports.landed import Landed
 
 ANSWERS = tuple(each for each in DECISIONS if "request" in getattr(each, "__struct_fields__", ()))
 """The decisions that may be the outcome of a request."""
+
+REPORTS = (TaskProgressed, TaskCompleted, TaskFailed, PairCompared, RowsCompared, DataDeletionConfirmed)
+"""What answers a program that tells how its work goes on."""
 
 REFUSED = (RequestRefused, MetadataUpdateRejected)
 OUTCOMES = ("GRANTED", "UNCHANGED", "REFUSED")
@@ -27,7 +33,7 @@ _UNKNOWN = "(nobody named)"
 
 def facts(landed: Landed) -> DataFrame:
     """position, logged_at, actor, reason, requester, what (the decision; of a refusal what it was about), outcome
-    (GRANTED, UNCHANGED, REFUSED), code and rule of a refusal, date."""
+    (GRANTED, UNCHANGED, REFUSED), code and rule of a refusal, is_report, date."""
     several = reduce(DataFrame.unionByName, [_of_type(landed, each) for each in ANSWERS])
     asked = several.where(F.col("request").isNotNull())
     return landed.asked(
@@ -41,6 +47,7 @@ def facts(landed: Landed) -> DataFrame:
             "outcome",
             "code",
             "rule",
+            F.col("what").isin([each.__name__ for each in REPORTS]).alias("is_report"),
         ),
         "logged_at",
     )
@@ -66,19 +73,24 @@ def _of_type(landed: Landed, type_: type) -> DataFrame:
 
 
 def summary(facts: DataFrame) -> DataFrame:
-    """By actor, reason, what was asked for and what came of it; the most frequent first."""
+    """By actor, reason, what was asked for and what came of it; the most frequent first, reports behind all others."""
     return (
-        facts.groupBy("actor", "reason", "what", "outcome", "code")
+        facts.groupBy("is_report", "actor", "reason", "what", "outcome", "code")
         .agg(
             F.count("*").alias("count"),
             F.min("logged_at").alias("first"),
             F.max("logged_at").alias("last"),
         )
-        .orderBy(F.desc("count"), "actor", "reason", "what", "outcome", "code")
+        .orderBy("is_report", F.desc("count"), "actor", "reason", "what", "outcome", "code")
+        .select("actor", "reason", "what", "outcome", "code", "count", "first", "last", "is_report")
     )
 
 
 def sentence(rows: Sequence[Fact]) -> str:
+    reports = sum(row["count"] for row in rows if row["is_report"])
+    rows = [row for row in rows if not row["is_report"]]
+    if not rows:
+        return f"Nobody asked for anything; {many(reports, 'report')} of work that went on."
     by_outcome = {outcome: sum(row["count"] for row in rows if row["outcome"] == outcome) for outcome in OUTCOMES}
     whole = sum(by_outcome.values())
     busiest = max(_actors(rows).items(), key=lambda pair: sum(pair[1].values()))
@@ -93,6 +105,9 @@ def sentence(rows: Sequence[Fact]) -> str:
 
 
 def pictures(rows: Sequence[Fact]) -> tuple[Picture, ...]:
+    rows = [row for row in rows if not row["is_report"]]
+    if not rows:
+        return ()
     actors = _actors(rows)
     named = sorted(actors, key=lambda actor: -sum(actors[actor].values()))[:_NAMED]
     parts = tuple(

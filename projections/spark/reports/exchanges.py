@@ -145,6 +145,7 @@ def summary(facts: DataFrame) -> DataFrame:
     hand_over = F.array(F.struct(F.lit("HAND_OVER").alias("stage"), F.col("culprit"), F.col("culprit_ms").alias("ms")))
     told = facts.select("was_overdue", F.explode(F.when(is_exchange, stages).otherwise(hand_over)).alias("of"))
     told = told.select("was_overdue", "of.*").where(F.col("ms").isNotNull())
+    told = told.where((F.col("stage") != "ANSWERS") | F.col("culprit").isNotNull())  # the others waited for nobody
     return (
         told.groupBy("stage", "culprit")
         .agg(
@@ -179,8 +180,8 @@ def sentence(rows: Sequence[Fact]) -> str:
 def pictures(rows: Sequence[Fact]) -> tuple[Picture, ...]:
     stages = tuple(dict.fromkeys(row["stage"] for row in rows))
     by_stage = [
-        (stage, sum(row["total_ms"] for row in rows if row["stage"] == stage) / 1000)
-        for stage in ("QUEUED", "ANSWERS", "OUTCOME", "HAND_OVER")
+        (label, sum(row["total_ms"] for row in rows if row["stage"] == stage) / 1000)
+        for stage, label in _STAGES.items()
         if stage in stages
     ]
     waits: dict[str, dict[str, float]] = {}
@@ -202,6 +203,13 @@ def pictures(rows: Sequence[Fact]) -> tuple[Picture, ...]:
         Bars("Whom exchanges waited for longest", "time waited for (s)", tuple(named), parts),
     )
 
+
+_STAGES = {
+    "QUEUED": "waiting for its turn",
+    "ANSWERS": "waiting for answers",
+    "OUTCOME": "deciding",
+    "HAND_OVER": "handing over",
+}
 
 REPORT = Report(
     "exchanges", "How long did exchanges take, in which stage, and because of whom?", facts, summary, sentence, pictures

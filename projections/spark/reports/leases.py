@@ -104,10 +104,12 @@ def sentence(rows: Sequence[Fact]) -> str:
     nearest = min(measured, key=lambda row: row["margin_ms"])
     fencings = sum(row["fencings"] for row in measured)
     flapping = [row["node"] for row in measured if row["flapping_minutes"]]
-    said += (
-        f". Nearest to its fence was {nearest['node']}, with {span(max(0, nearest['margin_ms']))} of "
-        f"{span(nearest['fence_ms'])} left; {many(fencings, 'time')} a node was without a lease"
-    )
+    fence, gap = span(nearest["fence_ms"]), span(nearest["fence_ms"] - nearest["margin_ms"])
+    if nearest["margin_ms"] < 0:
+        said += f". {nearest['node']} was behind its fence of {fence}: {gap} between two heartbeats"
+    else:
+        said += f". Nearest to its fence of {fence} was {nearest['node']}, with {span(nearest['margin_ms'])} left"
+    said += f"; {many(fencings, 'time')} a node was without a lease"
     return f"{said}; flapping: {', '.join(flapping[:5])}." if flapping else f"{said}; none flapped."
 
 
@@ -125,13 +127,10 @@ def pictures(rows: Sequence[Fact]) -> tuple[Picture, ...]:
                 (("left", left), ("eaten by the gap", eaten)),
             )
         )
-    gone = sorted(rows, key=lambda row: -sum(row[reason.lower()] for reason in REASONS))[:_NAMED]
-    parts = tuple(
-        (reason.lower(), tuple(float(row[reason.lower()]) for row in gone))
-        for reason in REASONS
-        if any(row[reason.lower()] for row in gone)
-    )
-    if parts:
+    left_ever = [row for row in rows if any(row[reason.lower()] for reason in REASONS)]
+    gone = sorted(left_ever, key=lambda row: -sum(row[reason.lower()] for reason in REASONS))[:_NAMED]
+    parts = tuple((reason.lower(), tuple(float(row[reason.lower()]) for row in gone)) for reason in REASONS)
+    if gone:
         found.append(Bars("Why nodes left", "leaves (count)", tuple(row["node"] for row in gone), parts))
     return tuple(found)
 

@@ -5,23 +5,26 @@ what goes from good to bad goes from light to dark.
 """
 
 import io
+import math
 from collections.abc import Sequence
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from topolog.projections.spark.reports.forms import Bars, Course, Picture
 
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999")
+_COLOUR_OF = {"refused": "#D55E00", "lost": "#D55E00", "unchanged": "#999999"}
+"""What is bad is so in every picture."""
 _ORDERED = ("#c6e2f3", "#7fb8dc", "#3d86b8", "#125082", "#d9d9d9")
 _HATCHES = ("", "///", "...", "\\\\\\", "xx", "--", "++")
 _MARKERS = ("o", "s", "^", "D", "v")
 _INK, _FAINT = "#222222", "#dddddd"
 _WIDTH_IN = 9.0
 _NAME_MAX = 44
-_DAYS_NAMED = 10
+_DAYS_NAMED = 7
 _STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "topolog",
@@ -69,6 +72,8 @@ def _bars(axes: Axes, picture: Bars) -> None:
     lines = range(len(picture.names))
     starts = [0.0] * len(picture.names)
     for number, (label, values) in enumerate(picture.parts):
+        if not any(values) and not picture.is_ordered:
+            continue
         colours = _ORDERED if picture.is_ordered else _COLOURS
         is_hatched = not picture.is_ordered or number == len(picture.parts) - 1
         axes.barh(
@@ -77,7 +82,7 @@ def _bars(axes: Axes, picture: Bars) -> None:
             left=starts,
             height=0.68,
             label=label,
-            color=colours[number % len(colours)],
+            color=_COLOUR_OF.get(label, colours[number % len(colours)]),
             hatch=_HATCHES[min(number, len(_HATCHES) - 1)] if is_hatched else "",
             edgecolor="white",
             linewidth=0.6,
@@ -89,9 +94,11 @@ def _bars(axes: Axes, picture: Bars) -> None:
                 _number(whole), (whole, line), xytext=(4, 0), textcoords="offset points", va="center", fontsize=9
             )
     axes.set_yticks(lines, [_short(name) for name in picture.names])
-    axes.invert_yaxis()
+    axes.set_ylim(max(2, len(picture.names)) - 0.4, -0.6)
     axes.set_xlabel(picture.axis)
     axes.set_xlim(0, max(starts, default=1.0) * (1.0 if picture.is_ordered else 1.12) or 1.0)
+    is_whole = all(value == int(value) for _, values in picture.parts for value in values)
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=is_whole))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _number(value)))
     axes.xaxis.grid(visible=True, color=_FAINT)
     axes.set_axisbelow(True)
@@ -116,6 +123,8 @@ def _course(axes: Axes, picture: Course) -> None:
             )
     if picture.is_log and any(value for _, values in picture.lines for value in values):
         axes.set_yscale("log")
+        axes.set_ylim(*_decades([value for _, values in picture.lines for value in values if value]))
+        axes.yaxis.set_minor_formatter(NullFormatter())
     else:
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_locator(MaxNLocator(6))
@@ -130,6 +139,12 @@ def _course(axes: Axes, picture: Course) -> None:
     _legend(axes, picture)
 
 
+def _decades(values: Sequence[float]) -> tuple[float, float]:
+    """From the power of ten below all of them to the one above."""
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    return 10.0**low, 10.0 ** max(high, low + 1)
+
+
 def _columns(axes: Axes, picture: Course) -> None:
     bottoms = [0.0] * len(picture.days)
     for number, (label, values) in enumerate(picture.lines):
@@ -140,7 +155,7 @@ def _columns(axes: Axes, picture: Course) -> None:
             bottom=bottoms,
             width=0.7 if len(heights) > 3 else 0.3,
             label=label,
-            color=_COLOURS[number % len(_COLOURS)],
+            color=_COLOUR_OF.get(label, _COLOURS[number % len(_COLOURS)]),
             hatch=_HATCHES[number % len(_HATCHES)],
             edgecolor="white",
             linewidth=0.6,
@@ -164,7 +179,3 @@ def _number(value: float) -> str:
 def _short(name: str) -> str:
     shown = "".join(char if char.isprintable() else "?" for char in name)
     return shown if len(shown) <= _NAME_MAX else f"{shown[: _NAME_MAX - 1]}…"
-
-
-def pictures_of(pictures: Sequence[Picture]) -> tuple[str, ...]:
-    return tuple(svg(each) for each in pictures)

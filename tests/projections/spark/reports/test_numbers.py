@@ -250,7 +250,7 @@ def test_margins_and_flapping_are_what_lease_health_has_told(landed: MakeLanded)
     assert rows["n3", day(1)].margin_ms is None, "of n3 nothing was measured"
     summary = summary_of(landed, leases.REPORT)
     said = leases.sentence(summary)
-    assert "n2, with 0 ms of 20.0 s left" in said
+    assert "n2 was behind its fence of 20.0 s: 21.0 s between two heartbeats" in said
     assert "flapping: n2" in said
 
 
@@ -279,6 +279,16 @@ def test_refusals_are_told_by_actor_reason_and_code(landed: MakeLanded) -> None:
         ("bob", "try", "MetadataUpdateRejected", "METADATA_CONFLICT"): 1,
     }
     assert "UNKNOWN_NODE of ann: 2." in changes.sentence(rows)
+
+
+def test_what_programs_tell_of_their_work_drowns_nobody(landed: MakeLanded) -> None:
+    rows = summary_of(landed, changes.REPORT)
+    reports = [row for row in rows if row["is_report"]]
+    assert {row["what"] for row in reports} == {"TaskCompleted", "PairCompared", "RowsCompared"}
+    assert rows[-len(reports) :] == reports
+    assert changes.sentence(rows) == changes.sentence(rows[: -len(reports)])
+    assert changes.sentence(reports).startswith("Nobody asked for anything")
+    assert changes.pictures(reports) == ()
 
 
 # Repairs.

@@ -27,7 +27,7 @@ def test_a_course_names_days_and_lines() -> None:
     picture = Course("t", "ms", days, (("median", tuple(float(number) for number in range(28))),))
     drawn = texts(svg(picture))
     assert {"day (UTC)", "ms", "median", "2026-11-01"} <= set(drawn)
-    assert sum(text.startswith("2026-11") for text in drawn) <= 10, "as many as can be read"
+    assert sum(text.startswith("2026-11") for text in drawn) <= 7, "as many as can be read"
 
 
 @pytest.mark.parametrize("is_log", [False, True])
