@@ -252,7 +252,7 @@ class _Judging:
         return DamagedStore(
             f"The archive lacks decisions: offsets {start} to {end - 1} have not landed, and what stands behind them "
             f"does not follow position {self.judge.header.position}.",
-            hint="Land that span, as long as the topic has it: `topolog spark archive --from DAY --to DAY`.",
+            hint="Land that span, as long as the topic has it: `topolog spark archive`.",
         )
 
     def write(self, folder: Path) -> HowFar:

@@ -137,7 +137,7 @@ def sentence(rows: Sequence[Fact]) -> str:
 def pictures(rows: Sequence[Fact]) -> tuple[Picture, ...]:
     """A course of each kind that there was on several days; of the others only how long the slowest took."""
     days, found, single = days_of(rows), list[Picture](), dict[str, float]()
-    for kind in _TITLES:
+    for kind, title in _TITLES.items():
         by_day = {row["date"].isoformat(): row for row in rows if row["kind"] == kind and row["max_ms"] is not None}
         if len(by_day) == 1:
             single[_NAMES[kind]] = max(row["max_ms"] for row in by_day.values()) / 1000
@@ -146,7 +146,7 @@ def pictures(rows: Sequence[Fact]) -> tuple[Picture, ...]:
                 (label, tuple(by_day[day][name] if day in by_day else None for day in days))
                 for name, label in (("p50_ms", "median"), ("p95_ms", "95 of 100"), ("max_ms", "slowest"))
             )
-            found.append(Course(_TITLES[kind], "time until it held everywhere (ms)", days, lines, is_log=True))
+            found.append(Course(title, "time until it held everywhere (ms)", days, lines, is_log=True))
     if single:
         values = (("", tuple(single.values())),)
         found.append(Bars("How long the slowest took", "time until it held everywhere (s)", tuple(single), values))
