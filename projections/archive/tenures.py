@@ -135,7 +135,7 @@ class _Listener:
 
     def _note(self, touched: Sequence[Key]) -> None:
         """What a set has left; a hand-over may begin for partitions whose rows it does not touch."""
-        state, before = self._fold.state, {}
+        state, before = self._fold.state, dict[str, _Standing | None]()
         keys = [key for kind, key in touched if kind == OwnershipRow.KIND]
         for moves in [key for kind, key in touched if kind == HandOverRow.KIND]:
             row = state.get(HandOverRow, moves)

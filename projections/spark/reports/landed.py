@@ -12,7 +12,6 @@ from pathlib import Path
 import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (its customary name)
-from pyspark.sql.types import StructType
 
 from topolog.projections.archive import positions as judged
 from topolog.projections.archive import tenures
@@ -131,7 +130,7 @@ class Landed:
 
     def _read(self, files: Sequence[Path], schema: str) -> DataFrame:
         if not files:
-            return self._session.createDataFrame([], StructType.fromDDL(schema))
+            return self._session.createDataFrame([], schema)
         return self._session.read.schema(schema).parquet(*(str(path) for path in files))
 
 

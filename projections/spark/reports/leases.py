@@ -42,8 +42,9 @@ def facts(landed: Landed) -> DataFrame:
         *(F.sum(name).alias(name) for name in ("fencings", "returns", "starts", "missed", "lost")),
         F.count_if("is_flapping").alias("flapping_minutes"),
     )
-    counts = dict.fromkeys(("joined", *(reason.lower() for reason in REASONS)), 0)
-    return decided.join(health, ["node", "date"], "full").fillna(counts)
+    return decided.join(health, ["node", "date"], "full").fillna(
+        0, subset=["joined", *(reason.lower() for reason in REASONS)]
+    )
 
 
 def _decided(landed: Landed) -> DataFrame:

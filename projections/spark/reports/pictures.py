@@ -7,6 +7,7 @@ what goes from good to bad goes from light to dark.
 import io
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -25,7 +26,7 @@ _INK, _FAINT = "#222222", "#dddddd"
 _WIDTH_IN = 9.0
 _NAME_MAX = 44
 _DAYS_NAMED = 7
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "topolog",
     "font.family": "sans-serif",
@@ -69,7 +70,7 @@ def _needs_legend(picture: Picture) -> bool:
 
 
 def _bars(axes: Axes, picture: Bars) -> None:
-    lines = range(len(picture.names))
+    lines = list(range(len(picture.names)))
     starts = [0.0] * len(picture.names)
     for number, (label, values) in enumerate(picture.parts):
         if not any(values) and not picture.is_ordered:
@@ -107,7 +108,7 @@ def _bars(axes: Axes, picture: Bars) -> None:
 
 
 def _course(axes: Axes, picture: Course) -> None:
-    at = range(len(picture.days))
+    at = list(range(len(picture.days)))
     if picture.is_stacked:
         _columns(axes, picture)
     else:
@@ -132,7 +133,7 @@ def _course(axes: Axes, picture: Course) -> None:
     axes.set_ylabel(picture.axis)
     axes.set_xlabel("day (UTC)")
     every = max(1, -(-len(picture.days) // _DAYS_NAMED))
-    axes.set_xticks(list(at)[::every], [day for number, day in enumerate(picture.days) if number % every == 0])
+    axes.set_xticks(at[::every], [day for number, day in enumerate(picture.days) if number % every == 0])
     axes.set_xlim(-0.6, len(picture.days) - 0.4)
     axes.yaxis.grid(visible=True, color=_FAINT)
     axes.set_axisbelow(True)
