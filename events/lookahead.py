@@ -36,7 +36,7 @@ class Search:
         for accepted in verdict:
             if ends_term(accepted.value):
                 self.judge.end_term()
-            voided = _voided_by(accepted.value)
+            voided = voided_by(accepted.value)
             if voided is not None:
                 self.found.setdefault(voided, accepted.place.position)
 
@@ -128,7 +128,7 @@ class LookAhead:
         return topic is not Topic.DECISIONS or self._stop is None
 
 
-def _voided_by(value: bytes) -> Voiding | None:
+def voided_by(value: bytes) -> Voiding | None:
     """Which record this value voids, if that is what it does."""
     record = CODEC.read(value) if CODEC.type_of(value) is RecordVoided else None
     return (Position(record.position), record.chain) if isinstance(record, RecordVoided) else None

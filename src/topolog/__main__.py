@@ -43,6 +43,7 @@ from topolog.simulation import simulate
 from topolog.spark import app as spark_app
 from topolog.spark_archive import archive_topics
 from topolog.spark_rebuild import rebuild_projections
+from topolog.spark_report import report as spark_report
 from topolog.streams.local.stopping import end_with_supervisor, stopping_when_told
 from topolog.validator import serve_replicas
 from topolog.verify import verify_projections
@@ -77,9 +78,10 @@ def _app() -> typer.Typer:
     app.add_typer(run_app, name="run")
     app.add_typer(config_app, name="config")
     app.add_typer(demo_app, name="demo")
-    spark_app.command(name="archive")(needs_extra("spark")(spread(archive_topics)))
-    app.add_typer(spark_app, name="spark")
+    spark_app.command("archive")(needs_extra("spark")(spread(archive_topics)))
     spark_app.command("rebuild")(needs_extra("spark")(spread(rebuild_projections)))
+    spark_app.command("report")(needs_extra("spark")(spark_report))
+    app.add_typer(spark_app, name="spark")
     cli.group(app, "verify").command("projections")(needs_extra("server")(spread(verify_projections)))
     return app
 

@@ -1,0 +1,238 @@
+"""Who acted for which partition, from when on: what no table of an archive has, because owners travel packed.
+
+What a decision makes of a partition follows from the state before it (a leave ends what the node acted for, a hand-over
+names partitions and not who stops), so it is told by the one fold, which runs over the archive's records as it does in
+every reader; here is only listened to which rows a set has left. A tenure is a line per change of a partition: who acts
+for it now, if anybody does, whether a hand-over has stopped its primary, whether it is lost.
+
+The fold takes long, so it goes on where it stood: its rows are kept beside the archive, behind a whole set, and can be
+deleted at any time. Which voidings count is known beforehand (`positions.py`).
+
+    derived/tenures.state     the rows of the fold, and how far it has come
+    derived/tenures/          group, partition, position, logged_at, primary, is_stopped, is_lost
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
+from numpy.typing import NDArray
+
+from topolog.events.exchange import HandOverRow, Move
+from topolog.events.fold import Fold, Header, Ignored
+from topolog.events.ids import Position
+from topolog.events.ownership import NOBODY, PARTITIONS_PER_ROW, Columns, OwnershipRow, RosterRow, row_key
+from topolog.events.rows import ROWS, row_format
+from topolog.events.state import Key, State
+from topolog.events.topics import Topic
+from topolog.projections.archive import reading
+from topolog.projections.archive.landings import Archive
+from topolog.projections.archive.positions import (
+    DERIVED,
+    Positions,
+    Record,
+    Told,
+    locked,
+    records,
+    write_table,
+    write_whole,
+)
+
+LINES_PER_FILE = 500_000
+_STATE, _FILES = "tenures.state", "tenures"
+_KINDS = {row.KIND: row for row in ROWS}
+
+SCHEMA = pa.schema(
+    [
+        ("group", pa.string()),
+        ("partition", pa.int32()),
+        ("position", pa.int64()),
+        ("logged_at", pa.timestamp("ms", tz="UTC")),
+        ("primary", pa.string()),
+        ("is_stopped", pa.bool_()),
+        ("is_lost", pa.bool_()),
+        ("is_there", pa.bool_()),
+    ]
+)
+"""`primary` is null while nobody acts; `is_stopped`: it has stopped for a hand-over; not `is_there`: the group was
+dropped."""
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """`rows`: (kind, key, the row as msgpack), in the order of the state; the fold stands behind a whole set."""
+
+    format: str
+    next_offset: int = 0
+    header: Header = Header()
+    logged_ms: int = 0
+    files: tuple[str, ...] = ()
+    rows: tuple[tuple[str, str, bytes], ...] = ()
+
+
+def brought_forward(
+    archive: Archive, positions: Positions, folder: Path | None = None, told: Told = lambda _: None
+) -> tuple[Path, ...]:
+    """Fold what has landed since, as far as positions go; the files of tenures.
+
+    Raises Poisoned for a record that counts and cannot be folded.
+    """
+    folder = folder or archive.folder / DERIVED
+    with locked(folder / _FILES):
+        kept = _read(folder, archive)
+        listener = _Listener(kept, positions)
+        try:
+            for table in reading.tables(
+                archive, Topic.DECISIONS.short_name, kept.next_offset, columns=("appended_at", "value", "headers")
+            ):
+                for record in records(table):
+                    if record.offset < positions.next_offset:
+                        listener.read(record)
+                if listener.lines >= LINES_PER_FILE:
+                    listener.write(folder)
+                    told(f"folded up to position {listener.header.position}")
+        finally:
+            kept = listener.write(folder)
+    return tuple(folder / _FILES / name for name in kept.files)
+
+
+class _Listener:
+    """The fold, and what it has left of partitions since the last file."""
+
+    def __init__(self, kept: _Kept, positions: Positions) -> None:
+        state = State()
+        for kind, key, row in kept.rows:
+            state.put(key, msgspec.msgpack.decode(row, type=_KINDS[kind]))
+        state.drain()
+        self._kept = kept
+        self._fold = Fold(state, kept.header)
+        for each in positions.voidings:
+            self._fold.void((Position(each.position), each.chain))
+        self.header, self._next_offset = kept.header, kept.next_offset
+        self._heard_ms = self._logged_ms = kept.logged_ms
+        self._known = {key: _standing(row) for key, row in state.rows(OwnershipRow)}
+        self._moves = {key: row.moves for key, row in state.rows(HandOverRow)}
+        for move in (move for moves in self._moves.values() for move in moves):
+            self._stop(move, True)
+        self._columns: tuple[list[Any], ...] = tuple([] for _ in SCHEMA)
+
+    @property
+    def lines(self) -> int:
+        return len(self._columns[0])
+
+    def read(self, record: Record) -> None:
+        self._heard_ms = max(self._heard_ms, record.appended_ms)
+        folded = self._fold.read(record.stamp, record.value)
+        if isinstance(folded, Ignored) or not folded:
+            return
+        self.header, self._next_offset, self._logged_ms = self._fold.header, record.offset + 1, self._heard_ms
+        touched = self._fold.state.drain()
+        kinds = {kind for kind, _ in touched}
+        if OwnershipRow.KIND in kinds or HandOverRow.KIND in kinds:
+            self._note(touched)
+
+    def _note(self, touched: Sequence[Key]) -> None:
+        """What a set has left; a hand-over may begin for partitions whose rows it does not touch."""
+        state, before = self._fold.state, dict[str, _Standing | None]()
+        keys = [key for kind, key in touched if kind == OwnershipRow.KIND]
+        for moves in [key for kind, key in touched if kind == HandOverRow.KIND]:
+            row = state.get(HandOverRow, moves)
+            was, now = self._moves.pop(moves, ()), row.moves if row else ()
+            if now:
+                self._moves[moves] = now
+            for move in (*was, *now):
+                keys += (row_key(move.group, partition) for partition in move.partitions)
+        keys = list(dict.fromkeys(keys))
+        for key in keys:
+            before[key] = self._known.pop(key, None)
+            held = state.get(OwnershipRow, key)
+            if held is not None:
+                self._known[key] = _standing(held)
+        for move in (move for moves in self._moves.values() for move in moves):
+            self._stop(move, True)
+        for key in keys:
+            self._tell(key, before[key], self._known.get(key))
+
+    def _stop(self, move: Move, is_stopped: bool) -> None:
+        for partition in move.partitions:
+            known = self._known.get(row_key(move.group, partition))
+            if known is not None:
+                known.stopped[partition % PARTITIONS_PER_ROW] = is_stopped
+
+    def _tell(self, key: str, before: "_Standing | None", after: "_Standing | None") -> None:
+        """A line for each partition that is another now."""
+        told = after or before
+        assert told is not None, "a row that never was is not touched"
+        names = self._fold.state.get(RosterRow, "")
+        for line in _differing(before, after).tolist():
+            number = int(after.acting[line]) if after else NOBODY
+            values = (
+                told.group,
+                told.first + line,
+                self.header.position,
+                self._logged_ms,
+                names.nodes[number] if names and number != NOBODY else None,
+                bool(after and after.stopped[line]),
+                bool(after and after.lost[line]),
+                after is not None,
+            )
+            for column, value in zip(self._columns, values, strict=True):
+                column.append(value)
+
+    def write(self, folder: Path) -> _Kept:
+        """Keep what was heard, and the rows of the fold; from here on it counts."""
+        if self._next_offset == self._kept.next_offset:
+            return self._kept
+        files = self._kept.files
+        if self.lines:
+            files = (*files, f"{len(files):09}.parquet")
+            write_table(folder / _FILES / files[-1], pa.table(list(self._columns), schema=SCHEMA))
+        rows = tuple(
+            (kind, key, msgspec.msgpack.encode(row))
+            for kind, some in self._fold.state.copies().items()
+            for key, row in some.items()
+        )
+        self._kept = _Kept(row_format(), self._next_offset, self.header, self._logged_ms, files, rows)
+        write_whole(folder / _STATE, msgspec.msgpack.encode(self._kept))
+        self._columns = tuple([] for _ in SCHEMA)
+        return self._kept
+
+
+class _Standing(msgspec.Struct):
+    """Columns of one row: who acts, what is lost, where a hand-over has stopped the primary."""
+
+    group: str
+    first: int
+    acting: NDArray[np.uint16]
+    lost: NDArray[np.bool_]
+    stopped: NDArray[np.bool_]
+
+
+def _standing(row: OwnershipRow) -> _Standing:
+    columns = Columns(row)
+    stopped = np.zeros(row.count, np.bool_)
+    return _Standing(row.group, row.first, columns.acting, columns.lost != 0, stopped)
+
+
+def _differing(before: _Standing | None, after: _Standing | None) -> NDArray[np.intp]:
+    if before is None or after is None or len(before.acting) != len(after.acting):
+        told = after or before
+        return np.arange(len(told.acting) if told else 0)
+    changed = (before.acting != after.acting) | (before.lost != after.lost) | (before.stopped != after.stopped)
+    return np.flatnonzero(changed)
+
+
+def _read(folder: Path, archive: Archive) -> _Kept:
+    """What is kept; from the beginning if rows have another shape now, or it is of another log, or files are gone."""
+    anew = _Kept(row_format())
+    try:
+        found = msgspec.msgpack.decode((folder / _STATE).read_bytes(), type=_Kept)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return anew
+    assert archive.about is not None
+    log_id = found.header.log_id.hex() if found.header.log_id else ""
+    is_whole = all((folder / _FILES / name).exists() for name in found.files)
+    is_same = "" in (log_id, archive.about.log_id) or log_id == archive.about.log_id
+    return found if found.format == anew.format and is_whole and is_same else anew

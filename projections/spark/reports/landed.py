@@ -1,0 +1,139 @@
+"""What reports are made of: the typed tables of an archive, and which of their records count.
+
+A table holds every record that decodes; `counted` leaves those that the fold has accepted, with their positions. A
+report names the fields it needs with their types, and so reads no others, reads files of older schema versions too
+(what they lack is null), and has a table without rows where nothing of that type has landed.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
+
+import msgspec
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (its customary name)
+
+from topolog.projections.archive import positions as judged
+from topolog.projections.archive import tenures
+from topolog.projections.archive.landings import Archive
+from topolog.projections.archive.positions import Positions
+
+_PLACE = "log struct<offset:bigint,appended_at:timestamp>, stamp struct<cause:string,actor:string,reason:string>"
+_TENURES = (
+    "group string, partition int, position bigint, logged_at timestamp, primary string, is_stopped boolean, "
+    "is_lost boolean, is_there boolean"
+)
+_POSITIONS = "offset bigint, position bigint, set_end bigint, logged_at timestamp"
+
+
+class Days(msgspec.Struct, frozen=True):
+    """The days (UTC) that are asked about, both included; None for as far as the archive goes."""
+
+    first: date | None = None
+    last: date | None = None
+
+    @property
+    def end_ms(self) -> int | None:
+        """The moment behind the last day."""
+        if self.last is None:
+            return None
+        return round(datetime.combine(self.last + timedelta(days=1), time.min, UTC).timestamp() * 1000)
+
+
+def landed_in(session: SparkSession, folder: Path, days: Days = Days()) -> "Landed":  # noqa: B008 (frozen value)
+    """The archive in a folder as reports read it; judges first what has landed since."""
+    archive = Archive(folder)
+    positions = judged.brought_forward(archive)
+    return Landed(session, archive, positions, lambda: tenures.brought_forward(archive, positions), days)
+
+
+class Landed:
+    """One archive as a report reads it. `folded` gives the files of tenures, which takes a fold of the whole log: it is
+    called once, by the report that needs it."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        archive: Archive,
+        positions: Positions,
+        folded: Callable[[], Sequence[Path]],
+        days: Days,
+    ) -> None:
+        self._session = session
+        self._archive = archive
+        self._positions = positions
+        self._folded = folded
+        self.days = days
+
+    @property
+    def log_id(self) -> str:
+        assert self._archive.about is not None
+        return self._archive.about.log_id
+
+    @property
+    def end(self) -> Column:
+        """Up to where facts are known or asked for: what is open then has lasted until then."""
+        known_ms, asked_ms = self._positions.logged_ms, self.days.end_ms
+        return F.timestamp_millis(F.lit(known_ms if asked_ms is None else min(known_ms, asked_ms)))
+
+    def typed(self, name: str, fields: str = "") -> DataFrame:
+        """A table, whether its rows count or not: `offset`, `by` (cause, actor, reason of the stamp), and these fields,
+        as in DDL."""
+        schema = f"{_PLACE}, {fields}" if fields else _PLACE
+        found = self._read(self._archive.files(f"tables/{name}"), schema)
+        return found.select(F.col("log.offset").alias("offset"), F.col("stamp").alias("by"), *found.columns[2:])
+
+    def whole(self, name: str) -> DataFrame | None:
+        """A table with all its columns, None if nothing of it has landed."""
+        files = [str(path) for path in self._archive.files(f"tables/{name}")]
+        return self._session.read.option("mergeSchema", True).parquet(*files) if files else None
+
+    def measured(self, name: str, fields: str) -> DataFrame:
+        """A table of another topic: `offset`, `appended_at` and these fields. Nobody judges such records."""
+        found = self._read(self._archive.files(f"tables/{name}"), f"{_PLACE}, {fields}")
+        place = (F.col("log")[each].alias(each) for each in ("offset", "appended_at"))
+        return found.select(*place, *found.columns[2:])
+
+    def counted(self, typed: DataFrame) -> DataFrame:
+        """Of the rows of typed tables those that count, with `position`, `set_end`, and the log's time `logged_at`."""
+        return typed.join(self.positions(), "offset").drop("offset")
+
+    def positions(self) -> DataFrame:
+        """offset, position, set_end, logged_at of each decision that counts, up to the last day asked about."""
+        found = self._read(self._positions.files, _POSITIONS)
+        if self._positions.voided:
+            found = found.where(~F.col("position").isin(self._positions.voided))
+        return self._until_end(found)
+
+    def tenures(self) -> DataFrame:
+        """Who acted for which partition from when on (`archive/tenures.py`)."""
+        found = self._read(self._folded(), _TENURES)
+        return self._until_end(found)
+
+    def asked(self, facts: DataFrame, at: str) -> DataFrame:
+        """Those whose time `at` lies within the days asked about; with `date`."""
+        dated = facts.withColumn("date", F.to_date(at))
+        if self.days.first:
+            dated = dated.where(F.col("date") >= F.lit(self.days.first))
+        return dated.where(F.col("date") <= F.lit(self.days.last)) if self.days.last else dated
+
+    def undecoded(self) -> DataFrame:
+        """Decisions that count and do not decode: position, reason."""
+        aside = self._read(
+            self._archive.files("quarantine"), "topic string, offset bigint, reason string, type string"
+        ).where(F.col("topic") == "decisions")
+        return self.counted(aside.select("offset", "reason")).select("position", "reason")
+
+    def _until_end(self, found: DataFrame) -> DataFrame:
+        end_ms = self.days.end_ms
+        return found if end_ms is None else found.where(F.unix_millis("logged_at") < end_ms)
+
+    def _read(self, files: Sequence[Path], schema: str) -> DataFrame:
+        if not files:
+            return self._session.createDataFrame([], schema)
+        return self._session.read.schema(schema).parquet(*(str(path) for path in files))
+
+
+def ms_between(start: str, end: str) -> Column:
+    """Milliseconds from one column of times to another."""
+    return F.unix_millis(end) - F.unix_millis(start)

@@ -1,0 +1,198 @@
+"""Making reports: from an archive to Parquet tables, and to what people are shown of them.
+
+Of each report there are two tables, `facts` and `summary`; what is shown is made of the summary alone, which is made of
+the facts as they were written. A report without facts says so.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (its customary name)
+from pyspark.sql.types import TimestampType
+
+from topolog.events.errors import BadInput
+from topolog.projections.archive import positions as judged
+from topolog.projections.archive import tenures
+from topolog.projections.archive.landings import Archive
+from topolog.projections.archive.positions import Positions, Told
+from topolog.projections.spark.reports import agreements, changes, exchanges, leases, primaries, repairs
+from topolog.projections.spark.reports.forms import Picture, Report
+from topolog.projections.spark.reports.landed import Days, Landed
+
+REPORTS: tuple[Report, ...] = (
+    primaries.REPORT,
+    exchanges.REPORT,
+    agreements.REPORT,
+    leases.REPORT,
+    changes.REPORT,
+    repairs.REPORT,
+)
+NOTHING = "There is nothing to tell: the archive has no facts of this kind."
+UNDECODED_NAMED = 5
+
+
+class Made(msgspec.Struct, frozen=True):
+    """One report. `rows` are those of the summary, none if there is nothing to tell; `took_s` is for people."""
+
+    name: str
+    question: str
+    sentence: str
+    columns: tuple[str, ...]
+    rows: tuple[dict[str, Any], ...]
+    pictures: tuple[Picture, ...]
+    took_s: float
+
+
+class Whole(msgspec.Struct, frozen=True):
+    """What was made of an archive: of which records, and the reports."""
+
+    cluster: str
+    positions: Positions
+    days: Days
+    warnings: tuple[str, ...]
+    made: tuple[Made, ...]
+
+
+def chosen(names: Sequence[str]) -> tuple[Report, ...]:
+    """The reports of these names, all if there are none; raises BadInput for a name that none has."""
+    by_name = {report.name: report for report in REPORTS}
+    unknown = [name for name in names if name not in by_name]
+    if unknown:
+        raise BadInput(f"There is no report {unknown[0]!r}.", hint=f"There are {', '.join(by_name)}.")
+    return tuple(by_name[name] for name in dict.fromkeys(names)) or REPORTS
+
+
+def make(
+    session: SparkSession,
+    archive: Archive,
+    folder: Path,
+    reports: Sequence[Report] = REPORTS,
+    days: Days = Days(),  # noqa: B008 (frozen value)
+    told: Told = lambda _: None,
+    derived: Path | None = None,
+) -> Whole:
+    """Make these reports, as tables below `folder`, one after the other.
+
+    Raises BadInput for an archive without decisions, and what `positions.brought_forward` does.
+    """
+    assert archive.about is not None
+    positions = judged.brought_forward(archive, derived, told)
+    if not positions.accepted:
+        raise BadInput(
+            f"The archive in {archive.folder} has no decisions, and all reports are made of those.",
+            hint="Land the topic `decisions` into it: `topolog spark archive`.",
+        )
+    landed = Landed(
+        session, archive, positions, _once(lambda: tenures.brought_forward(archive, positions, derived, told)), days
+    )
+    warnings = tuple(_warnings(landed, positions, days))
+    made = []
+    for report in reports:
+        told(f"report {report.name}")
+        made.append(_made(session, landed, report, folder / report.name))
+    return Whole(archive.about.cluster, positions, days, warnings, tuple(made))
+
+
+def _made(session: SparkSession, landed: Landed, report: Report, folder: Path) -> Made:
+    began_s = time.monotonic()
+    report.facts(landed).write.mode("overwrite").parquet(str(folder / "facts"))
+    summary = report.summary(session.read.parquet(str(folder / "facts")))
+    summary.coalesce(1).write.mode("overwrite").parquet(str(folder / "summary"))
+    rows = tuple(
+        row.asDict(recursive=True) for row in _for_people(session.read.parquet(str(folder / "summary"))).collect()
+    )
+    return Made(
+        name=report.name,
+        question=report.question,
+        sentence=report.sentence(rows) if rows else NOTHING,
+        columns=tuple(summary.columns),
+        rows=rows,
+        pictures=report.pictures(rows) if rows else (),
+        took_s=time.monotonic() - began_s,
+    )
+
+
+def _for_people(summary: DataFrame) -> DataFrame:
+    """With times as text (UTC): as values they would come in the time zone of this machine."""
+    times = [field.name for field in summary.schema if isinstance(field.dataType, TimestampType)]
+    return summary.withColumns({name: F.date_format(name, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'") for name in times})
+
+
+def _warnings(landed: Landed, positions: Positions, days: Days) -> Iterable[str]:
+    if days.last and positions.logged_at.date() < days.last:
+        yield f"The archive ends at {positions.logged_at:%Y-%m-%d %H:%M:%S} (UTC), before {days.last} does."
+    undecoded = landed.undecoded().orderBy("position").limit(UNDECODED_NAMED).collect()
+    for row in undecoded:
+        yield (
+            f"The decision at position {row['position']} counts and is in no table ({row['reason']}): live readers "
+            "stop there until it is voided, and these reports do not tell of it."
+        )
+
+
+def _once(action: Callable[[], Sequence[Path]]) -> Callable[[], Sequence[Path]]:
+    found: list[Sequence[Path]] = []
+
+    def once() -> Sequence[Path]:
+        if not found:
+            found.append(action())
+        return found[0]
+
+    return once
+
+
+def writable(folder: Path) -> Path:
+    """The folder for reports, emptied of those that were there; raises BadInput if it is anything else's."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        held = sorted(path.name for path in folder.iterdir())
+        if held and ABOUT not in held:
+            raise BadInput(
+                f"{folder} has files that are no reports, such as {held[0]}.",
+                hint="Name an empty folder, or a new one.",
+            )
+        (folder / ABOUT).write_text("")
+        for report in REPORTS:
+            shutil.rmtree(folder / report.name, ignore_errors=True)
+    except OSError as error:
+        raise BadInput(
+            f"{folder} cannot be written: {error.strerror}.", hint="Name another folder with --to."
+        ) from error
+    return folder
+
+
+ABOUT = "reports.json"
+"""Says what is in a folder of reports, and that it is one."""
+
+
+def document(whole: Whole) -> dict[str, Any]:
+    """All that was made, for programs."""
+    return {
+        "cluster": whole.cluster,
+        "as_of": whole.positions.logged_at.isoformat(timespec="milliseconds"),
+        "from": whole.days.first.isoformat() if whole.days.first else None,
+        "until": whole.days.last.isoformat() if whole.days.last else None,
+        "decisions": whole.positions.accepted - len(whole.positions.voided),
+        "left_out": {**whole.positions.ignored, "VOIDED": len(whole.positions.voided)},
+        "verified": {"position": whole.positions.verified_at, "chain": whole.positions.chain},
+        "warnings": list(whole.warnings),
+        "reports": [
+            {
+                "name": made.name,
+                "question": made.question,
+                "sentence": made.sentence,
+                "rows": [{name: plain(value) for name, value in row.items()} for row in made.rows],
+            }
+            for made in whole.made
+        ],
+    }
+
+
+def plain(value: Any) -> Any:
+    """A value of a row as JSON has it."""
+    return value.isoformat() if isinstance(value, date) else value
