@@ -72,13 +72,15 @@ def records(source: DataFrame) -> DataFrame:
 
 def without(landed: DataFrame, taken: Mapping[str, Iterable[Span]]) -> DataFrame:
     """The records but for those of these spans, by cluster."""
-    at = F.col("offset")
     for cluster, spans in taken.items():
         for span in spans:
-            place = (F.col(CLUSTER) == cluster) & (F.col("topic") == span.topic)
-            inside = (F.col("partition") == span.partition) & (at >= span.start) & (at < span.end)
-            landed = landed.where(~(place & inside))
+            landed = landed.where(~is_within(cluster, span))
     return landed
+
+
+def is_within(cluster: str, span: Span) -> Column:
+    at, place = F.col("offset"), (F.col(CLUSTER) == cluster) & (F.col("topic") == span.topic)
+    return place & (F.col("partition") == span.partition) & (at >= span.start) & (at < span.end)
 
 
 def decoded(told: DataFrame, versions: Iterable[Released]) -> DataFrame:

@@ -91,7 +91,7 @@ class Lander:
             new = came
             if any(taken.values()):
                 new = steps.without(came, taken)
-                groups = _groups(new) if left else []
+                groups, left = _groups(new) if left else [], _with_records(came, left)
             if left:
                 self._land(new, groups, left, source, read)
         finally:
@@ -180,6 +180,17 @@ def _groups(came: DataFrame) -> list[Group]:
         F.min("offset").alias("start"), F.max("offset").alias("last"), F.count("*").alias("count")
     )
     return [Group(*_fields(row)) for row in found.collect()]
+
+
+def _with_records(came: DataFrame, spans: ReadSpans) -> dict[str, tuple[Span, ...]]:
+    """These spans from the first to the last record of each; those without one are left out."""
+    found: dict[str, list[Span]] = defaultdict(list)
+    for cluster, each in spans.items():
+        for span in each:
+            inside = came.where(steps.is_within(cluster, span)).agg(F.min("offset"), F.max("offset")).first()
+            if inside is not None and inside[0] is not None:
+                found[cluster].append(Span(span.topic, span.partition, inside[0], inside[1] + 1))
+    return {cluster: merged(each) for cluster, each in found.items()}
 
 
 def _fields(row: Row) -> tuple[Any, ...]:

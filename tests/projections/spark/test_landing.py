@@ -16,6 +16,7 @@ from topolog.events.framing import MARKER, framed
 from topolog.events.log import Entry
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import Topic, topic_name
+from topolog.projections.archive import reading
 from topolog.projections.archive.landings import Archive, ArchiveWriter, opened
 from topolog.projections.archive.spans import Span
 from topolog.projections.spark.landing import Job
@@ -125,6 +126,22 @@ def test_what_is_given_again_lands_once(
     job.land(came(spark, chronicle.cluster, entries), "backfill")
     assert archive.rows()["records"] == len(entries)
     assert archive.spans() == (Span("decisions", 0, 0, len(entries)),)
+
+
+def test_spans_begin_and_end_with_a_record_where_offsets_have_holes(
+    spark: SparkSession, chronicle: Chronicle, archive: ArchiveWriter, job: Job
+) -> None:
+    """What a compacted topic has left, landed in part before; a reader takes both ends for records."""
+    entries = [each for each in chronicle.log.entries(Topic.DECISIONS) if each.offset in (2, 3, 5, 8, 9, 12)]
+    job.land(came(spark, chronicle.cluster, entries[2:4]), "backfill", [Span("decisions", 0, 4, 9)])
+    job.land(came(spark, chronicle.cluster, entries), "stream 0", [Span("decisions", 0, 0, 14)])
+    assert [landing.spans for landing in archive.landings] == [
+        (Span("decisions", 0, 5, 9),),
+        (Span("decisions", 0, 2, 4), Span("decisions", 0, 9, 13)),
+    ]
+    assert archive.covered() == (Span("decisions", 0, 0, 14),)
+    tables = reading.tables(archive, "decisions", columns=["offset"])
+    assert [offset for table in tables for offset in table.column("offset").to_pylist()] == [2, 3, 5, 8, 9, 12]
 
 
 def test_what_cannot_be_decoded_is_set_aside_with_the_reason(
