@@ -69,7 +69,7 @@ def store_path(folder: Path) -> Path:
     if not path.is_dir():
         if not folder.is_dir():
             raise BadInput(
-                f"There is no folder {folder}.",
+                f"{folder} holds no store: there is no such folder.",
                 hint="--data names that of a projector, --set cluster.name=NAME the cluster, whose own is then taken.",
             )
         raise BadInput(

@@ -61,7 +61,7 @@ def test_files_of_two_schemas_are_no_table(place: Place) -> None:
         failed = failure(ask)
         assert failed.code == "SCHEMA"
         wide, narrow = "key bigint, name string, weight string", "key bigint, name string"
-        assert failed.message == f"2.parquet has {wide}; 1.parquet has {narrow}."
+        assert failed.message.endswith(f"2.parquet has {wide}; 1.parquet has {narrow}.")
     assert precious.read_bytes() == before
 
 
@@ -115,7 +115,7 @@ def test_a_symbolic_link_is_refused_by_name(place: Place, spark: SparkSession, t
         for ask in (each.replica.describe, lambda each=each: each.replica.cut(nothing)):
             failed = failure(ask)
             assert failed.code == "UNSUPPORTED"
-            assert failed.message == f"{each.folder / name} is a symbolic link."
+            assert failed.message.endswith(f"{each.folder / name} is a symbolic link.")
 
 
 @pytest.mark.parametrize("is_left", [False, True])
@@ -154,7 +154,8 @@ def test_a_damaged_footer_is_named(place: Place) -> None:
     file.write_bytes(data)
     for ask in (place.replica.describe, lambda: place.replica.cut(nothing)):
         failed = failure(ask)
-        assert (failed.code, failed.message) == ("CORRUPT", "2.parquet is no whole Parquet file.")
+        assert failed.code == "CORRUPT"
+        assert failed.message.endswith("2.parquet is no whole Parquet file.")
 
 
 def test_a_file_that_cannot_be_read_may_be_asked_for_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +167,7 @@ def test_a_file_that_cannot_be_read_may_be_asked_for_again(place: Place, monkeyp
 
     monkeypatch.setattr(parquet_files, "_footer", failing)
     failed = failure(place.replica.describe)
-    assert (failed.code, failed.message) == ("IO", "1.parquet cannot be read: Input/output error.")
+    assert (failed.code, failed.message) == ("IO", "numbers@one: 1.parquet cannot be read: Input/output error.")
 
 
 class Aborted(Exception):
