@@ -18,19 +18,18 @@ import contextlib
 import functools
 import logging
 import os
-from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.table import Table
 
-from topolog.command_line import Config, Set
+from topolog.command_line import Config, Set, needs_extra
 from topolog.command_line import loaded as _loaded
 from topolog.command_line import say as _say
 from topolog.command_line import settings as _settings
 from topolog.demo import app as demo_app
 from topolog.demo import settings_of_demo
-from topolog.events.errors import BadInput, MissingExtra
+from topolog.events.errors import BadInput
 from topolog.events.failpoints import arm
 from topolog.events.log import LogReader, LogWriter
 from topolog.events.topics import ACLS, NEEDED, PLANS, Topic, topic_name, topic_prefix
@@ -89,25 +88,6 @@ def _app() -> typer.Typer:
 def _named_cluster(loaded: Loaded) -> str | None:
     """The cluster that somebody has named; without a name the API is asked for its only one."""
     return loaded.settings.cluster.name if "cluster.name" in loaded.origins else None
-
-
-def needs_extra(extra: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Turn the ImportError of a command whose extra is missing into a sentence that names the extra."""
-
-    def wrap(command: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(command)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return command(*args, **kwargs)
-            except ModuleNotFoundError as error:
-                raise MissingExtra(
-                    f"This command needs {error.name}, which is not installed.",
-                    hint=f"Install it with: pip install 'topolog[{extra}]'",
-                ) from error
-
-        return wrapped
-
-    return wrap
 
 
 def _log_to_stderr() -> None:
