@@ -128,7 +128,7 @@ def _settings_of_archive(source: Source, config: Path | None, pairs: list[str] |
     if source.archive is None or "cluster.name" in given.origins:
         return given.settings
     about = Archive(_absolute(source.archive)).about
-    return settings_of(config, [*(pairs or []), f"cluster.name={about.cluster}"]) if about else given.settings
+    return settings_of(config, [*(pairs or []), f"cluster.name={about.cluster}"])
 
 
 def _one(source: Source, target: Target, settings: Settings) -> "Rebuilt":

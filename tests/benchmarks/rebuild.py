@@ -4,8 +4,9 @@
 
 Goals (DESIGN §8): a live projector 50 k events/s per process, a rebuild from an archive 300 k on two cores. The log is
 mixed: every second decision renews the leases of ten nodes, a quarter propose a version of a type and a quarter accept
-one; one of a hundred lets a node in or says that it has left. Beside the whole the steps are measured by themselves: what is read, what is judged by its stamp,
-what is folded. `--folder` keeps the archives for the next run. The figures are this machine's.
+one; one of a hundred lets a node in or says that it has left. Beside the whole the steps
+are measured by themselves: what is read, what is judged by its stamp, what is folded.
+`--folder` keeps the archives for the next run. The figures are this machine's.
 """
 
 import argparse
@@ -131,7 +132,7 @@ def by_itself(archive: Path, scratch: Path) -> int:
 
 
 def by_spark(paths: Sequence[Path], folder: Path, cores: int, decisions: int) -> None:
-    tasks = [Task(Archive(path).about.cluster, folder / path.name, path) for path in paths]  # type: ignore[union-attr]
+    tasks = [Task(Archive(path).about.cluster, folder / path.name, path) for path in paths]
     with spark_session(folder / "spark", SessionSettings(cores=cores, memory="1g")) as session:
         collected(outcomes(session, tasks[:1]))  # the first one starts Python processes and imports
         for path in folder.glob("c*"):

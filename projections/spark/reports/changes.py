@@ -57,7 +57,7 @@ def _of_type(landed: Landed, type_: type) -> DataFrame:
     request = "request struct<requester:string>"
     nothing = F.lit(None).cast("string")
     outcome = "REFUSED" if type_ in REFUSED else "UNCHANGED" if type_ is RequestUnchanged else "GRANTED"
-    refused = {RequestRefused: "subject", MetadataUpdateRejected: "type_name"}.get(type_)
+    refused = "subject" if type_ is RequestRefused else "type_name" if type_ is MetadataUpdateRejected else ""
     fields = f"{request}, {refused} string, code string, rule string" if refused else request
     found = landed.typed(type_.__name__, fields)
     what = F.substring_index("subject", " ", 1) if type_ is RequestRefused else F.lit(type_.__name__)

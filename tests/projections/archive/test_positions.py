@@ -15,7 +15,7 @@ from tests.projections.test_projector import eventful
 
 from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput, DamagedStore, LogDiverged
-from topolog.events.fold import Fold, Ignored
+from topolog.events.fold import Fold, Ignored, Judge
 from topolog.events.framing import framed
 from topolog.events.log import Entry
 from topolog.events.stamp import encode_stamp, opens_term
@@ -52,7 +52,8 @@ def hostile(chronicle: Chronicle) -> Chronicle:
 
 def folded(entries: list[Entry]) -> Lines:
     """What a fold of the same entries accepts."""
-    fold, found, waiting = Fold(), [], list[int]()
+    found: Lines = []
+    fold, waiting = Fold(), list[int]()
     for entry in entries:
         read = fold.read(entry.stamp, entry.value)
         if isinstance(read, Ignored):
@@ -147,7 +148,7 @@ def test_nothing_is_judged_twice(archive: ArchiveWriter, monkeypatch: pytest.Mon
     def judge(*_: object) -> None:
         raise AssertionError("it was judged again")
 
-    monkeypatch.setattr(positions.Judge, "judge", judge)
+    monkeypatch.setattr(Judge, "judge", judge)
     assert brought_forward(archive) == before
 
 

@@ -53,7 +53,7 @@ def test_what_is_wrong_is_said_before_spark_starts(archive: Archive, tmp_path: P
         ({"since": "2026-11-02", "until": "2026-11-01"}, "is behind"),
     ):
         with pytest.raises(BadInput, match=said):
-            report(archive=archive.folder, **words)  # type: ignore[arg-type]  # as typer gives them
+            report(archive=archive.folder, **words)
     with pytest.raises(BadInput, match="is no archive"):
         report(archive=tmp_path)
     (tmp_path / "file").write_text("")
