@@ -37,7 +37,7 @@ from typing import TypeVar
 
 import msgspec
 
-from topolog.events.errors import BadInput, DamagedStore, Permanent
+from topolog.events.errors import BadInput, Permanent
 from topolog.projections.archive.spans import Span, merged
 
 FORMAT = 1
@@ -75,6 +75,12 @@ class Landing(msgspec.Struct, frozen=True):
     lost: tuple[Span, ...] = ()
 
 
+class DamagedArchive(Permanent):
+    """Something that a landing says it has is not there, or cannot be read. It says nothing of any store."""
+
+    code = "damaged_archive"
+
+
 class LandedElsewhere(Permanent):
     """Another job has made the landing of this number."""
 
@@ -85,7 +91,7 @@ class Archive:
     """One archive folder, for reading. `landings` are read once; `refresh` looks for newer ones."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises BadInput if there is no archive in the folder, DamagedStore if it cannot be read."""
+        """Raises BadInput if there is no archive in the folder, DamagedArchive if it cannot be read."""
         self.folder = folder
         about = _read(folder / _ABOUT, About)
         if about is None:
@@ -145,7 +151,7 @@ class Archive:
         """One description that is gone would hide all behind it."""
         newest = max((path.name for path in (self.folder / _LANDINGS).glob("*.json")), default="")
         if newest > self._landing_path(len(self.landings)).name:
-            raise DamagedStore(
+            raise DamagedArchive(
                 f"{self._landing_path(len(self.landings))} is missing, and there is {newest}.",
                 hint="Bring it back from a backup, or land the topics anew in another folder.",
             )
@@ -303,7 +309,7 @@ def _read(path: Path, type_: type[T]) -> T | None:
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as error:
-        raise DamagedStore(f"{path} cannot be read: {error}.") from error
+        raise DamagedArchive(f"{path} cannot be read: {error}.") from error
 
 
 def _write(path: Path, value: msgspec.Struct) -> None:

@@ -34,14 +34,14 @@ import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 import pyarrow.compute as pc  # type: ignore[import-untyped]  # the same
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # the same
 
-from topolog.events.errors import BadInput, DamagedStore, LogDiverged
+from topolog.events.errors import BadInput, LogDiverged
 from topolog.events.fold import Accepted, Header, Ignored, Judge, ends_term
 from topolog.events.framing import unframed
 from topolog.events.lookahead import voided_by
 from topolog.events.stamp import HEADER_NAME
 from topolog.events.topics import Topic
 from topolog.projections.archive import reading
-from topolog.projections.archive.landings import Archive
+from topolog.projections.archive.landings import Archive, DamagedArchive
 
 FORMAT = 1
 ROWS_PER_FILE = 1_000_000
@@ -131,8 +131,8 @@ class Positions(msgspec.Struct, frozen=True):
 def brought_forward(archive: Archive, folder: Path | None = None, told: Told = lambda _: None) -> Positions:
     """Judge what has landed since; `folder` holds what is derived, below the archive if nothing is said.
 
-    Raises DamagedStore where the archive lacks a part of the log, LogDiverged where it holds another history, BadInput
-    if nothing can be written there.
+    Raises DamagedArchive where the archive lacks a part of the log, LogDiverged where it holds another history,
+    BadInput if nothing can be written there.
     """
     folder = folder or archive.folder / DERIVED
     with locked(folder / _FILES):
@@ -245,11 +245,11 @@ class _Judging:
                 self._voidings.append(Voided(each.place.position, *voided))
         self._open_offsets.clear()
 
-    def _missing(self) -> DamagedStore | None:
+    def _missing(self) -> DamagedArchive | None:
         if self._hole is None:
             return None
         start, end = self._hole
-        return DamagedStore(
+        return DamagedArchive(
             f"The archive lacks decisions: offsets {start} to {end - 1} have not landed, and what stands behind them "
             f"does not follow position {self.judge.header.position}.",
             hint="Land that span, as long as the topic has it: `topolog spark archive`.",

@@ -16,22 +16,15 @@ import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 import pyarrow.compute as pc  # type: ignore[import-untyped]  # the same
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # the same
 
-from topolog.events.errors import DamagedStore, Permanent
 from topolog.events.framing import unframed
 from topolog.events.log import Entry
 from topolog.events.topics import Topic
-from topolog.projections.archive.landings import Archive, Landing
+from topolog.projections.archive.landings import Archive, DamagedArchive, Landing
 from topolog.projections.archive.spans import Span
 
 ALL_COLUMNS = ("offset", "appended_at", "key", "value", "headers")
 _BATCH_ROWS = 10_000
 _HINT = "Bring it back from a backup, or land the topic anew in another folder: `topolog spark archive`."
-
-
-class DamagedArchive(Permanent):
-    """Something that a landing says it has is not there, or cannot be read. It says nothing of any store."""
-
-    code = "damaged_archive"
 
 
 def entries(archive: Archive, topic: Topic, start: int = 0, *, partition: int = 0) -> Iterator[list[Entry]]:
@@ -72,14 +65,8 @@ def tables(
 
 def check_whole(archive: Archive, topic: str) -> None:
     """Read newer landings, and raise DamagedArchive if the description of one is missing, or a file of the topic."""
-    described = [int(path.stem) for path in (archive.folder / "landings").glob("*.json") if path.stem.isdecimal()]
     there = {str(path.relative_to(archive.folder)) for path in _on_disk(archive, topic)}
-    try:
-        archive.refresh()  # behind the look at what is there: what lands meanwhile is no loss
-    except DamagedStore as error:
-        raise DamagedArchive(error.message, hint=_HINT) from error
-    if described and max(described) >= len(archive.landings):
-        raise DamagedArchive(f"The archive in {archive.folder} lacks landing {len(archive.landings)}.", hint=_HINT)
+    archive.refresh()  # behind the look at what is there: what lands meanwhile is no loss
     named = {name for landing in archive.landings for name in landing.files}
     if unnamed := sorted(there - named):
         raise DamagedArchive(

@@ -12,18 +12,20 @@ that finds all in order is of these topics. The log's id, which is in its first 
 import contextlib
 import time
 from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from topolog.events.errors import LogDiverged, NotFound, Undecodable, Unreachable
 from topolog.events.ids import Offset
-from topolog.events.kafka import KafkaReader
-from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.log import LogReader
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import PLANS, Topic, topic_name
 from topolog.projections.archive.landings import Archive, ArchiveWriter
 from topolog.projections.archive.spans import Span, merged, minus
+
+if TYPE_CHECKING:
+    from topolog.events.kafka_admin import KafkaAdmin
 
 TOPICS = (Topic.DECISIONS, Topic.REQUESTS, Topic.LEASE_HEALTH, Topic.DEAD)
 """What is landed if nothing else is said: what is kept for ever or for long, and what reports are made of."""
@@ -46,7 +48,7 @@ class Seen(msgspec.Struct, frozen=True):
         return merged(Span(*place, *bounds) for place, bounds in self.bounds.items())
 
 
-def look(admin: KafkaAdmin, clusters: Collection[str], topics: Collection[Topic] = TOPICS) -> dict[str, Seen]:
+def look(admin: "KafkaAdmin", clusters: Collection[str], topics: Collection[Topic] = TOPICS) -> dict[str, Seen]:
     """What there is of these topics, by cluster. Raises Unreachable, and NotFound for a cluster without its log."""
     names = {topic_name(cluster, topic): (cluster, topic.short_name) for cluster in clusters for topic in topics}
     found = admin.describe(names.keys())
@@ -78,6 +80,8 @@ def not_found(missing: Sequence[str]) -> NotFound:
 
 def log_id(kafka: Mapping[str, str], cluster: str) -> bytes:
     """The id in the first record of the cluster's log, empty if the log has not begun. Raises Unreachable."""
+    from topolog.events.kafka import KafkaReader
+
     with contextlib.closing(KafkaReader(kafka, cluster)) as reader:
         return first_log_id(reader)
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from topolog.events.errors import BadInput, DamagedStore
+from topolog.events.errors import BadInput
 from topolog.projections.archive import landings
-from topolog.projections.archive.landings import Archive, ArchiveWriter, LandedElsewhere, opened
+from topolog.projections.archive.landings import Archive, ArchiveWriter, DamagedArchive, LandedElsewhere, opened
 from topolog.projections.archive.spans import Span
 
 TABLE = "tables/NodeJoined/date=2026-11-22"
@@ -132,7 +132,7 @@ def test_a_description_that_is_gone_hides_nothing_behind_it(folder: Path) -> Non
         land(archive, 0, 10)
         land(archive, 10, 15)
     (folder / "landings" / "000000000000.json").unlink()
-    with pytest.raises(DamagedStore, match=r"000000000000\.json is missing, and there is 000000000001\.json"):
+    with pytest.raises(DamagedArchive, match=r"000000000000\.json is missing, and there is 000000000001\.json"):
         Archive(folder)
 
 
@@ -199,7 +199,7 @@ def test_a_description_that_is_damaged_is_named(folder: Path) -> None:
     with opened(folder, "shop") as archive:
         land(archive, 0, 10)
     next((folder / "landings").iterdir()).write_text("{")
-    with pytest.raises(DamagedStore, match=r"000000000000\.json"):
+    with pytest.raises(DamagedArchive, match=r"000000000000\.json"):
         Archive(folder)
 
 

@@ -14,14 +14,14 @@ from tests.projections.chronicle import Chronicle
 from tests.projections.test_projector import eventful
 
 from topolog.events.codec import CODEC
-from topolog.events.errors import BadInput, DamagedStore, LogDiverged
+from topolog.events.errors import BadInput, LogDiverged
 from topolog.events.fold import Fold, Ignored, Judge
 from topolog.events.framing import framed
 from topolog.events.log import Entry
 from topolog.events.stamp import encode_stamp, opens_term
 from topolog.events.voiding import RecordVoided
 from topolog.projections.archive import positions
-from topolog.projections.archive.landings import ArchiveWriter, opened
+from topolog.projections.archive.landings import ArchiveWriter, DamagedArchive, opened
 from topolog.projections.archive.positions import Positions, brought_forward
 
 Lines = list[tuple[int, int, int]]
@@ -194,7 +194,7 @@ def test_offsets_that_are_missing_are_named(archive: ArchiveWriter) -> None:
     entries = eventful(Chronicle().start()).entries
     land(archive, entries[:8])
     land(archive, entries[11:])
-    with pytest.raises(DamagedStore, match="offsets 8 to 10 have not landed") as raised:
+    with pytest.raises(DamagedArchive, match="offsets 8 to 10 have not landed") as raised:
         brought_forward(archive)
     assert "topolog spark archive" in raised.value.hint
 
@@ -205,13 +205,13 @@ def test_a_term_that_begins_behind_a_hole_does_not_hide_it(archive: ArchiveWrite
     term = next(entry.offset for entry in chronicle.entries if entry.offset > 2 and _opens_term(entry))
     land(archive, chronicle.entries[: term - 2])
     land(archive, chronicle.entries[term:])
-    with pytest.raises(DamagedStore, match=f"offsets {term - 2} to {term - 1} have not landed"):
+    with pytest.raises(DamagedArchive, match=f"offsets {term - 2} to {term - 1} have not landed"):
         brought_forward(archive)
 
 
 def test_an_archive_without_the_beginning_says_so(archive: ArchiveWriter) -> None:
     land(archive, Chronicle().start().entries[1:])
-    with pytest.raises(DamagedStore, match="offsets 0 to 0 have not landed"):
+    with pytest.raises(DamagedArchive, match="offsets 0 to 0 have not landed"):
         brought_forward(archive)
 
 
@@ -220,7 +220,7 @@ def test_what_lands_later_closes_the_hole(archive: ArchiveWriter) -> None:
     chronicle = eventful(Chronicle().start())
     land(archive, chronicle.entries[:8])
     land(archive, chronicle.entries[11:])
-    with pytest.raises(DamagedStore):
+    with pytest.raises(DamagedArchive):
         brought_forward(archive)
     land(archive, chronicle.entries[8:11])
     assert lines(brought_forward(archive)) == folded(chronicle.entries)

@@ -14,8 +14,7 @@ from topolog.events.ids import Offset
 from topolog.events.log import Entry
 from topolog.events.topics import Topic
 from topolog.projections.archive import reading
-from topolog.projections.archive.landings import Archive
-from topolog.projections.archive.reading import DamagedArchive
+from topolog.projections.archive.landings import Archive, DamagedArchive
 
 DAY_MS = 86_400_000
 
@@ -104,7 +103,7 @@ def empty_a_file(folder: Path) -> str:
 
 def lose_a_landing(folder: Path) -> str:
     (folder / "landings/000000000001.json").unlink()
-    return "lacks landing 1"
+    return "000000000001.json is missing"
 
 
 def lose_the_newest_landing(folder: Path) -> str:
