@@ -20,6 +20,9 @@ import pytest
 README = Path(__file__).parent.parent / "README.md"
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 PATIENCE_S = 120.0
+SPARK_S = 400.0
+"""Starting Spark, and compiling what it does for the first time, take half a minute on a quiet machine."""
+
 FENCE = "10s"
 """Shorter than a reader's: the node that hangs is out 15 s earlier, and all that is shown is the same."""
 
@@ -86,7 +89,7 @@ class Shell:
             text=True,
             cwd=self._folder,
             env=self._environment,
-            timeout=PATIENCE_S,
+            timeout=SPARK_S if "topolog spark" in command else PATIENCE_S,
         )
         return done.stdout.splitlines()
 

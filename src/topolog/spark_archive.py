@@ -204,7 +204,8 @@ class Work:
                 if stopping.wait(_AGAIN_S):
                     break
         found = progress.progress(self._archive, topics.Seen({}, {}), {}, _now_ms())
-        say(f"{found.cluster}: {found.rows.get('records', 0):,} records in {found.landings} landings.")
+        landings = "1 landing" if found.landings == 1 else f"{found.landings} landings"
+        say(f"{found.cluster}: {found.rows.get('records', 0):,} records in {landings}.")
 
     def _run(self, start: "Callable[[], Stream]", tell: "Callable[[Stream], None]", stopping: Stop) -> None:
         """One stream, from its start to its end or to that of this process."""

@@ -51,6 +51,7 @@ def report(
 ) -> None:
     """Make reports of an archive: what happened, how long it took, and because of whom (docs/reports.md)."""
     from topolog.projections.archive.landings import Archive
+    from topolog.projections.spark.jobs import run
     from topolog.projections.spark.reports import making
     from topolog.projections.spark.reports.landed import Days
 
@@ -60,12 +61,13 @@ def report(
     days = Days(_day(since, "--since"), _day(until, "--until"))
     if days.first and days.last and days.first > days.last:
         raise BadInput(f"{days.first} is behind {days.last}.", hint="--since is the first day, --until the last.")
-    held = Archive(archive)
-    kept = making.writable(to.absolute()) if to else None
+    held = Archive(archive.expanduser().absolute())  # Spark's own folder is another one
+    kept = making.writable(to.expanduser().absolute()) if to else None
     with tempfile.TemporaryDirectory(prefix="topolog-report-") as scratch, StatusLine() as line:
         folder = Path(scratch)
         with session(folder / "spark", memory, with_connectors=False) as spark:
-            whole = making.make(spark, held, kept or folder / "tables", reports, days, line.show)
+            tables = kept or folder / "tables"
+            whole = run(spark, lambda: making.make(spark, held, tables, reports, days, line.show))
     if kept:
         _keep(kept, whole)
     _show(whole, output)
