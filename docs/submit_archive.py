@@ -1,16 +1,22 @@
 """An archive on a cluster: spark-submit docs/submit_archive.py CLUSTER BROKERS FOLDER (docs/spark-submit.md)."""
 
+import os
 import sys
-import time
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from topolog.projections.archive import java_settings
 from topolog.projections.archive.landings import opened
-from topolog.projections.spark.landing import Job
+from topolog.projections.archive.topics import TOPICS
+from topolog.settings import load
+from topolog.spark_archive import Work
+from topolog.streams.local.stopping import stopping_when_told
 
 cluster, brokers, folder = sys.argv[1:]
+settings = load({"cluster.name": cluster, "kafka.bootstrap.servers": brokers}).settings
 spark = SparkSession.builder.appName("topolog archive").config("spark.sql.session.timeZone", "UTC").getOrCreate()
-with opened(Path(folder), cluster) as archive:
-    job = Job(spark, archive, {"bootstrap.servers": brokers}, lambda: time.time_ns() // 1_000_000)
-    job.stream().awaitTermination()
+with stopping_when_told(os.environ) as stopping, opened(Path(folder), cluster) as archive:
+    work = Work(settings, archive, java_settings.translated(settings.kafka).settings, TOPICS, None)
+    work.begin(accept_loss=False)
+    work.stream(spark, stopping, once=False, every_s=60)

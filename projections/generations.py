@@ -107,7 +107,9 @@ def claim(folder: Path) -> Path | None:
     """The folder of what is to be taken over; the same one again after a crash. None if nothing is offered."""
     taken, offered = folder / _TAKEN, folder / _OFFERED
     if taken.exists():
-        return taken
+        if any(taken.glob("rows-*")):
+            return taken
+        shutil.rmtree(taken)  # it has become the store: what made it so was killed before it had cleared up
     try:
         return offered.rename(taken)
     except FileNotFoundError:
@@ -127,11 +129,13 @@ def promote(folder: Path) -> Path:
 
 
 def refuse(folder: Path, path: Path, why: str) -> None:
-    """Remove what lies at `path`, which was taken, and leave the reason for who has offered it."""
-    shutil.rmtree(path, ignore_errors=True)
-    shutil.rmtree(folder / _TAKEN, ignore_errors=True)
+    """Remove what lies at `path`, which was taken, and leave the reason for who has offered it, who waits until nothing
+    is taken any more. It is removed under another name: half of it is not to pass for a store."""
     with suppress(OSError):  # a full disk: it was logged
         (folder / _REFUSED).write_text(why)
+    if path.exists():
+        shutil.rmtree(move_aside(path), ignore_errors=True)
+    shutil.rmtree(folder / _TAKEN, ignore_errors=True)
 
 
 def is_pending(folder: Path) -> bool:

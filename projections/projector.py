@@ -225,6 +225,10 @@ class Projector:
                 hint="Look for a failing disk, then start this projector on another folder.",
             )
         with self._swap:
+            for former in self._former:  # or it would pass for the newest of those that are whole
+                former.close()
+                shutil.rmtree(former.path, ignore_errors=True)
+            self._former.clear()
             self._shown.store.close()
             _set_aside(self._shown.store.path, damage)
             self._damage = None

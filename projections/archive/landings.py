@@ -24,6 +24,7 @@ so: a hole that nobody has seen there is none.
     records/          every record as it came, by topic and day
     tables/           decisions and requests decoded, one table per type, by day
     quarantine/       what could not be decoded, and why
+    derived/          what follows from the rest (`positions.py`, `tenures.py`); may be removed
 """
 
 import fcntl
@@ -146,6 +147,17 @@ class Archive:
     def missing(self) -> list[Path]:
         """The files that landings name and that are not there."""
         return [path for landing in self.landings for path in self.files("", landing) if not path.exists()]
+
+    def check_named(self) -> None:
+        """Raise DamagedArchive if there are files that no landing names: what they have would land twice."""
+        named = {name for landing in self.landings for name in landing.files}
+        for table in TABLES:
+            for path in (self.folder / table).rglob("*.parquet"):
+                if (name := str(path.relative_to(self.folder))) not in named:
+                    raise DamagedArchive(
+                        f"No landing of {self.folder} names {name}: the description of the newest one is missing.",
+                        hint="Bring it back from a backup, or land the topics anew in another folder.",
+                    )
 
     def _check_numbers(self) -> None:
         """One description that is gone would hide all behind it."""
@@ -283,6 +295,7 @@ def opened(folder: Path, cluster: str) -> Iterator[ArchiveWriter]:
                 hint="Each cluster has a folder of its own.",
             )
         archive.recover()
+        archive.check_named()
         yield archive
 
 

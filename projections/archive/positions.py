@@ -136,15 +136,19 @@ def brought_forward(archive: Archive, folder: Path | None = None, told: Told = l
     """
     folder = folder or archive.folder / DERIVED
     with locked(folder / _FILES):
+        # Looked at here, so that positions and tables are those of one moment.
+        reading.check_whole(archive, Topic.DECISIONS.short_name)
         before = _read(folder, archive)
         judging = _Judging(before)
         for table in reading.tables(
             archive, Topic.DECISIONS.short_name, before.next_offset, columns=("appended_at", "value", "headers")
         ):
             judging.table(table)
-            if judging.rows >= ROWS_PER_FILE:
+            if judging.rows >= ROWS_PER_FILE and judging.missing() is None:
                 judging.write(folder)
                 told(f"judged up to offset {judging.next_offset}: position {judging.judge.header.position}")
+        if missing := judging.missing():
+            raise missing  # nothing is kept of what stands behind: it is judged anew once the hole is filled
         return _positions(folder, judging.write(folder))
 
 
@@ -212,7 +216,7 @@ class _Judging:
         try:
             verdict = self.judge.judge(record.stamp, record.value)
         except LogDiverged as error:
-            raise self._missing() or error from error
+            raise self.missing() or error from error
         if isinstance(verdict, Ignored):
             self._ignore(verdict)
             return
@@ -226,7 +230,7 @@ class _Judging:
 
     def _ignore(self, verdict: Ignored) -> None:
         is_lost = verdict is Ignored.GAP or (verdict is Ignored.FOREIGN_LOG and self.judge.header.log_id is None)
-        if is_lost and (missing := self._missing()):
+        if is_lost and (missing := self.missing()):
             raise missing
         if verdict is Ignored.GAP:
             self._open_offsets.clear()
@@ -245,13 +249,14 @@ class _Judging:
                 self._voidings.append(Voided(each.place.position, *voided))
         self._open_offsets.clear()
 
-    def _missing(self) -> DamagedArchive | None:
+    def missing(self) -> DamagedArchive | None:
+        """The offsets that no record behind them has shown to be nothing."""
         if self._hole is None:
             return None
         start, end = self._hole
         return DamagedArchive(
-            f"The archive lacks decisions: offsets {start} to {end - 1} have not landed, and what stands behind them "
-            f"does not follow position {self.judge.header.position}.",
+            f"The archive lacks decisions: offsets {start} to {end - 1} have not landed, and nothing behind them "
+            f"shows that nothing stood there that counts.",
             hint="Land that span, as long as the topic has it: `topolog spark archive`.",
         )
 

@@ -377,7 +377,7 @@ def _time(text: str, option: str, now: datetime) -> datetime:
         pass
     try:
         return now - timedelta(seconds=moments.seconds(text, option))
-    except BadInput:
+    except (BadInput, OverflowError):
         raise BadInput(
             f"{option} {text!r} is no time.", hint="Such as 2026-11-01, 2026-11-01T02:00Z, or how long ago: 36h."
         ) from None

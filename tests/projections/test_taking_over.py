@@ -202,6 +202,35 @@ def test_a_fault_of_the_store_of_before_is_no_fault_of_the_new_one(chronicle: Ch
     assert stores(folder) == ["2"]
 
 
+def test_damage_met_before_the_store_of_before_has_gone_has_all_built_anew(
+    chronicle: Chronicle, tmp_path: Path
+) -> None:
+    """What was shown before does not pass for the newest store: this process still has it open."""
+    folder = tmp_path / "store"
+    with closing(Projector(chronicle.log.reader(), folder, "main")) as projector:
+        stepped(projector, folder)
+        offer(chronicle, folder)
+        while is_pending(folder):
+            projector.step()
+        assert projector._former
+        with suppress(DamagedStore), projector.reading():
+            raise DamagedStore("A block cannot be read.")
+        stepped(projector, folder)
+        assert hash_of(projector) == chronicle.fold.state.hash()
+    assert [each for each in stores(folder) if not each.endswith(DAMAGED)] == ["3"]
+
+
+def test_what_is_left_of_an_offer_that_was_taken_over_is_no_offer(chronicle: Chronicle, tmp_path: Path) -> None:
+    """Killed between the rename that makes it the store and what clears up behind it."""
+    folder = tmp_path / "store"
+    project(chronicle, folder)
+    (folder / "taken").mkdir()
+    with closing(Projector(chronicle.log.reader(), folder, "main")) as projector:
+        stepped(projector, folder)
+    assert why_refused(folder) is None
+    assert stores(folder) == ["1"]
+
+
 def test_it_is_the_cure_of_a_store_that_differs(
     chronicle: Chronicle, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

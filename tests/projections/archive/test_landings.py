@@ -136,6 +136,16 @@ def test_a_description_that_is_gone_hides_nothing_behind_it(folder: Path) -> Non
         Archive(folder)
 
 
+def test_what_a_lost_description_had_does_not_land_twice(folder: Path) -> None:
+    """Of the newest one: no number is missing, but its files are there."""
+    with opened(folder, "shop") as archive:
+        land(archive, 0, 10)
+        land(archive, 10, 15)
+    (folder / "landings" / "000000000001.json").unlink()
+    with pytest.raises(DamagedArchive, match=r"No landing of .* names"), opened(folder, "shop"):
+        pytest.fail("it was opened for writing")
+
+
 def test_a_folder_that_holds_something_else_is_left_alone(folder: Path) -> None:
     """`staging` is what an archive would clear away."""
     mine = folder / "staging" / "mine"

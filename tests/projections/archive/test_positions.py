@@ -226,6 +226,21 @@ def test_what_lands_later_closes_the_hole(archive: ArchiveWriter) -> None:
     assert lines(brought_forward(archive)) == folded(chronicle.entries)
 
 
+def test_a_hole_that_only_the_start_of_a_term_stands_behind_is_open_until_it_is_filled(archive: ArchiveWriter) -> None:
+    """Nothing is kept of what stands behind it, so what lands later is judged in its place."""
+    chronicle = eventful(Chronicle().start())
+    entries = chronicle.entries
+    term = next(entry.offset for entry in entries if entry.offset > 2 and _opens_term(entry))
+    land(archive, entries[: term - 2])
+    land(archive, entries[term : term + 1])
+    for _ in range(2):
+        with pytest.raises(DamagedArchive, match=f"offsets {term - 2} to {term - 1} have not landed"):
+            brought_forward(archive)
+    land(archive, entries[term - 2 : term])
+    land(archive, entries[term + 1 :])
+    assert lines(brought_forward(archive)) == folded(entries)
+
+
 def test_offsets_of_which_nothing_counts_may_be_missing(archive: ArchiveWriter) -> None:
     """Offsets have holes where a transaction ended; the chain says that nothing of the log is missing."""
     chronicle = Chronicle().start()
