@@ -98,7 +98,9 @@ class Stream:
         self._failed: TopologError | None = None
         logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)  # what it says is raised as well
         writer = source.writeStream.foreachBatch(self._land).option("checkpointLocation", str(notes))
-        trigger: dict[str, Any] = {"availableNow": True} if once else {"processingTime": f"{every_s:g} seconds"}
+        trigger: dict[str, Any] = (
+            {"availableNow": True} if once else {"processingTime": f"{round(every_s * 1000)} milliseconds"}
+        )
         self.query: StreamingQuery = writer.trigger(**trigger).start()
 
     def wait(self, timeout_s: float) -> bool:

@@ -67,7 +67,12 @@ class Rounds:
             self._eras.read(known)
 
     def break_one(self, name: str) -> None:
-        """The member answers by what it knows now, whatever comes, and whether it holds a lease or not."""
+        """The member answers by what it knows now, whatever comes, and whether it holds a lease or not.
+
+        It knows all changes so far as ended: about one that it knows as open it would never say anything.
+        """
+        told = self._operator.known[-1].folded.place.position
+        eventually(lambda: self._position(self._readers[name]) >= told, f"{name} to have read all changes")
         self._readers[name].tell(do="break")
         self._readers[name].hear("broken")
 
@@ -119,8 +124,12 @@ class Rounds:
             reader.hear("turned")
 
     def _is_valid(self, reader: Process) -> bool:
+        return self._position(reader) >= 0
+
+    def _position(self, reader: Process) -> int:
+        """Up to where it serves; -1 while it holds no lease."""
         reader.tell(do="require")
-        return bool(reader.hear("valid", "error")["said"] == "valid")
+        return int(reader.hear("valid", "error").get("position", -1))
 
     def _has_all_answered(self) -> bool:
         return {each.node for each in answers(self._folder, self._page)} == set(READERS)

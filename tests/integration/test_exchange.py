@@ -27,8 +27,15 @@ def is_at_rest(node: Node, *members: str) -> bool:
 
 
 def acting(process: Process) -> set[int]:
+    """Nothing while it holds no lease, as on a machine so busy that its heartbeats come late."""
     process.tell(do="acts", group="orders")
-    return set(process.hear("acts")["partitions"])
+    return set(process.hear("acts", "error").get("partitions", ()))
+
+
+def is_shared_out(one: Shard, *others: Process) -> bool:
+    """Somebody acts for each partition, nobody beside another."""
+    shares = [one.acts_for(), *map(acting, others)]
+    return sorted(partition for share in shares for partition in share) == list(range(PARTITIONS))
 
 
 def test_partitions_move_to_who_joins_and_from_who_dies(site: Site) -> None:
@@ -42,12 +49,10 @@ def test_partitions_move_to_who_joins_and_from_who_dies(site: Site) -> None:
         eventually(lambda: is_at_rest(node, "n1", "n2"), "the group to be shared out")
         three = site.member("n3")
         eventually(lambda: is_at_rest(node, "n1", "n2", "n3"), "the joiner to have its share")
-        shares = [one.acts_for(), acting(two), acting(three)]
-        assert sorted(partition for share in shares for partition in share) == list(range(PARTITIONS))
+        eventually(lambda: is_shared_out(one, two, three), "one to act for each partition")
         two.kill()
         eventually(lambda: is_at_rest(node, "n1", "n3"), "the others to have taken over")
-        assert one.acts_for() | acting(three) == set(range(PARTITIONS))
-        assert not one.acts_for() & acting(three)
+        eventually(lambda: is_shared_out(one, three), "one to act for each partition")
         assert site.agrees_with(node)
 
 
@@ -68,8 +73,7 @@ def test_an_exchange_outlives_its_coordinator(site: Site) -> None:
         first.kill()
         two.send(signal.SIGCONT)
         eventually(lambda: is_at_rest(node, "n1", "n2", "n3"), "all to be shared out again")
-        shares = [one.acts_for(), acting(two), acting(three)]
-        assert sorted(partition for share in shares for partition in share) == list(range(PARTITIONS))
+        eventually(lambda: is_shared_out(one, two, three), "one to act for each partition")
 
 
 def started(site: Site) -> int:

@@ -6,7 +6,7 @@ report names the fields it needs with their types, and so reads no others, reads
 """
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 
 import msgspec
@@ -18,7 +18,14 @@ from topolog.projections.archive import tenures
 from topolog.projections.archive.landings import Archive
 from topolog.projections.archive.positions import Positions
 
-_PLACE = "log struct<offset:bigint,appended_at:timestamp>, stamp struct<cause:string,actor:string,reason:string>"
+_PLACE = (
+    "log struct<topic:string,offset:bigint,appended_at:timestamp>, "
+    "stamp struct<cause:string,actor:string,reason:string>"
+)
+_DAY_MS = 86_400_000
+_IS_DECISION = "log.topic = 'decisions'"
+"""Somebody may have written a decision into another topic, whose offsets are others."""
+
 _TENURES = (
     "group string, partition int, position bigint, logged_at timestamp, primary string, is_stopped boolean, "
     "is_lost boolean, is_there boolean"
@@ -37,7 +44,7 @@ class Days(msgspec.Struct, frozen=True):
         """The moment behind the last day."""
         if self.last is None:
             return None
-        return round(datetime.combine(self.last + timedelta(days=1), time.min, UTC).timestamp() * 1000)
+        return round(datetime.combine(self.last, time.min, UTC).timestamp() * 1000) + _DAY_MS
 
 
 def landed_in(session: SparkSession, folder: Path, days: Days = Days()) -> "Landed":  # noqa: B008 (frozen value)
@@ -80,13 +87,13 @@ class Landed:
         """A table, whether its rows count or not: `offset`, `by` (cause, actor, reason of the stamp), and these fields,
         as in DDL."""
         schema = f"{_PLACE}, {fields}" if fields else _PLACE
-        found = self._read(self._archive.files(f"tables/{name}"), schema)
+        found = self._read(self._archive.files(f"tables/{name}"), schema).where(_IS_DECISION)
         return found.select(F.col("log.offset").alias("offset"), F.col("stamp").alias("by"), *found.columns[2:])
 
     def whole(self, name: str) -> DataFrame | None:
         """A table with all its columns, None if nothing of it has landed."""
         files = [str(path) for path in self._archive.files(f"tables/{name}")]
-        return self._session.read.option("mergeSchema", True).parquet(*files) if files else None
+        return self._session.read.option("mergeSchema", True).parquet(*files).where(_IS_DECISION) if files else None
 
     def measured(self, name: str, fields: str) -> DataFrame:
         """A table of another topic: `offset`, `appended_at` and these fields. Nobody judges such records."""
