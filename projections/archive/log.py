@@ -27,7 +27,7 @@ from topolog.projections.archive import reading
 from topolog.projections.archive.landings import Archive
 
 _DECISIONS: Partition = (Topic.DECISIONS, 0)
-_LAND_IT = "Land what the topic still has of it: `topolog spark archive`, where --from and --until name the days."
+_LAND_IT = "Land what the topic still has of it: `topolog spark archive`, where --since and --until name the days."
 
 
 class ArchiveIncomplete(Permanent):

@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.projections.chronicle import Chronicle
+from tests.projections.spark.frames import came, lander_of
 from tests.projections.spark.reports.history import History, day
-from tests.projections.spark.test_landing import came
 
 from topolog.events.errors import BadInput
 from topolog.events.log import Entry
 from topolog.events.topics import Topic
 from topolog.projections.archive.landings import Archive, DamagedArchive, opened
-from topolog.projections.spark.landing import Job
 from topolog.projections.spark.reports import making
 from topolog.projections.spark.reports.landed import Days
 from topolog.projections.spark.reports.making import ABOUT, NOTHING, REPORTS, Whole
@@ -30,7 +29,7 @@ LandIt = Callable[[list[Entry]], Archive]
 def land_it(spark: SparkSession, tmp_path: Path) -> LandIt:
     def land(entries: list[Entry]) -> Archive:
         with opened(tmp_path / "archive", "main") as archive:
-            Job(spark, archive, {}, lambda: 7).land(came(spark, "main", entries), "test")
+            lander_of(spark, archive).land(came(spark, "main", entries), "test")
         return Archive(tmp_path / "archive")
 
     return land
