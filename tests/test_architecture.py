@@ -99,6 +99,7 @@ OWNERS = {
 # Pure: a function of its arguments, for ever. What a pure file imports of ours is pure as well.
 PURE = (
     "events/",
+    "projections/archive/holes.py",
     "streams/rules/",
     "streams/coordinator/core.py",
     "streams/node/core.py",

@@ -1,24 +1,21 @@
 """Which records of an archive count: the position of each that the one rule accepts, and its chain verified on the way.
 
 Threats. The tables of an archive hold every record that decodes: those of a deposed coordinator, what was sent twice,
-half of a set whose end was never written, what was voided since. A report over them would count what never happened. A
-day that was not landed looks like a coordinator that has lost a record, and all that follows in its term would be left
-out in silence.
+half of a set whose end was never written, what was voided since. A report over them would count what never happened.
 
 Invariant. A record has a position here if and only if every reader of the log has folded it, and it is the same one.
 
 Argument. The records are judged by `events/fold.Judge` alone, in the order of their offsets, by stamps and bytes;
 nothing is decoded but voidings and the ends of terms. So all chain hashes from the log's first record on are verified,
-and `verified_at` says up to where. Where the archive lacks offsets, the next record must prove by its chain that
-nothing of the log is missing; if it does not, that is an error that names the offsets. A reader that has folded a
-record stops at its voiding, and so does everybody until that voiding is voided as well: of voidings the newest ones are
-therefore believed first, and a voided one voids nothing.
+and `verified_at` says up to where. Offsets that the archive lacks are an error unless nothing stood there that counts
+(`holes.py`). A reader that has folded a record stops at its voiding, and so does everybody until that voiding is voided
+as well: of voidings the newest ones are therefore believed first, and a voided one voids nothing.
 
 Kept beside the archive, in a folder that can be deleted at any time: files of positions, and how far they go. A file
 counts once that says so, which is written in one step; what a crash leaves over is written over.
 
     derived/positions.json    how far
-    derived/positions/        offset, position, set_end, set_end_offset, term, logged_at
+    derived/positions/        offset, position, set_end, term, logged_at
 """
 
 import fcntl
@@ -41,9 +38,10 @@ from topolog.events.lookahead import voided_by
 from topolog.events.stamp import HEADER_NAME
 from topolog.events.topics import Topic
 from topolog.projections.archive import reading
-from topolog.projections.archive.landings import Archive, DamagedArchive
+from topolog.projections.archive.holes import ArchiveIncomplete, Holes
+from topolog.projections.archive.landings import Archive
 
-FORMAT = 1
+FORMAT = 2
 ROWS_PER_FILE = 1_000_000
 DERIVED = "derived"
 _HOW_FAR, _FILES, _LOCK = "positions.json", "positions", "lock"
@@ -54,7 +52,6 @@ SCHEMA = pa.schema(
         ("offset", pa.int64()),
         ("position", pa.int64()),
         ("set_end", pa.int64()),
-        ("set_end_offset", pa.int64()),
         ("term", pa.int64()),
         ("logged_at", pa.timestamp("ms", tz="UTC")),
     ]
@@ -81,8 +78,8 @@ class Voided(msgspec.Struct, frozen=True):
 
 
 class HowFar(msgspec.Struct, frozen=True):
-    """Where the judging stands. `files` hold `accepted` rows; `open_offsets` are those of the set that is open;
-    `hole`: offsets that the archive lacks and of which nothing has shown yet that they are no part of the log."""
+    """Where the judging stands, with no hole in doubt. `files` hold `accepted` rows; `open_offsets` are those of the
+    set that is open."""
 
     format: int = FORMAT
     next_offset: int = 0
@@ -94,7 +91,6 @@ class HowFar(msgspec.Struct, frozen=True):
     accepted: int = 0
     ignored: dict[str, int] = {}
     voidings: tuple[Voided, ...] = ()
-    hole: tuple[int, int] | None = None
 
 
 class Positions(msgspec.Struct, frozen=True):
@@ -120,35 +116,28 @@ class Positions(msgspec.Struct, frozen=True):
         """The log's time at its end (UTC)."""
         return datetime.fromtimestamp(self.logged_ms / 1000, UTC)
 
-    def tables(self) -> Iterator[pa.Table]:
-        """What is in the files, voided records left out."""
-        for path in self.files:
-            table = pq.read_table(path)
-            gone = pc.is_in(table.column("position"), pa.array(self.voided, pa.int64()))
-            yield table.filter(pc.invert(gone))
-
 
 def brought_forward(archive: Archive, folder: Path | None = None, told: Told = lambda _: None) -> Positions:
     """Judge what has landed since; `folder` holds what is derived, below the archive if nothing is said.
 
-    Raises DamagedArchive where the archive lacks a part of the log, LogDiverged where it holds another history,
-    BadInput if nothing can be written there.
+    Raises DamagedArchive where the archive lacks what landings say that it has, ArchiveIncomplete where it lacks
+    another part of the log, LogDiverged where it holds another history, BadInput if nothing can be written there.
     """
     folder = folder or archive.folder / DERIVED
     with locked(folder / _FILES):
         # Looked at here, so that positions and tables are those of one moment.
         reading.check_whole(archive, Topic.DECISIONS.short_name)
         before = _read(folder, archive)
-        judging = _Judging(before)
+        judging = _Judging(before, archive.folder)
         for table in reading.tables(
             archive, Topic.DECISIONS.short_name, before.next_offset, columns=("appended_at", "value", "headers")
         ):
             judging.table(table)
-            if judging.rows >= ROWS_PER_FILE and judging.missing() is None:
+            if judging.rows >= ROWS_PER_FILE and judging.incomplete() is None:
                 judging.write(folder)
                 told(f"judged up to offset {judging.next_offset}: position {judging.judge.header.position}")
-        if missing := judging.missing():
-            raise missing  # nothing is kept of what stands behind: it is judged anew once the hole is filled
+        if incomplete := judging.incomplete():
+            raise incomplete  # nothing is kept of what stands behind: it is judged anew once the hole is filled
         return _positions(folder, judging.write(folder))
 
 
@@ -187,16 +176,17 @@ def _stamps(headers: pa.ListArray) -> list[bytes | None]:
 class _Judging:
     """The positions that were found and are not written yet, and where the judge stands."""
 
-    def __init__(self, before: HowFar) -> None:
+    def __init__(self, before: HowFar, archive: Path) -> None:
         self.judge = Judge()
         self.judge.stand((before.header, before.open))
         self.next_offset = before.next_offset
+        self._archive = archive
         self._before = before
         self._logged_ms = before.logged_ms
         self._ignored = dict(before.ignored)
         self._voidings = list(before.voidings)
         self._open_offsets = list(before.open_offsets)
-        self._hole = before.hole
+        self._holes = Holes()
         self._columns: tuple[list[int], ...] = tuple([] for _ in SCHEMA)
 
     @property
@@ -204,42 +194,35 @@ class _Judging:
         return len(self._columns[0])
 
     def table(self, table: pa.Table) -> None:
-        """Judge these records, which follow those before; offsets that no landing has may lie between two tables."""
-        for number, record in enumerate(records(table)):
-            if number == 0 and record.offset > self.next_offset:
-                self._hole = self._hole or (self.next_offset, record.offset)
+        """Judge these records, which follow those before."""
+        for record in records(table):
             self._record(record)
 
     def _record(self, record: Record) -> None:
+        if record.offset != self.next_offset:
+            self._holes.found(self.next_offset, record.offset)
         self.next_offset = record.offset + 1
         self._logged_ms = max(self._logged_ms, record.appended_ms)
         try:
             verdict = self.judge.judge(record.stamp, record.value)
         except LogDiverged as error:
-            raise self.missing() or error from error
+            raise self.incomplete() or error from error
         if isinstance(verdict, Ignored):
-            self._ignore(verdict)
+            if verdict is Ignored.GAP:
+                self._open_offsets.clear()
+            self._ignored[verdict.name] = self._ignored.get(verdict.name, 0) + 1
             return
         if self.judge.header.next_sequence == 1:
             self._open_offsets.clear()  # it opens a term: a set of the one before was cut short
-        else:
-            self._hole = None  # its stamp carries the chain before it
+        self._holes.counted(record.offset, record.stamp or b"")
         self._open_offsets.append(record.offset)
         if verdict:
             self._whole(verdict)
 
-    def _ignore(self, verdict: Ignored) -> None:
-        is_lost = verdict is Ignored.GAP or (verdict is Ignored.FOREIGN_LOG and self.judge.header.log_id is None)
-        if is_lost and (missing := self.missing()):
-            raise missing
-        if verdict is Ignored.GAP:
-            self._open_offsets.clear()
-        self._ignored[verdict.name] = self._ignored.get(verdict.name, 0) + 1
-
     def _whole(self, accepted: list[Accepted]) -> None:
         end = accepted[-1].place.position
         for each, offset in zip(accepted, self._open_offsets, strict=True):
-            line = (offset, each.place.position, end, self._open_offsets[-1], each.place.term, self._logged_ms)
+            line = (offset, each.place.position, end, each.place.term, self._logged_ms)
             for column, value in zip(self._columns, line, strict=True):
                 column.append(value)
             if ends_term(each.value):
@@ -249,16 +232,8 @@ class _Judging:
                 self._voidings.append(Voided(each.place.position, *voided))
         self._open_offsets.clear()
 
-    def missing(self) -> DamagedArchive | None:
-        """The offsets that no record behind them has shown to be nothing."""
-        if self._hole is None:
-            return None
-        start, end = self._hole
-        return DamagedArchive(
-            f"The archive lacks decisions: offsets {start} to {end - 1} have not landed, and nothing behind them "
-            f"shows that nothing stood there that counts.",
-            hint="Land that span, as long as the topic has it: `topolog spark archive`.",
-        )
+    def incomplete(self) -> ArchiveIncomplete | None:
+        return self._holes.incomplete(self._archive)
 
     def write(self, folder: Path) -> HowFar:
         """Keep what was found; from here on it counts."""
@@ -277,7 +252,6 @@ class _Judging:
             accepted=self._before.accepted + self.rows,
             ignored=self._ignored,
             voidings=tuple(self._voidings),
-            hole=self._hole,
         )
         if how_far != self._before:
             write_whole(folder / _HOW_FAR, msgspec.json.encode(how_far))

@@ -16,7 +16,8 @@ from tests.projections.spark.test_landing import came
 from topolog.events.errors import BadInput
 from topolog.events.log import Entry
 from topolog.events.topics import Topic
-from topolog.projections.archive.landings import Archive, DamagedArchive, opened
+from topolog.projections.archive.holes import ArchiveIncomplete
+from topolog.projections.archive.landings import Archive, opened
 from topolog.projections.spark.landing import Job
 from topolog.projections.spark.reports import making
 from topolog.projections.spark.reports.landed import Days
@@ -131,7 +132,7 @@ def test_a_missing_day_is_an_error_that_names_it(spark: SparkSession, land_it: L
     for name in ("n1", "n2", "n3"):
         chronicle.join(name)
     land_it(chronicle.entries[:3])
-    with pytest.raises(DamagedArchive, match="offsets 3 to 4 have not landed"):
+    with pytest.raises(ArchiveIncomplete, match="lacks offsets 3 to 4"):
         making.make(spark, land_it(chronicle.entries[5:]), tmp_path / "tables")
 
 
