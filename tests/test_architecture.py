@@ -72,7 +72,7 @@ OWNERS = {
         "events/changes.py",
         "events/last_owners.py",
         "events/ownership.py",
-        "projections/archive/positions.py",
+        "projections/archive/reading.py",
         "projections/archive/tenures.py",
         "projections/packed.py",
         "projections/spark/long_tokens.py",

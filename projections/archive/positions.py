@@ -26,16 +26,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
-import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
-import pyarrow.compute as pc  # type: ignore[import-untyped]  # the same
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # the same
 
 from topolog.events.errors import BadInput, LogDiverged
 from topolog.events.fold import Accepted, Header, Ignored, Judge, ends_term
-from topolog.events.framing import unframed
 from topolog.events.lookahead import voided_by
-from topolog.events.stamp import HEADER_NAME
 from topolog.events.topics import Topic
 from topolog.projections.archive import reading
 from topolog.projections.archive.holes import ArchiveIncomplete, Holes
@@ -58,15 +54,6 @@ SCHEMA = pa.schema(
 )
 """`set_end` is the position of the set's last record; `logged_at` the log's own time of the set, which never runs
 backwards over positions (LogAppendTime)."""
-
-
-class Record(msgspec.Struct, frozen=True):
-    """A record of `decisions` as it is judged: its value in single-object encoding, whatever framing it came in."""
-
-    offset: int
-    appended_ms: int
-    stamp: bytes | None
-    value: bytes
 
 
 class Voided(msgspec.Struct, frozen=True):
@@ -130,7 +117,7 @@ def brought_forward(archive: Archive, folder: Path | None = None, told: Told = l
         before = _read(folder, archive)
         judging = _Judging(before, archive.folder)
         for table in reading.tables(
-            archive, Topic.DECISIONS.short_name, before.next_offset, columns=("appended_at", "value", "headers")
+            archive, Topic.DECISIONS.short_name, before.next_offset, columns=reading.RECORD_COLUMNS
         ):
             judging.table(table)
             if judging.rows >= ROWS_PER_FILE and judging.incomplete() is None:
@@ -139,38 +126,6 @@ def brought_forward(archive: Archive, folder: Path | None = None, told: Told = l
         if incomplete := judging.incomplete():
             raise incomplete  # nothing is kept of what stands behind: it is judged anew once the hole is filled
         return _positions(folder, judging.write(folder))
-
-
-def records(table: pa.Table) -> Iterator[Record]:
-    """The rows of `reading.tables`, which must have `appended_at`, `value` and `headers`."""
-    if table.num_rows == 0:
-        return
-    appended_at = table.column("appended_at").cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
-    values = table.column("value").to_pylist()
-    headers = table.column("headers").combine_chunks()
-    stamps = _stamps(headers)
-    rows = zip(table.column("offset").to_pylist(), appended_at.to_pylist(), stamps, values, strict=True)
-    for number, (offset, appended_ms, stamp, value) in enumerate(rows):
-        plain = value or b""
-        if plain.startswith(b"\0"):
-            plain = unframed(plain, [(each["key"], each["value"]) for each in headers[number].as_py()])
-        yield Record(offset, appended_ms, stamp, plain)
-
-
-def _stamps(headers: pa.ListArray) -> list[bytes | None]:
-    """Of each record the content of its first header of that name."""
-    borders = headers.offsets.to_numpy()
-    entries = headers.values
-    is_stamp = pc.fill_null(pc.equal(entries.field("key"), HEADER_NAME), False).to_numpy(zero_copy_only=False)
-    at = np.flatnonzero(is_stamp)
-    at = at[(at >= borders[0]) & (at < borders[-1])]
-    found: list[bytes | None] = [None] * len(headers)
-    lines = np.searchsorted(borders, at, side="right") - 1
-    for line, content in zip(
-        lines.tolist()[::-1], entries.field("value").take(pa.array(at)).to_pylist()[::-1], strict=True
-    ):
-        found[line] = content
-    return found
 
 
 class _Judging:
@@ -195,10 +150,10 @@ class _Judging:
 
     def table(self, table: pa.Table) -> None:
         """Judge these records, which follow those before."""
-        for record in records(table):
+        for record in reading.records(table):
             self._record(record)
 
-    def _record(self, record: Record) -> None:
+    def _record(self, record: reading.Record) -> None:
         if record.offset != self.next_offset:
             self._holes.found(self.next_offset, record.offset)
         self.next_offset = record.offset + 1

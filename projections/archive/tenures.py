@@ -33,10 +33,8 @@ from topolog.projections.archive.landings import Archive
 from topolog.projections.archive.positions import (
     DERIVED,
     Positions,
-    Record,
     Told,
     locked,
-    records,
     write_table,
     write_whole,
 )
@@ -85,9 +83,9 @@ def brought_forward(
         listener = _Listener(kept, positions)
         try:
             for table in reading.tables(
-                archive, Topic.DECISIONS.short_name, kept.next_offset, columns=("appended_at", "value", "headers")
+                archive, Topic.DECISIONS.short_name, kept.next_offset, columns=reading.RECORD_COLUMNS
             ):
-                for record in records(table):
+                for record in reading.records(table):
                     if record.offset < positions.next_offset:
                         listener.read(record)
                 if listener.lines >= LINES_PER_FILE:
@@ -122,7 +120,7 @@ class _Listener:
     def lines(self) -> int:
         return len(self._columns[0])
 
-    def read(self, record: Record) -> None:
+    def read(self, record: reading.Record) -> None:
         self._heard_ms = max(self._heard_ms, record.appended_ms)
         folded = self._fold.read(record.stamp, record.value)
         if isinstance(folded, Ignored) or not folded:
