@@ -24,14 +24,14 @@ so: a hole that nobody has seen there is none.
     records/          every record as it came, by topic and day
     tables/           decisions and requests decoded, one table per type, by day
     quarantine/       what could not be decoded, and why
-    derived/          what follows from the rest (`positions.py`, `tenures.py`); may be removed
+    derived/          what follows from the rest (`derived.py`); may be removed
 """
 
 import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -39,6 +39,7 @@ from typing import TypeVar
 import msgspec
 
 from topolog.events.errors import BadInput, Permanent
+from topolog.projections.archive import durable
 from topolog.projections.archive.spans import Span, merged
 
 FORMAT = 1
@@ -237,16 +238,16 @@ class ArchiveWriter(Archive):
         folder = self._staged(number)
         files = tuple(sorted(str(path.relative_to(folder)) for path in _parquet(folder)))
         landing = msgspec.structs.replace(landing, files=files)
-        _sync(folder / name for name in files)
+        durable.sync(folder / name for name in files)
         for parent in {(folder / name).parent for name in files}:
-            _sync_folder(parent)
+            durable.sync_folder(parent)
         described = folder / "landing.json"
         _write(described, landing)
         try:
             os.link(described, self._landing_path(number))
         except FileExistsError:
             raise LandedElsewhere(f"Another job has made landing {number} of {self.folder}.") from None
-        _sync_folder(self.folder / _LANDINGS)
+        durable.sync_folder(self.folder / _LANDINGS)
         self.landings.append(landing)
         self._move(landing)
         return landing
@@ -267,7 +268,7 @@ class ArchiveWriter(Archive):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 source.replace(target)
         for parent in {(self.folder / name).parent for name in landing.files}:
-            _sync_folder(parent)
+            durable.sync_folder(parent)
         shutil.rmtree(staged)
 
 
@@ -305,7 +306,8 @@ def _check_free(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise BadInput(f"{folder} is no folder.", hint="An archive is made in a folder that is new or empty.")
-    others = sorted(path.name for path in folder.iterdir() if path.name not in (_LANDINGS, _LOCK, f".{_ABOUT}.new"))
+    own = (folder / _LANDINGS, folder / _LOCK, durable.unfinished(folder / _ABOUT))
+    others = sorted(path.name for path in folder.iterdir() if path not in own)
     if others:
         raise BadInput(
             f"{folder} holds no archive, but {others[0]}.", hint="An archive is made in a folder that is new or empty."
@@ -326,25 +328,4 @@ def _read(path: Path, type_: type[T]) -> T | None:
 
 
 def _write(path: Path, value: msgspec.Struct) -> None:
-    """Whole or not at all, and on the disk when this returns."""
-    written = path.with_name(f".{path.name}.new")
-    with written.open("wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(value)))
-        file.flush()
-        os.fsync(file.fileno())
-    written.replace(path)
-    _sync_folder(path.parent)
-
-
-def _sync(paths: Iterable[Path]) -> None:
-    for path in paths:
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    durable.write(path, msgspec.json.format(msgspec.json.encode(value)))

@@ -11,37 +11,26 @@ and `verified_at` says up to where. Offsets that the archive lacks are an error 
 (`holes.py`). A reader that has folded a record stops at its voiding, and so does everybody until that voiding is voided
 as well: of voidings the newest ones are therefore believed first, and a voided one voids nothing.
 
-Kept beside the archive, in a folder that can be deleted at any time: files of positions, and how far they go. A file
-counts once that says so, which is written in one step; what a crash leaves over is written over.
-
-    derived/positions.json    how far
-    derived/positions/        offset, position, set_end, term, logged_at
+Kept beside the archive (`derived.py`), with columns offset, position, set_end, term, logged_at.
 """
 
-import fcntl
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
-import pyarrow.parquet as pq  # type: ignore[import-untyped]  # the same
 
-from topolog.events.errors import BadInput, LogDiverged
-from topolog.events.fold import Accepted, Header, Ignored, Judge, ends_term
+from topolog.events.errors import LogDiverged
+from topolog.events.fold import Accepted, Ignored, Judge, ends_term
 from topolog.events.lookahead import voided_by
 from topolog.events.topics import Topic
 from topolog.projections.archive import reading
+from topolog.projections.archive.derived import Derived, Kept, Lines, Told
 from topolog.projections.archive.holes import ArchiveIncomplete, Holes
 from topolog.projections.archive.landings import Archive
 
-FORMAT = 2
+FORMAT = "2"
 ROWS_PER_FILE = 1_000_000
-DERIVED = "derived"
-_HOW_FAR, _FILES, _LOCK = "positions.json", "positions", "lock"
-Told = Callable[[str], None]
 
 SCHEMA = pa.schema(
     [
@@ -64,19 +53,14 @@ class Voided(msgspec.Struct, frozen=True):
     chain: bytes
 
 
-class HowFar(msgspec.Struct, frozen=True):
-    """Where the judging stands, with no hole in doubt. `files` hold `accepted` rows; `open_offsets` are those of the
+class _Kept(Kept, frozen=True):
+    """Where the judging stands, with no hole in doubt. The tables have `accepted` rows; `open_offsets` are those of the
     set that is open."""
 
-    format: int = FORMAT
-    next_offset: int = 0
-    logged_ms: int = 0
-    header: Header = Header()
     open: tuple[Accepted, ...] = ()
     open_offsets: tuple[int, ...] = ()
-    files: tuple[str, ...] = ()
     accepted: int = 0
-    ignored: dict[str, int] = {}
+    ignored: dict[str, int] = msgspec.field(default_factory=dict)
     voidings: tuple[Voided, ...] = ()
 
 
@@ -110,28 +94,28 @@ def brought_forward(archive: Archive, folder: Path | None = None, told: Told = l
     Raises DamagedArchive where the archive lacks what landings say that it has, ArchiveIncomplete where it lacks
     another part of the log, LogDiverged where it holds another history, BadInput if nothing can be written there.
     """
-    folder = folder or archive.folder / DERIVED
-    with locked(folder / _FILES):
+    derived = Derived(archive, folder, "positions", _Kept(FORMAT))
+    with derived.locked():
         # Looked at here, so that positions and tables are those of one moment.
         reading.check_whole(archive, Topic.DECISIONS.short_name)
-        before = _read(folder, archive)
+        before = derived.read()
         judging = _Judging(before, archive.folder)
         for table in reading.tables(
             archive, Topic.DECISIONS.short_name, before.next_offset, columns=reading.RECORD_COLUMNS
         ):
             judging.table(table)
-            if judging.rows >= ROWS_PER_FILE and judging.incomplete() is None:
-                judging.write(folder)
+            if len(judging.lines) >= ROWS_PER_FILE and judging.incomplete() is None:
+                judging.write(derived)
                 told(f"judged up to offset {judging.next_offset}: position {judging.judge.header.position}")
         if incomplete := judging.incomplete():
             raise incomplete  # nothing is kept of what stands behind: it is judged anew once the hole is filled
-        return _positions(folder, judging.write(folder))
+        return _positions(derived, judging.write(derived))
 
 
 class _Judging:
     """The positions that were found and are not written yet, and where the judge stands."""
 
-    def __init__(self, before: HowFar, archive: Path) -> None:
+    def __init__(self, before: _Kept, archive: Path) -> None:
         self.judge = Judge()
         self.judge.stand((before.header, before.open))
         self.next_offset = before.next_offset
@@ -142,11 +126,7 @@ class _Judging:
         self._voidings = list(before.voidings)
         self._open_offsets = list(before.open_offsets)
         self._holes = Holes()
-        self._columns: tuple[list[int], ...] = tuple([] for _ in SCHEMA)
-
-    @property
-    def rows(self) -> int:
-        return len(self._columns[0])
+        self.lines = Lines(SCHEMA)
 
     def table(self, table: pa.Table) -> None:
         """Judge these records, which follow those before."""
@@ -177,9 +157,7 @@ class _Judging:
     def _whole(self, accepted: list[Accepted]) -> None:
         end = accepted[-1].place.position
         for each, offset in zip(accepted, self._open_offsets, strict=True):
-            line = (offset, each.place.position, end, each.place.term, self._logged_ms)
-            for column, value in zip(self._columns, line, strict=True):
-                column.append(value)
+            self.lines.add((offset, each.place.position, end, each.place.term, self._logged_ms))
             if ends_term(each.value):
                 self.judge.end_term()
             voided = voided_by(each.value)
@@ -190,42 +168,37 @@ class _Judging:
     def incomplete(self) -> ArchiveIncomplete | None:
         return self._holes.incomplete(self._archive)
 
-    def write(self, folder: Path) -> HowFar:
+    def write(self, derived: Derived[_Kept]) -> _Kept:
         """Keep what was found; from here on it counts."""
-        files = self._before.files
-        if self.rows:
-            files = (*files, f"{len(files):09}.parquet")
-            write_table(folder / _FILES / files[-1], pa.table(list(self._columns), schema=SCHEMA))
         header, whole = self.judge.standing
-        how_far = HowFar(
+        kept = _Kept(
+            format=FORMAT,
             next_offset=self.next_offset,
             logged_ms=self._logged_ms,
             header=header,
             open=whole,
             open_offsets=tuple(self._open_offsets),
-            files=files,
-            accepted=self._before.accepted + self.rows,
+            files=self._before.files,
+            accepted=self._before.accepted + len(self.lines),
             ignored=self._ignored,
             voidings=tuple(self._voidings),
         )
-        if how_far != self._before:
-            write_whole(folder / _HOW_FAR, msgspec.json.encode(how_far))
-        self._before = how_far
-        self._columns = tuple([] for _ in SCHEMA)
-        return how_far
+        if kept != self._before:
+            self._before = derived.write(kept, self.lines.drained())
+        return self._before
 
 
-def _positions(folder: Path, how_far: HowFar) -> Positions:
-    header = how_far.header
+def _positions(derived: Derived[_Kept], kept: _Kept) -> Positions:
+    header = kept.header
     return Positions(
-        files=tuple(folder / _FILES / name for name in how_far.files),
-        accepted=how_far.accepted,
-        ignored=how_far.ignored,
-        voidings=_counting(how_far.voidings),
+        files=derived.paths(kept),
+        accepted=kept.accepted,
+        ignored=kept.ignored,
+        voidings=_counting(kept.voidings),
         verified_at=header.position,
         chain=header.chain.hex(),
-        next_offset=how_far.next_offset,
-        logged_ms=how_far.logged_ms,
+        next_offset=kept.next_offset,
+        logged_ms=kept.logged_ms,
     )
 
 
@@ -236,50 +209,3 @@ def _counting(voidings: tuple[Voided, ...]) -> tuple[Voided, ...]:
         if each.by not in counting:
             counting[each.position] = each
     return tuple(counting[position] for position in sorted(counting))
-
-
-def _read(folder: Path, archive: Archive) -> HowFar:
-    """How far it goes; from the beginning if it is of another format or another log, or files of it are gone."""
-    try:
-        found = msgspec.json.decode((folder / _HOW_FAR).read_bytes(), type=HowFar)
-    except (FileNotFoundError, msgspec.MsgspecError):
-        return HowFar()
-    log_id = found.header.log_id.hex() if found.header.log_id else ""
-    assert archive.about is not None
-    is_whole = all((folder / _FILES / name).exists() for name in found.files)
-    is_same = "" in (log_id, archive.about.log_id) or log_id == archive.about.log_id
-    return found if found.format == FORMAT and is_whole and is_same else HowFar()
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """One at a time derives; another waits, and finds it done."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / _LOCK).open("w")
-    except OSError as error:
-        raise BadInput(
-            f"{folder} cannot be written: {error.strerror}.", hint="What is derived of an archive is kept there."
-        ) from error
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def write_table(path: Path, table: pa.Table) -> None:
-    """As `write_whole`."""
-    written = path.with_name(f".{path.name}.new")
-    pq.write_table(table, written, compression="zstd", use_dictionary=False)
-    with written.open("rb") as file:
-        os.fsync(file.fileno())
-    written.replace(path)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Whole or not at all, and on the disk when this returns."""
-    written = path.with_name(f".{path.name}.new")
-    with written.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    written.replace(path)

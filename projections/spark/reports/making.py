@@ -19,8 +19,9 @@ from pyspark.sql.types import TimestampType
 from topolog.events.errors import BadInput
 from topolog.projections.archive import positions as judged
 from topolog.projections.archive import tenures
+from topolog.projections.archive.derived import Told
 from topolog.projections.archive.landings import Archive
-from topolog.projections.archive.positions import Positions, Told
+from topolog.projections.archive.positions import Positions
 from topolog.projections.spark.reports import agreements, changes, exchanges, leases, primaries, repairs
 from topolog.projections.spark.reports.forms import Picture, Report
 from topolog.projections.spark.reports.landed import Days, Landed

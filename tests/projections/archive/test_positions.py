@@ -1,6 +1,6 @@
 """Which records of an archive count: those that every reader of the log has folded, and no others (issue 9.3)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from topolog.events.framing import framed
 from topolog.events.log import Entry
 from topolog.events.stamp import encode_stamp, opens_term
 from topolog.events.voiding import RecordVoided
-from topolog.projections.archive import positions
+from topolog.projections.archive import durable, positions
 from topolog.projections.archive.holes import ArchiveIncomplete
 from topolog.projections.archive.landings import ArchiveWriter, opened
 from topolog.projections.archive.positions import Positions, brought_forward
@@ -136,7 +136,7 @@ def test_what_a_crash_leaves_over_is_written_over(archive: ArchiveWriter, monkey
         raise Died
 
     with monkeypatch.context() as patched:
-        patched.setattr(positions, "write_whole", die)
+        patched.setattr(durable, "write", die)
         with pytest.raises(Died):
             brought_forward(archive)
     assert lines(brought_forward(archive)) == folded(entries)
@@ -326,6 +326,45 @@ def test_what_was_derived_of_another_log_is_not_taken(tmp_path: Path) -> None:
             archive.identify(chronicle.log_id)
             land(archive, chronicle.entries)
             assert lines(brought_forward(archive, derived)) == folded(chronicle.entries)
+
+
+def lose_a_table(derived: Path) -> None:
+    next(derived.glob("positions/*.parquet")).unlink()
+
+
+def damage_the_state(derived: Path) -> None:
+    (derived / "positions.state").write_bytes(b"\x93")
+
+
+def put_another_format(derived: Path) -> None:
+    path = derived / "positions.state"
+    path.write_bytes(path.read_bytes().replace(b"\xa6format\xa12", b"\xa6format\xa11"))
+
+
+@pytest.mark.parametrize("harm", [lose_a_table, damage_the_state, put_another_format])
+def test_what_was_derived_and_cannot_be_used_is_made_anew(
+    archive: ArchiveWriter, harm: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = hostile(Chronicle().start()).entries
+    land(archive, entries)
+    before = brought_forward(archive)
+    state = archive.folder / "derived" / "positions.state"
+    kept = state.read_bytes()
+    harm(archive.folder / "derived")
+    judged = count_calls(monkeypatch, Judge, "judge")
+    assert brought_forward(archive) == before
+    assert (len(judged), state.read_bytes()) == (len(entries), kept)
+
+
+def count_calls(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[object]:
+    called, method = list[object](), getattr(owner, name)
+
+    def counted(*given: object) -> object:
+        called.append(given)
+        return method(*given)
+
+    monkeypatch.setattr(owner, name, counted)
+    return called
 
 
 def test_an_empty_archive_has_no_positions(archive: ArchiveWriter) -> None:
