@@ -43,7 +43,9 @@ from topolog.projections.archive import durable
 from topolog.projections.archive.spans import Span, merged
 
 FORMAT = 1
-TABLES = ("records", "tables", "quarantine")
+TABLES = RECORDS, TYPED, QUARANTINE = "records", "tables", "quarantine"
+"""Every record as it came, those decoded (one table per type), and what could not be decoded."""
+
 _ABOUT, _LANDINGS, _STAGING, _LOCK = "archive.json", "landings", "staging", "lock"
 _DIGITS = 12
 T = TypeVar("T")
@@ -105,9 +107,14 @@ class Archive:
             )
         self.about = about
         self.landings: list[Landing] = []
-        self.refresh()
+        newest = max((path.name for path in (folder / _LANDINGS).glob("*.json")), default="")
+        self.refresh()  # behind the look at what is there: what lands meanwhile is no loss
+        self._check_numbers(newest)
 
-        self._check_numbers()
+    @staticmethod
+    def is_at(folder: Path) -> bool:
+        """Whether the folder is an archive; it may be damaged."""
+        return (folder / _ABOUT).is_file()
 
     def refresh(self) -> None:
         """Read the landings that have come since."""
@@ -135,8 +142,8 @@ class Archive:
         return found
 
     def files(self, prefix: str, of: Landing | None = None) -> list[Path]:
-        """The files of a table, of a part of one, or all (""), that stand: in the tables or still on their way there;
-        those of all landings, or of one."""
+        """The files of a table, of a part of one, or all (""), that stand: in the tables or still on their way there,
+        where a writer may move them at any moment (`final`); those of all landings, or of one."""
         found = []
         for landing in self.landings if of is None else (of,):
             for name in landing.files:
@@ -145,9 +152,15 @@ class Archive:
                     found.append(moved if moved.exists() else self._staged(landing.number) / name)
         return found
 
-    def missing(self) -> list[Path]:
-        """The files that landings name and that are not there."""
-        return [path for landing in self.landings for path in self.files("", landing) if not path.exists()]
+    def final(self, path: Path) -> Path:
+        """Where one of `files` stands for good: in the tables."""
+        staging = self.folder / _STAGING
+        return self.folder / Path(*path.relative_to(staging).parts[1:]) if path.is_relative_to(staging) else path
+
+    def missing(self, prefix: str = "") -> list[Path]:
+        """Those of `files` that are not there."""
+        gone = [self.final(path) for path in self.files(prefix) if not path.exists()]
+        return [path for path in gone if not path.exists()]
 
     def check_named(self) -> None:
         """Raise DamagedArchive if there are files that no landing names: what they have would land twice."""
@@ -160,9 +173,8 @@ class Archive:
                         hint="Bring it back from a backup, or land the topics anew in another folder.",
                     )
 
-    def _check_numbers(self) -> None:
+    def _check_numbers(self, newest: str) -> None:
         """One description that is gone would hide all behind it."""
-        newest = max((path.name for path in (self.folder / _LANDINGS).glob("*.json")), default="")
         if newest > self._landing_path(len(self.landings)).name:
             raise DamagedArchive(
                 f"{self._landing_path(len(self.landings))} is missing, and there is {newest}.",

@@ -22,7 +22,7 @@ from topolog.events.framing import SCHEMA_HEADER, unframed
 from topolog.events.log import Entry
 from topolog.events.stamp import HEADER_NAME
 from topolog.events.topics import Topic
-from topolog.projections.archive.landings import Archive, DamagedArchive, Landing
+from topolog.projections.archive.landings import RECORDS, Archive, DamagedArchive, Landing
 from topolog.projections.archive.spans import Span
 
 RECORD_COLUMNS = ("appended_at", "value", "headers")
@@ -87,8 +87,7 @@ def check_whole(archive: Archive, topic: str) -> None:
             "description of the newest landing is missing.",
             hint=_HINT,
         )
-    missing = [path for path in archive.files(_prefix(topic)) if not path.exists()]
-    if gone := [path for path in missing if not _at_last(archive, path).exists()]:
+    if gone := archive.missing(_prefix(topic)):
         days = sorted({part.removeprefix("date=") for path in gone for part in path.parts if part.startswith("date=")})
         raise DamagedArchive(
             f"The archive in {archive.folder} lacks {len(gone)} files of {topic}, of {', '.join(days)}.", hint=_HINT
@@ -177,7 +176,10 @@ def _read(archive: Archive, landing: Landing, topic: str, columns: Sequence[str]
 
 def _file(archive: Archive, path: Path, names: Sequence[str]) -> pa.Table:
     try:
-        return pq.read_table(path if path.exists() else _at_last(archive, path), columns=list(names), partitioning=None)
+        try:
+            return pq.read_table(path, columns=list(names), partitioning=None)
+        except FileNotFoundError:  # it may have been moved this very moment
+            return pq.read_table(archive.final(path), columns=list(names), partitioning=None)
     except (OSError, pa.ArrowException) as error:
         raise DamagedArchive(f"{path} cannot be read: {str(error).splitlines()[0]}", hint=_HINT) from error
 
@@ -195,17 +197,9 @@ def _within(table: pa.Table, span: Span, partition: int, start: int) -> pa.Table
     return found
 
 
-def _at_last(archive: Archive, path: Path) -> Path:
-    """Where a file stands once it is moved out of the folder of its landing, which may happen at any moment."""
-    staged = archive.folder / "staging"
-    if not path.is_relative_to(staged):
-        return path
-    return archive.folder / Path(*path.relative_to(staged).parts[1:])
-
-
 def _on_disk(archive: Archive, topic: str) -> Iterator[Path]:
     return (archive.folder / _prefix(topic)).rglob("*.parquet")
 
 
 def _prefix(topic: str) -> str:
-    return f"records/topic={topic}"
+    return f"{RECORDS}/topic={topic}"

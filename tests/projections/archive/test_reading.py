@@ -102,6 +102,26 @@ def test_files_that_are_not_moved_yet_are_read_where_they_are(chronicle: Chronic
     assert found == chronicle.entries
 
 
+def test_a_file_that_is_moved_while_it_is_looked_for_is_read(
+    chronicle: Chronicle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look where it is and its being opened: nothing is damaged."""
+    land(tmp_path, "main", chronicle.entries)
+    staged = tmp_path / "staging" / "000000000000"
+    staged.mkdir(parents=True)
+    (tmp_path / "records").rename(staged / "records")
+    read_table = pq.read_table
+
+    def move_first(path: Path, **options: object) -> object:
+        if (staged / "records").exists():
+            (staged / "records").rename(tmp_path / "records")
+        return read_table(path, **options)
+
+    monkeypatch.setattr(pq, "read_table", move_first)
+    assert read(tmp_path) == chronicle.entries
+    assert not (staged / "records").exists()
+
+
 def lose_a_day(folder: Path) -> str:
     day = sorted((folder / "records/topic=decisions").iterdir())[1]
     for path in day.iterdir():
