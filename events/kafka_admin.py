@@ -5,7 +5,6 @@ whose partitions have no leader can be named and not be read. So whoever needs t
 of them with their leaders.
 """
 
-import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
@@ -18,7 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from topolog.events.errors import BadInput, NotFound, Unreachable
 from topolog.events.kafka import REACH_TIMEOUT_S, KafkaSettings, client
-from topolog.events.topics import Topic, TopicPlan, topic_name
+from topolog.events.topics import Topic, TopicPlan, clusters, topic_name
 
 KNOWN_TIMEOUT_S = 30.0
 """How long a topic that was just made may be unknown to a broker, or without leaders."""
@@ -114,17 +113,22 @@ class KafkaAdmin:
         return found
 
     def bounds(self, places: Collection[Place]) -> dict[Place, tuple[int, int]]:
-        """Of each partition the offset of the oldest record kept, and the one after the newest that is committed.
-
-        Raises Unreachable, for a partition that is not there too.
+        """Of each partition that can be asked the offset of the oldest record kept, and the one after the newest that
+        is committed. One without a leader is left out; raises Unreachable if there is no other.
         """
         oldest = self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # the library's gap
         end = self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        return {place: (oldest[place], end[place]) for place in places}
+        return {place: (oldest[place], end[place]) for place in oldest.keys() & end.keys()}
 
     def offsets_at(self, places: Collection[Place], time_ms: int) -> dict[Place, int]:
-        """The offset of the first record appended at this time (UTC) or later; -1 where there is none."""
-        return self._offsets(places, OffsetSpec.for_timestamp(time_ms))
+        """The offset of the first record appended at this time (UTC) or later; -1 where there is none.
+
+        Raises Unreachable, for a partition without a leader too.
+        """
+        found = self._offsets(places, OffsetSpec.for_timestamp(time_ms))
+        if found.keys() != {*places}:
+            raise self._unreachable()
+        return found
 
     def _offsets(self, places: Collection[Place], spec: OffsetSpec) -> dict[Place, int]:
         asked = self._admin.list_offsets(
@@ -132,10 +136,15 @@ class KafkaAdmin:
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=REACH_TIMEOUT_S,
         )
-        try:
-            return {(each.topic, each.partition): future.result().offset for each, future in asked.items()}
-        except KafkaException as error:
-            raise self._unreachable() from error
+        found, failed = dict[Place, int](), None
+        for each, future in asked.items():
+            try:
+                found[each.topic, each.partition] = future.result().offset
+            except KafkaException as error:
+                failed = error
+        if failed and not found:
+            raise self._unreachable() from failed
+        return found
 
     def forget_group(self, group: str) -> bool:
         """Drop a consumer group's places, so that it begins at the oldest records; False if it is still in use."""
@@ -202,13 +211,12 @@ class KafkaAdmin:
 
 def _how_to_go_on(cluster: str, topics: Iterable[str]) -> str:
     """For a cluster without topics. A name that was mistyped is not to become one."""
-    logs = (re.fullmatch(rf"topolog\.(.+)\.{Topic.DECISIONS.short_name}", name) for name in topics)
-    clusters = sorted(log[1] for log in logs if log)
+    there = clusters(topics)
     make = "make what is missing with `topolog cluster init`"
-    if not clusters or cluster in clusters:
+    if not there or cluster in there:
         return f"{make.capitalize()}."
-    there = f"There are: {', '.join(clusters)}; --set cluster.name={clusters[0]} names one."
-    return f"Is the name right? {there} If it is a new one, {make}."
+    others = f"There are: {', '.join(there)}; --set cluster.name={there[0]} names one."
+    return f"Is the name right? {others} If it is a new one, {make}."
 
 
 def _has_leaders(topic: TopicMetadata) -> bool:

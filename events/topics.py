@@ -4,6 +4,7 @@ Inputs have few partitions on purpose: they carry control traffic. `decisions` h
 arbiter of everything.
 """
 
+from collections.abc import Iterable
 from enum import Enum
 
 import msgspec
@@ -129,6 +130,10 @@ ACLS = (
 
 PARTITIONS = {plan.topic: plan.partitions for plan in PLANS}
 BY_CODE = {topic.code: topic for topic in Topic}
+BY_SHORT_NAME = {topic.short_name: topic for topic in Topic}
+
+ROOT = "topolog."
+"""What the names of all topics of ours begin with; the cluster's name follows, then the topic's short name."""
 
 
 def topic_name(cluster: str, topic: Topic) -> str:
@@ -146,4 +151,11 @@ def topic_prefix(cluster: str) -> str:
             f"{cluster!r} cannot be a cluster's name.",
             hint=f"Use 1 to {_NAME_LENGTH_MAX} letters, digits, dots and hyphens (a topic name is made of it).",
         )
-    return f"topolog.{cluster}."
+    return f"{ROOT}{cluster}."
+
+
+def clusters(names: Iterable[str]) -> list[str]:
+    """The clusters that have a log among topics of these names, sorted."""
+    end = f".{Topic.DECISIONS.short_name}"
+    logs = (name.removesuffix(end) for name in names if name.startswith(ROOT) and name.endswith(end))
+    return sorted(log.removeprefix(ROOT) for log in logs if len(log) > len(ROOT))

@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from topolog.events.errors import Unreachable
-from topolog.events.topics import Topic
+from topolog.events.topics import BY_SHORT_NAME
 from topolog.projections import letters, resources
 from topolog.projections.api import contract
 from topolog.projections.api.answers import API_VERSION, json_response
@@ -57,7 +57,7 @@ async def replay_dead_letter(
 
     row, body, stands = await run_in_threadpool(find)
     headers = letters.headers_again(row, body, x_topolog_actor, form.reason)
-    topic = next(topic for topic in Topic if topic.short_name == row.topic)
+    topic = BY_SHORT_NAME[row.topic]
     key = body.key.decode("utf-8", "surrogateescape")
     delivered = desk.requester.send_again(topic, key, body.value, headers)
     deadline = asyncio.get_running_loop().time() + DELIVERY_TIMEOUT_S

@@ -21,7 +21,7 @@ import msgspec
 from topolog.events.errors import Permanent
 from topolog.events.stamp import opens_term
 
-_LAND_IT = "Land what the topic still has of it: `topolog spark archive`, where --from and --until name the days."
+_LAND_IT = "Land what the topic still has of it: `topolog spark archive`, where --since and --until name the days."
 
 
 class ArchiveIncomplete(Permanent):

@@ -34,7 +34,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -53,12 +53,14 @@ T = TypeVar("T")
 
 class About(msgspec.Struct, frozen=True):
     """Whose archive a folder is. `log_id` (hex) is that of the cluster's log, empty until its first record has
-    landed; `topic_ids` are those that Kafka gives, by the topics' short names."""
+    landed; `topic_ids` are those that Kafka gives, by the topics' short names; `begins` is of each partition
+    (`requests/0`) the oldest offset that there was when a job first set out to land all of it."""
 
     format: int
     cluster: str
     log_id: str = ""
     topic_ids: dict[str, str] = {}
+    begins: dict[str, int] = {}
 
 
 class Landing(msgspec.Struct, frozen=True):
@@ -209,9 +211,14 @@ class ArchiveWriter(Archive):
                     f"The topic {topic} was made anew since it was landed in {self.folder}: it has other offsets now.",
                     hint="Land it in another folder, and keep this one: it is all that is left of those records.",
                 )
-        about = msgspec.structs.replace(
-            self.about, log_id=known or found, topic_ids={**self.about.topic_ids, **topic_ids}
-        )
+        self._describe(log_id=known or found, topic_ids={**self.about.topic_ids, **topic_ids})
+
+    def begin(self, offsets: Mapping[str, int]) -> None:
+        """Note the oldest offset of each partition that a job is about to land; what was noted before stays."""
+        self._describe(begins={**offsets, **self.about.begins})
+
+    def _describe(self, **said: Any) -> None:
+        about = msgspec.structs.replace(self.about, **said)
         if about != self.about:
             _write(self.folder / _ABOUT, about)
             self.about = about

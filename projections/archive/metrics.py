@@ -1,7 +1,7 @@
 """/metrics of a job that lands: how far each partition has come, how far behind it is, what each table has."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -27,16 +27,18 @@ _BY_CLUSTER = {
 
 
 class ArchiveMetrics(Collector):
-    """What was told last, one progress for each cluster."""
+    """What was told last: one progress for each cluster that lands, and which others do not."""
 
     def __init__(self) -> None:
-        self._told: dict[str, Progress] = {}
+        self._told: Sequence[Progress] = ()
+        self._set_aside: Collection[str] = ()
 
-    def tell(self, found: Progress) -> None:
-        self._told[found.cluster] = found
+    def tell(self, found: Sequence[Progress], set_aside: Collection[str] = ()) -> None:
+        """Instead of all that was told before: nothing is known of the progress of a cluster that is set aside."""
+        self._told, self._set_aside = found, set_aside
 
     def collect(self) -> Iterator[Metric]:
-        told = [*self._told.values()]
+        told = self._told
         for name, text in _BY_PLACE.items():
             family = _gauge(name, text, "cluster", "topic", "partition")
             for each in told:
@@ -50,6 +52,12 @@ class ArchiveMetrics(Collector):
                 family.add_metric([each.cluster], _of_cluster(each)[name])
             yield family
         yield self._of_tables(told)
+        family = _gauge("set_aside", "1 if the cluster cannot be landed and is left out.", "cluster")
+        for cluster in self._set_aside:
+            family.add_metric([cluster], 1)
+        for each in told:
+            family.add_metric([each.cluster], 0)
+        yield family
 
     @staticmethod
     def _of_tables(told: Iterable[Progress]) -> Metric:

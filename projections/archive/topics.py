@@ -11,26 +11,27 @@ that finds all in order is of these topics. The log's id, which is in its first 
 
 import contextlib
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from topolog.events.errors import LogDiverged, NotFound, Undecodable, Unreachable
+from topolog.events.errors import LogDiverged, NotFound, TopologError, Undecodable, Unreachable
 from topolog.events.ids import Offset
 from topolog.events.log import LogReader
 from topolog.events.stamp import decode_stamp
-from topolog.events.topics import PLANS, Topic, topic_name
+from topolog.events.topics import BY_SHORT_NAME, PLANS, Topic, topic_name
 from topolog.projections.archive.landings import Archive, ArchiveWriter
 from topolog.projections.archive.spans import Span, merged, minus
 
 if TYPE_CHECKING:
-    from topolog.events.kafka_admin import KafkaAdmin
+    from topolog.events.kafka_admin import FoundTopic, KafkaAdmin
 
 TOPICS = (Topic.DECISIONS, Topic.REQUESTS, Topic.LEASE_HEALTH, Topic.DEAD)
 """What is landed if nothing else is said: what is kept for ever or for long, and what reports are made of."""
 
 _COMPACTED = {plan.topic.short_name for plan in PLANS if plan.compacts}
+_NEEDED = {plan.topic for plan in PLANS if plan.is_needed}
 _FIRST_RECORD_S = 10.0
 _POLL_S = 0.2
 _LOOK_S = 0.5
@@ -48,34 +49,47 @@ class Seen(msgspec.Struct, frozen=True):
         return merged(Span(*place, *bounds) for place, bounds in self.bounds.items())
 
 
-def look(admin: "KafkaAdmin", clusters: Collection[str], topics: Collection[Topic] = TOPICS) -> dict[str, Seen]:
-    """What there is of these topics, by cluster. Raises Unreachable, and NotFound for a cluster without its log."""
-    names = {topic_name(cluster, topic): (cluster, topic.short_name) for cluster in clusters for topic in topics}
-    found = admin.describe(names.keys())
-    for cluster in clusters:
-        if missing := lacking(cluster, found, topics):
-            raise not_found(missing)
-    places = [(name, number) for name, topic in found.items() for number in range(topic.partitions)]
-    bounds = admin.bounds(places)
-    seen: dict[str, Seen] = {}
-    for cluster in clusters:
-        mine = {name: topic for name, (of, topic) in names.items() if of == cluster and name in found}
-        seen[cluster] = Seen(
-            {topic: found[name].id for name, topic in mine.items()},
-            {(mine[name], number): bounds[name, number] for name, number in places if name in mine},
-        )
-    return seen
+class Looked(msgspec.Struct, frozen=True):
+    """The topics of many clusters at one moment; `failed` says why there is nothing to say of a cluster."""
+
+    seen: dict[str, Seen]
+    failed: dict[str, TopologError]
 
 
-def lacking(cluster: str, there: Collection[str], topics: Collection[Topic]) -> list[str]:
-    """Kafka's names of those topics without which no process of a cluster starts."""
-    needed = {plan.topic for plan in PLANS if plan.is_needed}
-    names = [topic_name(cluster, topic) for topic in topics if topic in needed]
-    return [name for name in names if name not in there]
+def look(admin: "KafkaAdmin", cluster: str, topics: Collection[Topic] = TOPICS) -> Seen:
+    """What there is of these topics. Raises Unreachable, and NotFound if there is no log."""
+    looked = look_at_all(admin, [cluster], topics)
+    if cluster in looked.failed:
+        raise looked.failed[cluster]
+    return looked.seen[cluster]
 
 
-def not_found(missing: Sequence[str]) -> NotFound:
-    return NotFound(f"There is no topic {missing[0]}.", hint="Make it with `topolog cluster init`.")
+def look_at_all(admin: "KafkaAdmin", clusters: Collection[str], topics: Collection[Topic] = TOPICS) -> Looked:
+    """As `look`, by cluster; raises Unreachable if no partition of theirs can be asked."""
+    looked = Looked({}, {})
+    names = {cluster: {topic_name(cluster, topic): topic for topic in topics} for cluster in clusters}
+    found = admin.describe([name for each in names.values() for name in each]) if names else {}
+    bounds = admin.bounds([place for name in found for place in _places(found, name)]) if found else {}
+    for cluster, mine in names.items():
+        there = {name: topic.short_name for name, topic in mine.items() if name in found}
+        lacks = [name for name, topic in mine.items() if name not in found and topic in _NEEDED]
+        silent = [place for name in there for place in _places(found, name) if place not in bounds]
+        if lacks:
+            looked.failed[cluster] = NotFound(
+                f"There is no topic {lacks[0]}.", hint="Make it with `topolog cluster init`."
+            )
+        elif silent:
+            looked.failed[cluster] = Unreachable(f"Partition {silent[0][1]} of {silent[0][0]} has no leader.")
+        else:
+            looked.seen[cluster] = Seen(
+                {topic: found[name].id for name, topic in there.items()},
+                {(topic, at): bounds[name, at] for name, topic in there.items() for _, at in _places(found, name)},
+            )
+    return looked
+
+
+def _places(found: "Mapping[str, FoundTopic]", name: str) -> list[Place]:
+    return [(name, number) for number in range(found[name].partitions)]
 
 
 def log_id(kafka: Mapping[str, str], cluster: str) -> bytes:
@@ -103,10 +117,9 @@ def first_log_id(reader: LogReader) -> bytes:
 
 def appended_ms(reader: LogReader, places: Mapping[Place, int]) -> dict[Place, int]:
     """When the first record from each of these offsets on was appended (UTC), where one comes in time."""
-    by_name = {topic.short_name: topic for topic in Topic}
     found: dict[Place, int] = {}
     for (topic, number), offset in places.items():  # one by one, for what is read beyond the first is read in vain
-        reader.assign({(by_name[topic], number): Offset(offset)})
+        reader.assign({(BY_SHORT_NAME[topic], number): Offset(offset)})
         deadline_s = time.monotonic() + _LOOK_S
         while (topic, number) not in found and time.monotonic() < deadline_s:
             for entry in reader.poll(_POLL_S)[:1]:
@@ -115,18 +128,23 @@ def appended_ms(reader: LogReader, places: Mapping[Place, int]) -> dict[Place, i
     return found
 
 
+def begin(archive: ArchiveWriter, seen: Seen) -> None:
+    """Note where each partition begins for this archive: from there on nothing may be lost, landed or not."""
+    archive.begin({_name(place): oldest for place, (oldest, _) in seen.bounds.items()})
+
+
 def check(archive: ArchiveWriter, seen: Seen) -> None:
     """Raise BadInput or LogDiverged unless these are the topics that the archive was made of, and nothing is lost."""
     archive.identify(b"", seen.ids)
     for span in archive.spans():
         if span.place in seen.bounds and seen.bounds[span.place][1] < span.end:
             raise LogDiverged(
-                f"The archive in {archive.folder} has {_name(span)} up to offset {span.end}, and the topic ends at "
-                f"{seen.bounds[span.place][1]}: it was cut short or made anew.",
+                f"The archive in {archive.folder} has {_name(span.place)} up to offset {span.end}, and the topic ends "
+                f"at {seen.bounds[span.place][1]}: it was cut short or made anew.",
                 hint="Keep this archive: it may be all that is left of those records. Land the topic elsewhere.",
             )
     if lost := deleted(archive, seen):
-        told = ", ".join(f"{_name(each)} from {each.start} to {each.end - 1}" for each in lost)
+        told = ", ".join(f"{_name(each.place)} from {each.start} to {each.end - 1}" for each in lost)
         raise LogDiverged(
             f"Records were deleted before they landed: {told}.",
             hint="The log itself must never be cut: bring it back from a backup."
@@ -137,14 +155,15 @@ def check(archive: ArchiveWriter, seen: Seen) -> None:
 
 def deleted(archive: Archive, seen: Seen) -> tuple[Span, ...]:
     """What has not landed and is no longer there: of the log all from its beginning on, of others all behind what was
-    landed first. Of a compacted topic that is what it is for."""
+    landed first or was there when the archive began. Of a compacted topic that is what it is for."""
     covered = archive.covered()
-    firsts = {Topic.DECISIONS.short_name: 0}
     gone = []
-    for (topic, number), (oldest, _) in seen.bounds.items():
-        began = next((span.start for span in covered if span.place == (topic, number)), oldest)
-        if topic not in _COMPACTED:
-            gone.append(Span(topic, number, firsts.get(topic, began), oldest))
+    for place, (oldest, _) in seen.bounds.items():
+        firsts = [span.start for span in covered if span.place == place][:1]
+        firsts.append(archive.about.begins.get(_name(place), oldest))
+        if place[0] not in _COMPACTED:
+            is_log = place[0] == Topic.DECISIONS.short_name
+            gone.append(Span(*place, 0 if is_log else min(firsts), oldest))
     return minus(gone, covered)
 
 
@@ -161,5 +180,5 @@ def starts(archive: Archive, seen: Seen) -> dict[Place, int]:
     return found
 
 
-def _name(span: Span) -> str:
-    return f"{span.topic}/{span.partition}"
+def _name(place: Place) -> str:
+    return f"{place[0]}/{place[1]}"

@@ -1,6 +1,7 @@
 """Times as people type them, `15m` or `2026-11-21T02:00Z`, and as they read them, `12 s old`."""
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from topolog.events.errors import BadInput
@@ -18,19 +19,29 @@ def seconds(text: str, option: str) -> float:
     return float(found[1]) * _SECONDS[found[2]]
 
 
-def moment(text: str, now: datetime) -> str:
-    """What `--as-of` means to the API: a position as it is, a time in UTC, a duration as that long before `now`.
+def time(text: str, option: str, now: datetime) -> datetime:
+    """A time, or a duration as that long before `now`; BadInput names the option that holds anything else.
 
-    A time without an offset is the reader's own. BadInput for anything else.
+    A time without an offset is the reader's own.
     """
+    given = text.strip()
+    with suppress(BadInput, OverflowError):
+        return now - timedelta(seconds=seconds(given, option))
+    with suppress(ValueError, OverflowError):
+        return datetime.fromisoformat(given).astimezone(UTC)
+    raise BadInput(
+        f"{option} {text!r} is no time.", hint="Such as 2026-11-01, 2026-11-01T02:00Z, or how long ago: 36h."
+    )
+
+
+def moment(text: str, now: datetime) -> str:
+    """What `--as-of` means to the API: a position as it is, else a time (`time`) in UTC. BadInput for anything else."""
     given = text.strip()
     if given.isdecimal():
         return given
-    if _DURATION.fullmatch(given):
-        return _utc(now - timedelta(seconds=seconds(given, "--as-of")))
     try:
-        return _utc(datetime.fromisoformat(given))
-    except ValueError as error:
+        return _utc(time(given, "--as-of", now))
+    except BadInput as error:
         raise BadInput(
             f"--as-of {text!r} is no position, time or duration.",
             hint="Use a position (1234), a time (2026-11-21T02:00Z) or how long ago (15m).",

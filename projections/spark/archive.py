@@ -18,6 +18,7 @@ from pyspark.sql.avro.functions import from_avro
 from topolog.events.codec import Released
 from topolog.events.framing import MARKER, PREFIX_BYTES, SCHEMA_HEADER
 from topolog.events.stamp import HEADER_NAME
+from topolog.events.topics import ROOT
 from topolog.projections.archive.spans import Span
 
 NO_PREFIX, UNKNOWN_SCHEMA, DAMAGED = "NO_PREFIX", "UNKNOWN_SCHEMA", "DAMAGED"
@@ -30,7 +31,6 @@ CLUSTER = "archive_of"
 _ORDER = ("topic", "partition", "offset")
 RECORD_COLUMNS = ("topic", "partition", "offset", "appended_at", "date", "key", "value", "headers")
 _REGISTRY_HEAD_BYTES = 5
-_BEFORE_CLUSTER = len("topolog.")
 _LATEST_MS = 253_402_300_799_999  # the end of the year 9999
 
 
@@ -43,9 +43,9 @@ def records(source: DataFrame) -> DataFrame:
     begins with, None if it has none; stamp, a struct, None without one.
     """
     short_name = F.substring_index("topic", ".", -1)
-    length = F.length("topic") - F.length(short_name) - _BEFORE_CLUSTER - 1
+    length = F.length("topic") - F.length(short_name) - len(ROOT) - 1
     kept = source.select(
-        F.col("topic").substr(F.lit(_BEFORE_CLUSTER + 1), length).alias(CLUSTER),
+        F.col("topic").substr(F.lit(len(ROOT) + 1), length).alias(CLUSTER),
         short_name.alias("topic"),
         "partition",
         "offset",

@@ -2,37 +2,39 @@
 
 Threat. One cluster has a hundred times as many records as the others together. A stream of Spark would divide each
 batch by what is there, and the others would wait for as many batches as that one needs. One of them is broken: its
-topics were made anew, its folder belongs to another. It must not end the job for the others.
+topics were made anew or have no leader, its folder belongs to another or is damaged, something in it ends Spark's job.
+It must not end the landing of the others, nor delay it.
 
 So each round divides what it lands equally, and what some do not need goes to the others (`spans.shares`): all that a
-small cluster has is in the next batch. A cluster that cannot be landed is set aside with its reason until the next
-look, and looked at again in each round.
+small cluster has is in the next batch. A cluster whose topics or folder are not in order is set aside with the reason
+until a look finds them so. What nobody can see before is seen when a batch fails: then each of its clusters is landed
+alone, and whichever fails alone is landed alone until it succeeds, behind all others.
 """
 
 import contextlib
 import fnmatch
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from topolog.events.errors import BadInput, LogDiverged, Permanent
+from topolog.events.errors import Permanent, SparkEnded, TopologError
 from topolog.events.kafka_admin import KafkaAdmin
-from topolog.events.topics import Topic
+from topolog.events.topics import Topic, clusters
 from topolog.projections.archive import topics
 from topolog.projections.archive.landings import ArchiveWriter, opened
 from topolog.projections.archive.progress import Progress, progress
-from topolog.projections.spark import jobs, landing
-from topolog.projections.spark.batches import Lander
+from topolog.projections.archive.spans import Span
+from topolog.projections.spark import batches, jobs
+from topolog.projections.spark.landing import Lander
 
-_LOG = re.compile(rf"topolog\.(.+)\.{re.escape(Topic.DECISIONS.short_name)}")
+Wanted = Sequence[tuple[str, Span]]
 
 
 class Fleet:
     """The archives below `folder` of the clusters that `pattern` (`*`, `shop-*`) fits; a context manager.
 
-    `log_id` reads the id of a cluster's log. `set_aside` says why a cluster is not landed, by its name.
+    `log_id` reads the id of a cluster's log. `kafka` are settings of Kafka's Java clients.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Fleet:
         folder: Path,
         pattern: str,
         admin: KafkaAdmin,
+        kafka: Mapping[str, str],
         log_id: Callable[[str], bytes],
         now_ms: Callable[[], int],
         only: Sequence[Topic] = topics.TOPICS,
@@ -47,60 +50,93 @@ class Fleet:
         self._folder = folder
         self._pattern = pattern
         self._admin = admin
+        self._kafka = kafka
         self._log_id = log_id
         self._now_ms = now_ms
         self._topics = only
         self._archives: dict[str, ArchiveWriter] = {}
-        self._kept = contextlib.ExitStack()
+        self._locks: dict[str, contextlib.ExitStack] = {}
         self._rounds = 0
-        self.set_aside: dict[str, Permanent] = {}
+        self._unsound: dict[str, TopologError] = {}
+        self._failing: dict[str, Permanent] = {}
 
     def __enter__(self) -> "Fleet":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._kept.close()
+        for name in [*self._locks]:
+            self._close(name)
 
-    def round(self, session: SparkSession, kafka: Mapping[str, str], told: jobs.Told | None = None) -> int:
-        """Land one batch; how many offsets it has, 0 if all has landed. Raises Unreachable, and what Spark does."""
+    @property
+    def set_aside(self) -> dict[str, TopologError]:
+        """Why a cluster is not landed, by its name."""
+        return {**self._failing, **self._unsound}
+
+    def round(self, session: SparkSession, told: jobs.Told | None = None) -> int:
+        """Land one batch; how many offsets have landed, 0 if there are no more or none that can. Raises Unreachable,
+        SparkEnded, and what `told` does."""
+        self._rounds += 1
         sound = self._looked_at()
-        wanted = [(name, span) for name, seen in sound.items() for span in topics.unread(self._archives[name], seen)]
-        batch = next(landing.in_batches(wanted, landing.RECORDS_PER_BATCH_MAX), [])
-        if batch:
-            self._rounds += 1
-            scratch = self._archives[batch[0][0]].scratch("batch")
-            named = {name: self._archives[name] for name, _ in batch}
-            lander = Lander(session, named, scratch, self._now_ms, lambda: self._check(named))
-            try:
-                landing.Batches(session, lander, kafka, told).land(batch, f"round {self._rounds}")
-            except (BadInput, LogDiverged):
-                self._looked_at()
-                if not self.set_aside:  # by now nothing is wrong with any of them
-                    raise
-        return sum(span.end - span.start for _, span in batch)
+        unread = {name: topics.unread(self._archives[name], seen) for name, seen in sound.items()}
+        failing = [name for name in unread if name in self._failing]
+        landed = self._together(session, _first(unread, unread.keys() - self._failing.keys()), told)
+        return landed + sum(self._alone(session, _first(unread, [name]), told) for name in failing)
 
     def progress(self) -> list[Progress]:
         """One for each cluster that is landed."""
-        now_ms = self._now_ms()
-        return [progress(self._archives[name], seen, {}, now_ms) for name, seen in self._looked_at().items()]
+        now_ms, sound = self._now_ms(), self._looked_at()
+        return [progress(self._archives[name], seen, {}, now_ms) for name, seen in sound.items()]
+
+    def _together(self, session: SparkSession, batch: Wanted, told: jobs.Told | None) -> int:
+        try:
+            return self._land(session, batch, told)
+        except SparkEnded:
+            raise
+        except Permanent:
+            names = sorted({name for name, _ in batch})
+            return sum(self._alone(session, [each for each in batch if each[0] == name], told) for name in names)
+
+    def _alone(self, session: SparkSession, batch: Wanted, told: jobs.Told | None) -> int:
+        """What one cluster has of a batch; what ends it is noted and ends nothing else."""
+        if not batch:
+            return 0
+        name = batch[0][0]
+        try:
+            landed = self._land(session, batch, told)
+        except SparkEnded:
+            raise
+        except Permanent as error:
+            self._failing[name] = error
+            self._close(name)  # opened anew it is looked at anew
+            return 0
+        self._failing.pop(name, None)
+        return landed
+
+    def _land(self, session: SparkSession, batch: Wanted, told: jobs.Told | None) -> int:
+        if not batch:
+            return 0
+        archives = {name: self._opened(name) for name, _ in batch}
+        scratch = next(iter(archives.values())).scratch("batch")
+        lander = Lander(session, archives, scratch, self._now_ms, lambda: self._check(archives))
+        batches.land(session, lander, self._kafka, batch, f"round {self._rounds}", told)
+        return sum(span.end - span.start for _, span in batch)
 
     def _looked_at(self) -> dict[str, topics.Seen]:
         """What there is of the clusters whose topics are those of their archives."""
-        there = self._admin.topics()
-        found = sorted(match[1] for name in there if (match := _LOG.fullmatch(name)))
-        named = [name for name in found if fnmatch.fnmatchcase(name, self._pattern)]
-        lacking = {name: lacks for name in named if (lacks := topics.lacking(name, there, self._topics))}
-        self.set_aside = {name: topics.not_found(lacks) for name, lacks in lacking.items()}
+        named = [name for name in clusters(self._admin.topics()) if fnmatch.fnmatchcase(name, self._pattern)]
+        looked = topics.look_at_all(self._admin, named, self._topics)
+        self._unsound = looked.failed
         sound = {}
-        clusters = [name for name in named if name not in lacking]
-        seen = topics.look(self._admin, clusters, self._topics) if clusters else {}
-        for name in clusters:
+        for name, seen in looked.seen.items():
             try:
-                topics.check(self._opened(name), seen[name])
-            except Permanent as error:
-                self.set_aside[name] = error
+                archive = self._opened(name)
+                topics.check(archive, seen)
+                topics.begin(archive, seen)
+            except TopologError as error:
+                self._unsound[name] = error
             else:
-                sound[name] = seen[name]
+                sound[name] = seen
+        self._failing = {name: error for name, error in self._failing.items() if name in sound}
         return sound
 
     def _opened(self, cluster: str) -> ArchiveWriter:
@@ -109,10 +145,22 @@ class Fleet:
                 archive = opening.enter_context(opened(self._folder / cluster, cluster))
                 archive.identify(self._log_id(cluster))
                 self._archives[cluster] = archive
-                self._kept.push(opening.pop_all())
+                self._locks[cluster] = opening.pop_all()
         return self._archives[cluster]
 
+    def _close(self, cluster: str) -> None:
+        del self._archives[cluster]
+        self._locks.pop(cluster).close()
+
     def _check(self, archives: Mapping[str, ArchiveWriter]) -> None:
-        seen = topics.look(self._admin, archives, self._topics)
+        looked = topics.look_at_all(self._admin, archives, self._topics)
         for name, archive in archives.items():
-            topics.check(archive, seen[name])
+            if name in looked.failed:
+                raise looked.failed[name]
+            topics.check(archive, looked.seen[name])
+
+
+def _first(unread: Mapping[str, Iterable[Span]], names: Iterable[str]) -> Wanted:
+    """The first batch of what these clusters have."""
+    wanted = [(name, span) for name in names for span in unread[name]]
+    return next(batches.in_batches(wanted, batches.RECORDS_PER_BATCH_MAX), [])

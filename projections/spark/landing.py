@@ -1,224 +1,230 @@
-"""The jobs that land: a cluster's topics as a stream, or a span of their time.
+"""A batch of records becomes a landing in the archive of each cluster that it is of.
 
-A stream of Spark begins where the archive ends. Spark's own notes of how far it has read (its checkpoint) are made anew
-for each run and say one thing only: which offsets a batch is made of, for they are written before the batch is.
+Spark writes all clusters of a batch at once, for what a job costs is its start, and their folders are then given to
+their archives. What was written is counted in the files themselves: a table that lacks rows of its type has records
+that Spark could not decode, and only then they are looked for; records that are missing from the files would end the
+landing before it stands.
 """
 
-import logging
-import re
+import shutil
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
-from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it ships no types
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (its customary name)
+from pyspark.util import inheritable_thread_target
 
-from topolog.events.errors import LogDiverged, SparkEnded, SparkFailed, TopologError, Unreachable
-from topolog.events.topics import Topic, topic_name
+from topolog.events.codec import Released, released
+from topolog.events.errors import SparkFailed
+from topolog.events.topics import Topic
 from topolog.projections.archive.landings import ArchiveWriter
-from topolog.projections.archive.spans import Span, merged, minus, shares
-from topolog.projections.archive.topics import TOPICS, Place
-from topolog.projections.spark import jobs
-from topolog.projections.spark.batches import Lander
-from topolog.projections.spark.session import is_over
+from topolog.projections.archive.spans import Span, merged, minus, overlapping
+from topolog.projections.spark import archive as steps
 
-RECORDS_PER_BATCH_MAX = 500_000
-TASKS_MAX = 16
-"""Above this many partitions in a batch that is not a stream's a task reads several, one after the other."""
+_RECORDS, _TABLES, _QUARANTINE = "records", "tables", "quarantine"
+_JOBS_AT_ONCE = 3
+"""A table of a few rows costs Spark the planning of a job and no work: more than one at a time keep the cores busy."""
 
-_KAFKA = {"isolation.level": "read_committed", "default.api.timeout.ms": "20000", "request.timeout.ms": "10000"}
-_GONE = re.compile(r"data may have been (?:missed|lost)|OffsetOutOfRange|KAFKA_DATA_LOSS", re.IGNORECASE)
-_SILENT = re.compile(r"TimeoutException|DisconnectException|Failed to (?:construct|create new) kafka", re.IGNORECASE)
-_END_S = 2.0
-Offsets = dict[str, dict[str, int]]
-"""As Spark writes them: by Kafka's name of a topic, by partition."""
+Rows = dict[str, dict[str, int]]
+"""How many rows there are: by cluster, by table."""
+ReadSpans = Mapping[str, Sequence[Span]]
+"""Which offsets a batch was read from, by cluster; offsets of no record among them."""
 
 
-class Job:
-    """Lands one cluster's topics into its archive. `kafka` are settings of Kafka's Java clients."""
+class Group(msgspec.Struct, frozen=True):
+    """Records of one partition of a batch that say the same schema, from the first to the last of them."""
+
+    cluster: str
+    topic: str
+    partition: int
+    prefix: str | None
+    start: int
+    last: int
+    count: int
+
+
+class Lander:
+    """Lands batches into archives, by cluster; `scratch` is an empty folder on their disk, `now_ms` wall time (UTC).
+
+    `check` raises if the topics are no longer those that the archives were made of; it is asked when a batch has been
+    read, before anything of it stands.
+    """
 
     def __init__(
         self,
         session: SparkSession,
-        archive: ArchiveWriter,
-        kafka: Mapping[str, str],
+        archives: Mapping[str, ArchiveWriter],
+        scratch: Path,
         now_ms: Callable[[], int],
-        topics: Sequence[Topic] = TOPICS,
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self._session = session
-        self._archive = archive
-        self._cluster = archive.about.cluster
-        self._kafka = kafka
-        self._topics = topics
-        self._lander = Lander(session, {self._cluster: archive}, archive.scratch("batch"), now_ms, check)
+        self._archives = archives
+        self._scratch = scratch
+        self._now_ms = now_ms
+        self._check = check
+        self._types: dict[str, list[Released]] = {}
+        for each in released():
+            self._types.setdefault(each.name, []).append(each)
+        self._prefixes = {each.prefix.hex().upper(): each.name for each in released()}
+        session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
 
-    def land(self, batch: DataFrame, source: str, read: Sequence[Span] = ()) -> None:
-        """Land what of these records, as Spark's Kafka source gives them, has not landed."""
-        self._lander.land(batch, source, {self._cluster: read})
+    def land(self, batch: DataFrame, source: str, read: ReadSpans = MappingProxyType({})) -> None:
+        """Land what of these records has not landed; nothing happens if all of them have.
 
-    def stream(self, starts: Mapping[Place, int], *, once: bool = False, every_s: float = 10.0) -> "Stream":
-        """Land all that is there from these offsets on, and, unless `once`, whatever comes."""
-        notes = self._archive.scratch("checkpoint")
-        names = {topic.short_name: topic_name(self._cluster, topic) for topic in self._topics}
-        offsets: Offsets = {}
-        for (topic, number), start in starts.items():
-            offsets.setdefault(names[topic], {})[str(number)] = start
-        source = kafka_source(self._session.readStream, self._kafka, offsets)
-        source = source.option("startingOffsets", _text(offsets)).option("maxOffsetsPerTrigger", RECORDS_PER_BATCH_MAX)
-        return Stream(source.load(), self._lander, self._cluster, notes, offsets, once=once, every_s=every_s)
-
-    def backfill(self, wanted: Sequence[Span], source: str, told: jobs.Told | None = None) -> None:
-        """Land these offsets; those that have landed are left out. What is `told` may raise, and that ends it."""
-        batches = Batches(self._session, self._lander, self._kafka, told)
-        for batch in in_batches([(self._cluster, span) for span in wanted], RECORDS_PER_BATCH_MAX):
-            batches.land(batch, source)
-
-
-class Stream:
-    """A stream that runs. `wait` says whether it has ended, and raises what has ended it."""
-
-    def __init__(
-        self,
-        source: DataFrame,
-        lander: Lander,
-        cluster: str,
-        notes: Path,
-        starts: Offsets,
-        *,
-        once: bool,
-        every_s: float,
-    ) -> None:
-        self._lander = lander
-        self._cluster = cluster
-        self._notes = notes
-        self._starts = starts
-        self._failed: TopologError | None = None
-        logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)  # what it says is raised as well
-        writer = source.writeStream.foreachBatch(self._land).option("checkpointLocation", str(notes))
-        trigger: dict[str, Any] = (
-            {"availableNow": True} if once else {"processingTime": f"{round(every_s * 1000)} milliseconds"}
-        )
-        self.query: StreamingQuery = writer.trigger(**trigger).start()
-
-    def wait(self, timeout_s: float) -> bool:
-        """Raises what `Lander.land` does, LogDiverged, Unreachable, SparkFailed, SparkEnded without a JVM."""
+        Offsets without a record (the marks of transactions, what was compacted away) are noted as read, or they would
+        be read for ever.
+        """
+        for archive in self._archives.values():
+            archive.refresh()
+        came = steps.records(batch).where(F.col(steps.CLUSTER).isin(list(self._archives)))
+        came = came.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            return bool(self.query.awaitTermination(timeout_s))  # type: ignore[arg-type]  # it takes parts of a second
-        except StreamingQueryException as error:
-            raise self._failed or _translated(error) from error
-        except Exception as error:
-            if is_over(_END_S):
-                raise SparkEnded(
-                    "The JVM of Spark has ended.",
-                    hint="What has landed stays: start again, with more --memory if it was killed for want of that.",
-                ) from error
-            raise
+            groups = _groups(came)
+            spans = _spans(groups)
+            taken = {name: overlapping(each, self._archives[name].spans()) for name, each in spans.items()}
+            left = {name: found for name, each in spans.items() if (found := minus(each, taken[name]))}
+            new = came
+            if any(taken.values()):
+                new = steps.without(came, taken)
+                groups, left = _groups(new) if left else [], _with_records(came, left)
+            self._land(new, groups, left, source, read)
+        finally:
+            came.unpersist()
 
-    def stop(self) -> None:
-        """End it; a landing that is being made to stand is finished, a batch that is being read is not."""
-        if not is_over(0):
-            self.query.stop()
+    def _land(self, came: DataFrame, groups: Sequence[Group], spans: ReadSpans, source: str, read: ReadSpans) -> None:
+        named = {name for name, each in read.items() if minus(each, self._archives[name].covered())} | spans.keys()
+        if not named:
+            return
+        if self._scratch.exists():
+            shutil.rmtree(self._scratch)
+        rows = self._write(came, groups) if groups else {}
+        self._identify(came, groups)
+        self._check()
+        for name in sorted(named):
+            archive = self._archives[name]
+            self._hand_over(name, archive.staged())
+            archive.land(source, spans.get(name, ()), rows.get(name, {}), self._now_ms(), read.get(name, ()))
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def rows_per_s(self) -> float:
-        """How fast the newest batch went, 0 before there is one."""
-        progress = None if is_over(0) else self.query.lastProgress
-        return float(progress.processedRowsPerSecond or 0.0) if progress else 0.0
+    def _hand_over(self, cluster: str, staged: Path) -> None:
+        """Its files, as the archive has them: without the folder of the cluster, and one quarantine for all types."""
+        for table in self._written():
+            name = (
+                _QUARANTINE if table.is_relative_to(self._scratch / _QUARANTINE) else table.relative_to(self._scratch)
+            )
+            written = table / f"{steps.CLUSTER}={cluster}"
+            for path in written.rglob("*.parquet"):
+                target = staged / name / path.relative_to(written)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                path.rename(target)
 
-    def _land(self, batch: DataFrame, number: int) -> None:
-        try:
-            self._lander.land(batch, f"stream {number}", {self._cluster: self._read(number)})
-        except TopologError as error:
-            self._failed = error
-            raise
+    def _written(self) -> list[Path]:
+        by_type = [_folders(self._scratch / each) for each in (_TABLES, _QUARANTINE)]
+        return [self._scratch / _RECORDS, *chain.from_iterable(by_type)]
 
-    def _read(self, number: int) -> tuple[Span, ...]:
-        """Which offsets a batch is made of: from the end of the one before."""
-        before = _noted(self._notes, number - 1) if number else self._starts
-        return merged(
-            Span(topic.rpartition(".")[2], int(partition), before.get(topic, {}).get(partition, 0), end)
-            for topic, ends in _noted(self._notes, number).items()
-            for partition, end in ends.items()
-        )
+    def _write(self, came: DataFrame, groups: Sequence[Group]) -> Rows:
+        """Write the records, a table of each type that is there, and what is in none of them."""
+        typed: Counter[str] = Counter()
+        for group in groups:
+            typed[self._prefixes.get(group.prefix or "", "")] += group.count
+        records = came.select(steps.CLUSTER, *steps.RECORD_COLUMNS)
+        records = records.sortWithinPartitions(steps.CLUSTER, "topic", "date", "partition", "offset")
+        jobs = [lambda: self._save(records, _RECORDS, steps.CLUSTER, "topic", "date")]
+        if typed.pop("", 0):
+            reason = steps.reason_without_type(self._prefixes)
+            aside = steps.set_aside(came.withColumn("reason", reason).where("reason is not null"), F.col("reason"))
+            jobs.append(lambda: self._save(aside, f"{_QUARANTINE}/untyped", steps.CLUSTER, "date"))
+        jobs += [lambda name=name: self._save_table(came, name, typed[name]) for name in sorted(typed)]  # type: ignore[misc]
+        with ThreadPoolExecutor(_JOBS_AT_ONCE) as pool:
+            done = [pool.submit(inheritable_thread_target(self._session)(job)) for job in jobs]
+            for each in done:
+                each.result()
+        rows = self._counted()
+        written, given = sum(each[_RECORDS] for each in rows.values()), sum(group.count for group in groups)
+        if written != given:
+            raise SparkFailed(f"Spark has written {written} of {given} records.", hint="Nothing of them has landed.")
+        return rows
 
+    def _save_table(self, came: DataFrame, name: str, count: int) -> None:
+        events = steps.decoded(came, self._types[name])
+        self._save(steps.table(events), f"{_TABLES}/{name}", steps.CLUSTER, "date")
+        if sum(_rows_in(self._scratch / _TABLES / name).values()) < count:
+            damaged = steps.set_aside(events.where(F.col("event").isNull()), F.lit(steps.DAMAGED), name)
+            self._save(damaged, f"{_QUARANTINE}/{name}", steps.CLUSTER, "date")
 
-class Batches:
-    """Lands offsets that are named, of one cluster or of many."""
+    def _save(self, frame: DataFrame, table: str, *by: str) -> None:
+        frame.write.partitionBy(*by).parquet(str(self._scratch / table))
 
-    def __init__(
-        self, session: SparkSession, lander: Lander, kafka: Mapping[str, str], told: jobs.Told | None = None
-    ) -> None:
-        self._session = session
-        self._lander = lander
-        self._kafka = kafka
-        self._told = told
+    def _counted(self) -> Rows:
+        """What the files have."""
+        rows: Rows = defaultdict(lambda: defaultdict(int))
+        for table in self._written():
+            name = str(table.relative_to(self._scratch))
+            for cluster, count in _rows_in(table).items():
+                rows[cluster][_QUARANTINE if name.startswith(_QUARANTINE) else name] += count
+        return rows
 
-    def land(self, batch: Sequence[tuple[str, Span]], source: str) -> None:
-        """Spans by cluster, no two of one partition. Raises what `Lander.land` does, LogDiverged and Unreachable."""
-        starts, ends = Offsets(), Offsets()
-        read: dict[str, list[Span]] = {}
-        for cluster, span in batch:
-            name = f"topolog.{cluster}.{span.topic}"
-            starts.setdefault(name, {})[str(span.partition)] = span.start
-            ends.setdefault(name, {})[str(span.partition)] = span.end
-            read.setdefault(cluster, []).append(span)
-        frame = kafka_source(self._session.read, self._kafka, starts)
-        frame = frame.option("startingOffsets", _text(starts)).option("endingOffsets", _text(ends)).load()
-        if len(batch) > TASKS_MAX:
-            frame = frame.coalesce(TASKS_MAX)
-        try:
-            jobs.run(self._session, lambda: self._lander.land(frame, source, read), self._told)
-        except SparkFailed as error:
-            raise _translated(error) from error
-
-
-def in_batches(wanted: Sequence[tuple[str, Span]], limit: int) -> Iterator[list[tuple[str, Span]]]:
-    """All of it, in batches of about `limit` offsets that have one span of each partition."""
-    left = list(wanted)
-    while left:
-        firsts: dict[tuple[str, Place], tuple[str, Span]] = {}
-        for cluster, span in sorted(left):
-            firsts.setdefault((cluster, span.place), (cluster, span))
-        batch = shares(firsts.values(), limit)
-        yield batch
-        gone: dict[str, list[Span]] = {}
-        for cluster, span in batch:
-            gone.setdefault(cluster, []).append(span)
-        left = [(cluster, each) for cluster, span in left for each in minus([span], gone.get(cluster, ()))]
-
-
-def kafka_source(reader: Any, kafka: Mapping[str, str], offsets: Offsets) -> Any:
-    """Spark's Kafka source for these partitions, and no others."""
-    source = reader.format("kafka")
-    for name, value in {**_KAFKA, **kafka}.items():
-        source.option(f"kafka.{name}", value)
-    assigned = {topic: sorted(map(int, partitions)) for topic, partitions in offsets.items()}
-    source.option("assign", _text(assigned)).option("includeHeaders", "true").option("failOnDataLoss", "true")
-    return source
-
-
-def _noted(notes: Path, number: int) -> Offsets:
-    """The ends of a batch: the last line of a file that Spark has written before it made the batch."""
-    try:
-        return msgspec.json.decode((notes / "offsets" / str(number)).read_bytes().splitlines()[-1], type=Offsets)
-    except (OSError, IndexError, msgspec.MsgspecError) as error:
-        raise SparkFailed(f"Spark has not noted what batch {number} is made of: {error}.") from error
+    def _identify(self, came: DataFrame, groups: Sequence[Group]) -> None:
+        """The log's own id is in the stamp of its first record."""
+        first = Topic.DECISIONS.short_name
+        if any(group.topic == first and self._prefixes.get(group.prefix or "") == "LogStarted" for group in groups):
+            for row in steps.begun(came, first).collect():
+                self._archives[row[steps.CLUSTER]].identify(bytes(row["log_id"]))
 
 
-def _text(value: object) -> str:
-    return msgspec.json.encode(value).decode()
+def _groups(came: DataFrame) -> list[Group]:
+    found = came.groupBy(F.col(steps.CLUSTER).alias("cluster"), "topic", "partition", "prefix").agg(
+        F.min("offset").alias("start"), F.max("offset").alias("last"), F.count("*").alias("count")
+    )
+    return [Group(*_fields(row)) for row in found.collect()]
 
 
-def _translated(error: BaseException) -> TopologError:
-    said = str(error)
-    if _GONE.search(said):
-        return LogDiverged(
-            "Records that were to land are gone from their topic, or the topic was made anew meanwhile.",
-            hint="Start again: what is wrong with the topics is looked at first, and told.",
-        )
-    if _SILENT.search(said):
-        return Unreachable("Kafka does not answer Spark.", hint="What is landed stays; the rest follows later.")
-    found = jobs.translated(error)
-    return found if isinstance(found, TopologError) else SparkFailed(f"The stream has ended: {said[:300]}")
+def _with_records(came: DataFrame, spans: ReadSpans) -> dict[str, tuple[Span, ...]]:
+    """These spans from the first to the last record of each; those without one are left out."""
+    found: dict[str, list[Span]] = defaultdict(list)
+    for cluster, each in spans.items():
+        for span in each:
+            inside = came.where(steps.is_within(cluster, span)).agg(F.min("offset"), F.max("offset")).first()
+            if inside is not None and inside[0] is not None:
+                found[cluster].append(Span(span.topic, span.partition, inside[0], inside[1] + 1))
+    return {cluster: merged(each) for cluster, each in found.items()}
+
+
+def _fields(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in Group.__struct_fields__)
+
+
+def _spans(groups: Sequence[Group]) -> dict[str, tuple[Span, ...]]:
+    """From the first to the last record of each partition, by cluster."""
+    ends: dict[tuple[str, str, int], tuple[int, int]] = {}
+    for each in groups:
+        place = each.cluster, each.topic, each.partition
+        start, last = ends.get(place, (each.start, each.last))
+        ends[place] = min(start, each.start), max(last, each.last)
+    found: dict[str, list[Span]] = defaultdict(list)
+    for (cluster, topic, partition), (start, last) in ends.items():
+        found[cluster].append(Span(topic, partition, start, last + 1))
+    return {cluster: merged(spans) for cluster, spans in found.items()}
+
+
+def _rows_in(table: Path) -> dict[str, int]:
+    """By cluster; Spark writes no file for nothing."""
+    found: dict[str, int] = defaultdict(int)
+    for folder in _folders(table):
+        if folder.name.startswith(f"{steps.CLUSTER}="):
+            for path in folder.rglob("*.parquet"):
+                found[folder.name.removeprefix(f"{steps.CLUSTER}=")] += pq.read_metadata(path).num_rows
+    return found
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    return (each for each in sorted(folder.iterdir()) if each.is_dir()) if folder.exists() else iter(())

@@ -6,21 +6,20 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from topolog.command_line import Config, Set, say
 from topolog.command_line import settings as settings_of
-from topolog.events.errors import BadInput, LogDiverged, Permanent, Retriable
-from topolog.events.topics import Topic, topic_name
+from topolog.events.errors import BadInput, Retriable, TopologError
+from topolog.events.topics import BY_SHORT_NAME, Topic
 from topolog.projections.archive import java_settings, progress, topics
 from topolog.projections.archive.landings import ArchiveWriter, opened
-from topolog.projections.archive.spans import Span, minus, overlapping
 from topolog.projections.cli import moments
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.terminal import StatusLine
@@ -31,11 +30,9 @@ from topolog.streams.local.stopping import Stop, stopping_when_told
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from topolog.projections.spark.landing import Stream
+    from topolog.projections.spark.batches import Stream
+    from topolog.projections.spark.pipeline import Pipeline
 
-_LOGGER = logging.getLogger("topolog.archive")
-_LOOK_EVERY_S = 5.0
-_TURN_S = 0.25
 _AGAIN_S = 2.0
 
 
@@ -49,7 +46,7 @@ class Extent:
         typer.Option("--clusters", metavar="PATTERN", help="All clusters of this name (`shop-*`), each below --to."),
     ] = None
     since: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="Land only what was appended from then on; and end.")
+        str | None, typer.Option("--since", metavar="TIME", help="Land only what was appended from then on; and end.")
     ] = None
     until: Annotated[
         str | None, typer.Option("--until", metavar="TIME", help="And before then.", show_default="now")
@@ -94,220 +91,153 @@ def archive_topics(
     """Land the topics of a cluster as Parquet tables, until told to stop (docs/pipeline.md).
 
     What has landed is not landed again, whatever was killed: start it anew with the same folder. Exit code 8 with
-    --once or --from if files of the archive are missing.
+    --once or --since if files of the archive are missing.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
     settings = settings_of(config, pairs)
-    every_s, span = moments.seconds(running.every, "--every"), _time_span(extent.since, extent.until)
+    every_s = moments.seconds(running.every, "--every")
+    span = _time_span(extent.since, extent.until)
     if extent.once and span:
-        raise BadInput("--from and --until end by themselves.", hint="Leave out --once.")
+        raise BadInput("--since and --until end by themselves.", hint="Leave out --once.")
     if extent.clusters is not None and (span or extent.accept_loss):
-        raise BadInput("--clusters lands all of many clusters.", hint="Leave out --from, --until and --accept-loss.")
+        raise BadInput("--clusters lands all of many clusters.", hint="Leave out --since, --until and --accept-loss.")
     java = _java(settings, running.kafka_properties)
-    if extent.clusters is not None:
-        _land_fleet(settings, to.expanduser().absolute(), java, extent, running)
-        return
-    with stopping_when_told(os.environ) as stopping, opened(to.expanduser().absolute(), settings.cluster.name) as found:
-        work = Work(settings, found, java, _named(extent.only or ()), running.metrics_port)
-        missing = _told_of_missing(found)
-        work.begin(accept_loss=extent.accept_loss)
-        with _spark(found.folder, running.memory) as session:
-            if span:
-                work.backfill(session, *span)
-            else:
-                work.stream(session, stopping, once=extent.once, every_s=every_s)
-    if missing and (extent.once or span):
+    folder, only = to.expanduser().absolute(), _named(extent.only or ())
+    with stopping_when_told(os.environ) as stopping:
+        work = Work(settings, java, stopping, every_s, extent.once, running.metrics_port)
+        if extent.clusters is not None:
+            found = _land_fleet(work, folder, extent.clusters, only, running.memory)
+        else:
+            found = _land_cluster(work, folder, only, span, running.memory, accept_loss=extent.accept_loss)
+    if found and (extent.once or span):
         raise typer.Exit(ExitCode.FOUND)
 
 
-class Work:
-    """One archive and the topics that land in it."""
+class Work(NamedTuple):
+    """How to land, whatever is landed. `java` are settings of Kafka's Java clients."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        archive: ArchiveWriter,
-        java: dict[str, str],
-        only: Sequence[Topic],
-        metrics_port: int | None,
-    ) -> None:
-        from topolog.events.kafka_admin import KafkaAdmin
-
-        self._kafka = settings.kafka
-        self._cluster = settings.cluster.name
-        self._archive = archive
-        self._java = java
-        self._topics = only
-        self._admin = KafkaAdmin(settings.kafka)
-        self._metrics_port = metrics_port
-
-    def begin(self, *, accept_loss: bool) -> None:
-        """Raise what `topics.check` does unless these are the topics that the archive was made of."""
-        seen = self._look()
-        self._archive.identify(topics.log_id(self._kafka, self._cluster))
-        if accept_loss and (lost := [each for each in topics.deleted(self._archive, seen) if not _is_log(each)]):
-            self._archive.give_up(lost, _now_ms())
-            say(
-                f"Given up: {sum(each.end - each.start for each in lost)} records that were deleted before they landed."
-            )
-        topics.check(self._archive, seen)
-        for (topic, number), (oldest, _) in seen.bounds.items():
-            if oldest and not any(span.place == (topic, number) for span in self._archive.covered()):
-                say(f"{topic}/{number} begins at offset {oldest}: what was before is no longer kept.")
-
-    def backfill(self, session: "SparkSession", start_ms: int, end_ms: int) -> None:
-        from topolog.projections.spark.landing import Job
-
-        seen = self._look()
-        wanted = self._appended(seen, start_ms, end_ms)
-        left = minus(wanted, self._archive.covered())
-        name = f"{_text(start_ms)} to {_text(end_ms)}"
-        before = self._archive.rows().get("records", 0)
-        Job(session, self._archive, self._java, _now_ms, self._topics, self._check).backfill(left, f"backfill {name}")
-        records = self._archive.rows().get("records", 0) - before
-        there = sum(span.end - span.start for span in overlapping(wanted, self._archive.covered()))
-        say(f"From {name}: {records:,} records landed, {there - records:,} had before.")
-
-    def stream(self, session: "SparkSession", stopping: Stop, *, once: bool, every_s: float) -> None:
-        """Land until told to stop; while no broker answers, wait for one."""
-        from topolog.events.kafka import KafkaReader
-        from topolog.projections.archive.metrics import ArchiveMetrics, served
-        from topolog.projections.spark.landing import Job
-
-        metrics = ArchiveMetrics()
-        job = Job(session, self._archive, self._java, _now_ms, self._topics, self._check)
-        with (
-            served(metrics, self._metrics_port),
-            StatusLine() as line,
-            contextlib.closing(KafkaReader(self._kafka, self._cluster)) as reader,
-        ):
-
-            def tell(stream: "Stream") -> None:
-                seen = self._look()
-                first = {span.place: span.start for span in reversed(topics.unread(self._archive, seen))}
-                found = progress.progress(self._archive, seen, topics.appended_ms(reader, first), _now_ms())
-                found = progress.at_rate(found, stream.rows_per_s())
-                metrics.tell(found)
-                line.show(progress.sentence(found))
-
-            is_told = False
-            while True:
-                try:
-                    self._run(lambda: job.stream(self._starts(), once=once, every_s=every_s), tell, stopping)
-                    break
-                except Retriable as error:
-                    if once:
-                        raise
-                    if not is_told:
-                        say(f"{error.message} Trying again until it does.")
-                    is_told = True
-                if stopping.wait(_AGAIN_S):
-                    break
-        found = progress.progress(self._archive, topics.Seen({}, {}), {}, _now_ms())
-        landings = "1 landing" if found.landings == 1 else f"{found.landings} landings"
-        say(f"{found.cluster}: {found.rows.get('records', 0):,} records in {landings}.")
-
-    def _run(self, start: "Callable[[], Stream]", tell: "Callable[[Stream], None]", stopping: Stop) -> None:
-        """One stream, from its start to its end or to that of this process."""
-        stream, look_at, landings = start(), time.monotonic(), len(self._archive.landings)
-        try:
-            while not stopping.is_set() and not stream.wait(_TURN_S):
-                for landing in self._archive.landings[landings:]:
-                    landings += 1
-                    _LOGGER.info("Landing %d: %d records.", landing.number, landing.rows.get("records", 0))
-                if time.monotonic() >= look_at:
-                    with contextlib.suppress(Retriable):
-                        tell(stream)
-                    look_at = time.monotonic() + _LOOK_EVERY_S
-        except LogDiverged:
-            self._check()  # which says what is wrong with them, if anything still is
-            raise
-        finally:
-            stream.stop()
-
-    def _look(self) -> topics.Seen:
-        return topics.look(self._admin, [self._cluster], self._topics)[self._cluster]
-
-    def _check(self) -> None:
-        topics.check(self._archive, self._look())
-
-    def _starts(self) -> dict[topics.Place, int]:
-        seen = self._look()
-        topics.check(self._archive, seen)
-        return topics.starts(self._archive, seen)
-
-    def _appended(self, seen: topics.Seen, start_ms: int, end_ms: int) -> tuple[Span, ...]:
-        """The offsets of what was appended from one time to before another."""
-        names = {place: (topic_name(self._cluster, _topic(place[0])), place[1]) for place in seen.bounds}
-        starts, ends = (self._admin.offsets_at([*names.values()], ms) for ms in (start_ms, end_ms))
-        found = []
-        for place, (oldest, end) in seen.bounds.items():
-            start, stop = starts[names[place]], ends[names[place]]
-            found.append(Span(*place, end if start < 0 else max(start, oldest), end if stop < 0 else min(stop, end)))
-        return minus(found, ())
+    settings: Settings
+    java: dict[str, str]
+    stopping: Stop
+    every_s: float
+    once: bool = False
+    metrics_port: int | None = None
 
 
-def _land_fleet(settings: Settings, to: Path, java: dict[str, str], extent: Extent, running: Running) -> None:
-    """All clusters of a pattern, in rounds. Exit code 8 with --once if some of them could not be landed."""
+def _land_cluster(
+    work: Work, folder: Path, only: Sequence[Topic], span: tuple[int, int] | None, memory: str, *, accept_loss: bool
+) -> int:
+    """One cluster; how many files of its archive are missing."""
+    from topolog.events.kafka_admin import KafkaAdmin
+    from topolog.projections.spark.pipeline import Pipeline, utc
+
+    kafka, cluster = work.settings.kafka, work.settings.cluster.name
+    with opened(folder, cluster) as archive:
+        pipeline = Pipeline(archive, KafkaAdmin(kafka), work.java, now_ms, say, only)
+        missing = _told_of_missing(archive)
+        pipeline.begin(topics.log_id(kafka, cluster), accept_loss=accept_loss)
+        with _spark(folder, memory) as session:
+            if span:
+                done = pipeline.backfill(session, *span)
+                said = f"{done.records:,} records landed, {done.before:,} had before"
+                say(f"From {utc(span[0])} to {utc(span[1])}: {said}.")
+            else:
+                keep_landing(pipeline, session, work)
+                landings = "1 landing" if len(archive.landings) == 1 else f"{len(archive.landings)} landings"
+                say(f"{cluster}: {archive.rows().get('records', 0):,} records in {landings}.")
+    return missing
+
+
+def keep_landing(pipeline: "Pipeline", session: "SparkSession", work: Work) -> None:
+    """Land until there is no more, or until told to stop; while no broker answers, wait for one."""
+    from topolog.events.kafka import KafkaReader
+    from topolog.projections.archive.metrics import ArchiveMetrics, served
+
+    metrics, patience, is_done = ArchiveMetrics(), Patience(work.stopping, once=work.once), False
+    with (
+        served(metrics, work.metrics_port),
+        StatusLine() as line,
+        contextlib.closing(KafkaReader(work.settings.kafka, work.settings.cluster.name)) as reader,
+    ):
+
+        def look(stream: "Stream") -> None:
+            found = pipeline.progress(reader, stream.rows_per_s())
+            metrics.tell([found])
+            line.show(progress.sentence(found))
+
+        while not is_done and not work.stopping.is_set():
+            with patience.waiting():
+                stream = pipeline.stream(session, once=work.once, every_s=work.every_s)
+                pipeline.follow(stream, work.stopping.is_set, look)
+                is_done = True
+
+
+def _land_fleet(work: Work, folder: Path, pattern: str, only: Sequence[Topic], memory: str) -> int:
+    """All clusters of a pattern, in rounds; how many of them are not landed."""
     from topolog.events.kafka_admin import KafkaAdmin
     from topolog.projections.archive.metrics import ArchiveMetrics, served
     from topolog.projections.spark.fleet import Fleet
 
-    metrics, every_s = ArchiveMetrics(), moments.seconds(running.every, "--every")
-    fleet = Fleet(
-        to,
-        extent.clusters or "*",
-        KafkaAdmin(settings.kafka),
-        lambda name: topics.log_id(settings.kafka, name),
-        _now_ms,
-        _named(extent.only or ()),
-    )
+    kafka, metrics, patience = work.settings.kafka, ArchiveMetrics(), Patience(work.stopping, once=work.once)
+    admin, said = KafkaAdmin(kafka), dict[str, str]()
     with (
-        stopping_when_told(os.environ) as stopping,
-        fleet,
-        served(metrics, running.metrics_port),
+        Fleet(folder, pattern, admin, work.java, lambda name: topics.log_id(kafka, name), now_ms, only) as fleet,
+        served(metrics, work.metrics_port),
         StatusLine() as line,
-        _spark(to / ".spark", running.memory) as session,
+        _spark(folder / ".spark", memory) as session,
     ):
-        said: dict[str, str] = {}
 
         def told(_: float) -> None:
-            if stopping.is_set():
+            if work.stopping.is_set():
                 raise Ended
 
         with contextlib.suppress(Ended):
-            while not stopping.is_set():
-                with _waiting_for_kafka(stopping, once=extent.once):
-                    landed = fleet.round(session, java, told)
-                    for found in (all_ := fleet.progress()):
-                        metrics.tell(found)
-                    line.show(progress.sentence(max(all_, key=lambda each: each.behind)) if all_ else "no cluster yet")
+            while not work.stopping.is_set():
+                with patience.waiting():
+                    landed = fleet.round(session, told)
+                    metrics.tell(found := fleet.progress(), fleet.set_aside)
+                    line.show(progress.sentence(max(found, key=_behind)) if found else "no cluster yet")
                     said = _say_set_aside(fleet.set_aside, said)
-                    if not landed and (extent.once or stopping.wait(every_s)):
+                    if not landed and (work.once or work.stopping.wait(work.every_s)):
                         break
         with contextlib.suppress(Retriable):
-            for found in fleet.progress():
-                say(progress.sentence(found))
-    if extent.once and said:
-        raise typer.Exit(ExitCode.FOUND)
+            for each in fleet.progress():
+                say(progress.sentence(each))
+    return len(said)
+
+
+def _behind(found: progress.Progress) -> int:
+    return found.behind
+
+
+class Patience:
+    """While no broker answers that is said once, and tried again until told to stop; with `once` it is the end."""
+
+    def __init__(self, stopping: Stop, *, once: bool) -> None:
+        self._stopping = stopping
+        self._once = once
+        self._is_told = False
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        try:
+            yield
+        except Retriable as error:
+            if self._once:
+                raise
+            if not self._is_told:
+                say(f"{error.message} Trying again until it does.")
+            self._is_told = True
+            self._stopping.wait(_AGAIN_S)
+        else:
+            self._is_told = False
 
 
 class Ended(Exception):
     """This process was told to stop while it landed a batch, which is dropped."""
 
 
-@contextlib.contextmanager
-def _waiting_for_kafka(stopping: Stop, *, once: bool) -> Iterator[None]:
-    try:
-        yield
-    except Retriable as error:
-        if once:
-            raise
-        say(f"{error.message} Trying again until it does.")
-        stopping.wait(_AGAIN_S)
-
-
-def _say_set_aside(found: Mapping[str, Permanent], said: Mapping[str, str]) -> dict[str, str]:
+def _say_set_aside(found: Mapping[str, TopologError], said: Mapping[str, str]) -> dict[str, str]:
     """Once each."""
     now = {name: str(error) for name, error in found.items()}
     for name, text in now.items():
@@ -350,46 +280,24 @@ def _named(names: Sequence[str]) -> tuple[Topic, ...]:
 
 
 def _topic(name: str) -> Topic:
-    for topic in Topic:
-        if topic.short_name == name:
-            return topic
-    raise BadInput(f"There is no topic {name!r}.", hint=f"There is {', '.join(topic.short_name for topic in Topic)}.")
+    if name not in BY_SHORT_NAME:
+        raise BadInput(f"There is no topic {name!r}.", hint=f"There is {', '.join(BY_SHORT_NAME)}.")
+    return BY_SHORT_NAME[name]
 
 
 def _time_span(since: str | None, until: str | None) -> tuple[int, int] | None:
     """In ms since 1970 (UTC); None if nothing is said."""
     if since is None:
         if until is not None:
-            raise BadInput("--until needs a beginning.", hint="Such as --from 2026-11-01.")
+            raise BadInput("--until needs a beginning.", hint="Such as --since 2026-11-01.")
         return None
     now = datetime.now(UTC)
-    start, end = _time(since, "--from", now), now if until is None else _time(until, "--until", now)
+    start, end = moments.time(since, "--since", now), now if until is None else moments.time(until, "--until", now)
     if start >= end:
-        raise BadInput("--from must lie before --until.")
+        raise BadInput("--since must lie before --until.")
     return round(start.timestamp() * 1000), round(end.timestamp() * 1000)
 
 
-def _time(text: str, option: str, now: datetime) -> datetime:
-    """A time without an offset is the reader's own; a duration is that long ago."""
-    try:
-        return datetime.fromisoformat(text.strip()).astimezone(UTC)
-    except ValueError:
-        pass
-    try:
-        return now - timedelta(seconds=moments.seconds(text, option))
-    except (BadInput, OverflowError):
-        raise BadInput(
-            f"{option} {text!r} is no time.", hint="Such as 2026-11-01, 2026-11-01T02:00Z, or how long ago: 36h."
-        ) from None
-
-
-def _is_log(span: Span) -> bool:
-    return span.topic == Topic.DECISIONS.short_name
-
-
-def _now_ms() -> int:
+def now_ms() -> int:
+    """Wall time (UTC)."""
     return time.time_ns() // 1_000_000
-
-
-def _text(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -30,9 +30,9 @@ from topolog.events.log import Entry
 from topolog.events.topics import PLANS, Topic
 from topolog.projections.archive import topics
 from topolog.projections.archive.landings import opened
-from topolog.projections.spark import landing
+from topolog.projections.spark import batches
 from topolog.projections.spark.fleet import Fleet
-from topolog.projections.spark.landing import Job
+from topolog.projections.spark.pipeline import Pipeline
 from topolog.projections.spark.session import SessionSettings, spark_session
 from topolog.streams.local.broker import LocalBroker
 from topolog.streams.local.jars import CONNECTORS, default_cache, fetch_jars
@@ -47,9 +47,9 @@ def main() -> None:
     parser.add_argument("--python", type=int, default=300_000, help="records that the plain reader reads")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--clusters", type=int, nargs="*", default=[1, 10, 100])
-    parser.add_argument("--batch", type=int, default=landing.RECORDS_PER_BATCH_MAX)
+    parser.add_argument("--batch", type=int, default=batches.RECORDS_PER_BATCH_MAX)
     arguments = parser.parse_args()
-    landing.RECORDS_PER_BATCH_MAX = arguments.batch
+    batches.RECORDS_PER_BATCH_MAX = arguments.batch
     with (
         tempfile.TemporaryDirectory() as scratch,
         LocalBroker(Path(scratch) / "kafka", port=free_row(2)).running() as at,
@@ -113,10 +113,10 @@ def land_fleet(
     for number, name in enumerate(names):
         admin.create_topics(name, [plan for plan in PLANS if plan.topic in topics.TOPICS])
         write(kafka, entries, part * (100 if number == 0 else 1), name)
-    others_s, landing.RECORDS_PER_BATCH_MAX = 0.0, records // 4
-    with Fleet(folder, f"of-{count}-*", admin, lambda name: topics.log_id(kafka, name), lambda: 0) as fleet:
+    others_s, batches.RECORDS_PER_BATCH_MAX = 0.0, records // 4
+    with Fleet(folder, f"of-{count}-*", admin, kafka, lambda name: topics.log_id(kafka, name), lambda: 0) as fleet:
         began_s = time.perf_counter()
-        while fleet.round(session, kafka):
+        while fleet.round(session):
             if not others_s and not any(found.behind for found in fleet.progress() if found.cluster != names[0]):
                 others_s = time.perf_counter() - began_s
         landed, wall_s = sum(found.rows["records"] for found in fleet.progress()), time.perf_counter() - began_s
@@ -128,10 +128,8 @@ def land_fleet(
 
 
 def land(session: SparkSession, kafka: dict[str, str], folder: Path) -> int:
-    admin = KafkaAdmin(kafka)
     with opened(folder, CLUSTER) as archive:
-        seen = topics.look(admin, [CLUSTER], BOTH)[CLUSTER]
-        stream = Job(session, archive, kafka, lambda: 0, BOTH).stream(topics.starts(archive, seen), once=True)
+        stream = Pipeline(archive, KafkaAdmin(kafka), kafka, lambda: 0, print, BOTH).stream(session, once=True)
         while not stream.wait(0.5):
             pass
         return archive.rows()["records"]

@@ -43,7 +43,7 @@ def test_progress_says_what_has_landed_and_what_is_behind(found: Progress) -> No
 def test_metrics_are_served_on_this_machine_alone(found: Progress, unused_port: Callable[[], int]) -> None:
     metrics, port = ArchiveMetrics(), unused_port()
     with served(metrics, port):
-        metrics.tell(found)
+        metrics.tell([found], ["broken"])
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
             lines = set(answer.read().decode().splitlines())
         with pytest.raises(BadInput, match=f"port {port}"), served(metrics, port):
@@ -56,6 +56,8 @@ def test_metrics_are_served_on_this_machine_alone(found: Progress, unused_port: 
         'topolog_archive_rows{cluster="shop",table="records"} 1520.0',
         'topolog_archive_quarantined_records{cluster="shop"} 3.0',
         'topolog_archive_lost_records{cluster="shop"} 10.0',
+        'topolog_archive_set_aside{cluster="shop"} 0.0',
+        'topolog_archive_set_aside{cluster="broken"} 1.0',
         'topolog_archive_last_landing_timestamp_seconds{cluster="shop"} 8.0',
     }
     with served(metrics, None):

@@ -1,17 +1,29 @@
 """Whether topics are those that an archive was made of, and what is left to land (issue 9.1, bad input)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.projections.chronicle import LOG_ID, Chronicle
 
-from topolog.events.errors import BadInput, LogDiverged
+from topolog.events.errors import BadInput, LogDiverged, NotFound, Unreachable
+from topolog.events.kafka_admin import FoundTopic
 from topolog.events.log import InMemoryLog
 from topolog.events.topics import Topic
 from topolog.projections.archive.landings import ArchiveWriter, opened
 from topolog.projections.archive.spans import Span
-from topolog.projections.archive.topics import Seen, appended_ms, check, deleted, first_log_id, starts, unread
+from topolog.projections.archive.topics import (
+    Seen,
+    appended_ms,
+    begin,
+    check,
+    deleted,
+    first_log_id,
+    look,
+    look_at_all,
+    starts,
+    unread,
+)
 
 IDS = {"decisions": "d", "requests": "r"}
 
@@ -106,3 +118,32 @@ def test_how_long_ago_the_oldest_record_left_was_appended() -> None:
         now[0] += 500
     assert appended_ms(log.reader(), {("requests", 0): 1}) == {("requests", 0): 1_500}
     assert appended_ms(log.reader(), {}) == {}
+
+
+def test_records_that_never_landed_and_were_deleted_are_named_too(archive: ArchiveWriter) -> None:
+    """Nothing of the partition had landed when the job stopped: what was there then is missed."""
+    began = seen(requests=(20, 20))
+    begin(archive, began)
+    begin(archive, seen(requests=(22, 30)))  # a later run notes nothing anew
+    assert deleted(archive, seen(requests=(25, 40))) == (Span("requests", 0, 20, 25),)
+    with pytest.raises(LogDiverged, match="requests/0 from 20 to 24"):
+        check(archive, seen(requests=(25, 40)))
+
+
+def test_a_cluster_without_a_leader_or_without_topics_fails_alone() -> None:
+    """One look at many clusters."""
+    found = look_at_all(Broker(), ["sound", "silent", "gone"], [Topic.DECISIONS])  # type: ignore[arg-type]
+    assert found.seen == {"sound": Seen({"decisions": "1"}, {("decisions", 0): (0, 7)})}
+    assert {name: type(error) for name, error in found.failed.items()} == {"silent": Unreachable, "gone": NotFound}
+    with pytest.raises(NotFound, match=r"topolog\.gone\.decisions"):
+        look(Broker(), "gone", [Topic.DECISIONS])  # type: ignore[arg-type]
+
+
+class Broker:
+    """Has the logs of two clusters, one of them without a leader."""
+
+    def describe(self, names: Iterable[str]) -> dict[str, FoundTopic]:
+        return {name: FoundTopic("1", 1) for name in names if "gone" not in name}
+
+    def bounds(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
+        return {place: (0, 7) for place in places if "silent" not in place[0]}

@@ -25,8 +25,10 @@ from topolog.events.topics import PLANS, Topic, topic_name
 from topolog.projections.archive import reading, topics
 from topolog.projections.archive.landings import Archive, ArchiveWriter, opened
 from topolog.projections.archive.spans import Span
-from topolog.projections.spark import landing
-from topolog.projections.spark.landing import Job, Stream
+from topolog.projections.spark import batches
+from topolog.projections.spark.batches import Stream
+from topolog.projections.spark.landing import Lander
+from topolog.projections.spark.pipeline import Pipeline
 
 
 class Place:
@@ -56,21 +58,29 @@ class Place:
         writer.close()
 
     def seen(self) -> topics.Seen:
-        return topics.look(self.admin, [self.cluster])[self.cluster]
+        return topics.look(self.admin, self.cluster)
 
-    def check(self, archive: ArchiveWriter) -> None:
-        topics.check(archive, self.seen())
+    def pipeline(self, archive: ArchiveWriter) -> Pipeline:
+        return Pipeline(archive, self.admin, self.kafka, lambda: 7, lambda _: None)
 
-    def job(self, archive: ArchiveWriter) -> Job:
-        return Job(self.spark, archive, self.kafka, lambda: 7, check=lambda: self.check(archive))
+    def lander(self, archive: ArchiveWriter) -> Lander:
+        """As a pipeline has one."""
+
+        def check() -> None:
+            topics.check(archive, self.seen())
+
+        return Lander(self.spark, {self.cluster: archive}, archive.scratch("batch"), lambda: 7, check)
+
+    def backfill(self, archive: ArchiveWriter, wanted: Sequence[Span]) -> None:
+        for batch in batches.in_batches([(self.cluster, span) for span in wanted], batches.RECORDS_PER_BATCH_MAX):
+            batches.land(self.spark, self.lander(archive), self.kafka, batch, "backfill")
 
     def land(self) -> Archive:
         """What is there, with a stream that ends."""
         with opened(self.folder, self.cluster) as archive:
-            archive.identify(topics.log_id(self.kafka, self.cluster))
-            self.check(archive)
-            stream = self.job(archive).stream(topics.starts(archive, self.seen()), once=True)
-            run_out(stream)
+            pipeline = self.pipeline(archive)
+            pipeline.begin(topics.log_id(self.kafka, self.cluster))
+            run_out(pipeline.stream(self.spark, once=True))
             return archive
 
     def records_of(self, archive: Archive, topic: Topic, partition: int = 0) -> list[tuple[int, bytes]]:
@@ -132,7 +142,7 @@ def test_a_stream_lands_what_is_there_and_goes_on_where_the_archive_ends(place: 
 
 
 def test_many_batches_are_as_one(place: Place, chronicle: Chronicle, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landing, "RECORDS_PER_BATCH_MAX", 10)
+    monkeypatch.setattr(batches, "RECORDS_PER_BATCH_MAX", 10)
     place.write(chronicle)
     archive = place.land()
     assert len(archive.landings) == 2
@@ -176,12 +186,12 @@ def test_a_span_of_time_lands_once_however_often_and_the_stream_lands_the_rest(
     place.append(Topic.DECISIONS, entries)
     wanted = [Span("decisions", 0, 5, 9), Span("decisions", 0, 12, 14)]
     with opened(place.folder, place.cluster) as archive:
-        place.job(archive).backfill(wanted, "backfill")
+        place.backfill(archive, wanted)
         assert archive.spans() == tuple(wanted)
         landings = len(archive.landings)
-        place.job(archive).backfill(wanted, "backfill")
+        place.backfill(archive, wanted)
         assert len(archive.landings) == landings
-        place.job(archive).backfill([Span("decisions", 0, 4, 13)], "backfill")
+        place.backfill(archive, [Span("decisions", 0, 4, 13)])
         assert archive.spans() == (Span("decisions", 0, 4, 14),)
     landed = place.land()
     assert place.records_of(landed, Topic.DECISIONS) == [(each.offset, each.value) for each in chronicle.entries]
@@ -214,7 +224,9 @@ def test_a_topic_made_anew_is_refused_before_and_while_it_is_landed(place: Place
         place.land()
     with opened(place.folder, place.cluster) as archive:
         before = len(archive.landings)
-        stream = place.job(archive).stream({("requests", 0): 1}, once=True)
+        offsets = {topic_name(place.cluster, Topic.REQUESTS): {"0": 1}}
+        lander, notes = place.lander(archive), archive.scratch("checkpoint")
+        stream = Stream(place.spark, lander, place.cluster, place.kafka, notes, offsets, once=True, every_s=0)
         with pytest.raises(BadInput, match="requests was made anew"):
             run_out(stream)
         assert len(archive.landings) == before

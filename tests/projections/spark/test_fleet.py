@@ -4,16 +4,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from confluent_kafka import Producer
+from pyspark.sql import DataFrame, SparkSession
 
-from topolog.events.errors import BadInput, NotFound
+from topolog.events.errors import BadInput, NotFound, SparkFailed
 from topolog.events.kafka import KafkaWriter
 from topolog.events.kafka_admin import KafkaAdmin
-from topolog.events.topics import PLANS, Topic
+from topolog.events.topics import PLANS, Topic, topic_name
 from topolog.projections.archive import reading
-from topolog.projections.archive.landings import Archive, opened
-from topolog.projections.spark import landing
+from topolog.projections.archive.landings import Archive, DamagedArchive, opened
+from topolog.projections.spark import batches
 from topolog.projections.spark.fleet import Fleet
+from topolog.projections.spark.landing import Lander, ReadSpans
 
 LARGE, SMALL = 400, 4
 
@@ -38,7 +40,9 @@ def fleet(kafka: str, cluster: str, tmp_path: Path) -> Iterator[Fleet]:
     for name, records in (("a", SMALL), ("b", LARGE), ("c", SMALL)):
         admin.create_topics(f"{cluster}-{name}", PLANS)
         write(kafka, f"{cluster}-{name}", records)
-    with Fleet(tmp_path / "fleet", f"{cluster}-*", admin, lambda _: b"", lambda: 7) as fleet:
+    with Fleet(
+        tmp_path / "fleet", f"{cluster}-*", admin, {"bootstrap.servers": kafka}, lambda _: b"", lambda: 7
+    ) as fleet:
         yield fleet
 
 
@@ -46,12 +50,11 @@ def test_what_small_clusters_have_is_in_the_first_batch(
     fleet: Fleet, spark: SparkSession, kafka: str, cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And all of the large one lands in time, each cluster's records in an archive of its own."""
-    monkeypatch.setattr(landing, "RECORDS_PER_BATCH_MAX", LARGE // 2)
-    java = {"bootstrap.servers": kafka}
-    assert fleet.round(spark, java) == LARGE // 2
+    monkeypatch.setattr(batches, "RECORDS_PER_BATCH_MAX", LARGE // 2)
+    assert fleet.round(spark) == LARGE // 2
     behind = {found.cluster: found.behind for found in fleet.progress()}
     assert behind == {f"{cluster}-a": 0, f"{cluster}-b": LARGE // 2 + 2 * SMALL, f"{cluster}-c": 0}
-    rounds = [fleet.round(spark, java) for _ in range(3)]
+    rounds = [fleet.round(spark) for _ in range(3)]
     assert rounds == [LARGE // 2, 2 * SMALL, 0]
     for name, records in (("a", SMALL), ("b", LARGE), ("c", SMALL)):
         whole = f"{cluster}-{name}"
@@ -67,10 +70,63 @@ def test_a_cluster_that_cannot_be_landed_is_named_and_the_others_land(
         pass
     decisions = [plan for plan in PLANS if plan.topic is Topic.DECISIONS]
     KafkaAdmin({"bootstrap.servers": kafka}).create_topics(half, decisions)
-    java = {"bootstrap.servers": kafka}
-    assert fleet.round(spark, java) == LARGE + SMALL
+    assert fleet.round(spark) == LARGE + SMALL
     assert {name: type(error) for name, error in fleet.set_aside.items()} == {broken: BadInput, half: NotFound}
     assert len(values(tmp_path / "fleet" / f"{cluster}-c")) == SMALL
     (tmp_path / "fleet" / broken).rename(tmp_path / "elsewhere")
-    assert fleet.round(spark, java) == SMALL
+    assert fleet.round(spark) == SMALL
     assert fleet.set_aside.keys() == {half}
+
+
+def test_what_ends_sparks_job_is_landed_alone_and_the_others_land_before_it(
+    fleet: Fleet, spark: SparkSession, cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is wrong with its topics or its folder, so no look finds it; once it can be landed, it is."""
+    broken, land = f"{cluster}-b", Lander.land
+
+    def fail(lander: Lander, batch: DataFrame, source: str, read: ReadSpans) -> None:
+        if broken in read:
+            raise SparkFailed("A record that ends the job.")
+        land(lander, batch, source, read)
+
+    monkeypatch.setattr(Lander, "land", fail)
+    assert fleet.round(spark) == 2 * SMALL
+    assert fleet.round(spark) == 0, "so --once ends"
+    assert {name: type(error) for name, error in fleet.set_aside.items()} == {broken: SparkFailed}
+    monkeypatch.undo()
+    assert fleet.round(spark) == LARGE
+    assert not fleet.set_aside
+    assert len(values(tmp_path / "fleet" / broken)) == LARGE
+
+
+def test_a_cluster_whose_archive_is_damaged_meanwhile_ends_nothing(
+    fleet: Fleet, spark: SparkSession, kafka: str, cluster: str, tmp_path: Path
+) -> None:
+    """The description of a landing cannot be read: seen when the next one is made."""
+    broken, sound = f"{cluster}-a", f"{cluster}-c"
+    fleet.round(spark)
+    (tmp_path / "fleet" / broken / "landings" / f"{1:012}.json").write_text("{")
+    for name in (broken, sound):
+        write(kafka, name, SMALL)
+    assert fleet.round(spark) == SMALL
+    assert len(values(tmp_path / "fleet" / sound)) == 2 * SMALL
+    assert fleet.round(spark) == 0
+    assert {name: type(error) for name, error in fleet.set_aside.items()} == {broken: DamagedArchive}
+
+
+def test_offsets_without_a_record_do_not_keep_a_fleet_at_work(
+    fleet: Fleet, spark: SparkSession, kafka: str, cluster: str, tmp_path: Path
+) -> None:
+    """A transaction that was aborted leaves nothing else."""
+    while fleet.round(spark):
+        pass
+    name = topic_name(f"{cluster}-c", Topic.REQUESTS)
+    producer = Producer({"bootstrap.servers": kafka, "transactional.id": name})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(name, b"never")
+    producer.flush()
+    producer.abort_transaction()
+    assert fleet.round(spark) == 2, "offsets, one of them the mark's"
+    assert fleet.round(spark) == 0
+    assert len(values(tmp_path / "fleet" / f"{cluster}-c")) == SMALL

@@ -1,13 +1,14 @@
 """Topics become tables: decoded by what each record says of itself, each once, nothing skipped in silence."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from tests.projections.chronicle import Chronicle
+from tests.projections.spark.frames import came, lander_of
 from tests.projections.test_projector import eventful
 
 from topolog.events.codec import CODEC
@@ -15,35 +16,13 @@ from topolog.events.errors import BadInput
 from topolog.events.framing import MARKER, framed
 from topolog.events.log import Entry
 from topolog.events.stamp import decode_stamp
-from topolog.events.topics import Topic, topic_name
+from topolog.events.topics import Topic
 from topolog.projections.archive import reading
 from topolog.projections.archive.landings import Archive, ArchiveWriter, opened
 from topolog.projections.archive.spans import Span
-from topolog.projections.spark.landing import Job
+from topolog.projections.spark.landing import Lander
 
-SCHEMA = (
-    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int, "
-    "headers array<struct<key:string,value:binary>>"
-)
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
-
-
-def came(spark: SparkSession, cluster: str, entries: Iterable[Entry]) -> DataFrame:
-    """The records as Spark's Kafka source gives them."""
-    rows = [
-        (
-            (each.key or "").encode(),
-            each.value,
-            topic_name(cluster, each.topic),
-            each.partition,
-            each.offset,
-            datetime.fromtimestamp(each.appended_at_ms / 1000, UTC),
-            1,
-            [(name, value) for name, value in each.headers] or None,
-        )
-        for each in entries
-    ]
-    return spark.createDataFrame(rows, SCHEMA)
 
 
 @pytest.fixture
@@ -58,8 +37,8 @@ def archive(chronicle: Chronicle, tmp_path: Path) -> Iterator[ArchiveWriter]:
 
 
 @pytest.fixture
-def job(spark: SparkSession, archive: ArchiveWriter) -> Job:
-    return Job(spark, archive, {}, lambda: 7)
+def lander(spark: SparkSession, archive: ArchiveWriter) -> Lander:
+    return lander_of(spark, archive)
 
 
 def read(spark: SparkSession, archive: Archive, table: str) -> list[Any]:
@@ -68,10 +47,10 @@ def read(spark: SparkSession, archive: Archive, table: str) -> list[Any]:
 
 
 def test_each_type_has_a_table_with_its_fields_its_place_and_its_stamp(
-    spark: SparkSession, chronicle: Chronicle, archive: ArchiveWriter, job: Job
+    spark: SparkSession, chronicle: Chronicle, archive: ArchiveWriter, lander: Lander
 ) -> None:
     entries = chronicle.log.entries(Topic.DECISIONS)
-    job.land(came(spark, chronicle.cluster, entries), "test")
+    lander.land(came(spark, chronicle.cluster, entries), "test")
     by_type: dict[str, list[Entry]] = {}
     for entry in entries:
         by_type.setdefault(type(CODEC.decode(entry.value)).__name__, []).append(entry)
@@ -99,11 +78,11 @@ def test_each_type_has_a_table_with_its_fields_its_place_and_its_stamp(
 
 
 def test_records_are_kept_as_they_came(
-    spark: SparkSession, chronicle: Chronicle, archive: ArchiveWriter, job: Job
+    spark: SparkSession, chronicle: Chronicle, archive: ArchiveWriter, lander: Lander
 ) -> None:
     """Bytes, headers and order: all that a chain hash is made of."""
     entries = chronicle.log.entries(Topic.DECISIONS)
-    job.land(came(spark, chronicle.cluster, entries), "test")
+    lander.land(came(spark, chronicle.cluster, entries), "test")
     files = [str(path) for path in archive.files("records")]
     rows = spark.read.option("basePath", str(archive.folder / "records")).parquet(*files).orderBy("offset").collect()
     found = [(row.offset, bytes(row.value), [(each.key, bytes(each.value)) for each in row.headers]) for row in rows]
@@ -112,29 +91,31 @@ def test_records_are_kept_as_they_came(
 
 
 def test_what_is_given_again_lands_once(
-    spark: SparkSession, chronicle: Chronicle, archive: ArchiveWriter, job: Job
+    spark: SparkSession, chronicle: Chronicle, archive: ArchiveWriter, lander: Lander
 ) -> None:
     """A batch after a crash, one that overlaps, a backfill over all of it."""
     entries = chronicle.log.entries(Topic.DECISIONS)
     half = len(entries) // 2
-    job.land(came(spark, chronicle.cluster, entries[:half]), "stream 0")
+    lander.land(came(spark, chronicle.cluster, entries[:half]), "stream 0")
     before = archive.rows()
-    job.land(came(spark, chronicle.cluster, entries[:half]), "stream 0")
+    lander.land(came(spark, chronicle.cluster, entries[:half]), "stream 0")
     assert archive.rows() == before
     assert len(archive.landings) == 1
-    job.land(came(spark, chronicle.cluster, entries[half - 3 :]), "stream 1")
-    job.land(came(spark, chronicle.cluster, entries), "backfill")
+    lander.land(came(spark, chronicle.cluster, entries[half - 3 :]), "stream 1")
+    lander.land(came(spark, chronicle.cluster, entries), "backfill")
     assert archive.rows()["records"] == len(entries)
     assert archive.spans() == (Span("decisions", 0, 0, len(entries)),)
 
 
 def test_spans_begin_and_end_with_a_record_where_offsets_have_holes(
-    spark: SparkSession, chronicle: Chronicle, archive: ArchiveWriter, job: Job
+    spark: SparkSession, chronicle: Chronicle, archive: ArchiveWriter, lander: Lander
 ) -> None:
     """What a compacted topic has left, landed in part before; a reader takes both ends for records."""
     entries = [each for each in chronicle.log.entries(Topic.DECISIONS) if each.offset in (2, 3, 5, 8, 9, 12)]
-    job.land(came(spark, chronicle.cluster, entries[2:4]), "backfill", [Span("decisions", 0, 4, 9)])
-    job.land(came(spark, chronicle.cluster, entries), "stream 0", [Span("decisions", 0, 0, 14)])
+    lander.land(
+        came(spark, chronicle.cluster, entries[2:4]), "backfill", {chronicle.cluster: [Span("decisions", 0, 4, 9)]}
+    )
+    lander.land(came(spark, chronicle.cluster, entries), "stream 0", {chronicle.cluster: [Span("decisions", 0, 0, 14)]})
     assert [landing.spans for landing in archive.landings] == [
         (Span("decisions", 0, 5, 9),),
         (Span("decisions", 0, 2, 4), Span("decisions", 0, 9, 13)),
@@ -145,7 +126,7 @@ def test_spans_begin_and_end_with_a_record_where_offsets_have_holes(
 
 
 def test_what_cannot_be_decoded_is_set_aside_with_the_reason(
-    spark: SparkSession, chronicle: Chronicle, archive: ArchiveWriter, job: Job
+    spark: SparkSession, chronicle: Chronicle, archive: ArchiveWriter, lander: Lander
 ) -> None:
     """A record of a later release, one cut short, one that is nothing of ours; they are among the records, too."""
     good = chronicle.log.entries(Topic.DECISIONS)[0]
@@ -154,7 +135,7 @@ def test_what_cannot_be_decoded_is_set_aside_with_the_reason(
         Entry(Topic.REQUESTS, 0, type(good.offset)(offset), "k", value, (), int(NOON.timestamp() * 1000))
         for offset, value in enumerate(values)
     ]
-    job.land(came(spark, chronicle.cluster, stamped), "test")
+    lander.land(came(spark, chronicle.cluster, stamped), "test")
     files = [str(path) for path in archive.files("quarantine")]
     rows = spark.read.parquet(*files).orderBy("offset").collect()
     assert [(row.offset, row.reason) for row in rows] == [
@@ -170,7 +151,7 @@ def test_what_cannot_be_decoded_is_set_aside_with_the_reason(
 
 
 def test_confluents_framing_is_read_as_any_other(
-    spark: SparkSession, chronicle: Chronicle, archive: ArchiveWriter, job: Job
+    spark: SparkSession, chronicle: Chronicle, archive: ArchiveWriter, lander: Lander
 ) -> None:
     entries = chronicle.log.entries(Topic.DECISIONS)
     ids = {each.value[:10]: number for number, each in enumerate(entries, start=1)}
@@ -182,16 +163,16 @@ def test_confluents_framing_is_read_as_any_other(
                 each.topic, each.partition, each.offset, each.key, value, (*each.headers, *headers), each.appended_at_ms
             )
         )
-    job.land(came(spark, chronicle.cluster, in_registry), "test")
+    lander.land(came(spark, chronicle.cluster, in_registry), "test")
     assert "quarantine" not in archive.rows()
     assert sum(count for name, count in archive.rows().items() if name.startswith("tables/")) == len(entries)
 
 
 def test_the_topic_of_another_log_is_refused(
-    spark: SparkSession, chronicle: Chronicle, archive: ArchiveWriter, job: Job
+    spark: SparkSession, chronicle: Chronicle, archive: ArchiveWriter, lander: Lander
 ) -> None:
     """A topic that was made anew: its first record says so, and nothing of it lands."""
     archive.identify(b"x" * 16)
     with pytest.raises(BadInput, match="made anew"):
-        job.land(came(spark, chronicle.cluster, chronicle.log.entries(Topic.DECISIONS)), "test")
+        lander.land(came(spark, chronicle.cluster, chronicle.log.entries(Topic.DECISIONS)), "test")
     assert archive.landings == []

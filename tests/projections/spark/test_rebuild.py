@@ -10,7 +10,7 @@ from tests.projections.archive.test_rebuilding import of_log, rebuild
 from tests.projections.chronicle import Chronicle
 from tests.projections.self_check.conftest import project
 from tests.projections.sharing import shared_out
-from tests.projections.spark.test_landing import came
+from tests.projections.spark.frames import came, lander_of
 from tests.projections.test_projector import eventful
 
 from topolog.events.topics import Topic
@@ -18,7 +18,6 @@ from topolog.projections.archive import reading
 from topolog.projections.archive.landings import Archive, opened
 from topolog.projections.archive.rebuilding import Standing, Task
 from topolog.projections.self_check.verdict import State
-from topolog.projections.spark.landing import Job
 from topolog.projections.spark.rebuild import collected, longest_first, outcomes
 
 
@@ -42,9 +41,9 @@ def test_from_the_topic_through_spark_to_the_live_projections_state(
     chronicle = HISTORIES[name]()
     entries = chronicle.entries
     with opened(tmp_path / "archive", "main") as archive:
-        job = Job(spark, archive, {}, lambda: 7)
-        job.land(came(spark, "main", entries[9:]), "backfill")
-        job.land(came(spark, "main", entries), "stream")
+        lander = lander_of(spark, archive)
+        lander.land(came(spark, "main", entries[9:]), "backfill")
+        lander.land(came(spark, "main", entries), "stream")
     told = rebuild(Task("main", tmp_path / "made", tmp_path / "archive"))
     assert told.state_hash == chronicle.fold.state.hash().hex()
     assert told.chain == chronicle.fold.header.chain.hex()
@@ -55,7 +54,7 @@ def test_the_tests_own_archives_are_like_those_of_the_job(spark: SparkSession, t
     """Otherwise tests without Spark would prove nothing."""
     chronicle = full()
     with opened(tmp_path / "archive", "main") as archive:
-        Job(spark, archive, {}, lambda: 7).land(came(spark, "main", chronicle.entries), "stream")
+        lander_of(spark, archive).land(came(spark, "main", chronicle.entries), "stream")
     (landed,) = reading.tables(Archive(tmp_path / "archive"), Topic.DECISIONS.short_name)
     own = table(chronicle.entries)
     assert [field.name for field in landed.schema] == list(reading.ALL_COLUMNS)

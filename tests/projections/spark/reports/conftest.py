@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.projections.spark.frames import came, lander_of
 from tests.projections.spark.reports.history import History
-from tests.projections.spark.test_landing import came
 
 from topolog.projections.archive import tenures
 from topolog.projections.archive.landings import Archive, opened
 from topolog.projections.archive.positions import brought_forward
 from topolog.projections.projector import Projector
-from topolog.projections.spark.landing import Job
 from topolog.projections.spark.reports.landed import Days, Landed
 from topolog.projections.store import Reading
 
@@ -28,7 +27,7 @@ def history() -> History:
 def archive(spark: SparkSession, history: History, tmp_path_factory: pytest.TempPathFactory) -> Archive:
     folder = tmp_path_factory.mktemp("reports") / "archive"
     with opened(folder, history.chronicle.cluster) as archive:
-        Job(spark, archive, {}, lambda: 7).land(came(spark, history.chronicle.cluster, history.entries()), "test")
+        lander_of(spark, archive).land(came(spark, history.chronicle.cluster, history.entries()), "test")
     return Archive(folder)
 
 

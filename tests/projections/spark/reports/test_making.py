@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.projections.chronicle import Chronicle
+from tests.projections.spark.frames import came, lander_of
 from tests.projections.spark.reports.history import History, day
-from tests.projections.spark.test_landing import came
 
 from topolog.events.errors import BadInput, ReplicaFailed
 from topolog.events.log import Entry
@@ -21,7 +21,6 @@ from topolog.events.topics import Topic
 from topolog.projections.archive.holes import ArchiveIncomplete
 from topolog.projections.archive.landings import Archive, opened
 from topolog.projections.spark.jobs import run
-from topolog.projections.spark.landing import Job
 from topolog.projections.spark.reports import making
 from topolog.projections.spark.reports.keeping import keep
 from topolog.projections.spark.reports.landed import Days, Landed
@@ -35,7 +34,7 @@ LandIt = Callable[[list[Entry]], Archive]
 def land_it(spark: SparkSession, tmp_path: Path) -> LandIt:
     def land(entries: list[Entry]) -> Archive:
         with opened(tmp_path / "archive", "main") as archive:
-            Job(spark, archive, {}, lambda: 7).land(came(spark, "main", entries), "test")
+            lander_of(spark, archive).land(came(spark, "main", entries), "test")
         return Archive(tmp_path / "archive")
 
     return land
