@@ -72,7 +72,7 @@ OWNERS = {
         "events/changes.py",
         "events/last_owners.py",
         "events/ownership.py",
-        "projections/archive/positions.py",
+        "projections/archive/reading.py",
         "projections/archive/tenures.py",
         "projections/packed.py",
         "projections/spark/long_tokens.py",
@@ -99,6 +99,7 @@ OWNERS = {
 # Pure: a function of its arguments, for ever. What a pure file imports of ours is pure as well.
 PURE = (
     "events/",
+    "projections/archive/holes.py",
     "streams/rules/",
     "streams/coordinator/core.py",
     "streams/node/core.py",

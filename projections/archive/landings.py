@@ -24,14 +24,14 @@ so: a hole that nobody has seen there is none.
     records/          every record as it came, by topic and day
     tables/           decisions and requests decoded, one table per type, by day
     quarantine/       what could not be decoded, and why
-    derived/          what follows from the rest (`positions.py`, `tenures.py`); may be removed
+    derived/          what follows from the rest (`derived.py`); may be removed
 """
 
 import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,10 +39,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from topolog.events.errors import BadInput, Permanent
+from topolog.projections.archive import durable
 from topolog.projections.archive.spans import Span, merged
 
 FORMAT = 1
-TABLES = ("records", "tables", "quarantine")
+TABLES = RECORDS, TYPED, QUARANTINE = "records", "tables", "quarantine"
+"""Every record as it came, those decoded (one table per type), and what could not be decoded."""
+
 _ABOUT, _LANDINGS, _STAGING, _LOCK = "archive.json", "landings", "staging", "lock"
 _DIGITS = 12
 T = TypeVar("T")
@@ -106,9 +109,14 @@ class Archive:
             )
         self.about = about
         self.landings: list[Landing] = []
-        self.refresh()
+        newest = max((path.name for path in (folder / _LANDINGS).glob("*.json")), default="")
+        self.refresh()  # behind the look at what is there: what lands meanwhile is no loss
+        self._check_numbers(newest)
 
-        self._check_numbers()
+    @staticmethod
+    def is_at(folder: Path) -> bool:
+        """Whether the folder is an archive; it may be damaged."""
+        return (folder / _ABOUT).is_file()
 
     def refresh(self) -> None:
         """Read the landings that have come since."""
@@ -136,8 +144,8 @@ class Archive:
         return found
 
     def files(self, prefix: str, of: Landing | None = None) -> list[Path]:
-        """The files of a table, of a part of one, or all (""), that stand: in the tables or still on their way there;
-        those of all landings, or of one."""
+        """The files of a table, of a part of one, or all (""), that stand: in the tables or still on their way there,
+        where a writer may move them at any moment (`final`); those of all landings, or of one."""
         found = []
         for landing in self.landings if of is None else (of,):
             for name in landing.files:
@@ -146,9 +154,15 @@ class Archive:
                     found.append(moved if moved.exists() else self._staged(landing.number) / name)
         return found
 
-    def missing(self) -> list[Path]:
-        """The files that landings name and that are not there."""
-        return [path for landing in self.landings for path in self.files("", landing) if not path.exists()]
+    def final(self, path: Path) -> Path:
+        """Where one of `files` stands for good: in the tables."""
+        staging = self.folder / _STAGING
+        return self.folder / Path(*path.relative_to(staging).parts[1:]) if path.is_relative_to(staging) else path
+
+    def missing(self, prefix: str = "") -> list[Path]:
+        """Those of `files` that are not there."""
+        gone = [self.final(path) for path in self.files(prefix) if not path.exists()]
+        return [path for path in gone if not path.exists()]
 
     def check_named(self) -> None:
         """Raise DamagedArchive if there are files that no landing names: what they have would land twice."""
@@ -161,9 +175,8 @@ class Archive:
                         hint="Bring it back from a backup, or land the topics anew in another folder.",
                     )
 
-    def _check_numbers(self) -> None:
+    def _check_numbers(self, newest: str) -> None:
         """One description that is gone would hide all behind it."""
-        newest = max((path.name for path in (self.folder / _LANDINGS).glob("*.json")), default="")
         if newest > self._landing_path(len(self.landings)).name:
             raise DamagedArchive(
                 f"{self._landing_path(len(self.landings))} is missing, and there is {newest}.",
@@ -244,16 +257,16 @@ class ArchiveWriter(Archive):
         folder = self._staged(number)
         files = tuple(sorted(str(path.relative_to(folder)) for path in _parquet(folder)))
         landing = msgspec.structs.replace(landing, files=files)
-        _sync(folder / name for name in files)
+        durable.sync(folder / name for name in files)
         for parent in {(folder / name).parent for name in files}:
-            _sync_folder(parent)
+            durable.sync_folder(parent)
         described = folder / "landing.json"
         _write(described, landing)
         try:
             os.link(described, self._landing_path(number))
         except FileExistsError:
             raise LandedElsewhere(f"Another job has made landing {number} of {self.folder}.") from None
-        _sync_folder(self.folder / _LANDINGS)
+        durable.sync_folder(self.folder / _LANDINGS)
         self.landings.append(landing)
         self._move(landing)
         return landing
@@ -274,7 +287,7 @@ class ArchiveWriter(Archive):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 source.replace(target)
         for parent in {(self.folder / name).parent for name in landing.files}:
-            _sync_folder(parent)
+            durable.sync_folder(parent)
         shutil.rmtree(staged)
 
 
@@ -312,7 +325,8 @@ def _check_free(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise BadInput(f"{folder} is no folder.", hint="An archive is made in a folder that is new or empty.")
-    others = sorted(path.name for path in folder.iterdir() if path.name not in (_LANDINGS, _LOCK, f".{_ABOUT}.new"))
+    own = (folder / _LANDINGS, folder / _LOCK, durable.unfinished(folder / _ABOUT))
+    others = sorted(path.name for path in folder.iterdir() if path not in own)
     if others:
         raise BadInput(
             f"{folder} holds no archive, but {others[0]}.", hint="An archive is made in a folder that is new or empty."
@@ -333,25 +347,4 @@ def _read(path: Path, type_: type[T]) -> T | None:
 
 
 def _write(path: Path, value: msgspec.Struct) -> None:
-    """Whole or not at all, and on the disk when this returns."""
-    written = path.with_name(f".{path.name}.new")
-    with written.open("wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(value)))
-        file.flush()
-        os.fsync(file.fileno())
-    written.replace(path)
-    _sync_folder(path.parent)
-
-
-def _sync(paths: Iterable[Path]) -> None:
-    for path in paths:
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    durable.write(path, msgspec.json.format(msgspec.json.encode(value)))

@@ -1,46 +1,27 @@
 """An archive as a log that can be folded, alone or with the topic behind its end.
 
 Threats. A landing, a day or a file of the archive is gone; it does not begin where the log does; the topic is not, or
-no longer, the one that it was made of. Whoever folds what is left gets a state that never was and does not notice: the
-fold takes a record that is missing for one that was lost on its way to the log, and the rest of its term for nothing.
+no longer, the one that it was made of.
 
-Invariant. Whoever has folded an archive to its end, and finds no `gap` in it, has folded what the topic held.
+Invariant. Whoever has folded an archive to its end, and finds none of its `holes` in doubt, has folded what the topic
+held.
 
-Argument. What landings say that they have is there, or the reader stops (`reading.py`). What no landing has may be
-missing rightly, for the end of a transaction takes an offset. So a hole in the offsets counts as a gap until a record
-behind it that carries a chain hash is accepted: its chain says that no record that counts stood in the hole. A
-TermStarted proves nothing, for it carries no chain, and neither does what is ignored. That the topic is the one of the
-archive is seen in the last record: it stands where it stood, to the byte.
+Argument. What landings say that they have is there, or the reader stops (`reading.py`); of what no landing has
+`holes.py` says whether it counts. That the topic is the one of the archive is seen in the last record: it stands where
+it stood, to the byte.
 """
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 
-import msgspec
-
-from topolog.events.errors import LogDiverged, Permanent
+from topolog.events.errors import LogDiverged
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, LogReader, Partition
-from topolog.events.stamp import opens_term
 from topolog.events.topics import Topic
 from topolog.projections.archive import reading
+from topolog.projections.archive.holes import ArchiveIncomplete, Holes
 from topolog.projections.archive.landings import Archive
 
 _DECISIONS: Partition = (Topic.DECISIONS, 0)
-_LAND_IT = "Land what the topic still has of it: `topolog spark archive`, where --since and --until name the days."
-
-
-class ArchiveIncomplete(Permanent):
-    """Records that count are not in the archive, or nothing in it shows that none is missing."""
-
-    code = "archive_incomplete"
-
-
-class Gap(msgspec.Struct, frozen=True):
-    """Offsets from `start` to before `end` that the archive does not have."""
-
-    start: int
-    end: int
 
 
 class ArchiveReader:
@@ -51,22 +32,17 @@ class ArchiveReader:
     """
 
     def __init__(self, archive: Archive) -> None:
+        self.holes = Holes()
         self._archive = archive
         self._next = 0
         self._batches: Iterator[list[Entry]] | None = None
         self._is_at_end = False
-        self._gaps: deque[Gap] = deque()
         self._last: Entry | None = None
-
-    @property
-    def gap(self) -> Gap | None:
-        """The first offsets that are missing and that no accepted record has shown to be nothing."""
-        return self._gaps[0] if self._gaps else None
 
     def assign(self, starts: Mapping[Partition, Offset | None]) -> None:
         assert starts.keys() == {_DECISIONS}, "an archive is read for its decisions"
         self._next = starts[_DECISIONS] or 0
-        self._gaps = deque(gap for gap in self._gaps if gap.end <= self._next)
+        self.holes.read_again(self._next)
         self._look()
 
     def poll(self, timeout_s: float) -> list[Entry]:
@@ -78,7 +54,7 @@ class ArchiveReader:
             return []
         for entry in entries:
             if entry.offset != self._next:
-                self._gaps.append(Gap(self._next, entry.offset))
+                self.holes.found(self._next, entry.offset)
             self._next = entry.offset + 1
         return entries
 
@@ -96,9 +72,8 @@ class ArchiveReader:
 
     def counted(self, entry: Entry, fence_ms: int) -> None:
         self._last = entry
-        if self._gaps and entry.stamp and not opens_term(entry.stamp):
-            while self._gaps and self._gaps[0].end <= entry.offset:
-                self._gaps.popleft()
+        if self.holes.first:
+            self.holes.counted(entry.offset, entry.stamp or b"")
 
     def proven(self) -> bool:
         """Reads the record again, files and all."""
@@ -115,17 +90,7 @@ class ArchiveReader:
 
     def incomplete(self) -> ArchiveIncomplete | None:
         """Why what was folded is not what the topic held, None if nothing speaks against it."""
-        gap = self.gap
-        if gap is None:
-            return None
-        if gap.start == 0:
-            why = f"does not begin where the log does: its first record of decisions has offset {gap.end}"
-        else:
-            why = (
-                f"has nothing of decisions from offset {gap.start} to {gap.end}, and no record behind them shows that "
-                "nothing stood there that counts"
-            )
-        return ArchiveIncomplete(f"The archive in {self._archive.folder} {why}.", hint=_LAND_IT)
+        return self.holes.incomplete(self._archive.folder)
 
     def _bounds(self, partition: Partition) -> tuple[Offset, Offset]:
         place = partition[0].short_name, partition[1]

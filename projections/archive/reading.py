@@ -12,19 +12,32 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 import pyarrow.compute as pc  # type: ignore[import-untyped]  # the same
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # the same
 
-from topolog.events.framing import unframed
+from topolog.events.framing import SCHEMA_HEADER, unframed
 from topolog.events.log import Entry
+from topolog.events.stamp import HEADER_NAME
 from topolog.events.topics import Topic
-from topolog.projections.archive.landings import Archive, DamagedArchive, Landing
+from topolog.projections.archive.landings import RECORDS, Archive, DamagedArchive, Landing
 from topolog.projections.archive.spans import Span
 
+RECORD_COLUMNS = ("appended_at", "value", "headers")
 ALL_COLUMNS = ("offset", "appended_at", "key", "value", "headers")
 _BATCH_ROWS = 10_000
 _HINT = "Bring it back from a backup, or land the topic anew in another folder: `topolog spark archive`."
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A record of `decisions` as it is judged: its value in single-object encoding, whatever framing it came in."""
+
+    offset: int
+    appended_ms: int
+    stamp: bytes | None
+    value: bytes
 
 
 def entries(archive: Archive, topic: Topic, start: int = 0, *, partition: int = 0) -> Iterator[list[Entry]]:
@@ -74,36 +87,75 @@ def check_whole(archive: Archive, topic: str) -> None:
             "description of the newest landing is missing.",
             hint=_HINT,
         )
-    missing = [path for path in archive.files(_prefix(topic)) if not path.exists()]
-    if gone := [path for path in missing if not _at_last(archive, path).exists()]:
+    if gone := archive.missing(_prefix(topic)):
         days = sorted({part.removeprefix("date=") for path in gone for part in path.parts if part.startswith("date=")})
         raise DamagedArchive(
             f"The archive in {archive.folder} lacks {len(gone)} files of {topic}, of {', '.join(days)}.", hint=_HINT
         )
 
 
+def records(table: pa.Table) -> Iterator[Record]:
+    """The rows of `tables`, which must have RECORD_COLUMNS. Of the headers it reads the stamp alone, so it is quicker
+    than `entries`."""
+    for batch in table.to_batches():
+        stamps = _contents(batch.column("headers"), HEADER_NAME)
+        columns = batch.column("offset").to_pylist(), _appended_ms(batch), stamps, _values(batch)
+        yield from map(Record, *columns)
+
+
 def _entries(batch: pa.RecordBatch, topic: Topic, partition: int) -> list[Entry]:
     columns = zip(
         batch.column("offset").to_pylist(),
         batch.column("key").to_pylist(),
-        batch.column("value").to_pylist(),
+        _values(batch),
         _headers(batch.column("headers")),
-        batch.column("appended_at").cast("timestamp[ms]", safe=False).cast("int64").to_pylist(),
+        _appended_ms(batch),
         strict=True,
     )
     return [
-        Entry(topic, partition, offset, _text(key), unframed(value or b"", headers), headers, appended_at_ms)
-        for offset, key, value, headers, appended_at_ms in columns
+        Entry(topic, partition, offset, _text(key), value, headers, appended_ms)
+        for offset, key, value, headers, appended_ms in columns
     ]
 
 
+# Columns of a batch, each as a whole: to take rows apart one by one would take longer than to fold them.
+
+
+def _appended_ms(batch: pa.RecordBatch) -> list[int]:
+    found: list[int] = batch.column("appended_at").cast("timestamp[ms]", safe=False).cast("int64").to_pylist()
+    return found
+
+
+def _values(batch: pa.RecordBatch) -> list[bytes]:
+    """In single-object encoding where they are in a framing."""
+    column = batch.column("value").fill_null(b"")
+    values: list[bytes] = column.to_pylist()
+    if not pc.any(pc.starts_with(column, b"\0")).as_py():
+        return values
+    schemas = _contents(batch.column("headers"), SCHEMA_HEADER)
+    return [unframed(value, ((SCHEMA_HEADER, of or b""),)) for value, of in zip(values, schemas, strict=True)]
+
+
 def _headers(column: Any) -> list[tuple[tuple[str, bytes], ...]]:
-    """All lists at once: a list of dicts per record would take longer than to fold it."""
     flat = column.flatten()
     pairs = list(zip(*(pc.struct_field(flat, [part]).to_pylist() for part in (0, 1)), strict=True))
     told = [(name, value or b"") for name, value in pairs]
     ends = accumulate(column.value_lengths().fill_null(0).to_pylist(), initial=0)
     return [tuple(told[start:end]) for start, end in pairwise(ends)]
+
+
+def _contents(headers: Any, name: str) -> list[bytes | None]:
+    """Of each record the content of its first header of this name."""
+    borders, pairs = headers.offsets.to_numpy(), headers.values
+    named = pc.fill_null(pc.equal(pc.struct_field(pairs, [0]), name), False).to_numpy(zero_copy_only=False)
+    at = np.flatnonzero(named)
+    at = at[(at >= borders[0]) & (at < borders[-1])]
+    lines = (np.searchsorted(borders, at, side="right") - 1).tolist()
+    found: list[bytes | None] = [None] * len(headers)
+    contents = pc.struct_field(pairs, [1]).take(pa.array(at)).to_pylist()
+    for line, content in zip(lines[::-1], contents[::-1], strict=True):
+        found[line] = content
+    return found
 
 
 def _text(key: bytes | None) -> str | None:
@@ -124,7 +176,10 @@ def _read(archive: Archive, landing: Landing, topic: str, columns: Sequence[str]
 
 def _file(archive: Archive, path: Path, names: Sequence[str]) -> pa.Table:
     try:
-        return pq.read_table(path if path.exists() else _at_last(archive, path), columns=list(names), partitioning=None)
+        try:
+            return pq.read_table(path, columns=list(names), partitioning=None)
+        except FileNotFoundError:  # it may have been moved this very moment
+            return pq.read_table(archive.final(path), columns=list(names), partitioning=None)
     except (OSError, pa.ArrowException) as error:
         raise DamagedArchive(f"{path} cannot be read: {str(error).splitlines()[0]}", hint=_HINT) from error
 
@@ -142,17 +197,9 @@ def _within(table: pa.Table, span: Span, partition: int, start: int) -> pa.Table
     return found
 
 
-def _at_last(archive: Archive, path: Path) -> Path:
-    """Where a file stands once it is moved out of the folder of its landing, which may happen at any moment."""
-    staged = archive.folder / "staging"
-    if not path.is_relative_to(staged):
-        return path
-    return archive.folder / Path(*path.relative_to(staged).parts[1:])
-
-
 def _on_disk(archive: Archive, topic: str) -> Iterator[Path]:
     return (archive.folder / _prefix(topic)).rglob("*.parquet")
 
 
 def _prefix(topic: str) -> str:
-    return f"records/topic={topic}"
+    return f"{RECORDS}/topic={topic}"

@@ -130,7 +130,6 @@ def archives(root: Path) -> tuple[dict[str, Path], list[Rebuilt]]:
         except TopologError as error:
             failed.append(Rebuilt(path.name, "", Standing.FAILED, error=error.message, hint=error.hint))
             continue
-        assert about is not None, "an archive that was opened says whose it is"
         if (former := folders.setdefault(about.cluster, path)) != path:
             raise BadInput(
                 f"{former} and {path} are both archives of cluster {about.cluster!r}.",
@@ -142,7 +141,7 @@ def archives(root: Path) -> tuple[dict[str, Path], list[Rebuilt]]:
 
 
 def _archive_folders(root: Path) -> Iterator[Path]:
-    if (root / "archive.json").is_file():
+    if Archive.is_at(root):
         yield root
         return
     for path in sorted(each for each in root.iterdir() if each.is_dir()) if root.is_dir() else ():
@@ -152,7 +151,6 @@ def _archive_folders(root: Path) -> Iterator[Path]:
 def _archive(task: Task) -> Archive:
     assert task.archive is not None
     archive = Archive(task.archive)
-    assert archive.about is not None, "an archive that was opened says whose it is"
     if archive.about.cluster != task.cluster:
         raise BadInput(
             f"The archive in {task.archive} is that of cluster {archive.about.cluster!r}, not of {task.cluster!r}.",

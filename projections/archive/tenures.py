@@ -5,16 +5,12 @@ names partitions and not who stops), so it is told by the one fold, which runs o
 every reader; here is only listened to which rows a set has left. A tenure is a line per change of a partition: who acts
 for it now, if anybody does, whether a hand-over has stopped its primary, whether it is lost.
 
-The fold takes long, so it goes on where it stood: its rows are kept beside the archive, behind a whole set, and can be
-deleted at any time. Which voidings count is known beforehand (`positions.py`).
-
-    derived/tenures.state     the rows of the fold, and how far it has come
-    derived/tenures/          group, partition, position, logged_at, primary, is_stopped, is_lost
+The fold takes long, so it goes on where it stood: its rows are kept beside the archive (`derived.py`), behind a whole
+set. Which voidings count is known beforehand (`positions.py`).
 """
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -22,27 +18,18 @@ import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 from numpy.typing import NDArray
 
 from topolog.events.exchange import HandOverRow, Move
-from topolog.events.fold import Fold, Header, Ignored
+from topolog.events.fold import Fold, Ignored
 from topolog.events.ids import Position
 from topolog.events.ownership import NOBODY, PARTITIONS_PER_ROW, Columns, OwnershipRow, RosterRow, row_key
 from topolog.events.rows import ROWS, row_format
 from topolog.events.state import Key, State
 from topolog.events.topics import Topic
 from topolog.projections.archive import reading
+from topolog.projections.archive.derived import Derived, Kept, Lines, Told
 from topolog.projections.archive.landings import Archive
-from topolog.projections.archive.positions import (
-    DERIVED,
-    Positions,
-    Record,
-    Told,
-    locked,
-    records,
-    write_table,
-    write_whole,
-)
+from topolog.projections.archive.positions import Positions
 
 LINES_PER_FILE = 500_000
-_STATE, _FILES = "tenures.state", "tenures"
 _KINDS = {row.KIND: row for row in ROWS}
 
 SCHEMA = pa.schema(
@@ -61,14 +48,9 @@ SCHEMA = pa.schema(
 dropped."""
 
 
-class _Kept(msgspec.Struct, frozen=True):
+class _Kept(Kept, frozen=True):
     """`rows`: (kind, key, the row as msgpack), in the order of the state; the fold stands behind a whole set."""
 
-    format: str
-    next_offset: int = 0
-    header: Header = Header()
-    logged_ms: int = 0
-    files: tuple[str, ...] = ()
     rows: tuple[tuple[str, str, bytes], ...] = ()
 
 
@@ -79,23 +61,23 @@ def brought_forward(
 
     Raises Poisoned for a record that counts and cannot be folded.
     """
-    folder = folder or archive.folder / DERIVED
-    with locked(folder / _FILES):
-        kept = _read(folder, archive)
+    derived = Derived(archive, folder, "tenures", _Kept(row_format()))
+    with derived.locked():
+        kept = derived.read()
         listener = _Listener(kept, positions)
         try:
             for table in reading.tables(
-                archive, Topic.DECISIONS.short_name, kept.next_offset, columns=("appended_at", "value", "headers")
+                archive, Topic.DECISIONS.short_name, kept.next_offset, columns=reading.RECORD_COLUMNS
             ):
-                for record in records(table):
+                for record in reading.records(table):
                     if record.offset < positions.next_offset:
                         listener.read(record)
-                if listener.lines >= LINES_PER_FILE:
-                    listener.write(folder)
+                if len(listener.lines) >= LINES_PER_FILE:
+                    listener.write(derived)
                     told(f"folded up to position {listener.header.position}")
         finally:
-            kept = listener.write(folder)
-    return tuple(folder / _FILES / name for name in kept.files)
+            kept = listener.write(derived)
+    return derived.paths(kept)
 
 
 class _Listener:
@@ -116,13 +98,9 @@ class _Listener:
         self._moves = {key: row.moves for key, row in state.rows(HandOverRow)}
         for move in (move for moves in self._moves.values() for move in moves):
             self._stop(move, True)
-        self._columns: tuple[list[Any], ...] = tuple([] for _ in SCHEMA)
+        self.lines = Lines(SCHEMA)
 
-    @property
-    def lines(self) -> int:
-        return len(self._columns[0])
-
-    def read(self, record: Record) -> None:
+    def read(self, record: reading.Record) -> None:
         self._heard_ms = max(self._heard_ms, record.appended_ms)
         folded = self._fold.read(record.stamp, record.value)
         if isinstance(folded, Ignored) or not folded:
@@ -178,25 +156,19 @@ class _Listener:
                 bool(after and after.lost[line]),
                 after is not None,
             )
-            for column, value in zip(self._columns, values, strict=True):
-                column.append(value)
+            self.lines.add(values)
 
-    def write(self, folder: Path) -> _Kept:
+    def write(self, derived: Derived[_Kept]) -> _Kept:
         """Keep what was heard, and the rows of the fold; from here on it counts."""
         if self._next_offset == self._kept.next_offset:
             return self._kept
-        files = self._kept.files
-        if self.lines:
-            files = (*files, f"{len(files):09}.parquet")
-            write_table(folder / _FILES / files[-1], pa.table(list(self._columns), schema=SCHEMA))
         rows = tuple(
             (kind, key, msgspec.msgpack.encode(row))
             for kind, some in self._fold.state.copies().items()
             for key, row in some.items()
         )
-        self._kept = _Kept(row_format(), self._next_offset, self.header, self._logged_ms, files, rows)
-        write_whole(folder / _STATE, msgspec.msgpack.encode(self._kept))
-        self._columns = tuple([] for _ in SCHEMA)
+        kept = _Kept(row_format(), self._next_offset, self.header, self._logged_ms, self._kept.files, rows)
+        self._kept = derived.write(kept, self.lines.drained())
         return self._kept
 
 
@@ -222,17 +194,3 @@ def _differing(before: _Standing | None, after: _Standing | None) -> NDArray[np.
         return np.arange(len(told.acting) if told else 0)
     changed = (before.acting != after.acting) | (before.lost != after.lost) | (before.stopped != after.stopped)
     return np.flatnonzero(changed)
-
-
-def _read(folder: Path, archive: Archive) -> _Kept:
-    """What is kept; from the beginning if rows have another shape now, or it is of another log, or files are gone."""
-    anew = _Kept(row_format())
-    try:
-        found = msgspec.msgpack.decode((folder / _STATE).read_bytes(), type=_Kept)
-    except (FileNotFoundError, msgspec.MsgspecError):
-        return anew
-    assert archive.about is not None
-    log_id = found.header.log_id.hex() if found.header.log_id else ""
-    is_whole = all((folder / _FILES / name).exists() for name in found.files)
-    is_same = "" in (log_id, archive.about.log_id) or log_id == archive.about.log_id
-    return found if found.format == anew.format and is_whole and is_same else anew

@@ -1,6 +1,5 @@
 """`topolog spark report`: answers that need all of history, as tables, on the terminal, and as a page with pictures."""
 
-import json
 import tempfile
 from datetime import date
 from enum import StrEnum
@@ -52,7 +51,7 @@ def report(
     """Make reports of an archive: what happened, how long it took, and because of whom (docs/reports.md)."""
     from topolog.projections.archive.landings import Archive
     from topolog.projections.spark.jobs import run
-    from topolog.projections.spark.reports import making
+    from topolog.projections.spark.reports import keeping, making
     from topolog.projections.spark.reports.landed import Days
 
     reports = making.chosen(names or ())
@@ -62,17 +61,20 @@ def report(
     if days.first and days.last and days.first > days.last:
         raise BadInput(f"{days.first} is behind {days.last}.", hint="--since is the first day, --until the last.")
     held = Archive(archive.expanduser().absolute())  # Spark's own folder is another one
-    kept = making.writable(to.expanduser().absolute()) if to else None
+    kept = to.expanduser().absolute() if to else None
+    if kept:
+        keeping.check_folder(kept)
     with tempfile.TemporaryDirectory(prefix="topolog-report-") as scratch, StatusLine() as line:
         folder = Path(scratch)
         with session(folder / "spark", memory, with_connectors=False) as spark:
-            tables = kept or folder / "tables"
-            whole = run(spark, lambda: making.make(spark, held, tables, reports, days, line.show))
-    if kept:
-        _keep(kept, whole)
+
+            def make(tables: Path) -> "Whole":
+                return run(spark, lambda: making.make(spark, held, tables, reports, days, line.show))
+
+            whole = keeping.keep(kept, make) if kept else make(folder / "tables")
     _show(whole, output)
     if kept:
-        say(f"The tables and the page are in {kept}: open {kept / 'index.html'}")
+        say(f"The tables and the page are in {kept}: open {kept / keeping.PAGE}")
 
 
 def _day(text: str | None, option: str) -> date | None:
@@ -84,20 +86,12 @@ def _day(text: str | None, option: str) -> date | None:
         ) from None
 
 
-def _keep(folder: Path, whole: "Whole") -> None:
-    from topolog.projections.spark.reports import making
-    from topolog.projections.spark.reports.page import page
-
-    (folder / "index.html").write_text(page(whole))
-    (folder / making.ABOUT).write_text(json.dumps(making.document(whole), indent=2, ensure_ascii=False) + "\n")
-
-
 def _show(whole: "Whole", output: Output) -> None:
     from topolog.projections.spark.reports import making
 
     screen = Screen()
     if output is Output.JSON:
-        screen.data(json.dumps(making.document(whole), indent=2, ensure_ascii=False) + "\n")
+        screen.data(making.as_json(whole))
     for made in whole.made:
         if output is Output.TABLE:
             _show_one(screen, made)

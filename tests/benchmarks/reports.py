@@ -132,7 +132,7 @@ def made(spark: SparkSession, folder: Path, events: int) -> tuple[Archive, Posit
         offsets.select(log, stamp.alias("stamp"), *columns).coalesce(4).write.parquet(str(folder / "tables" / name))
     counted = spark.range(events).withColumnRenamed("id", "offset").select(
         "offset", F.col("offset").alias("position"), F.col("offset").alias("set_end"),
-        F.col("offset").alias("set_end_offset"), F.lit(1).cast("bigint").alias("term"), logged_at.alias("logged_at"),
+        F.lit(1).cast("bigint").alias("term"), logged_at.alias("logged_at"),
     )  # fmt: skip
     counted.write.parquet(str(folder / "derived" / "positions"))
     _tenures(spark, events // 50, logged_at).write.parquet(str(folder / "derived" / "tenures"))

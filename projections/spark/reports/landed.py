@@ -8,6 +8,7 @@ report names the fields it needs with their types, and so reads no others, reads
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -15,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 (its customary name)
 
 from topolog.projections.archive import positions as judged
 from topolog.projections.archive import tenures
-from topolog.projections.archive.landings import Archive
+from topolog.projections.archive.landings import QUARANTINE, TYPED, Archive
 from topolog.projections.archive.positions import Positions
 
 _PLACE = (
@@ -23,6 +24,7 @@ _PLACE = (
     "stamp struct<cause:string,actor:string,reason:string>"
 )
 _DAY_MS = 86_400_000
+Result = TypeVar("Result")
 _IS_DECISION = "log.topic = 'decisions'"
 """Somebody may have written a decision into another topic, whose offsets are others."""
 
@@ -70,11 +72,11 @@ class Landed:
         self._archive = archive
         self._positions = positions
         self._folded = folded
+        self._on_their_way: set[Path] = set()
         self.days = days
 
     @property
     def log_id(self) -> str:
-        assert self._archive.about is not None
         return self._archive.about.log_id
 
     @property
@@ -87,17 +89,17 @@ class Landed:
         """A table, whether its rows count or not: `offset`, `by` (cause, actor, reason of the stamp), and these fields,
         as in DDL."""
         schema = f"{_PLACE}, {fields}" if fields else _PLACE
-        found = self._read(self._archive.files(f"tables/{name}"), schema).where(_IS_DECISION)
+        found = self._read(self._files(f"{TYPED}/{name}"), schema).where(_IS_DECISION)
         return found.select(F.col("log.offset").alias("offset"), F.col("stamp").alias("by"), *found.columns[2:])
 
     def whole(self, name: str) -> DataFrame | None:
         """A table with all its columns, None if nothing of it has landed."""
-        files = [str(path) for path in self._archive.files(f"tables/{name}")]
+        files = [str(path) for path in self._files(f"{TYPED}/{name}")]
         return self._session.read.option("mergeSchema", True).parquet(*files).where(_IS_DECISION) if files else None
 
     def measured(self, name: str, fields: str) -> DataFrame:
         """A table of another topic: `offset`, `appended_at` and these fields. Nobody judges such records."""
-        found = self._read(self._archive.files(f"tables/{name}"), f"{_PLACE}, {fields}")
+        found = self._read(self._files(f"{TYPED}/{name}"), f"{_PLACE}, {fields}")
         place = (F.col("log")[each].alias(each) for each in ("offset", "appended_at"))
         return found.select(*place, *found.columns[2:])
 
@@ -126,10 +128,33 @@ class Landed:
 
     def undecoded(self) -> DataFrame:
         """Decisions that count and do not decode: position, reason."""
-        aside = self._read(
-            self._archive.files("quarantine"), "topic string, offset bigint, reason string, type string"
-        ).where(F.col("topic") == "decisions")
+        aside = self._read(self._files(QUARANTINE), "topic string, offset bigint, reason string, type string").where(
+            F.col("topic") == "decisions"
+        )
         return self.counted(aside.select("offset", "reason")).select("position", "reason")
+
+    def steady(self, action: Callable[[], Result]) -> Result:
+        """What `action` makes of these tables; made again if it fails and a writer has moved files of them meanwhile.
+
+        Spark reads a table when its rows are asked for, long after it was told where the files are, and a landing that
+        stands is moved only then. A file is moved once, so this comes to an end.
+        """
+        while True:
+            try:
+                return action()
+            except Exception:
+                if not self._have_moved():
+                    raise
+
+    def _files(self, prefix: str) -> list[Path]:
+        files = self._archive.files(prefix)
+        self._on_their_way.update(path for path in files if path != self._archive.final(path))
+        return files
+
+    def _have_moved(self) -> bool:
+        moved = {path for path in self._on_their_way if not path.exists() and self._archive.final(path).exists()}
+        self._on_their_way -= moved
+        return bool(moved)
 
     def _until_end(self, found: DataFrame) -> DataFrame:
         end_ms = self.days.end_ms

@@ -4,7 +4,7 @@ Of each report there are two tables, `facts` and `summary`; what is shown is mad
 the facts as they were written. A report without facts says so.
 """
 
-import shutil
+import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
@@ -19,8 +19,9 @@ from pyspark.sql.types import TimestampType
 from topolog.events.errors import BadInput
 from topolog.projections.archive import positions as judged
 from topolog.projections.archive import tenures
+from topolog.projections.archive.derived import Told
 from topolog.projections.archive.landings import Archive
-from topolog.projections.archive.positions import Positions, Told
+from topolog.projections.archive.positions import Positions
 from topolog.projections.spark.reports import agreements, changes, exchanges, leases, primaries, repairs
 from topolog.projections.spark.reports.forms import Picture, Report
 from topolog.projections.spark.reports.landed import Days, Landed
@@ -81,7 +82,6 @@ def make(
 
     Raises BadInput for an archive without decisions, and what `positions.brought_forward` does.
     """
-    assert archive.about is not None
     positions = judged.brought_forward(archive, derived, told)
     if not positions.accepted:
         raise BadInput(
@@ -91,7 +91,7 @@ def make(
     landed = Landed(
         session, archive, positions, _once(lambda: tenures.brought_forward(archive, positions, derived, told)), days
     )
-    warnings = tuple(_warnings(landed, positions, days))
+    warnings = landed.steady(lambda: tuple(_warnings(landed, positions, days)))
     made = []
     for report in reports:
         told(f"report {report.name}")
@@ -101,7 +101,7 @@ def make(
 
 def _made(session: SparkSession, landed: Landed, report: Report, folder: Path) -> Made:
     began_s = time.monotonic()
-    report.facts(landed).write.mode("overwrite").parquet(str(folder / "facts"))
+    landed.steady(lambda: report.facts(landed).write.mode("overwrite").parquet(str(folder / "facts")))
     summary = report.summary(session.read.parquet(str(folder / "facts")))
     summary.coalesce(1).write.mode("overwrite").parquet(str(folder / "summary"))
     rows = tuple(
@@ -146,30 +146,6 @@ def _once(action: Callable[[], Sequence[Path]]) -> Callable[[], Sequence[Path]]:
     return once
 
 
-def writable(folder: Path) -> Path:
-    """The folder for reports, emptied of those that were there; raises BadInput if it is anything else's."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        held = sorted(path.name for path in folder.iterdir())
-        if held and ABOUT not in held:
-            raise BadInput(
-                f"{folder} has files that are no reports, such as {held[0]}.",
-                hint="Name an empty folder, or a new one.",
-            )
-        (folder / ABOUT).write_text("")
-        for report in REPORTS:
-            shutil.rmtree(folder / report.name, ignore_errors=True)
-    except OSError as error:
-        raise BadInput(
-            f"{folder} cannot be written: {error.strerror}.", hint="Name another folder with --to."
-        ) from error
-    return folder
-
-
-ABOUT = "reports.json"
-"""Says what is in a folder of reports, and that it is one."""
-
-
 def document(whole: Whole) -> dict[str, Any]:
     """All that was made, for programs."""
     return {
@@ -191,6 +167,10 @@ def document(whole: Whole) -> dict[str, Any]:
             for made in whole.made
         ],
     }
+
+
+def as_json(whole: Whole) -> str:
+    return json.dumps(document(whole), indent=2, ensure_ascii=False) + "\n"
 
 
 def plain(value: Any) -> Any:

@@ -127,6 +127,35 @@ def test_a_file_that_is_gone_is_named(folder: Path) -> None:
         assert [path.name for path in archive.missing()] == [gone.name]
 
 
+def test_a_file_that_is_moved_meanwhile_is_not_missing(folder: Path) -> None:
+    with opened(folder, "shop") as archive:
+        land(archive, 0, 10)
+        (staged := folder / "staging" / "000000000000").mkdir(parents=True)
+        (folder / "tables").rename(staged / "tables")
+        (path,) = archive.files("tables")
+        assert (path.is_relative_to(staged), archive.missing()) == (True, [])
+        (staged / "tables").rename(folder / "tables")
+        assert [archive.final(path)] == archive.files("tables")
+        assert archive.final(archive.final(path)) == archive.final(path)
+
+
+def test_what_lands_while_an_archive_is_opened_is_no_loss(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two landings come between two looks of a reader."""
+    with opened(folder, "shop") as archive:
+        land(archive, 0, 10)
+        refresh = Archive.refresh
+
+        def then_land(reader: Archive) -> None:
+            refresh(reader)
+            monkeypatch.undo()
+            land(archive, 10, 15)
+            land(archive, 15, 20)
+
+        monkeypatch.setattr(Archive, "refresh", then_land)
+        assert len(Archive(folder).landings) == 1
+        assert len(Archive(folder).landings) == 3
+
+
 def test_a_description_that_is_gone_hides_nothing_behind_it(folder: Path) -> None:
     with opened(folder, "shop") as archive:
         land(archive, 0, 10)

@@ -18,8 +18,9 @@ from topolog.events.ids import Offset
 from topolog.events.log import Entry, LogReader
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import Topic
+from topolog.projections.archive.holes import ArchiveIncomplete, Hole
 from topolog.projections.archive.landings import Archive
-from topolog.projections.archive.log import ArchiveIncomplete, ArchiveReader, ArchiveThenTopic, Gap
+from topolog.projections.archive.log import ArchiveReader, ArchiveThenTopic
 from topolog.projections.self_check.rebuild import Rebuild
 
 DECISIONS = (Topic.DECISIONS, 0)
@@ -55,7 +56,7 @@ def archived(folder: Path, entries: Sequence[Entry], sizes: Sequence[int] = ()) 
 def test_an_archive_is_folded_as_the_topic_is(chronicle: Chronicle, tmp_path: Path) -> None:
     reader = archived(tmp_path, chronicle.entries, (2, 5, 1))
     assert fold(reader) == chronicle.fold.header
-    assert (reader.gap, reader.incomplete()) == (None, None)
+    assert (reader.holes.first, reader.incomplete()) == (None, None)
     assert reader.bounds(DECISIONS) == (0, len(chronicle.entries))
     assert reader.bounds((Topic.REQUESTS, 0)) == (0, 0)
     assert reader.proven()
@@ -69,7 +70,7 @@ def test_zombies_and_strangers_in_it_are_ignored_as_in_the_topic(chronicle: Chro
     chronicle.join("n9")
     reader = archived(tmp_path, chronicle.entries)
     assert fold(reader) == chronicle.fold.header
-    assert reader.gap is None
+    assert reader.holes.first is None
 
 
 def test_an_offset_without_a_record_is_nothing_if_the_chain_goes_on(chronicle: Chronicle, tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ def test_an_offset_without_a_record_is_nothing_if_the_chain_goes_on(chronicle: C
     entries = [*entries[:4], *moved_on(entries[4:7], 2), *moved_on(entries[7:], 5)]
     reader = archived(tmp_path, entries, (7,))
     assert fold(reader) == chronicle.fold.header
-    assert reader.gap is None
+    assert reader.holes.first is None
 
 
 @pytest.mark.parametrize("lost", [1, 2, 5])
@@ -89,8 +90,8 @@ def test_a_hole_in_a_term_is_found_though_nothing_comes_behind_it(
     entries = chronicle.entries[:second_term]
     reader = archived(tmp_path, [*entries[:4], *entries[4 + lost :]], (4,))
     assert fold(reader).position == 3
-    assert reader.gap == Gap(4, 4 + lost)
-    with pytest.raises(ArchiveIncomplete, match=f"from offset 4 to {4 + lost}"):
+    assert reader.holes.first == Hole(4, 4 + lost)
+    with pytest.raises(ArchiveIncomplete, match=f"lacks offsets 4 to {3 + lost}"):
         raise reader.incomplete() or AssertionError
 
 
@@ -102,7 +103,7 @@ def test_a_hole_that_hides_behind_the_end_of_a_term_is_found_by_the_chain(
     reader = archived(tmp_path, [*entries[: second_term - 2], *entries[second_term:]], (second_term - 2,))
     with pytest.raises(LogDiverged, match="another history"):
         fold(reader)
-    assert reader.gap == Gap(second_term - 2, second_term)
+    assert reader.holes.first == Hole(second_term - 2, second_term)
 
 
 def test_a_hole_before_the_start_of_a_term_that_ends_the_archive_is_in_doubt(
@@ -143,7 +144,7 @@ def test_no_hole_is_folded_over_in_silence(tmp_path_factory: pytest.TempPathFact
     reader = archived(tmp_path_factory.mktemp("archive") / "archive", left, (border,))
     with suppress(LogDiverged):
         fold(reader)
-    assert reader.gap == Gap(start, end)
+    assert reader.holes.first == Hole(start, end)
     assert reader.incomplete() is not None
 
 

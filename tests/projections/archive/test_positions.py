@@ -1,11 +1,12 @@
 """Which records of an archive count: those that every reader of the log has folded, and no others (issue 9.3)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it ships no types
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,8 +21,9 @@ from topolog.events.framing import framed
 from topolog.events.log import Entry
 from topolog.events.stamp import encode_stamp, opens_term
 from topolog.events.voiding import RecordVoided
-from topolog.projections.archive import positions
-from topolog.projections.archive.landings import ArchiveWriter, DamagedArchive, opened
+from topolog.projections.archive import durable, positions
+from topolog.projections.archive.holes import ArchiveIncomplete
+from topolog.projections.archive.landings import ArchiveWriter, opened
 from topolog.projections.archive.positions import Positions, brought_forward
 
 Lines = list[tuple[int, int, int]]
@@ -67,9 +69,14 @@ def folded(entries: list[Entry]) -> Lines:
     return found
 
 
+def rows(found: Positions) -> list[dict[str, Any]]:
+    return [row for path in found.files for row in pq.read_table(path).to_pylist()]
+
+
 def lines(found: Positions) -> Lines:
-    rows: list[dict[str, Any]] = [row for table in found.tables() for row in table.to_pylist()]
-    return [(row["offset"], row["position"], row["set_end"]) for row in rows]
+    """Voided records left out, as reports do."""
+    counting = [row for row in rows(found) if row["position"] not in found.voided]
+    return [(row["offset"], row["position"], row["set_end"]) for row in counting]
 
 
 def test_positions_are_those_of_the_fold(archive: ArchiveWriter) -> None:
@@ -90,13 +97,8 @@ def test_the_end_of_its_set_and_the_logs_time_are_told(archive: ArchiveWriter) -
     chronicle.join("n1")
     entries = chronicle.replace_in_one_set("n1", "n2")
     land(archive, entries)
-    (table,) = brought_forward(archive).tables()
-    *_, first, last = table.to_pylist()
-    assert (first["position"], first["set_end"], first["set_end_offset"]) == (
-        last["position"] - 1,
-        last["position"],
-        last["offset"],
-    )
+    *_, first, last = rows(brought_forward(archive))
+    assert (first["position"], first["set_end"]) == (last["position"] - 1, last["position"])
     assert first["logged_at"] == last["logged_at"]
     assert last["logged_at"].timestamp() * 1000 == entries[-1].appended_at_ms
     assert last["term"] == 1
@@ -134,7 +136,7 @@ def test_what_a_crash_leaves_over_is_written_over(archive: ArchiveWriter, monkey
         raise Died
 
     with monkeypatch.context() as patched:
-        patched.setattr(positions, "write_whole", die)
+        patched.setattr(durable, "write", die)
         with pytest.raises(Died):
             brought_forward(archive)
     assert lines(brought_forward(archive)) == folded(entries)
@@ -194,25 +196,42 @@ def test_offsets_that_are_missing_are_named(archive: ArchiveWriter) -> None:
     entries = eventful(Chronicle().start()).entries
     land(archive, entries[:8])
     land(archive, entries[11:])
-    with pytest.raises(DamagedArchive, match="offsets 8 to 10 have not landed") as raised:
+    with pytest.raises(ArchiveIncomplete, match="lacks offsets 8 to 10") as raised:
         brought_forward(archive)
     assert "topolog spark archive" in raised.value.hint
 
 
 def test_a_term_that_begins_behind_a_hole_does_not_hide_it(archive: ArchiveWriter) -> None:
-    """The first record of a term carries no chain, the second does."""
+    """The first record of a term carries no chain; the second does, and does not fit."""
     chronicle = eventful(Chronicle().start())
     term = next(entry.offset for entry in chronicle.entries if entry.offset > 2 and _opens_term(entry))
     land(archive, chronicle.entries[: term - 2])
     land(archive, chronicle.entries[term:])
-    with pytest.raises(DamagedArchive, match=f"offsets {term - 2} to {term - 1} have not landed"):
+    with pytest.raises(ArchiveIncomplete, match=f"lacks offsets {term - 2} to {term - 1}"):
         brought_forward(archive)
 
 
 def test_an_archive_without_the_beginning_says_so(archive: ArchiveWriter) -> None:
     land(archive, Chronicle().start().entries[1:])
-    with pytest.raises(DamagedArchive, match="offsets 0 to 0 have not landed"):
+    with pytest.raises(ArchiveIncomplete, match="its first record of decisions has offset 1"):
         brought_forward(archive)
+
+
+@settings(max_examples=40)
+@given(cut=st.data())
+def test_no_hole_is_judged_over_in_silence(tmp_path_factory: pytest.TempPathFactory, cut: st.DataObject) -> None:
+    """Any run of records left out, between two landings or within one."""
+    entries = eventful(Chronicle().start()).entries
+    start = cut.draw(st.integers(0, len(entries) - 2))
+    end = cut.draw(st.integers(start + 1, len(entries) - 1))
+    left = [*entries[:start], *entries[end:]]
+    border = cut.draw(st.integers(1, len(left)))
+    with opened(tmp_path_factory.mktemp("archive"), "main") as archive:
+        for part in (left[:border], left[border:]):
+            if part:
+                land(archive, part)
+        with pytest.raises(ArchiveIncomplete):
+            brought_forward(archive)
 
 
 def test_what_lands_later_closes_the_hole(archive: ArchiveWriter) -> None:
@@ -220,7 +239,7 @@ def test_what_lands_later_closes_the_hole(archive: ArchiveWriter) -> None:
     chronicle = eventful(Chronicle().start())
     land(archive, chronicle.entries[:8])
     land(archive, chronicle.entries[11:])
-    with pytest.raises(DamagedArchive):
+    with pytest.raises(ArchiveIncomplete):
         brought_forward(archive)
     land(archive, chronicle.entries[8:11])
     assert lines(brought_forward(archive)) == folded(chronicle.entries)
@@ -234,7 +253,7 @@ def test_a_hole_that_only_the_start_of_a_term_stands_behind_is_open_until_it_is_
     land(archive, entries[: term - 2])
     land(archive, entries[term : term + 1])
     for _ in range(2):
-        with pytest.raises(DamagedArchive, match=f"offsets {term - 2} to {term - 1} have not landed"):
+        with pytest.raises(ArchiveIncomplete, match=f"lacks offsets {term - 2} to {term - 1}"):
             brought_forward(archive)
     land(archive, entries[term - 2 : term])
     land(archive, entries[term + 1 :])
@@ -252,6 +271,26 @@ def test_offsets_of_which_nothing_counts_may_be_missing(archive: ArchiveWriter) 
     land(archive, chronicle.entries[at + 1 :])
     found = brought_forward(archive)
     assert (found.verified_at, found.ignored) == (chronicle.position, {})
+
+
+def test_a_coordinators_own_gap_behind_a_hole_is_the_logs(archive: ArchiveWriter) -> None:
+    """It lost a record, and a transaction's end took an offset just there: the next term's chain settles it."""
+    chronicle = Chronicle().start()
+    chronicle.join("n1")
+    at = len(chronicle.entries)
+    chronicle.append_raw(None, b"")
+    stamp = chronicle._stamp(0, 1, "", "", "")
+    chronicle.append_raw(encode_stamp(msgspec.structs.replace(stamp, sequence=stamp.sequence + 1)), b"")
+    chronicle.lead("c2")
+    land(archive, chronicle.entries[:at])
+    land(archive, chronicle.entries[at + 1 :])
+    with pytest.raises(ArchiveIncomplete):
+        brought_forward(archive)
+    behind = len(chronicle.entries)
+    chronicle.join("n2")
+    land(archive, chronicle.entries[behind:])
+    found = brought_forward(archive)
+    assert (found.verified_at, found.ignored) == (chronicle.position, {"GAP": 1})
 
 
 def test_another_history_is_refused(archive: ArchiveWriter) -> None:
@@ -287,6 +326,45 @@ def test_what_was_derived_of_another_log_is_not_taken(tmp_path: Path) -> None:
             archive.identify(chronicle.log_id)
             land(archive, chronicle.entries)
             assert lines(brought_forward(archive, derived)) == folded(chronicle.entries)
+
+
+def lose_a_table(derived: Path) -> None:
+    next(derived.glob("positions/*.parquet")).unlink()
+
+
+def damage_the_state(derived: Path) -> None:
+    (derived / "positions.state").write_bytes(b"\x93")
+
+
+def put_another_format(derived: Path) -> None:
+    path = derived / "positions.state"
+    path.write_bytes(path.read_bytes().replace(b"\xa6format\xa12", b"\xa6format\xa11"))
+
+
+@pytest.mark.parametrize("harm", [lose_a_table, damage_the_state, put_another_format])
+def test_what_was_derived_and_cannot_be_used_is_made_anew(
+    archive: ArchiveWriter, harm: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = hostile(Chronicle().start()).entries
+    land(archive, entries)
+    before = brought_forward(archive)
+    state = archive.folder / "derived" / "positions.state"
+    kept = state.read_bytes()
+    harm(archive.folder / "derived")
+    judged = count_calls(monkeypatch, Judge, "judge")
+    assert brought_forward(archive) == before
+    assert (len(judged), state.read_bytes()) == (len(entries), kept)
+
+
+def count_calls(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[object]:
+    called, method = list[object](), getattr(owner, name)
+
+    def counted(*given: object) -> object:
+        called.append(given)
+        return method(*given)
+
+    monkeypatch.setattr(owner, name, counted)
+    return called
 
 
 def test_an_empty_archive_has_no_positions(archive: ArchiveWriter) -> None:

@@ -3,20 +3,26 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it ships no types
+import pyarrow.compute as pc  # type: ignore[import-untyped]  # it ships no types
+import pyarrow.parquet as pq  # type: ignore[import-untyped]  # the same
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.projections.archive.landed import in_landings, land, table
 from tests.projections.chronicle import Chronicle
 from tests.projections.test_projector import eventful
 
-from topolog.events.framing import framed
+from topolog.events.framing import SCHEMA_HEADER, framed, unframed
 from topolog.events.ids import Offset
 from topolog.events.log import Entry
+from topolog.events.stamp import HEADER_NAME
 from topolog.events.topics import Topic
 from topolog.projections.archive import reading
 from topolog.projections.archive.landings import Archive, DamagedArchive
 
 DAY_MS = 86_400_000
+NAMES = st.sampled_from((HEADER_NAME, SCHEMA_HEADER, "other"))
+VALUES = st.one_of(st.binary(max_size=9), st.binary(max_size=9).map(b"\0".__add__))
 
 
 @pytest.fixture
@@ -66,6 +72,21 @@ def test_headers_keys_and_framings_of_all_kinds_come_back(chronicle: Chronicle, 
     assert found[3].stamp == good.stamp
 
 
+@settings(max_examples=60)
+@given(given=st.lists(st.tuples(VALUES, st.lists(st.tuples(NAMES, st.binary(max_size=9)), max_size=4)), min_size=1))
+def test_records_are_what_entries_say_of_stamp_and_value(given: list[tuple[bytes, list[tuple[str, bytes]]]]) -> None:
+    """Two ways to read the same rows; of parts of a table too, and of values that are null."""
+    entries = [
+        Entry(Topic.DECISIONS, 0, Offset(at), None, value, tuple(headers), 5)
+        for at, (value, headers) in enumerate(given)
+    ]
+    rows = table(entries)
+    rows = rows.set_column(4, "value", pc.if_else(pc.equal(rows["value"], b""), None, rows["value"]))
+    expected = [reading.Record(each.offset, 5, each.stamp, unframed(each.value, each.headers)) for each in entries]
+    for start in range(len(entries) + 1):
+        assert list(reading.records(rows.slice(start))) == expected[start:]
+
+
 def test_files_that_are_not_moved_yet_are_read_where_they_are(chronicle: Chronicle, tmp_path: Path) -> None:
     """A landing stands before its files are in their place, and they may be moved at any moment."""
     land(tmp_path, "main", chronicle.entries)
@@ -79,6 +100,26 @@ def test_files_that_are_not_moved_yet_are_read_where_they_are(chronicle: Chronic
     assert there[0].is_relative_to(staged)
     found = [entry for batch in reading.entries(archive, Topic.DECISIONS) for entry in batch]
     assert found == chronicle.entries
+
+
+def test_a_file_that_is_moved_while_it_is_looked_for_is_read(
+    chronicle: Chronicle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look where it is and its being opened: nothing is damaged."""
+    land(tmp_path, "main", chronicle.entries)
+    staged = tmp_path / "staging" / "000000000000"
+    staged.mkdir(parents=True)
+    (tmp_path / "records").rename(staged / "records")
+    read_table = pq.read_table
+
+    def move_first(path: Path, **options: object) -> object:
+        if (staged / "records").exists():
+            (staged / "records").rename(tmp_path / "records")
+        return read_table(path, **options)
+
+    monkeypatch.setattr(pq, "read_table", move_first)
+    assert read(tmp_path) == chronicle.entries
+    assert not (staged / "records").exists()
 
 
 def lose_a_day(folder: Path) -> str:

@@ -18,8 +18,8 @@ from topolog.events.errors import BadInput, LogDiverged, Poisoned, TopologError
 from topolog.events.log import LogReader
 from topolog.events.topics import Topic
 from topolog.projections import layout
+from topolog.projections.archive.holes import ArchiveIncomplete
 from topolog.projections.archive.landings import DamagedArchive
-from topolog.projections.archive.log import ArchiveIncomplete
 from topolog.projections.archive.rebuilding import Rebuilt, Standing, Task, archives, rebuilt
 from topolog.projections.generations import generation_path, is_pending, rebuilding
 from topolog.projections.projector import Projector

@@ -2,24 +2,29 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from tests.projections.chronicle import Chronicle
 from tests.projections.spark.frames import came, lander_of
 from tests.projections.spark.reports.history import History, day
 
-from topolog.events.errors import BadInput
+from topolog.events.errors import BadInput, ReplicaFailed
 from topolog.events.log import Entry
 from topolog.events.topics import Topic
-from topolog.projections.archive.landings import Archive, DamagedArchive, opened
+from topolog.projections.archive.holes import ArchiveIncomplete
+from topolog.projections.archive.landings import Archive, opened
+from topolog.projections.spark.jobs import run
 from topolog.projections.spark.reports import making
-from topolog.projections.spark.reports.landed import Days
-from topolog.projections.spark.reports.making import ABOUT, NOTHING, REPORTS, Whole
+from topolog.projections.spark.reports.keeping import keep
+from topolog.projections.spark.reports.landed import Days, Landed
+from topolog.projections.spark.reports.making import NOTHING, REPORTS, Whole
 from topolog.projections.spark.reports.page import page
 
 LandIt = Callable[[list[Entry]], Archive]
@@ -37,8 +42,8 @@ def land_it(spark: SparkSession, tmp_path: Path) -> LandIt:
 
 @pytest.fixture(scope="session")
 def whole(spark: SparkSession, archive: Archive, tmp_path_factory: pytest.TempPathFactory) -> tuple[Whole, Path]:
-    folder = making.writable(tmp_path_factory.mktemp("made") / "reports")
-    return making.make(spark, archive, folder), folder
+    folder = tmp_path_factory.mktemp("made") / "reports"
+    return keep(folder, lambda tables: making.make(spark, archive, tables)), folder
 
 
 def test_each_report_is_two_tables_and_a_sentence(spark: SparkSession, whole: tuple[Whole, Path]) -> None:
@@ -130,8 +135,37 @@ def test_a_missing_day_is_an_error_that_names_it(spark: SparkSession, land_it: L
     for name in ("n1", "n2", "n3"):
         chronicle.join(name)
     land_it(chronicle.entries[:3])
-    with pytest.raises(DamagedArchive, match="offsets 3 to 4 have not landed"):
+    with pytest.raises(ArchiveIncomplete, match="lacks offsets 3 to 4"):
         making.make(spark, land_it(chronicle.entries[5:]), tmp_path / "tables")
+
+
+def test_files_that_are_moved_while_a_report_is_made_are_read_where_they_are_then(
+    spark: SparkSession, archive: Archive, whole: tuple[Whole, Path], tmp_path: Path
+) -> None:
+    """A stream lands, and a writer that starts behind a crash moves what stands, whenever they like."""
+    copy = shutil.copytree(archive.folder, tmp_path / "archive")
+    staged = copy / "staging" / "000000000000"
+    staged.mkdir(parents=True)
+    (copy / "tables").rename(staged / "tables")
+    (changes,), tries = making.chosen(["changes"]), list[Landed]()
+
+    def facts(landed: Landed) -> DataFrame:
+        found = changes.facts(landed)
+        if not tries:
+            (staged / "tables").rename(copy / "tables")
+        tries.append(landed)
+        return found
+
+    made = making.make(spark, Archive(copy), tmp_path / "made", [msgspec.structs.replace(changes, facts=facts)])
+    assert made.made[0].rows == next(each.rows for each in whole[0].made if each.name == "changes")
+    assert len(tries) == 2
+
+
+def test_files_that_are_gone_end_it(spark: SparkSession, archive: Archive, tmp_path: Path) -> None:
+    copy = shutil.copytree(archive.folder, tmp_path / "archive")
+    shutil.rmtree(copy / "tables" / "NodeJoined")
+    with pytest.raises(ReplicaFailed, match="NodeJoined"):
+        run(spark, lambda: making.make(spark, Archive(copy), tmp_path / "made", making.chosen(["changes"])))
 
 
 def test_poison_is_told_of(spark: SparkSession, land_it: LandIt, tmp_path: Path) -> None:
@@ -156,25 +190,3 @@ def test_an_unknown_name_is_refused_with_those_there_are() -> None:
         making.chosen(["leases", "exchange"])
     assert "exchanges" in raised.value.hint
     assert [report.name for report in making.chosen(["leases", "leases"])] == ["leases"]
-
-
-def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").write_text("five years")
-    with pytest.raises(BadInput, match=r"such as thesis\.txt"):
-        making.writable(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(BadInput, match="cannot be written"):
-        making.writable(tmp_path / "file")
-
-
-def test_reports_that_were_there_are_replaced(tmp_path: Path) -> None:
-    making.writable(tmp_path)
-    (tmp_path / ABOUT).write_text("{}")
-    (tmp_path / "leases").mkdir()
-    (tmp_path / "leases" / "old.parquet").write_text("")
-    making.writable(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == [ABOUT]
