@@ -1,4 +1,7 @@
-"""An archive on a cluster: spark-submit docs/submit_archive.py CLUSTER BROKERS FOLDER (docs/spark-submit.md)."""
+"""An archive on a cluster (docs/spark-submit.md); with --once what is there, then the end.
+
+spark-submit docs/submit_archive.py CLUSTER BROKERS FOLDER [--once]
+"""
 
 import os
 import sys
@@ -13,10 +16,11 @@ from topolog.settings import load
 from topolog.spark_archive import Work
 from topolog.streams.local.stopping import stopping_when_told
 
-cluster, brokers, folder = sys.argv[1:]
+cluster, brokers, folder, *once = sys.argv[1:]
 settings = load({"cluster.name": cluster, "kafka.bootstrap.servers": brokers}).settings
 spark = SparkSession.builder.appName("topolog archive").config("spark.sql.session.timeZone", "UTC").getOrCreate()
 with stopping_when_told(os.environ) as stopping, opened(Path(folder), cluster) as archive:
     work = Work(settings, archive, java_settings.translated(settings.kafka).settings, TOPICS, None)
     work.begin(accept_loss=False)
-    work.stream(spark, stopping, once=False, every_s=60)
+    work.stream(spark, stopping, once=once == ["--once"], every_s=60)
+spark.stop()
