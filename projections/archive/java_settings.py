@@ -63,6 +63,11 @@ _TOGETHER = frozenset(
         "enable.ssl.certificate.verification",
     }
 )
+_OF_SPARK = frozenset(
+    {"auto.offset.reset", "enable.auto.commit", "interceptor.classes", "key.deserializer", "value.deserializer"}
+)
+"""What Spark's Kafka source decides itself and refuses to be told."""
+
 _HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")
 """What OpenSSL calls the certificates of a folder; it looks at no others."""
 
@@ -104,7 +109,9 @@ def read_properties(path: Path) -> dict[str, str]:
         match = _PROPERTY.fullmatch(line)
         if match is None:
             raise BadInput(f"{path}: {re.split('[=:]', line)[0]!r} has no value.", hint="Write key=value.")
-        found[_unescaped(match[1])] = _unescaped(match[2])
+        if (key := _unescaped(match[1])) in _OF_SPARK:
+            raise BadInput(f"{path}: {key} is for Spark to decide.", hint="Leave it out: the file says how to get in.")
+        found[key] = _unescaped(match[2])
     return found
 
 

@@ -186,5 +186,8 @@ def test_properties_of_javas_clients_are_read_as_java_reads_them(tmp_path: Path)
     file.write_text("security.protocol")
     with pytest.raises(BadInput, match="has no value"):
         read_properties(file)
+    file.write_text("client.id=me\nauto.offset.reset=earliest\n")
+    with pytest.raises(BadInput, match=r"auto\.offset\.reset is for Spark"):
+        read_properties(file)
     with pytest.raises(BadInput, match="cannot be read"):
         read_properties(tmp_path / "none")

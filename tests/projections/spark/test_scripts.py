@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.projections.chronicle import Chronicle
 from tests.projections.spark.test_archiving import Place
-from tests.projections.test_projector import eventful
 
 from topolog.events.topics import Topic
 from topolog.projections.archive.landings import Archive
@@ -40,7 +39,9 @@ def test_topics_become_an_archive_and_that_reports_and_a_store(
     place: Place, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The archive's script again, with nothing new, lands nothing."""
-    chronicle = eventful(Chronicle(place.cluster).start())
+    chronicle = Chronicle(place.cluster).start()
+    chronicle.join("n1")
+    chronicle.leave("n1")
     place.write(chronicle)
     place.append(Topic.REQUESTS, [(b"no record of topolog's", ())])
     for _ in range(2):
@@ -50,9 +51,10 @@ def test_topics_become_an_archive_and_that_reports_and_a_store(
     assert archive.rows()["quarantine"] == 1
     assert place.records_of(archive, Topic.DECISIONS) == [(each.offset, each.value) for each in chronicle.entries]
 
-    run("submit_report.py", place.folder, tmp_path / "some", "changes", "leases")
+    run("submit_report.py", place.folder, tmp_path / "some", "leases")
     kept = json.loads((tmp_path / "some" / "reports.json").read_text())
-    assert [each["name"] for each in kept["reports"]] == ["changes", "leases"]
+    assert [each["name"] for each in kept["reports"]] == ["leases"]
+    assert [row["node"] for row in kept["reports"][0]["rows"]] == ["n1"]
     assert "<svg" in (tmp_path / "some" / "index.html").read_text()
 
     with pytest.raises(SystemExit) as ended:
@@ -65,7 +67,7 @@ def test_topics_become_an_archive_and_that_reports_and_a_store(
 def test_an_archive_that_cannot_be_rebuilt_is_told_and_ends_with_code_8(
     place: Place, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place.write(eventful(Chronicle(place.cluster).start()))
+    place.write(Chronicle(place.cluster).start())
     archive = place.land()
     (lost,) = archive.files("records")
     lost.unlink()
