@@ -20,7 +20,7 @@ def rebuild(site: Site, folder: Path, *args: str) -> tuple[int, Json, str]:
     settings = {"cluster.name": site.cluster, "kafka.bootstrap.servers": site.bootstrap, "projector.data": str(folder)}
     sets = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
     command = [sys.executable, "-m", "topolog", "spark", "rebuild", "-o", "json", *args, *sets]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
     (item,) = json.loads(done.stdout)["items"] if done.stdout else ({},)
     return done.returncode, item, done.stderr
 
