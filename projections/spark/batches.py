@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from topolog.events.errors import LogDiverged, SparkEnded, SparkFailed, TopologError, Unreachable
+from topolog.events.errors import BadInput, LogDiverged, SparkEnded, SparkFailed, TopologError, Unreachable
 from topolog.events.topics import BY_SHORT_NAME, topic_name
 from topolog.projections.archive.spans import Span, merged, minus, shares
 from topolog.projections.archive.topics import Place
@@ -30,6 +30,10 @@ TASKS_MAX = 16
 _KAFKA = {"isolation.level": "read_committed", "default.api.timeout.ms": "20000", "request.timeout.ms": "10000"}
 _GONE = re.compile(r"data may have been (?:missed|lost)|OffsetOutOfRange|KAFKA_DATA_LOSS", re.IGNORECASE)
 _SILENT = re.compile(r"TimeoutException|DisconnectException|Failed to (?:construct|create new) kafka", re.IGNORECASE)
+_REFUSED = re.compile(
+    r"\.(?:Config|InvalidConfiguration|Login|\w*Authentication|\w*Authorization)Exception|'KafkaClient' entry in"
+)
+_UNKNOWN_HOST = "No resolvable bootstrap urls"  # Java calls that a wrong setting
 _END_S = 2.0
 Offsets = dict[str, dict[str, int]]
 """As Spark writes them: by Kafka's name of a topic, by partition."""
@@ -59,12 +63,15 @@ class Stream:
         self._failed: TopologError | None = None
         logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)  # what it says is raised as well
         source = kafka_source(session.readStream, kafka, starts).option("startingOffsets", _text(starts))
-        source = source.option("maxOffsetsPerTrigger", RECORDS_PER_BATCH_MAX).load()
-        writer = source.writeStream.foreachBatch(self._land).option("checkpointLocation", str(notes))
+        source = source.option("maxOffsetsPerTrigger", RECORDS_PER_BATCH_MAX)
         trigger: dict[str, Any] = (
             {"availableNow": True} if once else {"processingTime": f"{round(every_s * 1000)} milliseconds"}
         )
-        self.query: StreamingQuery = writer.trigger(**trigger).start()
+        try:
+            writer = source.load().writeStream.foreachBatch(self._land).option("checkpointLocation", str(notes))
+            self.query: StreamingQuery = writer.trigger(**trigger).start()
+        except PySparkException as error:
+            raise _translated(error) from error
 
     def wait(self, timeout_s: float) -> bool:
         """Raises what `Lander.land` does, LogDiverged, Unreachable, SparkFailed, SparkEnded without a JVM."""
@@ -126,14 +133,19 @@ def land(
         starts.setdefault(name, {})[str(span.partition)] = span.start
         ends.setdefault(name, {})[str(span.partition)] = span.end
         read.setdefault(cluster, []).append(span)
-    frame = kafka_source(session.read, kafka, starts)
-    frame = frame.option("startingOffsets", _text(starts)).option("endingOffsets", _text(ends)).load()
-    if len(batch) > TASKS_MAX:
-        frame = frame.coalesce(TASKS_MAX)
+    reader = kafka_source(session.read, kafka, starts)
+    reader = reader.option("startingOffsets", _text(starts)).option("endingOffsets", _text(ends))
+
+    def land_them() -> None:
+        frame = reader.load()
+        lander.land(frame.coalesce(TASKS_MAX) if len(batch) > TASKS_MAX else frame, source, read)
+
     try:
-        jobs.run(session, lambda: lander.land(frame, source, read), told)
+        jobs.run(session, land_them, told)
+    except SparkEnded:
+        raise
     except SparkFailed as error:
-        raise _translated(error) from error
+        raise _translated(error.__cause__ or error) from error
 
 
 def in_batches(wanted: Sequence[tuple[str, Span]], limit: int) -> Iterator[list[tuple[str, Span]]]:
@@ -174,11 +186,17 @@ def _text(value: object) -> str:
 
 
 def _translated(error: BaseException) -> TopologError:
-    said = str(error)
+    why = jobs.causes(error)
+    said = "\n".join([str(error), *why])
     if _GONE.search(said):
         return LogDiverged(
             "Records that were to land are gone from their topic, or the topic was made anew meanwhile.",
             hint="Start again: what is wrong with the topics is looked at first, and told.",
+        )
+    if _REFUSED.search(said) and _UNKNOWN_HOST not in said:
+        return BadInput(
+            f"Kafka's Java client refuses its settings, or the broker refuses the client: {(why or [said])[-1][:300]}.",
+            hint="What [kafka] says is translated; --kafka-properties FILE says it in Java's own words.",
         )
     if _SILENT.search(said):
         return Unreachable("Kafka does not answer Spark.", hint="What is landed stays; the rest follows later.")

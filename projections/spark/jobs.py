@@ -122,6 +122,17 @@ def translated(error: BaseException) -> BaseException:
     return SparkFailed(f"A job of Spark failed: {_sentence(said, '')}")
 
 
+def causes(error: BaseException) -> list[str]:
+    """What Java says of an error, from itself to its first cause, each with its class; nothing without a JVM."""
+    found: list[str] = []
+    with suppress(*_LOST):
+        java = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+        while java is not None:
+            found.append(str(java.toString()))
+            java = java.getCause()
+    return found
+
+
 def _done(session: SparkSession, group: str) -> float:
     """The part of the tasks that are done, of the stages that have begun."""
     tracker = session.sparkContext.statusTracker()

@@ -253,3 +253,22 @@ def test_two_released_versions_of_a_type_are_one_table(place: Place, chronicle: 
     older, newer = place.spark.read.parquet(*map(str, archive.files("tables"))).orderBy("log.offset").collect()
     assert older.asDict(recursive=True).keys() == newer.asDict(recursive=True).keys()
     assert older.joiner.node == newer.joiner.node
+
+
+def test_settings_that_javas_client_refuses_end_the_job_with_what_it_says(
+    place: Place, chronicle: Chronicle, tmp_path: Path
+) -> None:
+    """They are no broker that is silent, for which a job would wait: a key that is none, no JAAS line."""
+    place.write(chronicle)
+    key = tmp_path / "key.pem"
+    key.write_text("none")
+    tls = {"security.protocol": "SSL", "ssl.keystore.type": "PEM", "ssl.keystore.location": str(key)}
+    no_jaas = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    for settings, told in ((tls, "PEM"), (no_jaas, "JAAS")):
+        place.kafka = {**place.kafka, **settings}
+        with opened(tmp_path / told, place.cluster) as archive:
+            with pytest.raises(BadInput, match=f"Java client refuses.*{told}"):
+                run_out(place.pipeline(archive).stream(place.spark, once=True))
+            with pytest.raises(BadInput, match=f"Java client refuses.*{told}"):
+                place.backfill(archive, [Span("decisions", 0, 0, 1)])
+            assert archive.landings == []
