@@ -31,6 +31,8 @@ LONGEST = (
     "integration/test_failpoints.py",
     "integration/test_exchange_failpoints.py",
     "test_readme.py",
+    "integration/test_pipeline.py",
+    "integration/test_archive.py",
     "streams/simulation/test_simulation.py",
     "integration/test_lease_health.py",
     "test_main.py",

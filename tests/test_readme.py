@@ -45,11 +45,13 @@ MASKS = (
     (re.compile(r"\d+ (ms|s) old"), "AGE old"),
     (re.compile(r"\s+"), " "),
 )
-NUMBER = re.compile(r"-?\b\d+\b")
+NUMBER = re.compile(r"-?\b\d+(,\d{3})*\b")
+"""Counts are told by some commands as 1,464, from a thousand on."""
+
 SAME_IN_EACH_RUN = re.compile(
     r"exit \d+|version \d+( → \d+)?|GRANTED \d+|REQUESTER/\d+|fields\.\w+ = \w+; \w+\.schemas\.\d+|position 2,|"
     r"[Pp]artition(/| )rows/\d+|last copy of .*|partition \d+ the \d servers|acting → backup( \d+)+|"
-    r"rows that differ \d+ \(\d+ CHANGED\)|\d+ rows of shop.customer differ|\d+ rows would"
+    r"rows that differ \d+ \(\d+ CHANGED\)|\d+ rows of shop.customer differ|\d+ rows would|in 1 landing"
 )
 
 
@@ -225,6 +227,9 @@ def test_a_command_that_prints_something_else_would_be_noticed() -> None:
     assert not _is_shown(["…", "lost           none while a copy lived"], ["lost           2 rows:"])
     assert not _is_shown(["gone 8 rows, with the last copy of rows/1"], ["gone 8 rows, with the last copy of rows/2"])
     assert _is_shown(["gone 8 rows, with the last copy of rows/1"], ["gone 9 rows, with the last copy of rows/1"])
+    assert _is_shown(["552  0.377  936  EQUAL"], ["1,104  0.4  1,464  EQUAL"]), "with and without thousands"
+    assert not _is_shown(["552  0.377  936  EQUAL"], ["1,104  0.4  1,464  DIFFERENT"])
+    assert not _is_shown(["702 records in 1 landing."], ["702 records in 2 landings."])
     assert _is_shown(["is lost; it awaits n2 and n4."], ["is lost; it awaits n4."]), "whoever was out last"
 
 

@@ -4,8 +4,13 @@ Why: a cluster's access is written down once, in librdkafka's words, and Spark r
 for security are others. What decides whether and as whom a client gets in is translated or refused, never left out: a
 reader that verifies no certificate because its setting meant nothing to Java would tell nobody. What only tunes
 librdkafka means nothing to Java, and is named.
+
+Two clients differ in more than names: what librdkafka takes for granted (the service `kafka`, a key that needs no
+password) is said, and what one takes beside another (a password beside a PEM that is not encrypted) is left out where
+Java's client would refuse both.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -18,7 +23,6 @@ _SAME = frozenset(
         "client.dns.lookup",
         "client.id",
         "client.rack",
-        "connections.max.idle.ms",
         "fetch.max.bytes",
         "fetch.min.bytes",
         "metadata.max.age.ms",
@@ -26,8 +30,6 @@ _SAME = frozenset(
         "reconnect.backoff.ms",
         "retry.backoff.max.ms",
         "retry.backoff.ms",
-        "sasl.kerberos.service.name",
-        "ssl.key.password",
     }
 )
 _OTHER_NAME = {
@@ -37,27 +39,39 @@ _OTHER_NAME = {
     "max.partition.fetch.bytes": "max.partition.fetch.bytes",
     "socket.timeout.ms": "request.timeout.ms",
     "fetch.wait.max.ms": "fetch.max.wait.ms",
-    "ssl.keystore.password": "ssl.keystore.password",
 }
 _OF_SECURITY = ("ssl.", "sasl.", "security.", "enable.ssl.", "enable.sasl.", "https.")
 _PEM = ("ssl.certificate.location", "ssl.certificate.pem", "ssl.key.location", "ssl.key.pem")
 _TOGETHER = frozenset(
     {
         *_PEM,
+        "connections.max.idle.ms",
         "ssl.ca.location",
         "ssl.ca.pem",
+        "ssl.key.password",
         "ssl.keystore.location",
+        "ssl.keystore.password",
         "security.protocol",
         "sasl.mechanism",
         "sasl.mechanisms",
         "sasl.username",
         "sasl.password",
+        "sasl.kerberos.service.name",
         "sasl.kerberos.principal",
         "sasl.kerberos.keytab",
         "ssl.endpoint.identification.algorithm",
         "enable.ssl.certificate.verification",
     }
 )
+_OF_SPARK = frozenset(
+    {"auto.offset.reset", "enable.auto.commit", "interceptor.classes", "key.deserializer", "value.deserializer"}
+)
+"""What Spark's Kafka source decides itself and refuses to be told."""
+
+_HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")
+"""What OpenSSL calls the certificates of a folder; it looks at no others."""
+
+_PROPERTY = re.compile(r"((?:[^\\=: \t\f]|\\.)+)(?:[ \t\f]*[=:][ \t\f]*|[ \t\f]+)(.*)", re.DOTALL)
 _HINT = "Give Spark a properties file of Java's clients instead: --kafka-properties FILE."
 
 
@@ -85,22 +99,53 @@ def translated(kafka: Mapping[str, str]) -> JavaSettings:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Java's `client.properties`: lines of `key=value`, `#` before comments, a backslash where a line goes on."""
+    """Java's `client.properties`, as `java.util.Properties` reads it: in Latin-1, with a backslash as its escape."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
+        text = path.read_text(encoding="latin-1")
+    except OSError as error:
         raise BadInput(f"{path} cannot be read as properties: {error}.") from error
     found = {}
-    for line in text.replace("\\\n", "").splitlines():
-        if (stripped := line.strip()) and not stripped.startswith(("#", "!")):
-            key, equals, value = stripped.partition("=")
-            if not equals:
-                raise BadInput(f"{path}: {stripped.split()[0]!r} has no value.", hint="Write key=value.")
-            found[key.strip()] = value.strip()
+    for line in _logical_lines(text):
+        match = _PROPERTY.fullmatch(line)
+        if match is None:
+            raise BadInput(f"{path}: {re.split('[=:]', line)[0]!r} has no value.", hint="Write key=value.")
+        if (key := _unescaped(match[1])) in _OF_SPARK:
+            raise BadInput(f"{path}: {key} is for Spark to decide.", hint="Leave it out: the file says how to get in.")
+        found[key] = _unescaped(match[2])
     return found
 
 
+def _logical_lines(text: str) -> Iterator[str]:
+    """Without comments and empty lines; one that ends with an odd number of backslashes goes on in the next."""
+    whole = ""
+    for line in re.split(r"\r\n|\r|\n", text):
+        begun = line.lstrip(" \t\f")
+        if not whole and (not begun or begun.startswith(("#", "!"))):
+            continue
+        whole += begun
+        if (len(whole) - len(whole.rstrip("\\"))) % 2:
+            whole = whole[:-1]
+        else:
+            yield whole
+            whole = ""
+    if whole:
+        yield whole
+
+
+def _unescaped(text: str) -> str:
+    letters = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+    return re.sub(
+        r"\\(?:u([0-9a-fA-F]{4})|(.))",
+        lambda found: chr(int(found[1], 16)) if found[1] else letters.get(found[2], found[2]),
+        text,
+        flags=re.DOTALL,
+    )
+
+
 def _security(kafka: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    if "connections.max.idle.ms" in kafka:
+        idle_ms = kafka["connections.max.idle.ms"]
+        yield "connections.max.idle.ms", "-1" if idle_ms == "0" else idle_ms  # for ever
     if "security.protocol" in kafka:
         yield "security.protocol", kafka["security.protocol"].upper()
     if kafka.get("enable.ssl.certificate.verification", "true").lower() not in ("true", "1", "t"):
@@ -114,8 +159,10 @@ def _security(kafka: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _trusted(kafka: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    pem = _text_of(kafka, "ssl.ca")
-    if pem:
+    """Both what is at the place and what is said: librdkafka trusts them together. "probe" is for a place unknown."""
+    path, said = kafka.get("ssl.ca.location", ""), kafka.get("ssl.ca.pem", "")
+    placed = _read("ssl.ca.location", Path(path)) if path and path != "probe" else ""
+    if pem := "\n".join(filter(None, (placed, said))):
         yield "ssl.truststore.type", "PEM"
         yield "ssl.truststore.certificates", pem
 
@@ -124,6 +171,8 @@ def _own_certificate(kafka: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     certificate, key = _text_of(kafka, "ssl.certificate"), _text_of(kafka, "ssl.key")
     if bool(certificate) != bool(key):
         raise BadInput("A client's certificate and its key come together: ssl.certificate and ssl.key.")
+    if key and "ssl.keystore.location" in kafka:
+        raise BadInput("A client has one certificate: ssl.certificate with ssl.key, or ssl.keystore.location.")
     if key:
         if "PRIVATE KEY" in key and not any(f"BEGIN {kind}PRIVATE KEY" in key for kind in ("", "ENCRYPTED ")):
             raise BadInput(
@@ -133,24 +182,36 @@ def _own_certificate(kafka: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield "ssl.keystore.type", "PEM"
         yield "ssl.keystore.certificate.chain", certificate
         yield "ssl.keystore.key", key
+        if "BEGIN ENCRYPTED PRIVATE KEY" in key:  # one that is not is refused with a password
+            yield "ssl.key.password", kafka.get("ssl.key.password", "")
     elif "ssl.keystore.location" in kafka:
         yield "ssl.keystore.type", "PKCS12"
         yield "ssl.keystore.location", kafka["ssl.keystore.location"]
+        yield "ssl.keystore.password", kafka.get("ssl.keystore.password", "")
 
 
 def _text_of(kafka: Mapping[str, str], what: str) -> str:
-    """PEM as it is given or as its file has it; one line per setting would not do for Java."""
+    """PEM as it is given or as its file has it: executors have no files of the driver's."""
     if f"{what}.pem" in kafka:
         return kafka[f"{what}.pem"]
     path = kafka.get(f"{what}.location", "")
-    if not path or (what == "ssl.ca" and path == "probe"):
-        return ""
+    return _read(f"{what}.location", Path(path)) if path else ""
+
+
+def _read(setting: str, path: Path) -> str:
+    """A file, or the certificates of a folder as OpenSSL finds them there."""
     try:
-        if Path(path).is_dir():
-            return "\n".join(each.read_text() for each in sorted(Path(path).glob("*.pem")))
-        return Path(path).read_text()
+        if not path.is_dir():
+            return path.read_text()
+        found = [each.read_text() for each in sorted(path.iterdir()) if _HASHED.fullmatch(each.name)]
     except (OSError, ValueError) as error:
-        raise BadInput(f"kafka.{what}.location: {path} cannot be read: {error}.") from error
+        raise BadInput(f"kafka.{setting}: {path} cannot be read: {error}.") from error
+    if not found:
+        raise BadInput(
+            f"kafka.{setting}: {path} has no certificates under the names that OpenSSL looks for.",
+            hint=f"Make them: openssl rehash {path}",
+        )
+    return "\n".join(found)
 
 
 def _sasl(kafka: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -164,11 +225,8 @@ def _sasl(kafka: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         names = {"username": kafka.get("sasl.username", ""), "password": kafka.get("sasl.password", "")}
     elif mechanism == "GSSAPI":
         module = "com.sun.security.auth.module.Krb5LoginModule"
-        names = {"useKeyTab": "true", "storeKey": "true"}
-        names |= {
-            "keyTab": kafka.get("sasl.kerberos.keytab", ""),
-            "principal": kafka.get("sasl.kerberos.principal", ""),
-        }
+        names = _kerberos(kafka)
+        yield "sasl.kerberos.service.name", kafka.get("sasl.kerberos.service.name", "kafka")
     else:
         raise BadInput(f"sasl.mechanism {mechanism} is not translated for Java's client.", hint=_HINT)
     yield (
@@ -177,6 +235,16 @@ def _sasl(kafka: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     )
 
 
+def _kerberos(kafka: Mapping[str, str]) -> dict[str, str]:
+    """Tickets by the keytab; without one those that somebody has got (`kinit`)."""
+    principal, keytab = kafka.get("sasl.kerberos.principal"), kafka.get("sasl.kerberos.keytab")
+    if not keytab:
+        return {"useTicketCache": "true", **({"principal": principal} if principal else {})}
+    return {"useKeyTab": "true", "storeKey": "true", "keyTab": keytab, "principal": principal or "kafkaclient"}
+
+
 def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    """As Java's StreamTokenizer reads it, for which a line's end is the end of a text."""
+    for character, written in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):
+        text = text.replace(character, written)
+    return f'"{text}"'

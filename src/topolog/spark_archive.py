@@ -69,7 +69,7 @@ class Extent:
 class Running:
     """How it is done."""
 
-    every: Annotated[str, typer.Option("--every", metavar="TIME", help="How often there is a landing.")] = "10s"
+    every: Annotated[str, typer.Option("--every", metavar="TIME", help="How often there is a landing.")] = "1m"
     kafka_properties: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Settings of Java's clients, instead of what the settings kafka.* say."),

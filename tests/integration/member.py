@@ -4,10 +4,10 @@
 
 The last argument is whether it has a sentinel.
 
-Says {"said": "member", …} when it has joined; {"do": "propose", "type": …, "fields": {…}}, {"do": "require"} and
-{"do": "metadata", "type": …} are answered by one line each, as are {"do": "acts", "group": …}, what it may begin to act
-for, and {"do": "close-pipe"}, the one to its sentinel; {"do": "fork"} by one of the child. The end of its input makes
-it leave.
+Says {"said": "member", …} when it has joined; {"do": "propose", "type": …, "fields": {…}}, {"do": "group", "group": …},
+{"do": "require"} and {"do": "metadata", "type": …} are answered by one line each, as are {"do": "acts", "group": …},
+what it may begin to act for, and {"do": "close-pipe"}, the one to its sentinel; {"do": "fork"} by one of the child. The
+end of its input makes it leave.
 """
 
 import json
@@ -20,6 +20,7 @@ from typing import Any
 from tests.streams.node.shard import Shard
 
 from topolog.events.errors import TopologError
+from topolog.events.group_definition import GroupDefinition
 from topolog.events.metadata import ObjectType
 from topolog.streams.node.client import Node
 
@@ -34,6 +35,9 @@ def obey(node: Node, shard: Shard, order: Mapping[str, Any]) -> None:
         case "propose":
             outcome = node.propose(ObjectType(order["type"], order["fields"]), timeout_s=30)
             say("proposed", status=outcome.status.value, version=outcome.version, accepted=outcome.accepted)
+        case "group":
+            row = node.create_group(GroupDefinition(order["group"], partitions=8, backups=1))
+            say("group", number=row.number)
         case "require":
             node.lease.require()
             say("valid", remaining_ms=node.lease.remaining_ms, incarnation=node.incarnation, position=node.position)

@@ -22,7 +22,7 @@ from typing import Final
 
 from topolog.streams.local.stopping import PIPE_VARIABLE
 
-MODULES: Final = ("armed", "actor", "schema_reader", "validating")
+MODULES: Final = ("armed", "actor", "member", "schema_reader", "validating")
 _PACKAGE = "tests.integration"
 _MESSAGE_BYTES_MAX = 65_536
 _STREAMS = 3

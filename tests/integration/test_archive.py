@@ -11,19 +11,16 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
-from tests.integration.conftest import Process, Site, eventually
+from tests.integration.archiving import START_S, archiver, children, judged, landed, landings
+from tests.integration.conftest import Site, eventually
 from tests.projections.chronicle import Chronicle
 
-from topolog.events.fold import Judge
 from topolog.events.kafka import KafkaWriter
-from topolog.events.stamp import HEADER_NAME
 from topolog.events.topics import PARTITIONS, Topic
-from topolog.projections.archive import reading
 from topolog.projections.archive.landings import Archive
 from topolog.projections.archive.topics import TOPICS
 
 KILLS = 3
-START_S = 90.0
 
 
 class Growing:
@@ -59,22 +56,6 @@ class Growing:
                 return
 
 
-def archiver(site: Site, folder: Path, *more: str) -> Process:
-    settings = {"cluster.name": site.cluster, "kafka.bootstrap.servers": site.bootstrap}
-    sets = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-    command = [sys.executable, "-m", "topolog", "spark", "archive", "--to", str(folder), *more, *sets]
-    return site.started(command)
-
-
-def landings(folder: Path) -> int:
-    return len(list((folder / "landings").glob("*.json")))
-
-
-def offsets_in(archive: Archive, topic: Topic, partition: int) -> list[int]:
-    tables = reading.tables(archive, topic.short_name, partition=partition, columns=["offset"])
-    return [offset for table in tables for offset in table.column("offset").to_pylist()]
-
-
 def test_killed_at_random_each_offset_lands_once_and_the_chain_holds(
     site: Site, tmp_path: Path, asked: Mapping[str, str]
 ) -> None:
@@ -94,13 +75,9 @@ def test_killed_at_random_each_offset_lands_once_and_the_chain_holds(
     archive = Archive(folder)
     for topic in TOPICS:
         for partition in range(PARTITIONS[topic]):
-            kept = [each.offset for each in site.entries(topic) if each.partition == partition]
-            assert offsets_in(archive, topic, partition) == kept, (topic, partition)
-    judge = Judge()
-    for table in reading.tables(archive, "decisions"):
-        for headers, value in zip(table.column("headers").to_pylist(), table.column("value").to_pylist(), strict=True):
-            judge.judge({each["key"]: each["value"] for each in headers}[HEADER_NAME], value)
-    assert judge.header == growing.chronicle.fold.header
+            kept = [each for each in site.entries(topic) if each.partition == partition]
+            assert landed(archive, topic, partition) == kept, (topic, partition)
+    assert judged(archive) == growing.chronicle.fold.header
     typed = sum(rows for table, rows in archive.rows().items() if table.startswith("tables/"))
     assert typed == len(growing.chronicle.entries)
     assert archive.missing() == []
@@ -156,7 +133,3 @@ def scraped(port: int) -> dict[str, float]:
         if match := re.fullmatch(r"topolog_archive_(\w+)\{.*\} (\S+)", line):
             found[match[1]] = found.get(match[1], 0.0) + float(match[2])
     return found
-
-
-def children(pid: int) -> list[int]:
-    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
+from tests.integration.conftest import eventually
 
 from topolog.events.errors import BadInput, NotFound, SparkFailed
 from topolog.events.kafka import KafkaWriter
@@ -74,7 +75,7 @@ def test_a_cluster_that_cannot_be_landed_is_named_and_the_others_land(
     assert {name: type(error) for name, error in fleet.set_aside.items()} == {broken: BadInput, half: NotFound}
     assert len(values(tmp_path / "fleet" / f"{cluster}-c")) == SMALL
     (tmp_path / "fleet" / broken).rename(tmp_path / "elsewhere")
-    assert fleet.round(spark) == SMALL
+    assert fleet.round(spark) == SMALL, fleet.set_aside
     assert fleet.set_aside.keys() == {half}
 
 
@@ -90,7 +91,7 @@ def test_what_ends_sparks_job_is_landed_alone_and_the_others_land_before_it(
         land(lander, batch, source, read)
 
     monkeypatch.setattr(Lander, "land", fail)
-    assert fleet.round(spark) == 2 * SMALL
+    assert fleet.round(spark) == 2 * SMALL, fleet.set_aside
     assert fleet.round(spark) == 0, "so --once ends"
     assert {name: type(error) for name, error in fleet.set_aside.items()} == {broken: SparkFailed}
     monkeypatch.undo()
@@ -108,7 +109,7 @@ def test_a_cluster_whose_archive_is_damaged_meanwhile_ends_nothing(
     (tmp_path / "fleet" / broken / "landings" / f"{1:012}.json").write_text("{")
     for name in (broken, sound):
         write(kafka, name, SMALL)
-    assert fleet.round(spark) == SMALL
+    assert fleet.round(spark) == SMALL, fleet.set_aside
     assert len(values(tmp_path / "fleet" / sound)) == 2 * SMALL
     assert fleet.round(spark) == 0
     assert {name: type(error) for name, error in fleet.set_aside.items()} == {broken: DamagedArchive}
@@ -127,6 +128,8 @@ def test_offsets_without_a_record_do_not_keep_a_fleet_at_work(
     producer.produce(name, b"never")
     producer.flush()
     producer.abort_transaction()
-    assert fleet.round(spark) == 2, "offsets, one of them the mark's"
+    admin, place = KafkaAdmin({"bootstrap.servers": kafka}), (name, 0)
+    eventually(lambda: admin.bounds([place])[place] == (0, SMALL + 2), "the mark of the abort, which follows it")
+    assert fleet.round(spark) == 2
     assert fleet.round(spark) == 0
     assert len(values(tmp_path / "fleet" / f"{cluster}-c")) == SMALL

