@@ -41,7 +41,7 @@ class Standing(StrEnum):
     FAILED = "FAILED"
 
 
-class Rebuilt(msgspec.Struct, frozen=True):
+class Outcome(msgspec.Struct, frozen=True):
     """What has become of one cluster. `decisions` were folded, `ignored` records did not count; chain and state hash
     (hex) are those at `position`. `verdict` is of the folder's own store, if it was to be compared."""
 
@@ -71,7 +71,7 @@ class Task(msgspec.Struct, frozen=True):
     puts: bool = True
 
 
-def rebuilt(task: Task, now_s: Callable[[], float], told: Callable[[str], None]) -> Rebuilt:
+def rebuild_store(task: Task, now_s: Callable[[], float], told: Callable[[str], None]) -> Outcome:
     """Rebuild one cluster to the newest position that can be read.
 
     Raises BadInput for an archive of another cluster, a folder that is in use or nothing to fold, DamagedArchive and
@@ -91,7 +91,7 @@ def rebuilt(task: Task, now_s: Callable[[], float], told: Callable[[str], None])
             _to_end(rebuild, archive)
             meta = rebuild.meta
         standing = (Standing.PUT if put(task.folder) else Standing.OFFERED) if task.puts else Standing.COMPARED
-    return Rebuilt(
+    return Outcome(
         cluster=task.cluster,
         folder=str(task.folder),
         standing=standing,
@@ -105,7 +105,7 @@ def rebuilt(task: Task, now_s: Callable[[], float], told: Callable[[str], None])
     )
 
 
-def awaited(offered: Rebuilt, patience_s: float, now_s: Callable[[], float], sleep: Callable[[float], None]) -> Rebuilt:
+def awaited(offered: Outcome, patience_s: float, now_s: Callable[[], float], sleep: Callable[[float], None]) -> Outcome:
     """What the folder's projector does with it; as it was if that takes longer."""
     folder, until_s = Path(offered.folder), now_s() + patience_s
     while offered.standing is Standing.OFFERED and now_s() < until_s:
@@ -117,7 +117,7 @@ def awaited(offered: Rebuilt, patience_s: float, now_s: Callable[[], float], sle
     return offered
 
 
-def archives(root: Path) -> tuple[dict[str, Path], list[Rebuilt]]:
+def archives(root: Path) -> tuple[dict[str, Path], list[Outcome]]:
     """Every archive in a folder or below it, by cluster; and what became of those that cannot be opened.
 
     Raises BadInput if there is none, or two of one cluster.
@@ -128,7 +128,7 @@ def archives(root: Path) -> tuple[dict[str, Path], list[Rebuilt]]:
         try:
             about = Archive(path).about
         except TopologError as error:
-            failed.append(Rebuilt(path.name, "", Standing.FAILED, error=error.message, hint=error.hint))
+            failed.append(Outcome(path.name, "", Standing.FAILED, error=error.message, hint=error.hint))
             continue
         if (former := folders.setdefault(about.cluster, path)) != path:
             raise BadInput(

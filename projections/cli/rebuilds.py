@@ -18,10 +18,10 @@ from topolog.projections.cli.store_verdicts import details, item_of
 from topolog.projections.cli.terminal import Screen, clean
 
 if TYPE_CHECKING:
-    from topolog.projections.archive.rebuilding import Rebuilt
+    from topolog.projections.archive.rebuilding import Outcome
 
 
-def show_rebuilds(screen: Screen, shape: Shape, rebuilds: "Sequence[Rebuilt]", *, were_awaited: bool) -> None:
+def show_rebuilds(screen: Screen, shape: Shape, rebuilds: "Sequence[Outcome]", *, were_awaited: bool) -> None:
     """In the format asked for. Exits: 8 if one failed or a store beside one differs, 1 if one was refused, 7 if one was
     to be taken over in time and was not."""
     answer = Answer(200, {"kind": "Rebuilds", "items": [_item(each) for each in rebuilds]})
@@ -29,7 +29,7 @@ def show_rebuilds(screen: Screen, shape: Shape, rebuilds: "Sequence[Rebuilt]", *
     raise typer.Exit(_exit_code(rebuilds, were_awaited=were_awaited))
 
 
-def _exit_code(rebuilds: "Sequence[Rebuilt]", *, were_awaited: bool) -> ExitCode:
+def _exit_code(rebuilds: "Sequence[Outcome]", *, were_awaited: bool) -> ExitCode:
     from topolog.projections.archive.rebuilding import Standing
 
     standings = {each.standing for each in rebuilds}
@@ -40,10 +40,10 @@ def _exit_code(rebuilds: "Sequence[Rebuilt]", *, were_awaited: bool) -> ExitCode
     return ExitCode.UNKNOWN if were_awaited and Standing.OFFERED in standings else ExitCode.OK
 
 
-def _item(rebuilt: "Rebuilt") -> Json:
-    item: Json = msgspec.to_builtins(rebuilt)
-    rate = round(rebuilt.decisions / rebuilt.seconds) if rebuilt.seconds else None
-    return {**item, "rate": rate, "verdict": item_of(rebuilt.verdict) if rebuilt.verdict else None}
+def _item(outcome: "Outcome") -> Json:
+    item: Json = msgspec.to_builtins(outcome)
+    rate = round(outcome.decisions / outcome.seconds) if outcome.seconds else None
+    return {**item, "rate": rate, "verdict": item_of(outcome.verdict) if outcome.verdict else None}
 
 
 def _page(answer: Answer, wide: bool) -> RenderableType:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from topolog.events.errors import TopologError
 from topolog.projections.archive.landings import RECORDS, Archive
-from topolog.projections.archive.rebuilding import Rebuilt, Standing, Task, rebuilt
+from topolog.projections.archive.rebuilding import Outcome, Standing, Task, rebuild_store
 
 _OUTCOMES = (
     "cluster string, folder string, standing string, position long, chain string, state_hash string, decisions long, "
@@ -25,17 +25,17 @@ _OUTCOMES = (
 
 
 def outcomes(session: SparkSession, tasks: Sequence[Task]) -> DataFrame:
-    """One row per task, as `Rebuilt` has it (`verdict` as JSON); the rebuilds are made whenever the frame is read."""
+    """One row per task, as `Outcome` has it (`verdict` as JSON); the rebuilds are made whenever the frame is read."""
     apart = session.sparkContext.parallelize(longest_first(tasks), len(tasks))
     return session.createDataFrame(apart.map(_row), _OUTCOMES)
 
 
-def collected(frame: DataFrame) -> list[Rebuilt]:
+def collected(frame: DataFrame) -> list[Outcome]:
     """The outcomes, by cluster."""
     found = []
     for row in frame.collect():
         verdict = msgspec.json.decode(row["verdict"]) if row["verdict"] else None
-        found.append(msgspec.convert({**row.asDict(), "verdict": verdict}, Rebuilt))
+        found.append(msgspec.convert({**row.asDict(), "verdict": verdict}, Outcome))
     return sorted(found, key=lambda each: each.cluster)
 
 
@@ -59,15 +59,15 @@ def _row(task: Task) -> tuple[Any, ...]:
     return tuple({**msgspec.to_builtins(outcome), "verdict": verdict}.values())
 
 
-def _outcome(task: Task) -> Rebuilt:
+def _outcome(task: Task) -> Outcome:
     """What becomes of one must not end the others, whatever it is."""
     try:
-        return rebuilt(task, time.monotonic, lambda _: None)
+        return rebuild_store(task, time.monotonic, lambda _: None)
     except TopologError as error:
         return _failed(task, error.message, error.hint)
     except Exception as error:  # noqa: BLE001 (a defect of ours is told like all else)
         return _failed(task, f"The rebuild failed: {error!r}.", "")
 
 
-def _failed(task: Task, error: str, hint: str) -> Rebuilt:
-    return Rebuilt(task.cluster, str(task.folder), Standing.FAILED, error=error, hint=hint)
+def _failed(task: Task, error: str, hint: str) -> Outcome:
+    return Outcome(task.cluster, str(task.folder), Standing.FAILED, error=error, hint=hint)

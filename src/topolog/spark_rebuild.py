@@ -23,7 +23,7 @@ from topolog.settings import Settings, cluster_folder
 from topolog.spark import session as spark_session
 
 if TYPE_CHECKING:
-    from topolog.projections.archive.rebuilding import OpenTopic, Rebuilt, Task
+    from topolog.projections.archive.rebuilding import OpenTopic, Outcome, Task
 
 _DECISIONS = [plan for plan in PLANS if plan.topic is Topic.DECISIONS]
 
@@ -131,8 +131,8 @@ def _settings_of_archive(source: Source, config: Path | None, pairs: list[str] |
     return settings_of(config, [*(pairs or []), f"cluster.name={about.cluster}"])
 
 
-def _one(source: Source, target: Target, settings: Settings) -> "Rebuilt":
-    from topolog.projections.archive.rebuilding import rebuilt
+def _one(source: Source, target: Target, settings: Settings) -> "Outcome":
+    from topolog.projections.archive.rebuilding import rebuild_store
     from topolog.projections.self_check.opened import store_path
 
     archive, folder = source.archive and _absolute(source.archive), _absolute(target.to or settings.projector.data)
@@ -140,10 +140,10 @@ def _one(source: Source, target: Target, settings: Settings) -> "Rebuilt":
         store_path(folder)
     task = _task(archive, target, settings.cluster.name, folder, _topic(source, settings))
     with StatusLine() as line:
-        return rebuilt(task, time.monotonic, line.show)
+        return rebuild_store(task, time.monotonic, line.show)
 
 
-def _all(source: Source, target: Target, settings: Settings, memory: str) -> "list[Rebuilt]":
+def _all(source: Source, target: Target, settings: Settings, memory: str) -> "list[Outcome]":
     from topolog.projections.archive.rebuilding import archives
     from topolog.projections.spark import rebuild
 

@@ -29,7 +29,7 @@ from topolog.events.log import Entry, InMemoryLog
 from topolog.events.topics import Topic
 from topolog.projections.archive import reading
 from topolog.projections.archive.landings import Archive
-from topolog.projections.archive.rebuilding import Task, rebuilt
+from topolog.projections.archive.rebuilding import Task, rebuild_store
 from topolog.projections.projector import Projector
 from topolog.projections.spark.rebuild import collected, outcomes
 from topolog.projections.spark.session import SessionSettings, spark_session
@@ -107,7 +107,7 @@ def projected(entries: Sequence[Entry], folder: Path) -> None:
 
 
 def rebuilt_one(archive: Path, folder: Path) -> None:
-    told = rebuilt(Task("c0", folder, archive), time.monotonic, lambda _: None)
+    told = rebuild_store(Task("c0", folder, archive), time.monotonic, lambda _: None)
     assert told.position >= 0
 
 

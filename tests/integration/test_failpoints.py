@@ -50,7 +50,7 @@ from topolog.events.requests import (
 from topolog.events.snapshots import SnapshotTaken
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import Topic
-from topolog.projections.archive.rebuilding import Task, rebuilt
+from topolog.projections.archive.rebuilding import Task, rebuild_store
 from topolog.projections.generations import generation_path
 from topolog.projections.projector import Projector
 from topolog.projections.sides import HealthRow, LetterBodyRow, LetterRow, SideRow
@@ -301,7 +301,7 @@ def test_a_dead_projector_goes_on_from_what_it_has_stored(led_site: CrashSite, t
         (damaged / "CURRENT").write_text("not what RocksDB has written")
     if entry in TAKING_OVER:
         for _ in range(2):  # the folder's own store, and one that is offered beside it
-            rebuilt(Task(site.cluster, tmp_path, None, partial(KafkaReader, site.kafka)), time.monotonic, print)
+            rebuild_store(Task(site.cluster, tmp_path, None, partial(KafkaReader, site.kafka)), time.monotonic, print)
     (tmp_path / "rows-of-another-shape").mkdir()
     assert_died(site.armed(entry, "projector", str(tmp_path)), entry)
     site.submit().outcome.result(PATIENCE_S)

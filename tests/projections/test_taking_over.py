@@ -26,7 +26,7 @@ from topolog.events.membership import NodeRow
 from topolog.events.state import HASH_MODULUS, row_hash
 from topolog.events.topics import Topic
 from topolog.projections import layout, queries, taking_over
-from topolog.projections.archive.rebuilding import Rebuilt, Standing, Task, awaited, rebuilt
+from topolog.projections.archive.rebuilding import Outcome, Standing, Task, awaited, rebuild_store
 from topolog.projections.generations import DAMAGED, generation_path, is_pending, put, rebuilding, why_refused
 from topolog.projections.layout import Meta
 from topolog.projections.projector import Projector
@@ -399,9 +399,9 @@ def test_who_offers_hears_what_became_of_it(chronicle: Chronicle, tmp_path: Path
     folder = tmp_path / "store"
     now = iter(range(100))
 
-    def waited(projector: Projector | None, other: InMemoryLog | None = None) -> Rebuilt:
+    def waited(projector: Projector | None, other: InMemoryLog | None = None) -> Outcome:
         log = other or chronicle.log
-        told = rebuilt(Task("main", folder, None, lambda _: _reader(log)), time.monotonic, lambda _: None)
+        told = rebuild_store(Task("main", folder, None, lambda _: _reader(log)), time.monotonic, lambda _: None)
         step: Callable[[float], object] = (lambda _: projector.step()) if projector else (lambda _: None)
         return awaited(told, 20, lambda: float(next(now)), step)  # type: ignore[arg-type]
 

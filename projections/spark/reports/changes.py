@@ -22,7 +22,7 @@ from topolog.projections.spark.reports.landed import Landed
 ANSWERS = tuple(each for each in DECISIONS if "request" in getattr(each, "__struct_fields__", ()))
 """The decisions that may be the outcome of a request."""
 
-REPORTS = (TaskProgressed, TaskCompleted, TaskFailed, PairCompared, RowsCompared, DataDeletionConfirmed)
+WORK_REPORTS = (TaskProgressed, TaskCompleted, TaskFailed, PairCompared, RowsCompared, DataDeletionConfirmed)
 """What answers a program that tells how its work goes on."""
 
 REFUSED = (RequestRefused, MetadataUpdateRejected)
@@ -47,7 +47,7 @@ def facts(landed: Landed) -> DataFrame:
             "outcome",
             "code",
             "rule",
-            F.col("what").isin([each.__name__ for each in REPORTS]).alias("is_report"),
+            F.col("what").isin([each.__name__ for each in WORK_REPORTS]).alias("is_report"),
         ),
         "logged_at",
     )

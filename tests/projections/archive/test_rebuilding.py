@@ -20,7 +20,7 @@ from topolog.events.topics import Topic
 from topolog.projections import layout
 from topolog.projections.archive.holes import ArchiveIncomplete
 from topolog.projections.archive.landings import DamagedArchive
-from topolog.projections.archive.rebuilding import Rebuilt, Standing, Task, archives, rebuilt
+from topolog.projections.archive.rebuilding import Outcome, Standing, Task, archives, rebuild_store
 from topolog.projections.generations import generation_path, is_pending, rebuilding
 from topolog.projections.projector import Projector
 from topolog.projections.self_check.verdict import State
@@ -31,8 +31,8 @@ ROOT = Path(__file__).parents[3]
 NODE = layout.row_key(("node", "n1"))
 
 
-def rebuild(task: Task) -> Rebuilt:
-    return rebuilt(task, time.monotonic, lambda _: None)
+def rebuild(task: Task) -> Outcome:
+    return rebuild_store(task, time.monotonic, lambda _: None)
 
 
 def of_log(folder: Path) -> dict[bytes, bytes]:
@@ -236,7 +236,7 @@ rebuild._WRITE_SETS = 1
 def told(text):
     if text.endswith(f" {sys.argv[3]}"):
         os.kill(os.getpid(), signal.SIGKILL)
-rebuilding.rebuilt(rebuilding.Task("main", Path(sys.argv[2]), Path(sys.argv[1])), time.monotonic, told)
+rebuilding.rebuild_store(rebuilding.Task("main", Path(sys.argv[2]), Path(sys.argv[1])), time.monotonic, told)
 """
 
 
