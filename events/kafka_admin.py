@@ -163,12 +163,16 @@ class KafkaAdmin:
         deadline = time.monotonic() + _SPREAD_S
         while missing := sorted(planned.keys() - (known := self.topics())):
             if time.monotonic() > deadline:
-                raise NotFound(
-                    f"Cluster {cluster!r} has no topic {missing[0]} on {self._address}.",
-                    hint=_how_to_go_on(cluster, known),
-                )
+                raise self.not_found(cluster, missing[0], known)
             time.sleep(0.05)
         self._await_leaders(cluster, planned, timeout_s)
+
+    def not_found(self, cluster: str, name: str, known: Iterable[str] | None = None) -> NotFound:
+        """That the cluster lacks the topic of this name, and how to go on; `known` are the names of all topics."""
+        return NotFound(
+            f"Cluster {cluster!r} has no topic {name} on {self._address}.",
+            hint=_how_to_go_on(cluster, self.topics() if known is None else known),
+        )
 
     def _await_leaders(self, cluster: str, planned: Mapping[str, int], timeout_s: float) -> None:
         """All in one answer: of several brokers the next one asked may not know yet what the last one did."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from topolog.events.errors import LogDiverged, NotFound, TopologError, Undecodable, Unreachable
+from topolog.events.errors import LogDiverged, TopologError, Undecodable, Unreachable
 from topolog.events.ids import Offset
 from topolog.events.log import LogReader
 from topolog.events.stamp import decode_stamp
@@ -75,9 +75,7 @@ def look_at_all(admin: "KafkaAdmin", clusters: Collection[str], topics: Collecti
         lacks = [name for name, topic in mine.items() if name not in found and topic in _NEEDED]
         silent = [place for name in there for place in _places(found, name) if place not in bounds]
         if lacks:
-            looked.failed[cluster] = NotFound(
-                f"There is no topic {lacks[0]}.", hint="Make it with `topolog cluster init`."
-            )
+            looked.failed[cluster] = admin.not_found(cluster, lacks[0])
         elif silent:
             looked.failed[cluster] = Unreachable(f"Partition {silent[0][1]} of {silent[0][0]} has no leader.")
         else:

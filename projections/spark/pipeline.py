@@ -88,6 +88,8 @@ class Pipeline:
         seen = self._look()
         topics.check(self._archive, seen)
         topics.begin(self._archive, seen)
+        left = topics.unread(self._archive, seen)
+        _LOGGER.info("%d offsets are to land; the first landing of a process takes longest.", _offsets(left))
         offsets: batches.Offsets = {}
         for (topic, number), start in topics.starts(self._archive, seen).items():
             offsets.setdefault(topic_name(self._cluster, BY_SHORT_NAME[topic]), {})[str(number)] = start

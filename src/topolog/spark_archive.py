@@ -132,8 +132,10 @@ def _land_cluster(
     from topolog.projections.spark.pipeline import Pipeline, utc
 
     kafka, cluster = work.settings.kafka, work.settings.cluster.name
+    admin = KafkaAdmin(kafka)
+    topics.look(admin, cluster, only)  # a name that was mistyped makes no archive
     with opened(folder, cluster) as archive:
-        pipeline = Pipeline(archive, KafkaAdmin(kafka), work.java, now_ms, say, only)
+        pipeline = Pipeline(archive, admin, work.java, now_ms, say, only)
         missing = _told_of_missing(archive)
         pipeline.begin(topics.log_id(kafka, cluster), accept_loss=accept_loss)
         with _spark(folder, memory) as session:

@@ -145,5 +145,8 @@ class Broker:
     def describe(self, names: Iterable[str]) -> dict[str, FoundTopic]:
         return {name: FoundTopic("1", 1) for name in names if "gone" not in name}
 
+    def not_found(self, cluster: str, name: str) -> NotFound:
+        return NotFound(f"{cluster} lacks {name}")
+
     def bounds(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
         return {place: (0, 7) for place in places if "silent" not in place[0]}
