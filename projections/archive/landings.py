@@ -80,6 +80,10 @@ class Landing(msgspec.Struct, frozen=True):
     read: tuple[Span, ...] = ()
     lost: tuple[Span, ...] = ()
 
+    @property
+    def records(self) -> int:
+        return self.rows.get(RECORDS, 0)
+
 
 class DamagedArchive(Permanent):
     """Something that a landing says it has is not there, or cannot be read. It says nothing of any store."""
@@ -134,6 +138,11 @@ class Archive:
     def lost(self) -> tuple[Span, ...]:
         """The offsets that were deleted before they landed."""
         return merged(span for landing in self.landings for span in landing.lost)
+
+    @property
+    def records(self) -> int:
+        """How many records have landed."""
+        return sum(landing.records for landing in self.landings)
 
     def rows(self) -> dict[str, int]:
         """How many rows each table has."""

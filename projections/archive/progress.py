@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from topolog.projections.archive.landings import Archive
+from topolog.projections.archive.landings import QUARANTINE, RECORDS, Archive
 from topolog.projections.archive.topics import Place, Seen, starts, unread
 
 
@@ -43,8 +43,12 @@ class Progress(msgspec.Struct, frozen=True):
         return max((place.behind_ms or 0 for place in self.places), default=0)
 
     @property
+    def records(self) -> int:
+        return self.rows.get(RECORDS, 0)
+
+    @property
     def quarantined(self) -> int:
-        return self.rows.get("quarantine", 0)
+        return self.rows.get(QUARANTINE, 0)
 
 
 def progress(archive: Archive, seen: Seen, appended: Mapping[Place, int], now_ms: int) -> Progress:
@@ -80,7 +84,7 @@ def at_rate(found: Progress, rows_per_s: float) -> Progress:
 def sentence(found: Progress) -> str:
     """In one line: `main: 12,345 records landed, 1,200 behind (3.2 s), 3 in quarantine · decisions 10,000/10,200 …`."""
     age = f" ({found.behind_ms / 1000:.1f} s)" if found.behind_ms else ""
-    parts = [f"{found.cluster}: {found.rows.get('records', 0):,} records landed"]
+    parts = [f"{found.cluster}: {found.records:,} records landed"]
     parts += [f"{found.behind:,} behind{age}" if found.behind else "nothing behind"]
     parts += [f"{found.quarantined:,} in quarantine"] if found.quarantined else []
     parts += [f"{found.lost:,} lost before they landed"] if found.lost else []

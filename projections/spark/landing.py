@@ -25,11 +25,10 @@ from pyspark.util import inheritable_thread_target
 from topolog.events.codec import Released, released
 from topolog.events.errors import SparkFailed
 from topolog.events.topics import Topic
-from topolog.projections.archive.landings import ArchiveWriter
+from topolog.projections.archive.landings import QUARANTINE, RECORDS, TYPED, ArchiveWriter
 from topolog.projections.archive.spans import Span, merged, minus, overlapping
 from topolog.projections.spark import archive as steps
 
-_RECORDS, _TABLES, _QUARANTINE = "records", "tables", "quarantine"
 _JOBS_AT_ONCE = 3
 """A table of a few rows costs Spark the planning of a job and no work: more than one at a time keep the cores busy."""
 
@@ -119,7 +118,7 @@ class Lander:
         """Its files, as the archive has them: without the folder of the cluster, and one quarantine for all types."""
         for table in self._written():
             name = (
-                _QUARANTINE if table.is_relative_to(self._scratch / _QUARANTINE) else table.relative_to(self._scratch)
+                QUARANTINE if table.is_relative_to(self._scratch / QUARANTINE) else table.relative_to(self._scratch)
             )
             written = table / f"{steps.CLUSTER}={cluster}"
             for path in written.rglob("*.parquet"):
@@ -128,8 +127,8 @@ class Lander:
                 path.rename(target)
 
     def _written(self) -> list[Path]:
-        by_type = [_folders(self._scratch / each) for each in (_TABLES, _QUARANTINE)]
-        return [self._scratch / _RECORDS, *chain.from_iterable(by_type)]
+        by_type = [_folders(self._scratch / each) for each in (TYPED, QUARANTINE)]
+        return [self._scratch / RECORDS, *chain.from_iterable(by_type)]
 
     def _write(self, came: DataFrame, groups: Sequence[Group]) -> Rows:
         """Write the records, a table of each type that is there, and what is in none of them."""
@@ -138,28 +137,28 @@ class Lander:
             typed[self._prefixes.get(group.prefix or "", "")] += group.count
         records = came.select(steps.CLUSTER, *steps.RECORD_COLUMNS)
         records = records.sortWithinPartitions(steps.CLUSTER, "topic", "date", "partition", "offset")
-        jobs = [lambda: self._save(records, _RECORDS, steps.CLUSTER, "topic", "date")]
+        jobs = [lambda: self._save(records, RECORDS, steps.CLUSTER, "topic", "date")]
         if typed.pop("", 0):
             reason = steps.reason_without_type(self._prefixes)
             aside = steps.set_aside(came.withColumn("reason", reason).where("reason is not null"), F.col("reason"))
-            jobs.append(lambda: self._save(aside, f"{_QUARANTINE}/untyped", steps.CLUSTER, "date"))
+            jobs.append(lambda: self._save(aside, f"{QUARANTINE}/untyped", steps.CLUSTER, "date"))
         jobs += [lambda name=name: self._save_table(came, name, typed[name]) for name in sorted(typed)]  # type: ignore[misc]
         with ThreadPoolExecutor(_JOBS_AT_ONCE) as pool:
             done = [pool.submit(inheritable_thread_target(self._session)(job)) for job in jobs]
             for each in done:
                 each.result()
         rows = self._counted()
-        written, given = sum(each[_RECORDS] for each in rows.values()), sum(group.count for group in groups)
+        written, given = sum(each[RECORDS] for each in rows.values()), sum(group.count for group in groups)
         if written != given:
             raise SparkFailed(f"Spark has written {written} of {given} records.", hint="Nothing of them has landed.")
         return rows
 
     def _save_table(self, came: DataFrame, name: str, count: int) -> None:
         events = steps.decoded(came, self._types[name])
-        self._save(steps.table(events), f"{_TABLES}/{name}", steps.CLUSTER, "date")
-        if sum(_rows_in(self._scratch / _TABLES / name).values()) < count:
+        self._save(steps.table(events), f"{TYPED}/{name}", steps.CLUSTER, "date")
+        if sum(_rows_in(self._scratch / TYPED / name).values()) < count:
             damaged = steps.set_aside(events.where(F.col("event").isNull()), F.lit(steps.DAMAGED), name)
-            self._save(damaged, f"{_QUARANTINE}/{name}", steps.CLUSTER, "date")
+            self._save(damaged, f"{QUARANTINE}/{name}", steps.CLUSTER, "date")
 
     def _save(self, frame: DataFrame, table: str, *by: str) -> None:
         frame.write.partitionBy(*by).parquet(str(self._scratch / table))
@@ -170,7 +169,7 @@ class Lander:
         for table in self._written():
             name = str(table.relative_to(self._scratch))
             for cluster, count in _rows_in(table).items():
-                rows[cluster][_QUARANTINE if name.startswith(_QUARANTINE) else name] += count
+                rows[cluster][QUARANTINE if name.startswith(QUARANTINE) else name] += count
         return rows
 
     def _identify(self, came: DataFrame, groups: Sequence[Group]) -> None:

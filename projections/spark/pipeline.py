@@ -75,12 +75,12 @@ class Pipeline:
         """Land what was appended from one time to before another. What is `told` may raise, and that ends it."""
         wanted = self._appended(start_ms, end_ms)
         left = minus(wanted, self._archive.covered())
-        before = self._archive.rows().get("records", 0)
+        before = self._archive.records
         source = f"backfill {utc(start_ms)} to {utc(end_ms)}"
         lander = self._lander(session)
         for batch in batches.in_batches([(self._cluster, span) for span in left], batches.RECORDS_PER_BATCH_MAX):
             batches.land(session, lander, self._kafka, batch, source, told)
-        records = self._archive.rows().get("records", 0) - before
+        records = self._archive.records - before
         return Backfilled(records, _offsets(overlapping(wanted, self._archive.covered())) - records)
 
     def stream(self, session: SparkSession, *, once: bool, every_s: float = 0.0) -> batches.Stream:
@@ -109,7 +109,7 @@ class Pipeline:
             while not is_told() and not stream.wait(_TURN_S):
                 for landing in self._archive.landings[told:]:
                     told += 1
-                    _LOGGER.info("Landing %d: %d records.", landing.number, landing.rows.get("records", 0))
+                    _LOGGER.info("Landing %d: %d records.", landing.number, landing.records)
                 if time.monotonic() >= look_at_s:
                     with contextlib.suppress(Retriable):
                         look(stream)

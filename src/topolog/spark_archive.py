@@ -146,7 +146,7 @@ def _land_cluster(
             else:
                 keep_landing(pipeline, session, work)
                 landings = "1 landing" if len(archive.landings) == 1 else f"{len(archive.landings)} landings"
-                say(f"{cluster}: {archive.rows().get('records', 0):,} records in {landings}.")
+                say(f"{cluster}: {archive.records:,} records in {landings}.")
     return missing
 
 
