@@ -8,11 +8,13 @@ import tempfile
 from datetime import datetime
 from pathlib import Path
 
+from topolog.projections.archive.landings import Archive
 from topolog.projections.spark.reports.incident import incident
 from topolog.projections.spark.reports.landed import landed_in
 from topolog.projections.spark.session import spark_session
 
 archive, start, end = sys.argv[1:]
 with tempfile.TemporaryDirectory() as scratch, spark_session(Path(scratch)) as spark:
-    found = incident(landed_in(spark, Path(archive)), datetime.fromisoformat(start), datetime.fromisoformat(end))
+    landed = landed_in(spark, Archive(Path(archive)))
+    found = incident(landed, datetime.fromisoformat(start), datetime.fromisoformat(end))
     found.drop("content").show(100, truncate=60)

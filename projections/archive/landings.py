@@ -11,12 +11,12 @@ is part of a landing that stands.
 
 Argument. A landing is written into a folder of its own below `staging/`. It stands from the moment at which its
 description has its name in `landings/`, which is a link to a file that is on the disk already, and fails if there is
-one of that name: of two jobs one has landed, and the other begins again behind it. Landings alone say where a stream
-goes on: there is no checkpoint beside them that could be lost, be older, or be another's. A job leaves out of its batch
-what landings say that they have, so what is done again after a crash adds nothing. The files of a landing that stands
-are then moved into the tables, which may be done twice; whoever opens the archive for writing finishes what was left,
-and removes what belongs to no landing. What was deleted before it landed is in a landing as lost, if an operator says
-so: a hole that nobody has seen there is none.
+one of that name: of two jobs one has landed, and the other ends, to go on behind it when it is started again. Landings
+alone say where a stream goes on: there is no checkpoint beside them that could be lost, be older, or be another's. A
+job leaves out of its batch what landings say that they have, so what is done again after a crash adds nothing. The
+files of a landing that stands are then moved into the tables, which may be done twice; whoever opens the archive for
+writing finishes what was left, and removes what belongs to no landing. What was deleted before it landed is in a
+landing as lost, if an operator says so: a hole that nobody has seen there is none.
 
     archive.json      whose archive this is
     landings/         one description per landing: 000000000012.json
@@ -173,16 +173,17 @@ class Archive:
         gone = [self.final(path) for path in self.files(prefix) if not path.exists()]
         return [path for path in gone if not path.exists()]
 
-    def check_named(self) -> None:
-        """Raise DamagedArchive if there are files that no landing names: what they have would land twice."""
+    def check_named(self, *tables: str) -> None:
+        """Read newer landings, and raise DamagedArchive if there are files of these tables that none names: what they
+        have would land twice, and who reads what is named would miss it."""
+        there = [path for table in tables for path in (self.folder / table).rglob("*.parquet")]
+        self.refresh()  # behind the look at what is there: what lands meanwhile is no loss
         named = {name for landing in self.landings for name in landing.files}
-        for table in TABLES:
-            for path in (self.folder / table).rglob("*.parquet"):
-                if (name := str(path.relative_to(self.folder))) not in named:
-                    raise DamagedArchive(
-                        f"No landing of {self.folder} names {name}: the description of the newest one is missing.",
-                        hint="Bring it back from a backup, or land the topics anew in another folder.",
-                    )
+        if unnamed := sorted({str(path.relative_to(self.folder)) for path in there} - named):
+            raise DamagedArchive(
+                f"No landing of {self.folder} names {unnamed[0]}: the description of the newest one is missing.",
+                hint="Bring it back from a backup, or land the topics anew in another folder.",
+            )
 
     def _check_numbers(self, newest: str) -> None:
         """One description that is gone would hide all behind it."""
@@ -274,7 +275,10 @@ class ArchiveWriter(Archive):
         try:
             os.link(described, self._landing_path(number))
         except FileExistsError:
-            raise LandedElsewhere(f"Another job has made landing {number} of {self.folder}.") from None
+            raise LandedElsewhere(
+                f"Another job has made landing {number} of {self.folder}.",
+                hint="One archive has one writer. Start again: it goes on behind what has landed.",
+            ) from None
         durable.sync_folder(self.folder / _LANDINGS)
         self.landings.append(landing)
         self._move(landing)
@@ -324,7 +328,7 @@ def opened(folder: Path, cluster: str) -> Iterator[ArchiveWriter]:
                 hint="Each cluster has a folder of its own.",
             )
         archive.recover()
-        archive.check_named()
+        archive.check_named(*TABLES)
         yield archive
 
 

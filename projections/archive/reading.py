@@ -78,15 +78,7 @@ def tables(
 
 def check_whole(archive: Archive, topic: str) -> None:
     """Read newer landings, and raise DamagedArchive if the description of one is missing, or a file of the topic."""
-    there = {str(path.relative_to(archive.folder)) for path in _on_disk(archive, topic)}
-    archive.refresh()  # behind the look at what is there: what lands meanwhile is no loss
-    named = {name for landing in archive.landings for name in landing.files}
-    if unnamed := sorted(there - named):
-        raise DamagedArchive(
-            f"The archive in {archive.folder} has files of {topic} that no landing names, such as {unnamed[0]}: the "
-            "description of the newest landing is missing.",
-            hint=_HINT,
-        )
+    archive.check_named(_prefix(topic))
     if gone := archive.missing(_prefix(topic)):
         days = sorted({part.removeprefix("date=") for path in gone for part in path.parts if part.startswith("date=")})
         raise DamagedArchive(
@@ -195,10 +187,6 @@ def _within(table: pa.Table, span: Span, partition: int, start: int) -> pa.Table
             f"The archive lacks records of {span.topic} from offset {first} to {span.end}.", hint=_HINT
         )
     return found
-
-
-def _on_disk(archive: Archive, topic: str) -> Iterator[Path]:
-    return (archive.folder / _prefix(topic)).rglob("*.parquet")
 
 
 def _prefix(topic: str) -> str:

@@ -105,14 +105,16 @@ def rebuild_store(task: Task, now_s: Callable[[], float], told: Callable[[str], 
     )
 
 
-def awaited(offered: Outcome, patience_s: float, now_s: Callable[[], float], sleep: Callable[[float], None]) -> Outcome:
-    """What the folder's projector does with it; as it was if that takes longer."""
-    folder, until_s = Path(offered.folder), now_s() + patience_s
-    while offered.standing is Standing.OFFERED and now_s() < until_s:
+def awaited(offered: Outcome, until_s: float, now_s: Callable[[], float], sleep: Callable[[float], None]) -> Outcome:
+    """What the folder's projector does with it; as it was if that takes longer than until `until_s` of `now_s`."""
+    folder = Path(offered.folder)
+    while offered.standing is Standing.OFFERED:
         if not is_pending(folder):
             why = why_refused(folder)
             standing = Standing.TAKEN if why is None else Standing.REFUSED
             return msgspec.structs.replace(offered, standing=standing, error=why or "")
+        if now_s() >= until_s:
+            break
         sleep(_LOOK_S)
     return offered
 

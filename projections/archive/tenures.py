@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
 from numpy.typing import NDArray
 
+from topolog.events.errors import TopologError
 from topolog.events.exchange import HandOverRow, Move
 from topolog.events.fold import Fold, Ignored
 from topolog.events.ids import Position
@@ -65,19 +66,19 @@ def brought_forward(
     with derived.locked():
         kept = derived.read()
         listener = _Listener(kept, positions)
+        columns = reading.RECORD_COLUMNS
         try:
-            for table in reading.tables(
-                archive, Topic.DECISIONS.short_name, kept.next_offset, columns=reading.RECORD_COLUMNS
-            ):
+            for table in reading.tables(archive, Topic.DECISIONS.short_name, kept.next_offset, columns=columns):
                 for record in reading.records(table):
                     if record.offset < positions.next_offset:
                         listener.read(record)
                 if len(listener.lines) >= LINES_PER_FILE:
                     listener.write(derived)
                     told(f"folded up to position {listener.header.position}")
-        finally:
-            kept = listener.write(derived)
-    return derived.paths(kept)
+        except TopologError:
+            listener.write(derived)  # a fold that refuses a record leaves its state as it was; no other error does
+            raise
+        return derived.paths(listener.write(derived))
 
 
 class _Listener:

@@ -86,9 +86,9 @@ def is_within(cluster: str, span: Span) -> Column:
 def decoded(told: DataFrame, versions: Iterable[Released]) -> DataFrame:
     """The records of one type, of all its versions, with `event`; None where the bytes are not what they say.
 
-    For such bytes Spark gives a record whose fields are all None, which none of ours is. `task` is no function of the
-    row: whoever asks it in a condition on `event` has that asked where the event is, for a condition on what is decoded
-    alone Spark would push below, and decode again for it.
+    For such bytes Spark gives a record whose fields are all None, which none of ours is. `task` is the number of the
+    task, which is no function of the row: Spark pushes no filter that names it below the decoding, as it does one on
+    `event` alone, which would then be decoded twice.
     """
     event: Column | None = None
     whole, framed = (F.expr(f"substring(value, {size + 1})") for size in (PREFIX_BYTES, _REGISTRY_HEAD_BYTES))

@@ -166,7 +166,12 @@ def in_batches(wanted: Sequence[tuple[str, Span]], limit: int) -> Iterator[list[
 def kafka_source(reader: Any, kafka: Mapping[str, str], offsets: Offsets) -> Any:
     """Spark's Kafka source for these partitions, and no others."""
     source = reader.format("kafka")
-    for name, value in {**_KAFKA, **kafka}.items():
+    settings = {**_KAFKA, **kafka}
+    if "default.api.timeout.ms" not in kafka:  # Java refuses one that is shorter than that of a request
+        settings["default.api.timeout.ms"] = max(
+            settings["default.api.timeout.ms"], settings["request.timeout.ms"], key=int
+        )
+    for name, value in settings.items():
         source.option(f"kafka.{name}", value)
     assigned = {topic: sorted(map(int, partitions)) for topic, partitions in offsets.items()}
     source.option("assign", _text(assigned)).option("includeHeaders", "true").option("failOnDataLoss", "true")
@@ -186,8 +191,7 @@ def _text(value: object) -> str:
 
 
 def _translated(error: BaseException) -> TopologError:
-    why = jobs.causes(error)
-    said = "\n".join([str(error), *why])
+    why, said = jobs.causes(error), jobs.told_by(error)
     if _GONE.search(said):
         return LogDiverged(
             "Records that were to land are gone from their topic, or the topic was made anew meanwhile.",
@@ -200,5 +204,4 @@ def _translated(error: BaseException) -> TopologError:
         )
     if _SILENT.search(said):
         return Unreachable("Kafka does not answer Spark.", hint="What is landed stays; the rest follows later.")
-    found = jobs.translated(error)
-    return found if isinstance(found, TopologError) else SparkFailed(f"The stream has ended: {said[:300]}")
+    return error if isinstance(error, TopologError) else SparkFailed(f"A batch failed: {jobs.sentence(said)}")

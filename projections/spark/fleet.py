@@ -16,6 +16,7 @@ import fnmatch
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 from pyspark.sql import SparkSession
 
 from topolog.events.errors import Permanent, SparkEnded, TopologError
@@ -29,6 +30,13 @@ from topolog.projections.spark import batches, jobs
 from topolog.projections.spark.landing import Lander
 
 Wanted = Sequence[tuple[str, Span]]
+
+
+class Round(msgspec.Struct, frozen=True):
+    """Offsets that have landed, and how many of those seen at the beginning of the round are left that can land."""
+
+    landed: int
+    left: int
 
 
 class Fleet:
@@ -57,6 +65,7 @@ class Fleet:
         self._archives: dict[str, ArchiveWriter] = {}
         self._locks: dict[str, contextlib.ExitStack] = {}
         self._rounds = 0
+        self._seen: dict[str, topics.Seen] = {}
         self._unsound: dict[str, TopologError] = {}
         self._failing: dict[str, Permanent] = {}
 
@@ -72,20 +81,21 @@ class Fleet:
         """Why a cluster is not landed, by its name."""
         return {**self._failing, **self._unsound}
 
-    def round(self, session: SparkSession, told: jobs.Told | None = None) -> int:
-        """Land one batch; how many offsets have landed, 0 if there are no more or none that can. Raises Unreachable,
-        SparkEnded, and what `told` does."""
+    def round(self, session: SparkSession, told: jobs.Told | None = None) -> Round:
+        """Land one batch of what is there. Raises Unreachable, SparkEnded, and what `told` does."""
         self._rounds += 1
-        sound = self._looked_at()
-        unread = {name: topics.unread(self._archives[name], seen) for name, seen in sound.items()}
+        self._seen = self._looked_at()
+        unread = {name: topics.unread(self._archives[name], seen) for name, seen in self._seen.items()}
         failing = [name for name in unread if name in self._failing]
         landed = self._together(session, _first(unread, unread.keys() - self._failing.keys()), told)
-        return landed + sum(self._alone(session, _first(unread, [name]), told) for name in failing)
+        landed += sum(self._alone(session, _first(unread, [name]), told) for name in failing)
+        seen = sum(_offsets(spans) for name, spans in unread.items() if name not in self._failing)
+        return Round(landed, max(0, seen - landed))
 
     def progress(self) -> list[Progress]:
-        """One for each cluster that is landed."""
-        now_ms, sound = self._now_ms(), self._looked_at()
-        return [progress(self._archives[name], seen, {}, now_ms) for name, seen in sound.items()]
+        """One for each cluster that is landed, by its topics as the last round has seen them."""
+        now_ms, sound = self._now_ms(), self._seen.items()
+        return [progress(self._archives[name], seen, {}, now_ms) for name, seen in sound if name in self._archives]
 
     def _together(self, session: SparkSession, batch: Wanted, told: jobs.Told | None) -> int:
         try:
@@ -119,7 +129,7 @@ class Fleet:
         scratch = next(iter(archives.values())).scratch("batch")
         lander = Lander(session, archives, scratch, self._now_ms, lambda: self._check(archives))
         batches.land(session, lander, self._kafka, batch, f"round {self._rounds}", told)
-        return sum(span.end - span.start for _, span in batch)
+        return _offsets(span for _, span in batch)
 
     def _looked_at(self) -> dict[str, topics.Seen]:
         """What there is of the clusters whose topics are those of their archives."""
@@ -164,3 +174,7 @@ def _first(unread: Mapping[str, Iterable[Span]], names: Iterable[str]) -> Wanted
     """The first batch of what these clusters have."""
     wanted = [(name, span) for name in names for span in unread[name]]
     return next(batches.in_batches(wanted, batches.RECORDS_PER_BATCH_MAX), [])
+
+
+def _offsets(spans: Iterable[Span]) -> int:
+    return sum(span.end - span.start for span in spans)

@@ -8,7 +8,6 @@ the JVM; so it is not that which is looked at, but whether the process of the JV
 """
 
 import itertools
-import re
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,9 +18,8 @@ from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from topolog.events.errors import ReplicaFailed, SparkEnded, SparkFailed, TopologError
+from topolog.events.errors import SparkEnded, SparkFailed, TopologError
 from topolog.projections.spark.session import is_over
-from topolog.projections.spark.trees import too_large
 
 Result = TypeVar("Result")
 Told = Callable[[float], None]
@@ -34,32 +32,10 @@ _POOLS = itertools.cycle(f"pool {number}" for number in range(16))
 _END_S = 2.0
 """How long a process may go on after its sockets are closed."""
 
-# What Spark calls what went wrong; the first that is in its text decides.
-_CODES = (
-    ("COLUMN_ALREADY_EXISTS", "SCHEMA"),
-    ("CONFLICTING_DIRECTORY_STRUCTURES", "SCHEMA"),
-    ("CONFLICTING_PARTITION_COLUMN_NAMES", "SCHEMA"),
-    ("ARITHMETIC_OVERFLOW", "LEAF_TOO_LARGE"),
-    ("NUMERIC_VALUE_OUT_OF_RANGE", "SCHEMA"),
-    ("CAST_OVERFLOW", "SCHEMA"),
-    ("CAST_INVALID_INPUT", "SCHEMA"),
-    ("MALFORMED_RECORD_IN_PARSING", "SCHEMA"),
-    ("DUPLICATED_MAP_KEY", "CORRUPT"),
-    ("FileNotFoundException", "CUT_LOST"),
-    ("PATH_NOT_FOUND", "CUT_LOST"),
-    ("UNABLE_TO_INFER_SCHEMA", "CUT_LOST"),
-    ("FILE_NOT_EXIST", "CUT_LOST"),
-    ("CANNOT_READ_FILE_FOOTER", "CORRUPT"),
-    ("FAILED_READ_FILE", "CORRUPT"),
-    ("is not a Parquet file", "CORRUPT"),
-    ("ChecksumException", "CORRUPT"),
-    ("No space left on device", "IO"),
-)
-
 
 def run(session: SparkSession, action: Callable[[], Result], told: Told | None = None) -> Result:
-    """What `action` returns. Raises ReplicaFailed or SparkFailed for what Spark raises, SparkEnded once it is no more,
-    and what `told` raises."""
+    """What `action` returns. Raises SparkFailed for what Spark raises, SparkEnded once it is no more, and what `told`
+    raises."""
     try:
         return _run(session, action, told)
     except TopologError:
@@ -70,7 +46,9 @@ def run(session: SparkSession, action: Callable[[], Result], told: Told | None =
                 "The JVM of Spark has ended, and this process can read no table any more.",
                 hint="Start it again; give it more memory or smaller tasks if it was killed for want of that.",
             ) from error
-        raise translated(error) from error
+        if not isinstance(error, PySparkException | Py4JError):
+            raise
+        raise SparkFailed(f"A job of Spark failed: {sentence(told_by(error))}") from error
 
 
 def _run(session: SparkSession, action: Callable[[], Result], told: Told | None) -> Result:
@@ -105,21 +83,9 @@ def _run(session: SparkSession, action: Callable[[], Result], told: Told | None)
     return results[0]
 
 
-def translated(error: BaseException) -> BaseException:
-    """An error of Spark as one of ours; any other as it is."""
-    if isinstance(error, TopologError) or not isinstance(error, PySparkException | Py4JError):
-        return error
-    said = str(error)
-    if isinstance(error, Py4JJavaError):
-        said = f"{said}\n{error.java_exception}"
-    for mark, code in _CODES:
-        if mark in said:
-            if code == "LEAF_TOO_LARGE":
-                return too_large("The sums over a leaf do not fit 64 bits.")
-            file = re.search(r"file:[^\s'\"\]]+", said)
-            where = f" {file.group(0)}" if file else ""
-            return ReplicaFailed(code, f"Spark says: {_sentence(said, mark)}{where}")
-    return SparkFailed(f"A job of Spark failed: {_sentence(said, '')}")
+def told_by(error: BaseException) -> str:
+    """All that Spark says of an error, and Java of its causes, by lines."""
+    return "\n".join([str(error), *causes(error)])
 
 
 def causes(error: BaseException) -> list[str]:
@@ -147,6 +113,7 @@ def _done(session: SparkSession, group: str) -> float:
     return done / tasks if tasks else 0.0
 
 
-def _sentence(said: str, mark: str) -> str:
+def sentence(said: str, mark: str = "") -> str:
+    """The first line of it that has the mark, or the first one."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     return next((line for line in lines if mark in line), lines[0] if lines else "nothing")[:300]

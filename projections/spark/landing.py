@@ -87,28 +87,32 @@ class Lander:
         came = steps.records(batch).where(F.col(steps.CLUSTER).isin(list(self._archives)))
         came = came.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            groups = _groups(came)
-            spans = _spans(groups)
-            taken = {name: overlapping(each, self._archives[name].spans()) for name, each in spans.items()}
-            left = {name: found for name, each in spans.items() if (found := minus(each, taken[name]))}
-            new = came
-            if any(taken.values()):
-                new = steps.without(came, taken)
-                groups, left = _groups(new) if left else [], _with_records(came, left)
-            self._land(new, groups, left, source, read)
+            self._land(*self._not_landed(came), source, read)
         finally:
             came.unpersist()
 
+    def _not_landed(self, came: DataFrame) -> tuple[DataFrame, Sequence[Group], ReadSpans]:
+        """What of these records has not landed, its groups, and by cluster its spans: each from the first to the last
+        record that is left, for a reader takes both ends of a span for records."""
+        groups = _groups(came)
+        spans = _spans(groups)
+        taken = {name: overlapping(each, self._archives[name].spans()) for name, each in spans.items()}
+        if not any(taken.values()):
+            return came, groups, spans
+        left = {name: found for name, each in spans.items() if (found := minus(each, taken[name]))}
+        new = steps.without(came, taken)
+        return new, _groups(new) if left else [], _with_records(came, left)
+
     def _land(self, came: DataFrame, groups: Sequence[Group], spans: ReadSpans, source: str, read: ReadSpans) -> None:
-        named = {name for name, each in read.items() if minus(each, self._archives[name].covered())} | spans.keys()
-        if not named:
+        to_land = {name for name, each in read.items() if minus(each, self._archives[name].covered())} | spans.keys()
+        if not to_land:
             return
         if self._scratch.exists():
             shutil.rmtree(self._scratch)
         rows = self._write(came, groups) if groups else {}
         self._identify(came, groups)
         self._check()
-        for name in sorted(named):
+        for name in sorted(to_land):
             archive = self._archives[name]
             self._hand_over(name, archive.staged())
             archive.land(source, spans.get(name, ()), rows.get(name, {}), self._now_ms(), read.get(name, ()))
@@ -117,9 +121,7 @@ class Lander:
     def _hand_over(self, cluster: str, staged: Path) -> None:
         """Its files, as the archive has them: without the folder of the cluster, and one quarantine for all types."""
         for table in self._written():
-            name = (
-                QUARANTINE if table.is_relative_to(self._scratch / QUARANTINE) else table.relative_to(self._scratch)
-            )
+            name = QUARANTINE if table.is_relative_to(self._scratch / QUARANTINE) else table.relative_to(self._scratch)
             written = table / f"{steps.CLUSTER}={cluster}"
             for path in written.rglob("*.parquet"):
                 target = staged / name / path.relative_to(written)

@@ -21,7 +21,8 @@ from topolog.events.token_range import FULL, RING, Ranges
 from topolog.events.tree_spec import BOUNDARIES_MAX, Column, TreeSpec, fingerprint
 from topolog.projections.spark import canonical, row_index
 from topolog.projections.spark.digests import BATCH_ROWS, contents, digest_table, digests_in, rows_of
-from topolog.projections.spark.jobs import Result, run
+from topolog.projections.spark.jobs import Result
+from topolog.projections.spark.replica_jobs import run
 from topolog.projections.spark.row_index import RowIndex
 from topolog.projections.spark.trees import leaves
 

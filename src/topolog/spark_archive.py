@@ -6,11 +6,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
 import typer
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from topolog.projections.spark.pipeline import Pipeline
 
 _AGAIN_S = 2.0
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,8 @@ def archive_topics(
         raise BadInput("--clusters lands all of many clusters.", hint="Leave out --since, --until and --accept-loss.")
     java = _java(settings, running.kafka_properties)
     folder, only = to.expanduser().absolute(), _named(extent.only or ())
-    with stopping_when_told(os.environ) as stopping:
+    found = 0
+    with stopping_when_told(os.environ) as stopping, contextlib.suppress(Ended):
         work = Work(settings, java, stopping, every_s, extent.once, running.metrics_port)
         if extent.clusters is not None:
             found = _land_fleet(work, folder, extent.clusters, only, running.memory)
@@ -111,6 +113,10 @@ def archive_topics(
             found = _land_cluster(work, folder, only, span, running.memory, accept_loss=extent.accept_loss)
     if found and (extent.once or span):
         raise typer.Exit(ExitCode.FOUND)
+
+
+class Ended(Exception):
+    """This process was told to stop; a batch that it landed is dropped."""
 
 
 class Work(NamedTuple):
@@ -123,31 +129,56 @@ class Work(NamedTuple):
     once: bool = False
     metrics_port: int | None = None
 
+    def end_if_told(self, _: float = 0.0) -> None:
+        """Raise Ended once told to stop."""
+        if self.stopping.is_set():
+            raise Ended
+
 
 def _land_cluster(
     work: Work, folder: Path, only: Sequence[Topic], span: tuple[int, int] | None, memory: str, *, accept_loss: bool
 ) -> int:
     """One cluster; how many files of its archive are missing."""
-    from topolog.events.kafka_admin import KafkaAdmin
-    from topolog.projections.spark.pipeline import Pipeline, utc
-
-    kafka, cluster = work.settings.kafka, work.settings.cluster.name
-    admin = KafkaAdmin(kafka)
-    topics.look(admin, cluster, only)  # a name that was mistyped makes no archive
-    with opened(folder, cluster) as archive:
-        pipeline = Pipeline(archive, admin, work.java, now_ms, say, only)
+    with begun(work, folder, only, accept_loss=accept_loss) as (pipeline, archive):
         missing = _told_of_missing(archive)
-        pipeline.begin(topics.log_id(kafka, cluster), accept_loss=accept_loss)
         with _spark(folder, memory) as session:
             if span:
-                done = pipeline.backfill(session, *span)
-                said = f"{done.records:,} records landed, {done.before:,} had before"
-                say(f"From {utc(span[0])} to {utc(span[1])}: {said}.")
+                _backfill(pipeline, session, work, *span)
             else:
                 keep_landing(pipeline, session, work)
                 landings = "1 landing" if len(archive.landings) == 1 else f"{len(archive.landings)} landings"
-                say(f"{cluster}: {archive.records:,} records in {landings}.")
+                say(f"{archive.about.cluster}: {archive.records:,} records in {landings}.")
     return missing
+
+
+@contextlib.contextmanager
+def begun(
+    work: Work, folder: Path, only: Sequence[Topic] = topics.TOPICS, *, accept_loss: bool = False
+) -> "Iterator[tuple[Pipeline, ArchiveWriter]]":
+    """The pipeline of the settings' cluster and its archive, once their topics are known to be in order. Raises Ended
+    if told to stop while no broker answers."""
+    from topolog.events.kafka_admin import KafkaAdmin
+    from topolog.projections.spark.pipeline import Pipeline
+
+    kafka, cluster = work.settings.kafka, work.settings.cluster.name
+    admin, patience = KafkaAdmin(kafka), Patience(work)
+    patience.until_done(lambda: topics.look(admin, cluster, only))  # a name that was mistyped makes no archive
+    with opened(folder, cluster) as archive:
+        pipeline = Pipeline(archive, admin, work.java, now_ms, say, only)
+        patience.until_done(lambda: pipeline.begin(topics.log_id(kafka, cluster), accept_loss=accept_loss))
+        yield pipeline, archive
+
+
+def _backfill(pipeline: "Pipeline", session: "SparkSession", work: Work, start_ms: int, end_ms: int) -> None:
+    from topolog.projections.spark.pipeline import utc
+
+    try:
+        done = pipeline.backfill(session, start_ms, end_ms, work.end_if_told)
+    except Ended:
+        say("Ended before all has landed: what has landed stays, the same command lands the rest.")
+        raise
+    said = f"{done.records:,} records landed, {done.before:,} had before"
+    say(f"From {utc(start_ms)} to {utc(end_ms)}: {said}.")
 
 
 def keep_landing(pipeline: "Pipeline", session: "SparkSession", work: Work) -> None:
@@ -155,7 +186,7 @@ def keep_landing(pipeline: "Pipeline", session: "SparkSession", work: Work) -> N
     from topolog.events.kafka import KafkaReader
     from topolog.projections.archive.metrics import ArchiveMetrics, served
 
-    metrics, patience, is_done = ArchiveMetrics(), Patience(work.stopping, once=work.once), False
+    metrics = ArchiveMetrics()
     with (
         served(metrics, work.metrics_port),
         StatusLine() as line,
@@ -167,11 +198,12 @@ def keep_landing(pipeline: "Pipeline", session: "SparkSession", work: Work) -> N
             metrics.tell([found])
             line.show(progress.sentence(found))
 
-        while not is_done and not work.stopping.is_set():
-            with patience.waiting():
-                stream = pipeline.stream(session, once=work.once, every_s=work.every_s)
-                pipeline.follow(stream, work.stopping.is_set, look)
-                is_done = True
+        def land() -> None:
+            stream = pipeline.stream(session, once=work.once, every_s=work.every_s)
+            pipeline.follow(stream, work.stopping.is_set, look)
+
+        with contextlib.suppress(Ended):
+            Patience(work).until_done(land)
 
 
 def _land_fleet(work: Work, folder: Path, pattern: str, only: Sequence[Topic], memory: str) -> int:
@@ -180,7 +212,7 @@ def _land_fleet(work: Work, folder: Path, pattern: str, only: Sequence[Topic], m
     from topolog.projections.archive.metrics import ArchiveMetrics, served
     from topolog.projections.spark.fleet import Fleet
 
-    kafka, metrics, patience = work.settings.kafka, ArchiveMetrics(), Patience(work.stopping, once=work.once)
+    kafka, metrics, patience = work.settings.kafka, ArchiveMetrics(), Patience(work)
     admin, said = KafkaAdmin(kafka), dict[str, str]()
     with (
         Fleet(folder, pattern, admin, work.java, lambda name: topics.log_id(kafka, name), now_ms, only) as fleet,
@@ -188,23 +220,17 @@ def _land_fleet(work: Work, folder: Path, pattern: str, only: Sequence[Topic], m
         StatusLine() as line,
         _spark(folder / ".spark", memory) as session,
     ):
-
-        def told(_: float) -> None:
-            if work.stopping.is_set():
-                raise Ended
-
         with contextlib.suppress(Ended):
             while not work.stopping.is_set():
-                with patience.waiting():
-                    landed = fleet.round(session, told)
-                    metrics.tell(found := fleet.progress(), fleet.set_aside)
-                    line.show(progress.sentence(max(found, key=_behind)) if found else "no cluster yet")
-                    said = _say_set_aside(fleet.set_aside, said)
-                    if not landed and (work.once or work.stopping.wait(work.every_s)):
-                        break
-        with contextlib.suppress(Retriable):
-            for each in fleet.progress():
-                say(progress.sentence(each))
+                done = patience.until_done(lambda: fleet.round(session, work.end_if_told))
+                found = fleet.progress()
+                metrics.tell(found, fleet.set_aside)
+                line.show(progress.sentence(max(found, key=_behind)) if found else "no cluster yet")
+                said = _say_set_aside(fleet.set_aside, said)
+                if not done.left and (work.once or work.stopping.wait(work.every_s)):
+                    break
+        for each in fleet.progress():
+            say(progress.sentence(each))
     return len(said)
 
 
@@ -213,30 +239,28 @@ def _behind(found: progress.Progress) -> int:
 
 
 class Patience:
-    """While no broker answers that is said once, and tried again until told to stop; with `once` it is the end."""
+    """While no broker answers that is said once, and tried again; of what is landed `once` it is the end."""
 
-    def __init__(self, stopping: Stop, *, once: bool) -> None:
-        self._stopping = stopping
-        self._once = once
+    def __init__(self, work: Work) -> None:
+        self._work = work
         self._is_told = False
 
-    @contextlib.contextmanager
-    def waiting(self) -> Iterator[None]:
-        try:
-            yield
-        except Retriable as error:
-            if self._once:
-                raise
-            if not self._is_told:
-                say(f"{error.message} Trying again until it does.")
-            self._is_told = True
-            self._stopping.wait(_AGAIN_S)
-        else:
-            self._is_told = False
-
-
-class Ended(Exception):
-    """This process was told to stop while it landed a batch, which is dropped."""
+    def until_done(self, action: Callable[[], Result]) -> Result:
+        """What `action` returns. Raises Ended once told to stop, and what is not Retriable."""
+        while True:
+            try:
+                result = action()
+            except Retriable as error:
+                if self._work.once:
+                    raise
+                if not self._is_told:
+                    say(f"{error.message} Trying again.")
+                self._is_told = True
+                if self._work.stopping.wait(_AGAIN_S):
+                    raise Ended from error
+            else:
+                self._is_told = False
+                return result
 
 
 def _say_set_aside(found: Mapping[str, TopologError], said: Mapping[str, str]) -> dict[str, str]:

@@ -84,7 +84,8 @@ def rebuild_projections(
         found = _all(source, target, settings_of(config, pairs), memory)
     else:
         found = [_one(source, target, _settings_of_archive(source, config, pairs))]
-    found = [awaited(each, patience_s, time.monotonic, time.sleep) for each in found]
+    until_s = time.monotonic() + patience_s
+    found = [awaited(each, until_s, time.monotonic, time.sleep) for each in found]
     show_rebuilds(Screen(no_color=shape.no_color), shape, found, were_awaited=patience_s > 0)
 
 

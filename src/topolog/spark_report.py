@@ -52,7 +52,7 @@ def report(
     from topolog.projections.archive.landings import Archive
     from topolog.projections.spark.jobs import run
     from topolog.projections.spark.reports import keeping, making
-    from topolog.projections.spark.reports.landed import Days
+    from topolog.projections.spark.reports.landed import Days, landed_in
 
     reports = making.chosen(names or ())
     if output is Output.CSV and len(reports) > 1:
@@ -67,9 +67,12 @@ def report(
     with tempfile.TemporaryDirectory(prefix="topolog-report-") as scratch, StatusLine() as line:
         folder = Path(scratch)
         with session(folder / "spark", memory, with_connectors=False) as spark:
+            landed = landed_in(spark, held, days, line.show)
+            if any(report.folds for report in reports):
+                landed.folded  # noqa: B018 (folds here, where whoever interrupts ends it at once)
 
             def make(tables: Path) -> "Whole":
-                return run(spark, lambda: making.make(spark, held, tables, reports, days, line.show))
+                return run(spark, lambda: making.make(landed, tables, reports, line.show))
 
             whole = keeping.keep(kept, make) if kept else make(folder / "tables")
     _show(whole, output)

@@ -116,7 +116,7 @@ def land_fleet(
     others_s, batches.RECORDS_PER_BATCH_MAX = 0.0, records // 4
     with Fleet(folder, f"of-{count}-*", admin, kafka, lambda name: topics.log_id(kafka, name), lambda: 0) as fleet:
         began_s = time.perf_counter()
-        while fleet.round(session):
+        while fleet.round(session).left:
             if not others_s and not any(found.behind for found in fleet.progress() if found.cluster != names[0]):
                 others_s = time.perf_counter() - began_s
         landed, wall_s = sum(found.rows["records"] for found in fleet.progress()), time.perf_counter() - began_s

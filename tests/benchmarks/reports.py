@@ -12,7 +12,7 @@ import argparse
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -127,7 +127,7 @@ def made(spark: SparkSession, folder: Path, events: int) -> tuple[Archive, Posit
         offsets = spark.range(events // BLOCK * count).select(
             (F.floor(F.col("id") / count) * BLOCK + first + F.col("id") % count).alias("offset")
         )
-        log = F.struct(F.col("offset"), logged_at.alias("appended_at")).alias("log")
+        log = F.struct(F.lit("decisions").alias("topic"), F.col("offset"), logged_at.alias("appended_at")).alias("log")
         columns = [column.alias(field) for field, column in fields.items()]
         offsets.select(log, stamp.alias("stamp"), *columns).coalesce(4).write.parquet(str(folder / "tables" / name))
     counted = spark.range(events).withColumnRenamed("id", "offset").select(
@@ -177,12 +177,10 @@ def times(positions: Positions) -> dict[int, int]:
     return found
 
 
-def plain_changes(archive: Archive, positions: Positions) -> Counter[tuple[str, ...]]:
+def plain_changes(archive: Archive, requested: Sequence[str]) -> Counter[tuple[str, ...]]:
     """As the report `changes` counts: without the time of each, which would need all positions in memory."""
     found: Counter[tuple[str, ...]] = Counter()
-    for name, *_, fields in tables():
-        if "request" not in fields:
-            continue
+    for name in requested:
         columns = ["stamp", *(["subject", "code"] if name == "RequestRefused" else [])]
         for line in lines(archive, name, columns):
             refused = name == "RequestRefused"
@@ -256,7 +254,8 @@ def main() -> None:
         archive, positions, files = timed(
             "making the archive", asked.events, lambda: made(spark, asked.folder / "archive", asked.events)
         )
-        landed = Landed(spark, archive, positions, lambda: files, Days())
+        landed = Landed(spark, archive, positions, Days())
+        landed.folded = tuple(files)
         for report in REPORTS:
             where = str(asked.folder / "made" / report.name)
             timed(f"{report.name}: facts", asked.events, partial(write_facts, landed, report, where))
@@ -264,9 +263,10 @@ def main() -> None:
         summary = spark.read.parquet(str(asked.folder / "made" / "changes")).groupBy("outcome").count().collect()
         told = {row["outcome"]: row["count"] for row in summary}
         accepted = spark.read.parquet(str(asked.folder / "made" / "agreements")).where("outcome = 'ACCEPTED'")
+        requested = [name for name, *_, fields in tables() if "request" in fields]
         latency = accepted.agg(F.count("*").alias("count"), F.sum("latency_ms").alias("ms")).first()
     if not asked.no_plain:
-        counts = timed("changes, plain Python", asked.events, lambda: plain_changes(archive, positions))
+        counts = timed("changes, plain Python", asked.events, lambda: plain_changes(archive, requested))
         plain = {name: sum(count for key, count in counts.items() if key[3] == name) for name in told}
         assert plain == told, (plain, told)
         same = timed("agreements, plain Python", asked.events, lambda: plain_agreements(archive, positions))

@@ -53,6 +53,8 @@ class Report(msgspec.Struct, frozen=True):
     summary: Callable[[DataFrame], DataFrame]
     sentence: Callable[[Sequence[Fact]], str]
     pictures: Callable[[Sequence[Fact]], tuple[Picture, ...]]
+    folds: bool = False
+    """Whether its facts are made of tenures, for which the log is folded."""
 
 
 def days_of(rows: Sequence[Fact]) -> tuple[str, ...]:

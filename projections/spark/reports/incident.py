@@ -32,7 +32,7 @@ def incident(landed: Landed, start: datetime, end: datetime) -> DataFrame:
             F.to_json(F.struct(*fields)).alias("content"),
         )
         several = told if several is None else several.unionByName(told)
-    assert several is not None, "an archive has LogStarted at least"
+    assert several is not None, "what is judged has landed in a table, or in the quarantine"
     counted = landed.counted(several)
     ms = F.unix_millis("logged_at")
     within = counted.where((ms >= _ms(start)) & (ms < _ms(end)))

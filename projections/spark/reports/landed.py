@@ -7,6 +7,7 @@ report names the fields it needs with their types, and so reads no others, reads
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,10 +15,11 @@ import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (its customary name)
 
-from topolog.projections.archive import positions as judged
+from topolog.events.errors import BadInput
 from topolog.projections.archive import tenures
-from topolog.projections.archive.landings import QUARANTINE, TYPED, Archive
-from topolog.projections.archive.positions import Positions
+from topolog.projections.archive.derived import Told
+from topolog.projections.archive.landings import QUARANTINE, TYPED, Archive, DamagedArchive
+from topolog.projections.archive.positions import Positions, brought_forward
 
 _PLACE = (
     "log struct<topic:string,offset:bigint,appended_at:timestamp>, "
@@ -49,31 +51,49 @@ class Days(msgspec.Struct, frozen=True):
         return round(datetime.combine(self.last, time.min, UTC).timestamp() * 1000) + _DAY_MS
 
 
-def landed_in(session: SparkSession, folder: Path, days: Days = Days()) -> "Landed":  # noqa: B008 (frozen value)
-    """The archive in a folder as reports read it; judges first what has landed since."""
-    archive = Archive(folder)
-    positions = judged.brought_forward(archive)
-    return Landed(session, archive, positions, lambda: tenures.brought_forward(archive, positions), days)
+def landed_in(
+    session: SparkSession,
+    archive: Archive,
+    days: Days = Days(),  # noqa: B008 (frozen value)
+    told: Told = lambda _: None,
+    derived: Path | None = None,
+) -> "Landed":
+    """An archive as reports read it; judges first what has landed since, which Spark has no part in.
+
+    Raises BadInput for an archive without decisions, and what `positions.brought_forward` does.
+    """
+    positions = brought_forward(archive, derived, told)
+    if not positions.accepted:
+        raise BadInput(
+            f"The archive in {archive.folder} has no decisions, and all reports are made of those.",
+            hint="Land the topic `decisions` into it: `topolog spark archive`.",
+        )
+    return Landed(session, archive, positions, days, told, derived)
 
 
 class Landed:
-    """One archive as a report reads it. `folded` gives the files of tenures, which takes a fold of the whole log: it is
-    called once, by the report that needs it."""
+    """One archive as a report reads it. `judged` are its positions."""
 
     def __init__(
         self,
         session: SparkSession,
         archive: Archive,
         positions: Positions,
-        folded: Callable[[], Sequence[Path]],
         days: Days,
+        told: Told = lambda _: None,
+        derived: Path | None = None,
     ) -> None:
-        self._session = session
-        self._archive = archive
-        self._positions = positions
-        self._folded = folded
-        self._on_their_way: set[Path] = set()
+        self.session = session
+        self.judged = positions
         self.days = days
+        self._archive = archive
+        self._told = told
+        self._derived = derived
+        self._on_their_way: set[Path] = set()
+
+    @property
+    def cluster(self) -> str:
+        return self._archive.about.cluster
 
     @property
     def log_id(self) -> str:
@@ -82,7 +102,7 @@ class Landed:
     @property
     def end(self) -> Column:
         """Up to where facts are known or asked for: what is open then has lasted until then."""
-        known_ms, asked_ms = self._positions.logged_ms, self.days.end_ms
+        known_ms, asked_ms = self.judged.logged_ms, self.days.end_ms
         return F.timestamp_millis(F.lit(known_ms if asked_ms is None else min(known_ms, asked_ms)))
 
     def typed(self, name: str, fields: str = "") -> DataFrame:
@@ -95,7 +115,7 @@ class Landed:
     def whole(self, name: str) -> DataFrame | None:
         """A table with all its columns, None if nothing of it has landed."""
         files = [str(path) for path in self._files(f"{TYPED}/{name}")]
-        return self._session.read.option("mergeSchema", True).parquet(*files).where(_IS_DECISION) if files else None
+        return self.session.read.option("mergeSchema", True).parquet(*files).where(_IS_DECISION) if files else None
 
     def measured(self, name: str, fields: str) -> DataFrame:
         """A table of another topic: `offset`, `appended_at` and these fields. Nobody judges such records."""
@@ -109,15 +129,19 @@ class Landed:
 
     def positions(self) -> DataFrame:
         """offset, position, set_end, logged_at of each decision that counts, up to the last day asked about."""
-        found = self._read(self._positions.files, _POSITIONS)
-        if self._positions.voided:
-            found = found.where(~F.col("position").isin(self._positions.voided))
+        found = self._read(self.judged.files, _POSITIONS)
+        if self.judged.voided:
+            found = found.where(~F.col("position").isin(self.judged.voided))
         return self._until_end(found)
 
     def tenures(self) -> DataFrame:
         """Who acted for which partition from when on (`archive/tenures.py`)."""
-        found = self._read(self._folded(), _TENURES)
-        return self._until_end(found)
+        return self._until_end(self._read(self.folded, _TENURES))
+
+    @cached_property
+    def folded(self) -> tuple[Path, ...]:
+        """The files of tenures, which take a fold of the whole log: once, and without Spark."""
+        return tenures.brought_forward(self._archive, self.judged, self._derived, self._told)
 
     def asked(self, facts: DataFrame, at: str) -> DataFrame:
         """Those whose time `at` lies within the days asked about; with `date`."""
@@ -147,6 +171,11 @@ class Landed:
                     raise
 
     def _files(self, prefix: str) -> list[Path]:
+        if gone := self._archive.missing(prefix):
+            raise DamagedArchive(
+                f"{len(gone)} files of the archive are missing, the first is {gone[0]}.",
+                hint="Bring them back from a backup, or make the reports of an archive that is whole.",
+            )
         files = self._archive.files(prefix)
         self._on_their_way.update(path for path in files if path != self._archive.final(path))
         return files
@@ -162,8 +191,8 @@ class Landed:
 
     def _read(self, files: Sequence[Path], schema: str) -> DataFrame:
         if not files:
-            return self._session.createDataFrame([], schema)
-        return self._session.read.schema(schema).parquet(*(str(path) for path in files))
+            return self.session.createDataFrame([], schema)
+        return self.session.read.schema(schema).parquet(*(str(path) for path in files))
 
 
 def ms_between(start: str, end: str) -> Column:

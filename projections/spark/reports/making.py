@@ -6,21 +6,18 @@ the facts as they were written. A report without facts says so.
 
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (its customary name)
 from pyspark.sql.types import TimestampType
 
 from topolog.events.errors import BadInput
-from topolog.projections.archive import positions as judged
-from topolog.projections.archive import tenures
 from topolog.projections.archive.derived import Told
-from topolog.projections.archive.landings import Archive
 from topolog.projections.archive.positions import Positions
 from topolog.projections.spark.reports import agreements, changes, exchanges, leases, primaries, repairs
 from topolog.projections.spark.reports.forms import Picture, Report
@@ -69,39 +66,20 @@ def chosen(names: Sequence[str]) -> tuple[Report, ...]:
     return tuple(by_name[name] for name in dict.fromkeys(names)) or REPORTS
 
 
-def make(
-    session: SparkSession,
-    archive: Archive,
-    folder: Path,
-    reports: Sequence[Report] = REPORTS,
-    days: Days = Days(),  # noqa: B008 (frozen value)
-    told: Told = lambda _: None,
-    derived: Path | None = None,
-) -> Whole:
-    """Make these reports, as tables below `folder`, one after the other.
-
-    Raises BadInput for an archive without decisions, and what `positions.brought_forward` does.
-    """
-    positions = judged.brought_forward(archive, derived, told)
-    if not positions.accepted:
-        raise BadInput(
-            f"The archive in {archive.folder} has no decisions, and all reports are made of those.",
-            hint="Land the topic `decisions` into it: `topolog spark archive`.",
-        )
-    landed = Landed(
-        session, archive, positions, _once(lambda: tenures.brought_forward(archive, positions, derived, told)), days
-    )
-    warnings = landed.steady(lambda: tuple(_warnings(landed, positions, days)))
+def make(landed: Landed, folder: Path, reports: Sequence[Report] = REPORTS, told: Told = lambda _: None) -> Whole:
+    """Make these reports, as tables below `folder`, one after the other."""
+    warnings = landed.steady(lambda: tuple(_warnings(landed)))
     made = []
     for report in reports:
         told(f"report {report.name}")
-        made.append(_made(session, landed, report, folder / report.name))
-    return Whole(archive.about.cluster, positions, days, warnings, tuple(made))
+        made.append(_made(landed, report, folder / report.name))
+    return Whole(landed.cluster, landed.judged, landed.days, warnings, tuple(made))
 
 
-def _made(session: SparkSession, landed: Landed, report: Report, folder: Path) -> Made:
+def _made(landed: Landed, report: Report, folder: Path) -> Made:
     began_s = time.monotonic()
     landed.steady(lambda: report.facts(landed).write.mode("overwrite").parquet(str(folder / "facts")))
+    session = landed.session
     summary = report.summary(session.read.parquet(str(folder / "facts")))
     summary.coalesce(1).write.mode("overwrite").parquet(str(folder / "summary"))
     rows = tuple(
@@ -124,7 +102,8 @@ def _for_people(summary: DataFrame) -> DataFrame:
     return summary.withColumns({name: F.date_format(name, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'") for name in times})
 
 
-def _warnings(landed: Landed, positions: Positions, days: Days) -> Iterable[str]:
+def _warnings(landed: Landed) -> Iterable[str]:
+    positions, days = landed.judged, landed.days
     if days.last and positions.logged_at.date() < days.last:
         yield f"The archive ends at {positions.logged_at:%Y-%m-%d %H:%M:%S} (UTC), before {days.last} does."
     undecoded = landed.undecoded().orderBy("position").limit(UNDECODED_NAMED).collect()
@@ -133,17 +112,6 @@ def _warnings(landed: Landed, positions: Positions, days: Days) -> Iterable[str]
             f"The decision at position {row['position']} counts and is in no table ({row['reason']}): live readers "
             "stop there until it is voided, and these reports do not tell of it."
         )
-
-
-def _once(action: Callable[[], Sequence[Path]]) -> Callable[[], Sequence[Path]]:
-    found: list[Sequence[Path]] = []
-
-    def once() -> Sequence[Path]:
-        if not found:
-            found.append(action())
-        return found[0]
-
-    return once
 
 
 def document(whole: Whole) -> dict[str, Any]:

@@ -129,5 +129,11 @@ def _total(rows: Sequence[Fact], group: str) -> int:
 
 
 REPORT = Report(
-    "primaries", "For how long had which partitions no primary, and why?", facts, summary, sentence, pictures
+    "primaries",
+    "For how long had which partitions no primary, and why?",
+    facts,
+    summary,
+    sentence,
+    pictures,
+    folds=True,
 )

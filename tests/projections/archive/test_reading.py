@@ -149,7 +149,7 @@ def lose_a_landing(folder: Path) -> str:
 
 def lose_the_newest_landing(folder: Path) -> str:
     max((folder / "landings").iterdir()).unlink()
-    return "no landing names"
+    return "No landing of"
 
 
 def lose_rows(folder: Path) -> str:

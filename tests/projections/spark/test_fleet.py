@@ -52,10 +52,10 @@ def test_what_small_clusters_have_is_in_the_first_batch(
 ) -> None:
     """And all of the large one lands in time, each cluster's records in an archive of its own."""
     monkeypatch.setattr(batches, "RECORDS_PER_BATCH_MAX", LARGE // 2)
-    assert fleet.round(spark) == LARGE // 2
+    assert fleet.round(spark).landed == LARGE // 2
     behind = {found.cluster: found.behind for found in fleet.progress()}
     assert behind == {f"{cluster}-a": 0, f"{cluster}-b": LARGE // 2 + 2 * SMALL, f"{cluster}-c": 0}
-    rounds = [fleet.round(spark) for _ in range(3)]
+    rounds = [fleet.round(spark).landed for _ in range(3)]
     assert rounds == [LARGE // 2, 2 * SMALL, 0]
     for name, records in (("a", SMALL), ("b", LARGE), ("c", SMALL)):
         whole = f"{cluster}-{name}"
@@ -71,11 +71,11 @@ def test_a_cluster_that_cannot_be_landed_is_named_and_the_others_land(
         pass
     decisions = [plan for plan in PLANS if plan.topic is Topic.DECISIONS]
     KafkaAdmin({"bootstrap.servers": kafka}).create_topics(half, decisions)
-    assert fleet.round(spark) == LARGE + SMALL
+    assert fleet.round(spark).landed == LARGE + SMALL
     assert {name: type(error) for name, error in fleet.set_aside.items()} == {broken: BadInput, half: NotFound}
     assert len(values(tmp_path / "fleet" / f"{cluster}-c")) == SMALL
     (tmp_path / "fleet" / broken).rename(tmp_path / "elsewhere")
-    assert fleet.round(spark) == SMALL, fleet.set_aside
+    assert fleet.round(spark).landed == SMALL, fleet.set_aside
     assert fleet.set_aside.keys() == {half}
 
 
@@ -91,11 +91,11 @@ def test_what_ends_sparks_job_is_landed_alone_and_the_others_land_before_it(
         land(lander, batch, source, read)
 
     monkeypatch.setattr(Lander, "land", fail)
-    assert fleet.round(spark) == 2 * SMALL, fleet.set_aside
-    assert fleet.round(spark) == 0, "so --once ends"
+    assert fleet.round(spark).landed == 2 * SMALL, fleet.set_aside
+    assert fleet.round(spark).landed == 0, "so --once ends"
     assert {name: type(error) for name, error in fleet.set_aside.items()} == {broken: SparkFailed}
     monkeypatch.undo()
-    assert fleet.round(spark) == LARGE
+    assert fleet.round(spark).landed == LARGE
     assert not fleet.set_aside
     assert len(values(tmp_path / "fleet" / broken)) == LARGE
 
@@ -109,9 +109,9 @@ def test_a_cluster_whose_archive_is_damaged_meanwhile_ends_nothing(
     (tmp_path / "fleet" / broken / "landings" / f"{1:012}.json").write_text("{")
     for name in (broken, sound):
         write(kafka, name, SMALL)
-    assert fleet.round(spark) == SMALL, fleet.set_aside
+    assert fleet.round(spark).landed == SMALL, fleet.set_aside
     assert len(values(tmp_path / "fleet" / sound)) == 2 * SMALL
-    assert fleet.round(spark) == 0
+    assert fleet.round(spark).landed == 0
     assert {name: type(error) for name, error in fleet.set_aside.items()} == {broken: DamagedArchive}
 
 
@@ -119,7 +119,7 @@ def test_offsets_without_a_record_do_not_keep_a_fleet_at_work(
     fleet: Fleet, spark: SparkSession, kafka: str, cluster: str, tmp_path: Path
 ) -> None:
     """A transaction that was aborted leaves nothing else."""
-    while fleet.round(spark):
+    while fleet.round(spark).left:
         pass
     name = topic_name(f"{cluster}-c", Topic.REQUESTS)
     producer = Producer({"bootstrap.servers": kafka, "transactional.id": name})
@@ -130,6 +130,6 @@ def test_offsets_without_a_record_do_not_keep_a_fleet_at_work(
     producer.abort_transaction()
     admin, place = KafkaAdmin({"bootstrap.servers": kafka}), (name, 0)
     eventually(lambda: admin.bounds([place])[place] == (0, SMALL + 2), "the mark of the abort, which follows it")
-    assert fleet.round(spark) == 2
-    assert fleet.round(spark) == 0
+    assert fleet.round(spark).landed == 2
+    assert fleet.round(spark).landed == 0
     assert len(values(tmp_path / "fleet" / f"{cluster}-c")) == SMALL

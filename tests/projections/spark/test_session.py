@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from topolog import spark as commands
 from topolog.events.errors import MissingExtra, ReplicaFailed, SparkFailed
 from topolog.projections.spark import session
-from topolog.projections.spark.jobs import run
+from topolog.projections.spark.replica_jobs import run
 
 ROOT = Path(__file__).parents[3]
 

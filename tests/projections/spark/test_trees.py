@@ -12,7 +12,7 @@ from topolog.events.token_range import FULL, RING, TokenRange, buckets, contains
 from topolog.events.tree_spec import Strength, TokenMode
 from topolog.projections.spark import trees
 from topolog.projections.spark.digests import digests
-from topolog.projections.spark.jobs import run
+from topolog.projections.spark.replica_jobs import run
 from topolog.projections.spark.row_hashes import H1, H2, TOKEN, hashed
 from topolog.projections.spark.trees import leaves
 

@@ -8,7 +8,6 @@ from pyspark.sql import SparkSession
 from tests.projections.spark.frames import came, lander_of
 from tests.projections.spark.reports.history import History
 
-from topolog.projections.archive import tenures
 from topolog.projections.archive.landings import Archive, opened
 from topolog.projections.archive.positions import brought_forward
 from topolog.projections.projector import Projector
@@ -35,7 +34,7 @@ def archive(spark: SparkSession, history: History, tmp_path_factory: pytest.Temp
 def landed(spark: SparkSession, archive: Archive) -> MakeLanded:
     """The archive as reports read it, of these days."""
     positions = brought_forward(archive)
-    return lambda days: Landed(spark, archive, positions, lambda: tenures.brought_forward(archive, positions), days)
+    return lambda days: Landed(spark, archive, positions, days)
 
 
 @pytest.fixture(scope="session")

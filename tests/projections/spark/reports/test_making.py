@@ -15,15 +15,15 @@ from tests.projections.chronicle import Chronicle
 from tests.projections.spark.frames import came, lander_of
 from tests.projections.spark.reports.history import History, day
 
-from topolog.events.errors import BadInput, ReplicaFailed
+from topolog.events.errors import BadInput
 from topolog.events.log import Entry
 from topolog.events.topics import Topic
 from topolog.projections.archive.holes import ArchiveIncomplete
-from topolog.projections.archive.landings import Archive, opened
+from topolog.projections.archive.landings import Archive, DamagedArchive, opened
 from topolog.projections.spark.jobs import run
 from topolog.projections.spark.reports import making
 from topolog.projections.spark.reports.keeping import keep
-from topolog.projections.spark.reports.landed import Days, Landed
+from topolog.projections.spark.reports.landed import Days, Landed, landed_in
 from topolog.projections.spark.reports.making import NOTHING, REPORTS, Whole
 from topolog.projections.spark.reports.page import page
 
@@ -43,7 +43,7 @@ def land_it(spark: SparkSession, tmp_path: Path) -> LandIt:
 @pytest.fixture(scope="session")
 def whole(spark: SparkSession, archive: Archive, tmp_path_factory: pytest.TempPathFactory) -> tuple[Whole, Path]:
     folder = tmp_path_factory.mktemp("made") / "reports"
-    return keep(folder, lambda tables: making.make(spark, archive, tables)), folder
+    return keep(folder, lambda tables: making.make(landed_in(spark, archive), tables)), folder
 
 
 def test_each_report_is_two_tables_and_a_sentence(spark: SparkSession, whole: tuple[Whole, Path]) -> None:
@@ -107,7 +107,7 @@ def test_the_page_is_whole_by_itself(whole: tuple[Whole, Path]) -> None:
 def test_what_strangers_wrote_is_shown_and_not_obeyed(spark: SparkSession, land_it: LandIt, tmp_path: Path) -> None:
     chronicle = Chronicle().start()
     chronicle.propose("A", {"id": "long"}, actor="<script>alert(1)</script>", reason="$x_1$ <b>")
-    made = making.make(spark, land_it(chronicle.entries), tmp_path / "tables", making.chosen(["changes"]))
+    made = making.make(landed_in(spark, land_it(chronicle.entries)), tmp_path / "tables", making.chosen(["changes"]))
     text = page(made)
     assert "<script" not in text
     assert "&lt;script&gt;" in text
@@ -117,7 +117,7 @@ def test_a_report_without_facts_says_so_and_has_no_picture(
     spark: SparkSession, land_it: LandIt, tmp_path: Path
 ) -> None:
     """A cluster in which nothing has happened yet."""
-    made = making.make(spark, land_it(Chronicle().start().entries), tmp_path / "tables")
+    made = making.make(landed_in(spark, land_it(Chronicle().start().entries)), tmp_path / "tables")
     assert {each.sentence for each in made.made} == {NOTHING}
     assert [each.pictures for each in made.made] == [()] * len(REPORTS)
     assert "<svg" not in page(made)
@@ -127,7 +127,7 @@ def test_an_archive_without_decisions_is_refused(spark: SparkSession, land_it: L
     value = Chronicle().start().entries[0].value
     archive = land_it([Entry(Topic.REQUESTS, 0, type(Chronicle().start().entries[0].offset)(0), "k", value, (), 5)])
     with pytest.raises(BadInput, match="has no decisions"):
-        making.make(spark, archive, tmp_path / "tables")
+        making.make(landed_in(spark, archive), tmp_path / "tables")
 
 
 def test_a_missing_day_is_an_error_that_names_it(spark: SparkSession, land_it: LandIt, tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_missing_day_is_an_error_that_names_it(spark: SparkSession, land_it: L
         chronicle.join(name)
     land_it(chronicle.entries[:3])
     with pytest.raises(ArchiveIncomplete, match="lacks offsets 3 to 4"):
-        making.make(spark, land_it(chronicle.entries[5:]), tmp_path / "tables")
+        making.make(landed_in(spark, land_it(chronicle.entries[5:])), tmp_path / "tables")
 
 
 def test_files_that_are_moved_while_a_report_is_made_are_read_where_they_are_then(
@@ -156,7 +156,8 @@ def test_files_that_are_moved_while_a_report_is_made_are_read_where_they_are_the
         tries.append(landed)
         return found
 
-    made = making.make(spark, Archive(copy), tmp_path / "made", [msgspec.structs.replace(changes, facts=facts)])
+    landed = landed_in(spark, Archive(copy))
+    made = making.make(landed, tmp_path / "made", [msgspec.structs.replace(changes, facts=facts)])
     assert made.made[0].rows == next(each.rows for each in whole[0].made if each.name == "changes")
     assert len(tries) == 2
 
@@ -164,8 +165,8 @@ def test_files_that_are_moved_while_a_report_is_made_are_read_where_they_are_the
 def test_files_that_are_gone_end_it(spark: SparkSession, archive: Archive, tmp_path: Path) -> None:
     copy = shutil.copytree(archive.folder, tmp_path / "archive")
     shutil.rmtree(copy / "tables" / "NodeJoined")
-    with pytest.raises(ReplicaFailed, match="NodeJoined"):
-        run(spark, lambda: making.make(spark, Archive(copy), tmp_path / "made", making.chosen(["changes"])))
+    with pytest.raises(DamagedArchive, match="NodeJoined"):
+        run(spark, lambda: making.make(landed_in(spark, Archive(copy)), tmp_path / "made", making.chosen(["changes"])))
 
 
 def test_poison_is_told_of(spark: SparkSession, land_it: LandIt, tmp_path: Path) -> None:
@@ -173,7 +174,7 @@ def test_poison_is_told_of(spark: SparkSession, land_it: LandIt, tmp_path: Path)
     chronicle = Chronicle().start()
     chronicle.propose("A", {"id": "long"}, actor="ann")
     position, _ = chronicle.poison(b"\xc3\x01 not one of ours")
-    made = making.make(spark, land_it(chronicle.entries), tmp_path / "tables", making.chosen(["changes"]))
+    made = making.make(landed_in(spark, land_it(chronicle.entries)), tmp_path / "tables", making.chosen(["changes"]))
     (warning,) = made.warnings
     assert warning.startswith(f"The decision at position {position} counts and is in no table (UNKNOWN_SCHEMA)")
     assert warning in page(made)
@@ -181,7 +182,7 @@ def test_poison_is_told_of(spark: SparkSession, land_it: LandIt, tmp_path: Path)
 
 def test_days_behind_the_end_of_the_archive_are_told_of(spark: SparkSession, archive: Archive, folder: Path) -> None:
     days = Days(None, date.fromisoformat(day(9)))
-    made = making.make(spark, archive, folder, making.chosen(["changes"]), days)
+    made = making.make(landed_in(spark, archive, days), folder, making.chosen(["changes"]))
     assert "The archive ends at" in made.warnings[0]
 
 
