@@ -67,9 +67,6 @@ class ArchiveReader:
         self._look()
         return self._is_at_end
 
-    def bounds(self, partition: Partition) -> tuple[Offset, Offset] | None:
-        return self._bounds(partition)
-
     def counted(self, entry: Entry, fence_ms: int) -> None:
         self._last = entry
         if self.holes.first:
@@ -92,7 +89,7 @@ class ArchiveReader:
         """Why what was folded is not what the topic held, None if nothing speaks against it."""
         return self.holes.incomplete(self._archive.folder)
 
-    def _bounds(self, partition: Partition) -> tuple[Offset, Offset]:
+    def bounds(self, partition: Partition) -> tuple[Offset, Offset]:
         place = partition[0].short_name, partition[1]
         spans = [span for span in self._archive.spans() if span.place == place]
         return (Offset(spans[0].start), Offset(spans[-1].end)) if spans else (Offset(0), Offset(0))
@@ -100,7 +97,7 @@ class ArchiveReader:
     def _look(self) -> None:
         """At what has landed by now."""
         reading.check_whole(self._archive, Topic.DECISIONS.short_name)
-        self._is_at_end = self._bounds(_DECISIONS)[1] <= self._next
+        self._is_at_end = self.bounds(_DECISIONS)[1] <= self._next
         self._batches = None if self._is_at_end else reading.entries(self._archive, Topic.DECISIONS, self._next)
 
 
@@ -145,8 +142,8 @@ class ArchiveThenTopic:
         return self._is_in_topic and self._is_proven and self._topic.hears(topic)
 
     def bounds(self, partition: Partition) -> tuple[Offset, Offset] | None:
-        ends = self._archive.bounds(partition), self._topic.bounds(partition)
-        return None if ends[0] is None or ends[1] is None else (ends[0][0], max(ends[0][1], ends[1][1]))
+        landed, there = self._archive.bounds(partition), self._topic.bounds(partition)
+        return None if there is None else (landed[0], max(landed[1], there[1]))
 
     def counted(self, entry: Entry, fence_ms: int) -> None:
         self._archive.counted(entry, fence_ms)

@@ -4,7 +4,7 @@ Landings came in any order (a backfill of last month stands behind today's strea
 their spans are put in order, and of each landing the rows of one span are given at a time. Whether anything is missing
 in between is for the fold to say: offsets have holes where a transaction ended, chain hashes have none. But whatever a
 landing says that it has is there, whole, or the reader stops: a description that was lost, a day that was removed, a
-file that was cut short (it is the owner of pyarrow here).
+file that was cut short.
 """
 
 from collections.abc import Iterator, Sequence

@@ -20,7 +20,7 @@ from topolog.events.topics import BY_SHORT_NAME, topic_name
 from topolog.projections.archive.spans import Span, merged, minus, shares
 from topolog.projections.archive.topics import Place
 from topolog.projections.spark import jobs
-from topolog.projections.spark.landing import Lander
+from topolog.projections.spark.lander import Lander
 from topolog.projections.spark.session import is_over
 
 RECORDS_PER_BATCH_MAX = 500_000

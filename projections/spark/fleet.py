@@ -27,7 +27,7 @@ from topolog.projections.archive.landings import ArchiveWriter, opened
 from topolog.projections.archive.progress import Progress, progress
 from topolog.projections.archive.spans import Span
 from topolog.projections.spark import batches, jobs
-from topolog.projections.spark.landing import Lander
+from topolog.projections.spark.lander import Lander
 
 Wanted = Sequence[tuple[str, Span]]
 

@@ -18,7 +18,7 @@ from topolog.projections.archive.landings import ArchiveWriter
 from topolog.projections.archive.progress import Progress, at_rate, progress
 from topolog.projections.archive.spans import Span, minus, overlapping
 from topolog.projections.spark import batches, jobs
-from topolog.projections.spark.landing import Lander
+from topolog.projections.spark.lander import Lander
 
 _LOGGER = logging.getLogger("topolog.archive")
 _LOOK_EVERY_S = 5.0

@@ -15,7 +15,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 from topolog.events.errors import TopologError
-from topolog.projections.archive.landings import RECORDS, Archive
+from topolog.projections.archive.landings import Archive
 from topolog.projections.archive.rebuilding import Outcome, Standing, Task, rebuild_store
 
 _OUTCOMES = (
@@ -47,7 +47,7 @@ def longest_first(tasks: Sequence[Task]) -> list[Task]:
 def _records(task: Task) -> int:
     """0 for an archive that cannot be read, which its own task says."""
     try:
-        return Archive(task.archive).rows().get(RECORDS, 0) if task.archive else 0
+        return Archive(task.archive).records if task.archive else 0
     except TopologError:
         return 0
 

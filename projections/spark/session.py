@@ -1,4 +1,4 @@
-"""The one Spark session of a process: how it is started, what it may use, and what becomes of its errors.
+"""The one Spark session of a process: how it is started, and what it may use.
 
 Spark runs in a JVM of this process's own on this machine's cores; nothing of it listens beyond loopback. Sums of leaves
 rely on ANSI mode, which is fixed here; on the time zone and on the number of partitions no hash depends.

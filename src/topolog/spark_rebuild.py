@@ -146,7 +146,7 @@ def _one(source: Source, target: Target, settings: Settings) -> "Outcome":
 
 def _all(source: Source, target: Target, settings: Settings, memory: str) -> "list[Outcome]":
     from topolog.projections.archive.rebuilding import archives
-    from topolog.projections.spark import rebuild
+    from topolog.projections.spark import jobs, rebuild
 
     assert source.archive is not None, "--all has --from"
     open_topic = _topic(source, settings)
@@ -161,7 +161,8 @@ def _all(source: Source, target: Target, settings: Settings, memory: str) -> "li
         StatusLine() as line,
     ):
         line.show(f"rebuilding {len(tasks)} clusters")
-        return [*(rebuild.collected(rebuild.outcomes(session, tasks)) if tasks else ()), *failed]
+        made = jobs.run(session, lambda: rebuild.collected(rebuild.outcomes(session, tasks))) if tasks else []
+        return [*made, *failed]
 
 
 def _task(archive: Path | None, target: Target, cluster: str, folder: Path, open_topic: "OpenTopic | None") -> "Task":

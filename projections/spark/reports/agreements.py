@@ -38,10 +38,10 @@ def _versions(landed: Landed) -> DataFrame:
     several = several.unionByName(accepted.withColumn("what", F.lit(_ACCEPTED)), allowMissingColumns=True)
     removed = removed.withColumnRenamed("floor", "version").withColumn("what", F.lit(_REMOVED))
     several = landed.counted(several.unionByName(removed))
-    following = Window.partitionBy("type_name").orderBy("version", "what", "position")
+    backwards = Window.partitionBy("type_name").orderBy(F.desc("version"), F.desc("what"), F.desc("position"))
     end = F.when(F.col("what") != _PROPOSED, F.struct("what", "logged_at", "evidence"))
     ended = several.withColumn(
-        "end", F.first(end, ignorenulls=True).over(following.rowsBetween(1, Window.unboundedFollowing))
+        "end", F.last(end, ignorenulls=True).over(backwards.rowsBetween(Window.unboundedPreceding, -1))
     )
     outcome = F.when(F.col("end.what") == _ACCEPTED, "ACCEPTED").when(F.col("end.what") == _REMOVED, "REMOVED")
     return _told(

@@ -14,7 +14,7 @@ Fact = Mapping[str, Any]
 
 
 class Bars(msgspec.Struct, frozen=True):
-    """Lying bars, the longest first: a name and its parts, which add up. `axis` names what is measured and its unit.
+    """Lying bars: a name and its parts, which add up. `axis` names what is measured and its unit.
     `is_ordered`: the parts go from good to bad, as ages do."""
 
     title: str

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from topolog.events.log import Entry
 from topolog.events.topics import topic_name
 from topolog.projections.archive.landings import ArchiveWriter
-from topolog.projections.spark.landing import Lander
+from topolog.projections.spark.lander import Lander
 
 SCHEMA = (
     "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int, "

@@ -16,7 +16,7 @@ from topolog.projections.archive import reading
 from topolog.projections.archive.landings import Archive, DamagedArchive, opened
 from topolog.projections.spark import batches
 from topolog.projections.spark.fleet import Fleet
-from topolog.projections.spark.landing import Lander, ReadSpans
+from topolog.projections.spark.lander import Lander, ReadSpans
 
 LARGE, SMALL = 400, 4
 

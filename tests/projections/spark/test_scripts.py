@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.projections.chronicle import Chronicle
-from tests.projections.spark.test_archiving import Place
+from tests.projections.spark.topics_place import TopicsPlace
 
 from topolog.events.topics import Topic
 from topolog.projections.archive.landings import Archive
@@ -31,12 +31,12 @@ def run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 @pytest.fixture
-def place(spark: SparkSession, kafka: str, cluster: str, tmp_path: Path) -> Place:
-    return Place(spark, kafka, cluster, tmp_path / "archives" / "one")
+def place(spark: SparkSession, kafka: str, cluster: str, tmp_path: Path) -> TopicsPlace:
+    return TopicsPlace(spark, kafka, cluster, tmp_path / "archives" / "one")
 
 
 def test_topics_become_an_archive_and_that_reports_and_a_store(
-    place: Place, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    place: TopicsPlace, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The archive's script again, with nothing new, lands nothing."""
     chronicle = Chronicle(place.cluster).start()
@@ -65,7 +65,7 @@ def test_topics_become_an_archive_and_that_reports_and_a_store(
 
 
 def test_an_archive_that_cannot_be_rebuilt_is_told_and_ends_with_code_8(
-    place: Place, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    place: TopicsPlace, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place.write(Chronicle(place.cluster).start())
     archive = place.land()

@@ -27,7 +27,7 @@ from topolog.events.errors import SparkFailed
 from topolog.events.topics import Topic
 from topolog.projections.archive.landings import QUARANTINE, RECORDS, TYPED, ArchiveWriter
 from topolog.projections.archive.spans import Span, merged, minus, overlapping
-from topolog.projections.spark import archive as steps
+from topolog.projections.spark import steps
 
 _JOBS_AT_ONCE = 3
 """A table of a few rows costs Spark the planning of a job and no work: more than one at a time keep the cores busy."""

@@ -1,117 +1,32 @@
 """Topics of a real broker land: as a stream, over a span of time, and not at all if they are not the archive's."""
 
-import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 from tests.projections.chronicle import Chronicle
+from tests.projections.spark.topics_place import TopicsPlace, run_out
 from tests.projections.test_projector import eventful
 
 from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput, LogDiverged
 from topolog.events.fold import Judge
 from topolog.events.framing import MARKER
-from topolog.events.kafka import KafkaWriter
-from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.levels import FIRST_LEVEL, NEWEST_LEVEL
 from topolog.events.membership import NodeJoined
 from topolog.events.stamp import HEADER_NAME
-from topolog.events.topics import PLANS, Topic, topic_name
+from topolog.events.topics import Topic, topic_name
 from topolog.projections.archive import reading, topics
-from topolog.projections.archive.landings import Archive, ArchiveWriter, opened
+from topolog.projections.archive.landings import opened
 from topolog.projections.archive.spans import Span
 from topolog.projections.spark import batches
 from topolog.projections.spark.batches import Stream
-from topolog.projections.spark.landing import Lander
-from topolog.projections.spark.pipeline import Pipeline
-
-
-class Place:
-    """A cluster on the broker, an archive of it, and the job between them."""
-
-    def __init__(self, spark: SparkSession, bootstrap: str, cluster: str, folder: Path) -> None:
-        self.cluster = cluster
-        self.spark = spark
-        self.kafka = {"bootstrap.servers": bootstrap}
-        self.admin = KafkaAdmin(self.kafka)
-        self.admin.create_topics(cluster, PLANS)
-        self.broker = AdminClient(dict(self.kafka))
-        self.folder = folder
-        self.written = 0
-
-    def write(self, chronicle: Chronicle) -> None:
-        """What the chronicle has decided and the broker has not got."""
-        entries = chronicle.entries[self.written :]
-        self.append(Topic.DECISIONS, [(each.value, each.headers) for each in entries])
-        self.written += len(entries)
-
-    def append(self, topic: Topic, records: Sequence[tuple[bytes, tuple[tuple[str, bytes], ...]]]) -> None:
-        writer = KafkaWriter(self.kafka, self.cluster)
-        for value, headers in records:
-            writer.append(topic, "k", value, headers)
-        assert writer.flush(30) == 0
-        writer.close()
-
-    def seen(self) -> topics.Seen:
-        return topics.look(self.admin, self.cluster)
-
-    def pipeline(self, archive: ArchiveWriter) -> Pipeline:
-        return Pipeline(archive, self.admin, self.kafka, lambda: 7, lambda _: None)
-
-    def lander(self, archive: ArchiveWriter) -> Lander:
-        """As a pipeline has one."""
-
-        def check() -> None:
-            topics.check(archive, self.seen())
-
-        return Lander(self.spark, {self.cluster: archive}, archive.scratch("batch"), lambda: 7, check)
-
-    def backfill(self, archive: ArchiveWriter, wanted: Sequence[Span]) -> None:
-        for batch in batches.in_batches([(self.cluster, span) for span in wanted], batches.RECORDS_PER_BATCH_MAX):
-            batches.land(self.spark, self.lander(archive), self.kafka, batch, "backfill")
-
-    def land(self) -> Archive:
-        """What is there, with a stream that ends."""
-        with opened(self.folder, self.cluster) as archive:
-            pipeline = self.pipeline(archive)
-            pipeline.begin(topics.log_id(self.kafka, self.cluster))
-            run_out(pipeline.stream(self.spark, once=True))
-            return archive
-
-    def records_of(self, archive: Archive, topic: Topic, partition: int = 0) -> list[tuple[int, bytes]]:
-        found: list[tuple[int, bytes]] = []
-        for table in reading.tables(archive, topic.short_name, partition=partition):
-            found += zip(table.column("offset").to_pylist(), table.column("value").to_pylist(), strict=True)
-        return found
-
-    def delete_before(self, topic: Topic, offset: int) -> None:
-        """As retention does."""
-        place = TopicPartition(topic_name(self.cluster, topic), 0, offset)
-        self.broker.delete_records([place])[place].result()
-
-    def make_anew(self, topic: Topic) -> None:
-        name = topic_name(self.cluster, topic)
-        before = self.admin.describe([name])[name].id
-        self.broker.delete_topics([name])[name].result()
-        while name in self.admin.describe([name]):
-            time.sleep(0.02)
-        self.admin.create_topics(self.cluster, PLANS)
-        assert self.admin.describe([name])[name].id != before
-
-
-def run_out(stream: Stream) -> None:
-    while not stream.wait(0.2):
-        pass
 
 
 @pytest.fixture
-def place(spark: SparkSession, kafka: str, cluster: str, tmp_path: Path) -> Place:
-    return Place(spark, kafka, cluster, tmp_path / "archive")
+def place(spark: SparkSession, kafka: str, cluster: str, tmp_path: Path) -> TopicsPlace:
+    return TopicsPlace(spark, kafka, cluster, tmp_path / "archive")
 
 
 @pytest.fixture
@@ -119,7 +34,9 @@ def chronicle(cluster: str) -> Chronicle:
     return eventful(Chronicle(cluster).start())
 
 
-def test_a_stream_lands_what_is_there_and_goes_on_where_the_archive_ends(place: Place, chronicle: Chronicle) -> None:
+def test_a_stream_lands_what_is_there_and_goes_on_where_the_archive_ends(
+    place: TopicsPlace, chronicle: Chronicle
+) -> None:
     """Each record once, to the byte, and the chain hash holds from the log's beginning."""
     place.write(chronicle)
     place.append(Topic.REQUESTS, [(b"one", ()), (b"two", (("name", b"value"),))])
@@ -141,7 +58,7 @@ def test_a_stream_lands_what_is_there_and_goes_on_where_the_archive_ends(place: 
     assert not any((place.folder / "staging").rglob("*.parquet"))
 
 
-def test_many_batches_are_as_one(place: Place, chronicle: Chronicle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_batches_are_as_one(place: TopicsPlace, chronicle: Chronicle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "RECORDS_PER_BATCH_MAX", 10)
     place.write(chronicle)
     archive = place.land()
@@ -152,7 +69,9 @@ def test_many_batches_are_as_one(place: Place, chronicle: Chronicle, monkeypatch
         assert [row.offset for row in offsets] == sorted(row.offset for row in offsets)
 
 
-def test_what_cannot_be_decoded_is_set_aside_and_stays_among_the_records(place: Place, chronicle: Chronicle) -> None:
+def test_what_cannot_be_decoded_is_set_aside_and_stays_among_the_records(
+    place: TopicsPlace, chronicle: Chronicle
+) -> None:
     """No prefix, a schema of a later release, cut short, and a length that would take all memory there is."""
     good = chronicle.entries[0].value
     greedy = good[:10] + b"\xfe\xff\xff\xff\x0f" + b"x" * 40
@@ -168,7 +87,7 @@ def test_what_cannot_be_decoded_is_set_aside_and_stays_among_the_records(place: 
     assert place.records_of(archive, Topic.REQUESTS) == list(enumerate(values))
 
 
-def test_forged_stamps_land_without_one(place: Place, chronicle: Chronicle) -> None:
+def test_forged_stamps_land_without_one(place: TopicsPlace, chronicle: Chronicle) -> None:
     """All bits set: numbers that fit nothing end no job."""
     good = chronicle.entries[0]
     forged = b"\x01" + b"\xff" * 100
@@ -180,7 +99,7 @@ def test_forged_stamps_land_without_one(place: Place, chronicle: Chronicle) -> N
 
 
 def test_a_span_of_time_lands_once_however_often_and_the_stream_lands_the_rest(
-    place: Place, chronicle: Chronicle
+    place: TopicsPlace, chronicle: Chronicle
 ) -> None:
     entries = [(each.value, each.headers) for each in chronicle.entries]
     place.append(Topic.DECISIONS, entries)
@@ -198,7 +117,7 @@ def test_a_span_of_time_lands_once_however_often_and_the_stream_lands_the_rest(
     assert landed.rows()["records"] == len(entries)
 
 
-def test_records_deleted_before_they_landed_end_the_job_until_they_are_given_up(place: Place) -> None:
+def test_records_deleted_before_they_landed_end_the_job_until_they_are_given_up(place: TopicsPlace) -> None:
     records = [(f"{number}".encode(), ()) for number in range(30)]
     place.append(Topic.REQUESTS, records[:10])
     place.land()
@@ -213,7 +132,7 @@ def test_records_deleted_before_they_landed_end_the_job_until_they_are_given_up(
     assert landed.lost() == (Span("requests", 0, 10, 20),)
 
 
-def test_a_topic_made_anew_is_refused_before_and_while_it_is_landed(place: Place, chronicle: Chronicle) -> None:
+def test_a_topic_made_anew_is_refused_before_and_while_it_is_landed(place: TopicsPlace, chronicle: Chronicle) -> None:
     """Even when it has grown past what has landed, and when the batch was read before somebody looked."""
     place.write(chronicle)
     place.append(Topic.REQUESTS, [(b"one", ())])
@@ -232,7 +151,7 @@ def test_a_topic_made_anew_is_refused_before_and_while_it_is_landed(place: Place
         assert len(archive.landings) == before
 
 
-def test_the_log_of_another_cluster_is_refused(place: Place, chronicle: Chronicle) -> None:
+def test_the_log_of_another_cluster_is_refused(place: TopicsPlace, chronicle: Chronicle) -> None:
     """The archive's folder is right and the settings name another broker, say: its log has another id."""
     place.write(chronicle)
     with opened(place.folder, place.cluster) as archive:
@@ -241,7 +160,7 @@ def test_the_log_of_another_cluster_is_refused(place: Place, chronicle: Chronicl
         place.land()
 
 
-def test_two_released_versions_of_a_type_are_one_table(place: Place, chronicle: Chronicle) -> None:
+def test_two_released_versions_of_a_type_are_one_table(place: TopicsPlace, chronicle: Chronicle) -> None:
     """Schema evolution by fingerprint: each is read by the schema that has written it, and told as the newest."""
     joined = next(event for each in chronicle.entries if isinstance(event := CODEC.decode(each.value), NodeJoined))
     joined = msgspec.structs.replace(joined, kinship=None)
@@ -256,7 +175,7 @@ def test_two_released_versions_of_a_type_are_one_table(place: Place, chronicle: 
 
 
 def test_settings_that_javas_client_refuses_end_the_job_with_what_it_says(
-    place: Place, chronicle: Chronicle, tmp_path: Path
+    place: TopicsPlace, chronicle: Chronicle, tmp_path: Path
 ) -> None:
     """They are no broker that is silent, for which a job would wait: a key that is none, no JAAS line."""
     place.write(chronicle)

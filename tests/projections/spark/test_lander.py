@@ -20,7 +20,7 @@ from topolog.events.topics import Topic
 from topolog.projections.archive import reading
 from topolog.projections.archive.landings import Archive, ArchiveWriter, opened
 from topolog.projections.archive.spans import Span
-from topolog.projections.spark.landing import Lander
+from topolog.projections.spark.lander import Lander
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
