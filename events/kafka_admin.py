@@ -29,6 +29,13 @@ COMPACTED = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable
 """The newest record of each key is kept; a segment is closed every ten minutes, for an open one is never compacted."""
 
 
+_NOT_SEEN = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.TOPIC_EXCEPTION,  # what Kafka calls a name that can be no topic's
+)
+
+
 class FoundTopic(msgspec.Struct, frozen=True):
     """A topic as Kafka has it: `id` is another one once it was deleted and made anew."""
 
@@ -99,14 +106,14 @@ class KafkaAdmin:
         return max(len(each.replicas) for each in known[name].partitions.values())
 
     def describe(self, names: Collection[str]) -> dict[str, FoundTopic]:
-        """Those of these topics that are there; raises Unreachable."""
+        """Those of these topics that are there and that this account may see; raises Unreachable."""
         asked = self._admin.describe_topics(TopicCollection([*names]), request_timeout=REACH_TIMEOUT_S)
         found = {}
         for name, future in asked.items():
             try:
                 topic = future.result()
             except KafkaException as error:
-                if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                if error.args[0].code() in _NOT_SEEN:
                     continue
                 raise self._unreachable() from error
             found[name] = FoundTopic(str(topic.topic_id), len(topic.partitions))
@@ -170,7 +177,7 @@ class KafkaAdmin:
     def not_found(self, cluster: str, name: str, known: Iterable[str] | None = None) -> NotFound:
         """That the cluster lacks the topic of this name, and how to go on; `known` are the names of all topics."""
         return NotFound(
-            f"Cluster {cluster!r} has no topic {name} on {self._address}.",
+            f"Cluster {cluster!r} has no topic {name} on {self._address}, or this account may not see it.",
             hint=_how_to_go_on(cluster, self.topics() if known is None else known),
         )
 

@@ -146,7 +146,7 @@ def topic_prefix(cluster: str) -> str:
 
     Raises BadInput for a bad name.
     """
-    if not cluster or len(cluster) > _NAME_LENGTH_MAX or not set(cluster) <= _NAME_CHARACTERS:
+    if not _is_name(cluster):
         raise BadInput(
             f"{cluster!r} cannot be a cluster's name.",
             hint=f"Use 1 to {_NAME_LENGTH_MAX} letters, digits, dots and hyphens (a topic name is made of it).",
@@ -155,7 +155,11 @@ def topic_prefix(cluster: str) -> str:
 
 
 def clusters(names: Iterable[str]) -> list[str]:
-    """The clusters that have a log among topics of these names, sorted."""
+    """The clusters that have a log among topics of these names, sorted; a name that is no cluster's is left out."""
     end = f".{Topic.DECISIONS.short_name}"
-    logs = (name.removesuffix(end) for name in names if name.startswith(ROOT) and name.endswith(end))
-    return sorted(log.removeprefix(ROOT) for log in logs if len(log) > len(ROOT))
+    logs = (name for name in names if name.startswith(ROOT) and name.endswith(end))
+    return sorted(cluster for name in logs if _is_name(cluster := name[len(ROOT) : -len(end)]))
+
+
+def _is_name(cluster: str) -> bool:
+    return bool(cluster) and len(cluster) <= _NAME_LENGTH_MAX and set(cluster) <= _NAME_CHARACTERS

@@ -134,7 +134,9 @@ def refuse(folder: Path, path: Path, why: str) -> None:
     with suppress(OSError):  # a full disk: it was logged
         (folder / _REFUSED).write_text(why)
     if path.exists():
-        shutil.rmtree(move_aside(path), ignore_errors=True)
+        shutil.rmtree(path.with_name(f"{path.name}{DAMAGED}"), ignore_errors=True)  # of a refusal that was cut short
+        with suppress(OSError):  # not even that can be removed
+            shutil.rmtree(move_aside(path), ignore_errors=True)
     shutil.rmtree(folder / _TAKEN, ignore_errors=True)
 
 

@@ -266,6 +266,8 @@ class ArchiveWriter(Archive):
         number = landing.number
         folder = self._staged(number)
         files = tuple(sorted(str(path.relative_to(folder)) for path in _parquet(folder)))
+        if landing.records and not files:
+            raise LandedElsewhere(f"Another process has removed what was to be landing {number} of {self.folder}.")
         landing = msgspec.structs.replace(landing, files=files)
         durable.sync(folder / name for name in files)
         for parent in {(folder / name).parent for name in files}:
@@ -311,8 +313,12 @@ def opened(folder: Path, cluster: str) -> Iterator[ArchiveWriter]:
     Raises BadInput if the folder is another cluster's, has something else in it, or another process lands there.
     """
     _check_free(folder)
-    (folder / _LANDINGS).mkdir(parents=True, exist_ok=True)
-    with (folder / _LOCK).open("w") as lock:
+    try:
+        (folder / _LANDINGS).mkdir(parents=True, exist_ok=True)
+        opened_lock = (folder / _LOCK).open("w")
+    except OSError as error:
+        raise BadInput(f"{folder} cannot hold an archive: {error.strerror}.") from error
+    with opened_lock as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -56,7 +56,8 @@ class ArchiveMetrics(Collector):
         for cluster in self._set_aside:
             family.add_metric([cluster], 1)
         for each in told:
-            family.add_metric([each.cluster], 0)
+            if each.cluster not in self._set_aside:
+                family.add_metric([each.cluster], 0)
         yield family
 
     @staticmethod

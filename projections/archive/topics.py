@@ -133,14 +133,7 @@ def begin(archive: ArchiveWriter, seen: Seen) -> None:
 
 def check(archive: ArchiveWriter, seen: Seen) -> None:
     """Raise BadInput or LogDiverged unless these are the topics that the archive was made of, and nothing is lost."""
-    archive.identify(b"", seen.ids)
-    for span in archive.spans():
-        if span.place in seen.bounds and seen.bounds[span.place][1] < span.end:
-            raise LogDiverged(
-                f"The archive in {archive.folder} has {_name(span.place)} up to offset {span.end}, and the topic ends "
-                f"at {seen.bounds[span.place][1]}: it was cut short or made anew.",
-                hint="Keep this archive: it may be all that is left of those records. Land the topic elsewhere.",
-            )
+    check_same(archive, seen)
     if lost := deleted(archive, seen):
         told = ", ".join(f"{_name(each.place)} from {each.start} to {each.end - 1}" for each in lost)
         raise LogDiverged(
@@ -149,6 +142,18 @@ def check(archive: ArchiveWriter, seen: Seen) -> None:
             if Topic.DECISIONS.short_name in {each.topic for each in lost}
             else "Land the topics in another folder, or say that the archive goes on without them: --accept-loss.",
         )
+
+
+def check_same(archive: ArchiveWriter, seen: Seen) -> None:
+    """Raise BadInput or LogDiverged unless these are the topics that the archive was made of."""
+    archive.identify(b"", seen.ids)
+    for span in archive.spans():
+        if span.place in seen.bounds and seen.bounds[span.place][1] < span.end:
+            raise LogDiverged(
+                f"The archive in {archive.folder} has {_name(span.place)} up to offset {span.end}, and the topic ends "
+                f"at {seen.bounds[span.place][1]}: it was cut short or made anew.",
+                hint="Keep this archive: it may be all that is left of those records. Land the topic elsewhere.",
+            )
 
 
 def deleted(archive: Archive, seen: Seen) -> tuple[Span, ...]:

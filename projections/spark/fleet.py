@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 from pyspark.sql import SparkSession
 
-from topolog.events.errors import Permanent, SparkEnded, TopologError
+from topolog.events.errors import Retriable, SparkEnded, TopologError
 from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.topics import Topic, clusters
 from topolog.projections.archive import topics
@@ -67,7 +67,7 @@ class Fleet:
         self._rounds = 0
         self._seen: dict[str, topics.Seen] = {}
         self._unsound: dict[str, TopologError] = {}
-        self._failing: dict[str, Permanent] = {}
+        self._failing: dict[str, TopologError] = {}
 
     def __enter__(self) -> "Fleet":
         return self
@@ -102,8 +102,12 @@ class Fleet:
             return self._land(session, batch, told)
         except SparkEnded:
             raise
-        except Permanent:
+        except TopologError as error:
             names = sorted({name for name, _ in batch})
+            if isinstance(error, Retriable):
+                self._admin.topics()  # raises if it is the broker that does not answer
+                if len(names) == 1:
+                    raise
             return sum(self._alone(session, [each for each in batch if each[0] == name], told) for name in names)
 
     def _alone(self, session: SparkSession, batch: Wanted, told: jobs.Told | None) -> int:
@@ -115,7 +119,7 @@ class Fleet:
             landed = self._land(session, batch, told)
         except SparkEnded:
             raise
-        except Permanent as error:
+        except TopologError as error:
             self._failing[name] = error
             self._close(name)  # opened anew it is looked at anew
             return 0

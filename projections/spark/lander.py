@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 (its customary name)
 from pyspark.util import inheritable_thread_target
 
 from topolog.events.codec import Released, released
-from topolog.events.errors import SparkFailed
+from topolog.events.errors import BadInput, SparkFailed
 from topolog.events.topics import Topic
 from topolog.projections.archive.landings import QUARANTINE, RECORDS, TYPED, ArchiveWriter
 from topolog.projections.archive.spans import Span, merged, minus, overlapping
@@ -114,8 +114,11 @@ class Lander:
         self._check()
         for name in sorted(to_land):
             archive = self._archives[name]
-            self._hand_over(name, archive.staged())
-            archive.land(source, spans.get(name, ()), rows.get(name, {}), self._now_ms(), read.get(name, ()))
+            try:
+                self._hand_over(name, archive.staged())
+                archive.land(source, spans.get(name, ()), rows.get(name, {}), self._now_ms(), read.get(name, ()))
+            except OSError as error:
+                raise BadInput(f"The archive in {archive.folder} cannot be written: {error.strerror}.") from error
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _hand_over(self, cluster: str, staged: Path) -> None:
@@ -175,11 +178,14 @@ class Lander:
         return rows
 
     def _identify(self, came: DataFrame, groups: Sequence[Group]) -> None:
-        """The log's own id is in the stamp of its first record."""
+        """The log's own id is in the stamp of its first record; one that stands behind it is a stranger's, which no
+        reader counts."""
         first = Topic.DECISIONS.short_name
         if any(group.topic == first and self._prefixes.get(group.prefix or "") == "LogStarted" for group in groups):
             for row in steps.begun(came, first).collect():
-                self._archives[row[steps.CLUSTER]].identify(bytes(row["log_id"]))
+                archive = self._archives[row[steps.CLUSTER]]
+                if row["offset"] == 0 or not archive.about.log_id:
+                    archive.identify(bytes(row["log_id"]))
 
 
 def _groups(came: DataFrame) -> list[Group]:

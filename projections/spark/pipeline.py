@@ -63,6 +63,7 @@ class Pipeline:
         """
         seen = self._look()
         self._archive.identify(log_id)
+        topics.check_same(self._archive, seen)  # of other topics nothing is to be given up
         if accept_loss and (lost := [each for each in topics.deleted(self._archive, seen) if not _is_log(each)]):
             self._archive.give_up(lost, self._now_ms())
             self._say(f"Given up: {_offsets(lost)} records that were deleted before they landed.")

@@ -126,9 +126,12 @@ def reason_without_type(known: Iterable[str]) -> Column:
 
 
 def begun(told: DataFrame, topic: str) -> DataFrame:
-    """The clusters whose log begins among these records, with the log's id."""
-    firsts = told.where((F.col("topic") == topic) & (F.col("stamp.term") == 0) & (F.col("stamp.sequence") == 0))
-    return firsts.groupBy(CLUSTER).agg(F.min_by("stamp.log_id", "offset").alias("log_id"))
+    """The clusters in whose log a first record stands among these, with its offset and the log's id."""
+    is_first = (F.col("stamp.term") == 0) & (F.col("stamp.sequence") == 0) & (F.col("stamp.size") == 1)
+    firsts = told.where((F.col("topic") == topic) & is_first)
+    return firsts.groupBy(CLUSTER).agg(
+        F.min("offset").alias("offset"), F.min_by("stamp.log_id", "offset").alias("log_id")
+    )
 
 
 def _header(name: str) -> Column:

@@ -1,6 +1,7 @@
 """A rebuilt store is taken over by a running projector: no read fails, no position goes back, whatever happens."""
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -416,3 +417,33 @@ def test_who_offers_hears_what_became_of_it(chronicle: Chronicle, tmp_path: Path
 
 def _reader(log: InMemoryLog) -> LogReader:
     return log.reader()
+
+
+def test_a_kill_while_an_offer_is_refused_ends_no_later_projector(
+    chronicle: Chronicle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has left under another name stands in nobody's way."""
+
+    class Died(BaseException):
+        pass
+
+    stranger, remove = eventful(Chronicle(log_id=bytes(16)).start()), shutil.rmtree
+
+    def die(path: Path, *, ignore_errors: bool = False) -> None:
+        if path.suffix == DAMAGED and path.exists():
+            raise Died
+        remove(path, ignore_errors=ignore_errors)
+
+    with closing(Projector(chronicle.log.reader(), tmp_path, "main")) as projector:
+        stepped(projector, tmp_path)
+        offer(stranger, tmp_path)
+        monkeypatch.setattr(shutil, "rmtree", die)
+        with pytest.raises(Died):
+            stepped(projector, tmp_path)
+        monkeypatch.undo()
+    with closing(Projector(chronicle.log.reader(), tmp_path, "main")) as projector:
+        stepped(projector, tmp_path)
+        offer(stranger, tmp_path)
+        stepped(projector, tmp_path)
+    assert why_refused(tmp_path) is not None
+    assert not is_pending(tmp_path)

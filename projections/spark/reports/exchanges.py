@@ -39,13 +39,15 @@ def _exchanges(landed: Landed) -> DataFrame:
         "ExchangeCompleted", "waited array<struct<node:string,waited_ms:bigint>>, unheard array<string>"
     )
     completed = completed.withColumn("is_end", F.lit(True))
+    left = landed.typed("NodeLeft", "node string").withColumnRenamed("node", "gone")
     several = started
-    for each in (merged, overdue, completed):
+    for each in (merged, overdue, completed, left):
         several = several.unionByName(each, allowMissingColumns=True)
     in_order = Window.orderBy("position")
     numbered = landed.counted(several).withColumn("number", F.sum("began").over(in_order))
     begun = F.struct("position", "logged_at", "triggers", "awaited")
     took_up = F.array_sort(F.collect_list(F.when(F.col("triggers").isNotNull(), begun)))
+    gone = F.collect_list(F.when(F.col("gone").isNotNull(), F.struct("logged_at", "gone")))
     found = (
         numbered.where(F.col("number").isNotNull())
         .groupBy("number")
@@ -54,6 +56,7 @@ def _exchanges(landed: Landed) -> DataFrame:
             F.min("logged_at").alias("started_at"),
             F.max(F.when(F.col("is_end"), F.col("logged_at"))).alias("completed_at"),
             took_up.alias("took_up"),
+            gone.alias("gone"),
             F.coalesce(F.max("was_overdue"), F.lit(False)).alias("was_overdue"),
             F.max(F.when(F.col("is_end"), F.struct("position", "waited", "unheard"))).alias("said"),
         )
@@ -72,7 +75,7 @@ def _with_stages(found: DataFrame) -> DataFrame:
     )
     longest = F.array_max(F.concat(answered, _left_unanswered()))
     is_deaf = F.size("said.unheard") > 0
-    answers = F.when(is_deaf, duration).otherwise(F.least(longest["ms"], duration))
+    answers = F.when(is_deaf, duration).when(longest.isNotNull(), F.least(longest["ms"], duration))
     version = F.col("triggers")[0]["version"]
     return found.select(
         F.lit("EXCHANGE").alias("kind"),
@@ -92,18 +95,22 @@ def _with_stages(found: DataFrame) -> DataFrame:
 
 
 def _left_unanswered() -> Column:
-    """Servers that were asked and left before they had answered: waited for until their leaving was taken in."""
+    """Servers that were asked and left before they had answered: waited for until they left."""
     asked = F.flatten(F.transform("took_up", lambda each: F.transform(each["awaited"], lambda one: one["node"])))
-    answered = F.transform("said.waited", lambda each: each["node"])
-
-    def left(each: Column) -> Column:
-        gone = F.filter(each["triggers"], lambda one: one["type"] == "LEAVE")
-        ms = F.unix_millis(each["logged_at"]) - F.unix_millis("started_at")
-        return F.transform(gone, lambda one: F.struct(ms.alias("ms"), one["subject"].alias("node")))
-
-    leaves = F.flatten(F.transform("took_up", left))
-    return F.filter(
-        leaves, lambda each: F.array_contains(asked, each["node"]) & ~F.array_contains(answered, each["node"])
+    answered = F.coalesce(F.transform("said.waited", lambda each: each["node"]), F.array().cast("array<string>"))
+    meanwhile = F.filter(
+        "gone",
+        lambda each: (
+            F.array_contains(asked, each["gone"])
+            & ~F.array_contains(answered, each["gone"])
+            & (F.col("completed_at").isNull() | (each["logged_at"] <= F.col("completed_at")))
+        ),
+    )
+    return F.transform(
+        meanwhile,
+        lambda each: F.struct(
+            (F.unix_millis(each["logged_at"]) - F.unix_millis("started_at")).alias("ms"), each["gone"].alias("node")
+        ),
     )
 
 

@@ -15,6 +15,8 @@ Who is killed between two of these leaves parts of both, and the next making rep
     reports.new/               what is being made
 """
 
+import fcntl
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,24 +39,39 @@ def check_folder(folder: Path) -> None:
                 f"{folder} has files that are no reports, such as {others[0]}.",
                 hint="Name an empty folder, or a new one.",
             )
-        _emptied(folder / _NEW).rmdir()
+        with _locked(folder):
+            _emptied(folder / _NEW).rmdir()
 
 
 def keep(folder: Path, make: Callable[[Path], Whole]) -> Whole:
     """What `make` makes, kept in place of what was there: it is given the folder for its tables. Raises what it does,
     and as `check_folder`."""
     check_folder(folder)
-    with _told(folder):
+    with _locked(folder):
         new = _emptied(folder / _NEW)
-    try:
-        whole = make(new)
-        with _told(folder):
-            (new / PAGE).write_text(page(whole), encoding="utf-8")
-            (new / DESCRIPTION).write_text(as_json(whole), encoding="utf-8")
-            _replace(folder, new)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
+        try:
+            whole = make(new)
+            with _told(folder):
+                (new / PAGE).write_text(page(whole), encoding="utf-8")
+                (new / DESCRIPTION).write_text(as_json(whole), encoding="utf-8")
+                _replace(folder, new)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
     return whole
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One at a time makes reports here; raises BadInput if another process does."""
+    with _told(folder):
+        descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise BadInput(f"Another process makes reports in {folder}.", hint="Wait for it, or name another.") from None
+    finally:
+        os.close(descriptor)
 
 
 def _replace(folder: Path, new: Path) -> None:

@@ -136,7 +136,8 @@ class Landed:
 
     def tenures(self) -> DataFrame:
         """Who acted for which partition from when on (`archive/tenures.py`)."""
-        return self._until_end(self._read(self.folded, _TENURES))
+        found = self._read(self.folded, _TENURES)  # another report may have folded further meanwhile
+        return self._until_end(found.where(F.col("position") <= self.judged.verified_at))
 
     @cached_property
     def folded(self) -> tuple[Path, ...]:

@@ -22,6 +22,7 @@ from topolog.projections.archive.positions import Positions
 from topolog.projections.spark.reports import agreements, changes, exchanges, leases, primaries, repairs
 from topolog.projections.spark.reports.forms import Picture, Report
 from topolog.projections.spark.reports.landed import Days, Landed
+from topolog.projections.spark.steps import UNKNOWN_SCHEMA
 
 REPORTS: tuple[Report, ...] = (
     primaries.REPORT,
@@ -108,10 +109,11 @@ def _warnings(landed: Landed) -> Iterable[str]:
         yield f"The archive ends at {positions.logged_at:%Y-%m-%d %H:%M:%S} (UTC), before {days.last} does."
     undecoded = landed.undecoded().orderBy("position").limit(UNDECODED_NAMED).collect()
     for row in undecoded:
-        yield (
-            f"The decision at position {row['position']} counts and is in no table ({row['reason']}): live readers "
-            "stop there until it is voided, and these reports do not tell of it."
-        )
+        said = f"The decision at position {row['position']} counts and is in no table ({row['reason']}): "
+        if row["reason"] == UNKNOWN_SCHEMA:
+            yield f"{said}a later release has written it. Land the topics anew with that one, in another folder."
+        else:
+            yield f"{said}live readers stop there until it is voided, and these reports do not tell of it."
 
 
 def document(whole: Whole) -> dict[str, Any]:

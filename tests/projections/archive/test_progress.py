@@ -4,6 +4,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from topolog.events.errors import BadInput
@@ -20,7 +21,7 @@ NOW_MS = 10_000
 def found(tmp_path: Path) -> Progress:
     """Two topics, one of them behind, three records in the quarantine."""
     with opened(tmp_path / "archive", "shop") as archive:
-        archive.staged()
+        (archive.staged() / "some.parquet").touch()
         spans = [Span("decisions", 0, 0, 1_500), Span("requests", 0, 20, 40)]
         archive.land("test", spans, {"records": 1_520, "quarantine": 3}, 7_000)
         archive.give_up([Span("requests", 0, 10, 20)], 8_000)
@@ -43,12 +44,14 @@ def test_progress_says_what_has_landed_and_what_is_behind(found: Progress) -> No
 def test_metrics_are_served_on_this_machine_alone(found: Progress, unused_port: Callable[[], int]) -> None:
     metrics, port = ArchiveMetrics(), unused_port()
     with served(metrics, port):
-        metrics.tell([found], ["broken"])
+        metrics.tell([found, msgspec.structs.replace(found, cluster="broken")], ["broken"])
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-            lines = set(answer.read().decode().splitlines())
+            lines = answer.read().decode().splitlines()
         with pytest.raises(BadInput, match=f"port {port}"), served(metrics, port):
             raise AssertionError("the port is taken")
-    assert lines >= {
+    assert len(lines) == len(set(lines)), "a series is told once"
+    assert 'topolog_archive_set_aside{cluster="broken"} 0.0' not in lines
+    assert set(lines) >= {
         'topolog_archive_landed_offset{cluster="shop",partition="0",topic="requests"} 40.0',
         'topolog_archive_behind_records{cluster="shop",partition="0",topic="requests"} 1000.0',
         'topolog_archive_behind_seconds{cluster="shop",partition="0",topic="requests"} 3.2',

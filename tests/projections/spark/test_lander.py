@@ -176,3 +176,17 @@ def test_the_topic_of_another_log_is_refused(
     with pytest.raises(BadInput, match="made anew"):
         lander.land(came(spark, chronicle.cluster, chronicle.log.entries(Topic.DECISIONS)), "test")
     assert archive.landings == []
+
+
+def test_the_first_record_of_another_log_that_no_reader_counts_ends_nothing(
+    spark: SparkSession, chronicle: Chronicle, archive: ArchiveWriter, lander: Lander
+) -> None:
+    """Two coordinators have begun an empty topic at once, and the second one's record comes in a later batch."""
+    lander.land(came(spark, chronicle.cluster, chronicle.entries), "stream 0")
+    before = len(chronicle.entries)
+    stranger = Chronicle(log_id=b"x" * 16).start().entries[0]
+    chronicle.append_raw(stranger.stamp, stranger.value)
+    chronicle.join("n9")
+    lander.land(came(spark, chronicle.cluster, chronicle.entries[before:]), "stream 1")
+    assert archive.rows()["records"] == len(chronicle.entries)
+    assert archive.about.log_id == chronicle.log_id.hex()

@@ -125,3 +125,17 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_a_look_at_a_folder_leaves_nothing_in_it(tmp_path: Path) -> None:
     check_folder(tmp_path / "new")
     assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_two_at_once_are_kept_apart(tmp_path: Path) -> None:
+    """The second one is told so, and the first one's reports are whole."""
+    keep(tmp_path, making("before.", "leases"))
+
+    def slow(tables: Path) -> Whole:
+        for begin in (check_folder, lambda folder: keep(folder, making("other.", "changes"))):
+            with pytest.raises(BadInput, match="Another process makes reports"):
+                begin(tmp_path)
+        return making("now.", "leases")(tables)
+
+    keep(tmp_path, slow)
+    assert set(contents(tmp_path)) == {"leases/facts/part-0.parquet", PAGE, DESCRIPTION}

@@ -2,10 +2,15 @@
 
 from collections import Counter, defaultdict
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import Row
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (its customary name)
+from tests.projections.chronicle import Chronicle
+from tests.projections.sharing import shared_out
+from tests.projections.spark.frames import came, lander_of
 from tests.projections.spark.reports.conftest import MakeLanded
 from tests.projections.spark.reports.history import DAY_MS, FENCE_MS, History, day
 
@@ -20,9 +25,10 @@ from topolog.events.requests import OutcomeRow
 from topolog.events.token_range import RING
 from topolog.projections import changes as live_changes
 from topolog.projections import exchanges as live
+from topolog.projections.archive.landings import Archive, opened
 from topolog.projections.spark.reports import agreements, changes, exchanges, leases, primaries, repairs
 from topolog.projections.spark.reports.forms import Report
-from topolog.projections.spark.reports.landed import Days
+from topolog.projections.spark.reports.landed import Days, landed_in
 from topolog.projections.store import Reading
 
 ALL = Days()
@@ -84,6 +90,28 @@ def test_who_left_while_it_was_waited_for_is_the_culprit(landed: MakeLanded) -> 
     assert row.culprit == "n2"
     assert row.culprit_ms >= 11_000
     assert row.queued_ms + row.answers_ms + row.outcome_ms == row.duration_ms + row.queued_ms
+
+
+def test_who_left_unanswered_while_a_group_was_made_is_the_culprit(spark: SparkSession, tmp_path: Path) -> None:
+    """Only exchanges of comings and goings take up that a server has left; the others were waited for as long."""
+    for number, others in enumerate((("n1", "n3"), ())):
+        chronicle = Chronicle(pace_ms=250).start()
+        cluster = shared_out(chronicle, *others, "n2", partitions=8, backups=0)
+        cluster.create("carts", 5, 0)
+        cluster.settle_exchange()
+        cluster.answer(*others)
+        cluster.settle_exchange()
+        chronicle.now_ms += 12_000
+        cluster.leave("n2")
+        cluster.settle_exchange()
+        cluster.exchange()
+        with opened(tmp_path / f"archive-{number}", "main") as archive:
+            lander_of(spark, archive).land(came(spark, "main", chronicle.entries), "test")
+        facts = exchanges.REPORT.facts(landed_in(spark, Archive(archive.folder)))
+        row = facts.where(F.array_contains("types", "GROUP_CREATED")).orderBy(F.desc("started")).first()
+        assert row is not None
+        assert (row.culprit, row.outcome_ms < 1_000) == ("n2", True)
+        assert row.answers_ms >= 12_000
 
 
 def test_stages_add_up(landed: MakeLanded) -> None:
