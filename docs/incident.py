@@ -13,8 +13,10 @@ from topolog.projections.spark.reports.incident import incident
 from topolog.projections.spark.reports.landed import landed_in
 from topolog.projections.spark.session import spark_session
 
-archive, start, end = sys.argv[1:]
+if len(sys.argv) != 4:
+    sys.exit(__doc__)
+archive, start, end = sys.argv[1], *(datetime.fromisoformat(text).astimezone() for text in sys.argv[2:])
 with tempfile.TemporaryDirectory() as scratch, spark_session(Path(scratch)) as spark:
     landed = landed_in(spark, Archive(Path(archive)))
-    found = incident(landed, datetime.fromisoformat(start), datetime.fromisoformat(end))
+    found = incident(landed, start, end)
     found.drop("content").show(100, truncate=60)

@@ -102,7 +102,7 @@ class Archive:
 
     def __init__(self, folder: Path) -> None:
         """Raises BadInput if there is no archive in the folder, DamagedArchive if it cannot be read."""
-        self.folder = folder
+        self.folder = folder.absolute()  # the JVM of Spark runs in a folder of its own
         about = _read(folder / _ABOUT, About)
         if about is None:
             raise BadInput(f"{folder} is no archive.", hint="`topolog spark archive --to FOLDER` makes one.")

@@ -70,7 +70,7 @@ def store_path(folder: Path) -> Path:
         if not folder.is_dir():
             raise BadInput(
                 f"{folder} holds no store: there is no such folder.",
-                hint="--data names that of a projector, --set cluster.name=NAME the cluster, whose own is then taken.",
+                hint="Name that of a projector, or with --set cluster.name=NAME the cluster, whose own is then taken.",
             )
         raise BadInput(
             f"{folder} holds no store of this version.",

@@ -19,7 +19,7 @@ _NAMED = 15
 
 def facts(landed: Landed) -> DataFrame:
     """group, partition, date, without_ms, which is nobody_ms + hand_over_ms + lost_ms; times it was so; longest_ms, of
-    those that touch the day, all of it; partitions the group had."""
+    those that touch the day, all of it; partitions the group had; known_ms, for how much of the day it is known."""
     lines = _spans(landed)
     gaps = _by_day(lines.where("is_without"))
     of_why = {
@@ -33,8 +33,13 @@ def facts(landed: Landed) -> DataFrame:
         F.count_distinct("gap").alias("times"),
         F.max("gap_ms").alias("longest_ms"),
     )
-    sizes = lines.groupBy("group").agg((F.max("partition") + 1).alias("partitions"))
-    return landed.asked(found.where(F.col("without_ms") > 0).join(sizes, "group"), "date")
+    sizes = lines.groupBy("group").agg(
+        (F.max("partition") + 1).alias("partitions"),
+        F.min("logged_at").alias("logged_at"),
+        F.max("until").alias("until"),
+    )
+    known = _by_day(sizes).withColumnRenamed("ms", "known_ms").drop("logged_at", "until")
+    return landed.asked(found.where(F.col("without_ms") > 0).join(known, ["group", "date"]), "date")
 
 
 def _spans(landed: Landed) -> DataFrame:
@@ -62,21 +67,21 @@ def _by_day(spans: DataFrame) -> DataFrame:
 
 
 def summary(facts: DataFrame) -> DataFrame:
-    """By group and day; `served` is the share (percent) of the time of all partitions with a primary, `worst` the
+    """By group and day; `served` is the share (percent) of the known time of all partitions with a primary, `worst` the
     partition that was without one for longest."""
-    day_ms = F.lit(24 * 3_600_000.0)
     worst = F.max_by(F.struct("partition", "without_ms"), F.struct("without_ms", -F.col("partition")))
     return (
         facts.groupBy("date", "group")
         .agg(
             F.count("*").alias("partitions"),
             F.first("partitions").alias("of"),
+            F.first("known_ms").alias("known_ms"),
             F.sum("without_ms").alias("without_ms"),
             *(F.sum(name).alias(name) for name, _ in _WHYS),
             F.max("longest_ms").alias("longest_ms"),
             worst.alias("worst"),
         )
-        .withColumn("served", F.round(F.lit(100.0) * (1 - F.col("without_ms") / (F.col("of") * day_ms)), 6))
+        .withColumn("served", F.round(F.lit(100.0) * (1 - F.col("without_ms") / (F.col("of") * F.col("known_ms"))), 6))
         .select(
             "date",
             "group",

@@ -24,8 +24,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Two cores and little memory; nobody changes its settings for longer than a test."""
-    quick_to_start = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+    """Two cores and little memory, and room for the code of all tests: one compiler alone has 48 MB. Nobody changes its settings for longer than a test."""
+    quick_to_start = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m")
     jars = tuple(fetch_jars(default_cache(CONNECTORS), print, CONNECTORS))
     settings = SessionSettings(memory="1g", shuffle_partitions=2, java_options=quick_to_start, jars=jars)
     with spark_session(tmp_path_factory.mktemp("spark"), settings) as session:
