@@ -24,7 +24,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Two cores and little memory, and room for the code of all tests: one compiler alone has 48 MB. Nobody changes its settings for longer than a test."""
+    """Two cores and little memory, but room for the code of all tests: with one compiler alone the JVM has 48 MB.
+
+    Nobody changes its settings for longer than a test.
+    """
     quick_to_start = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m")
     jars = tuple(fetch_jars(default_cache(CONNECTORS), print, CONNECTORS))
     settings = SessionSettings(memory="1g", shuffle_partitions=2, java_options=quick_to_start, jars=jars)
