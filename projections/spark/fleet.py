@@ -13,6 +13,7 @@ alone, and whichever fails alone is landed alone until it succeeds, behind all o
 
 import contextlib
 import fnmatch
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from topolog.projections.archive.spans import Span
 from topolog.projections.spark import batches, jobs
 from topolog.projections.spark.lander import Lander
 
+_LOGGER = logging.getLogger("topolog.archive")
 Wanted = Sequence[tuple[str, Span]]
 
 
@@ -130,6 +132,9 @@ class Fleet:
         if not batch:
             return 0
         archives = {name: self._opened(name) for name, _ in batch}
+        _LOGGER.info(
+            "Round %d: %d offsets of %d clusters.", self._rounds, _offsets(of for _, of in batch), len(archives)
+        )
         scratch = next(iter(archives.values())).scratch("batch")
         lander = Lander(session, archives, scratch, self._now_ms, lambda: self._check(archives))
         batches.land(session, lander, self._kafka, batch, f"round {self._rounds}", told)

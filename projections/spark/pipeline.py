@@ -77,6 +77,7 @@ class Pipeline:
         wanted = self._appended(start_ms, end_ms)
         left = minus(wanted, self._archive.covered())
         before = self._archive.records
+        _tell_of(left)
         source = f"backfill {utc(start_ms)} to {utc(end_ms)}"
         lander = self._lander(session)
         for batch in batches.in_batches([(self._cluster, span) for span in left], batches.RECORDS_PER_BATCH_MAX):
@@ -90,7 +91,7 @@ class Pipeline:
         topics.check(self._archive, seen)
         topics.begin(self._archive, seen)
         left = topics.unread(self._archive, seen)
-        _LOGGER.info("%d offsets are to land; the first landing of a process takes longest.", _offsets(left))
+        _tell_of(left)
         offsets: batches.Offsets = {}
         for (topic, number), start in topics.starts(self._archive, seen).items():
             offsets.setdefault(topic_name(self._cluster, BY_SHORT_NAME[topic]), {})[str(number)] = start
@@ -154,6 +155,10 @@ class Pipeline:
 def utc(time_ms: int) -> str:
     """Such as 2026-11-23T02:30:00Z."""
     return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _tell_of(left: Sequence[Span]) -> None:
+    _LOGGER.info("%d offsets are to land by now; the first landing of a process takes longest.", _offsets(left))
 
 
 def _offsets(spans: Sequence[Span]) -> int:

@@ -320,7 +320,7 @@ def _time_span(since: str | None, until: str | None) -> tuple[int, int] | None:
     now = datetime.now(UTC)
     start, end = moments.time(since, "--since", now), now if until is None else moments.time(until, "--until", now)
     if start >= end:
-        raise BadInput("--since must lie before --until.")
+        raise BadInput("--since lies in the future." if until is None else "--since must lie before --until.")
     return round(start.timestamp() * 1000), round(end.timestamp() * 1000)
 
 

@@ -1,5 +1,6 @@
 """Topics of a real broker land: as a stream, over a span of time, and not at all if they are not the archive's."""
 
+import time
 from pathlib import Path
 
 import msgspec
@@ -22,6 +23,7 @@ from topolog.projections.archive.landings import opened
 from topolog.projections.archive.spans import Span
 from topolog.projections.spark import batches
 from topolog.projections.spark.batches import Stream
+from topolog.projections.spark.pipeline import Backfilled
 
 
 @pytest.fixture
@@ -115,6 +117,29 @@ def test_a_span_of_time_lands_once_however_often_and_the_stream_lands_the_rest(
     landed = place.land()
     assert place.records_of(landed, Topic.DECISIONS) == [(each.offset, each.value) for each in chronicle.entries]
     assert landed.rows()["records"] == len(entries)
+
+
+def test_what_was_appended_between_two_times_lands(place: TopicsPlace) -> None:
+    """The broker's own times decide: the first one is in the span, the last one is behind it."""
+
+    def next_ms() -> int:
+        """A moment that nothing was appended in yet."""
+        before_ms = time.time_ns() // 1_000_000
+        while time.time_ns() // 1_000_000 == before_ms:
+            pass
+        return before_ms + 1
+
+    place.append(Topic.REQUESTS, [(b"before", ())])
+    start_ms = next_ms()
+    place.append(Topic.REQUESTS, [(b"one", ()), (b"two", ())])
+    end_ms = next_ms()
+    place.append(Topic.REQUESTS, [(b"after", ())])
+    with opened(place.folder, place.cluster) as archive:
+        assert place.pipeline(archive).backfill(place.spark, start_ms, end_ms) == Backfilled(2, 0)
+        assert place.pipeline(archive).backfill(place.spark, start_ms, end_ms) == Backfilled(0, 2)
+        assert place.pipeline(archive).backfill(place.spark, end_ms + 60_000, end_ms + 90_000) == Backfilled(0, 0)
+        assert place.records_of(archive, Topic.REQUESTS) == [(1, b"one"), (2, b"two")]
+        assert archive.landings[0].source.startswith("backfill 20")
 
 
 def test_records_deleted_before_they_landed_end_the_job_until_they_are_given_up(place: TopicsPlace) -> None:
