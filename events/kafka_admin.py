@@ -29,15 +29,9 @@ COMPACTED = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable
 """The newest record of each key is kept; a segment is closed every ten minutes, for an open one is never compacted."""
 
 
-_NOT_SEEN = (
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.TOPIC_EXCEPTION,  # what Kafka calls a name that can be no topic's
-)
-
-
 class FoundTopic(msgspec.Struct, frozen=True):
-    """A topic as Kafka has it: `id` is another one once it was deleted and made anew."""
+    """A topic as Kafka has it: `id` is another one once it was deleted and made anew. Without partitions it is one that
+    this account may not see."""
 
     id: str
     partitions: int
@@ -106,16 +100,19 @@ class KafkaAdmin:
         return max(len(each.replicas) for each in known[name].partitions.values())
 
     def describe(self, names: Collection[str]) -> dict[str, FoundTopic]:
-        """Those of these topics that are there and that this account may see; raises Unreachable."""
+        """Those of these topics that are there, as far as this account may know; raises Unreachable."""
         asked = self._admin.describe_topics(TopicCollection([*names]), request_timeout=REACH_TIMEOUT_S)
         found = {}
         for name, future in asked.items():
             try:
                 topic = future.result()
             except KafkaException as error:
-                if error.args[0].code() in _NOT_SEEN:
+                if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     continue
-                raise self._unreachable() from error
+                if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    raise self._unreachable() from error
+                found[name] = FoundTopic("", 0)
+                continue
             found[name] = FoundTopic(str(topic.topic_id), len(topic.partitions))
         return found
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from topolog.events.errors import LogDiverged, TopologError, Undecodable, Unreachable
+from topolog.events.errors import BadInput, LogDiverged, TopologError, Undecodable, Unreachable
 from topolog.events.ids import Offset
 from topolog.events.log import LogReader
 from topolog.events.stamp import decode_stamp
@@ -69,13 +69,20 @@ def look_at_all(admin: "KafkaAdmin", clusters: Collection[str], topics: Collecti
     looked = Looked({}, {})
     names = {cluster: {topic_name(cluster, topic): topic for topic in topics} for cluster in clusters}
     found = admin.describe([name for each in names.values() for name in each]) if names else {}
-    bounds = admin.bounds([place for name in found for place in _places(found, name)]) if found else {}
+    places = [place for name in found for place in _places(found, name)]
+    bounds = admin.bounds(places) if places else {}
     for cluster, mine in names.items():
         there = {name: topic.short_name for name, topic in mine.items() if name in found}
         lacks = [name for name, topic in mine.items() if name not in found and topic in _NEEDED]
+        hidden = [name for name in there if not found[name].partitions]
         silent = [place for name in there for place in _places(found, name) if place not in bounds]
         if lacks:
             looked.failed[cluster] = admin.not_found(cluster, lacks[0])
+        elif hidden:
+            looked.failed[cluster] = BadInput(
+                f"This account may not see topic {hidden[0]}.",
+                hint="Let it Read and Describe the topic, or name those that are to land with --topic.",
+            )
         elif silent:
             looked.failed[cluster] = Unreachable(f"Partition {silent[0][1]} of {silent[0][0]} has no leader.")
         else:

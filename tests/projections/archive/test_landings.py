@@ -2,13 +2,12 @@
 
 import os
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.projections.dying import Died, die_at
 
 from topolog.events.errors import BadInput
 from topolog.projections.archive import landings
@@ -18,8 +17,7 @@ from topolog.projections.archive.spans import Span
 TABLE = "tables/NodeJoined/date=2026-11-22"
 
 
-class Died(BaseException):
-    """The process is killed here."""
+EFFECTS = ((os, "link"), (os, "fsync"), (shutil, "rmtree"), (Path, "replace"), (Path, "mkdir"))
 
 
 @pytest.fixture
@@ -55,23 +53,6 @@ def test_what_has_landed_is_found_with_its_files_and_rows(folder: Path) -> None:
     assert found.files("tables/NodeJoin") == []
 
 
-def die_at(patch: pytest.MonkeyPatch, step: int) -> None:
-    """The process is killed before its `step`th effect on the disk from now on."""
-    left = [step]
-
-    def mortal(effect: Callable[..., Any]) -> Callable[..., Any]:
-        def act(*given: object, **named: object) -> object:
-            left[0] -= 1
-            if left[0] < 0:
-                raise Died
-            return effect(*given, **named)
-
-        return act
-
-    for owner, name in ((os, "link"), (os, "fsync"), (shutil, "rmtree"), (Path, "replace"), (Path, "mkdir")):
-        patch.setattr(owner, name, mortal(getattr(owner, name)))
-
-
 def test_killed_at_any_step_a_landing_stands_whole_or_not_at_all(tmp_path: Path) -> None:
     """The next process finishes what stands, removes what does not, and lands the rest; so does one that is killed at
     any step of that."""
@@ -82,7 +63,7 @@ def test_killed_at_any_step_a_landing_stands_whole_or_not_at_all(tmp_path: Path)
             land(archive, 0, 10)
         has_died = True
         with pytest.MonkeyPatch.context() as patch, suppress(Died), opened(folder, "shop") as archive:
-            die_at(patch, step)
+            die_at(patch, step, *EFFECTS)
             land(archive, 10, 15)
             has_died = False
         stood = Archive(folder)
@@ -248,3 +229,15 @@ def test_an_archive_of_another_format_is_refused(folder: Path, monkeypatch: pyte
     monkeypatch.setattr(landings, "FORMAT", 2)
     with pytest.raises(BadInput, match="format 1"):
         Archive(folder)
+
+
+def test_a_landing_whose_files_another_writer_has_removed_does_not_stand(tmp_path: Path) -> None:
+    """Only where locks do not work: it would say that it has records, and have none."""
+    with opened(tmp_path, "shop") as archive:
+        path = archive.staged() / "records" / "a.parquet"
+        path.parent.mkdir()
+        path.touch()
+        ArchiveWriter(tmp_path).staged()
+        with pytest.raises(LandedElsewhere, match="removed"):
+            archive.land("stream", [Span("decisions", 0, 0, 10)], {"records": 10}, 5)
+    assert Archive(tmp_path).landings == []

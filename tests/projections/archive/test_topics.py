@@ -1,13 +1,18 @@
 """Whether topics are those that an archive was made of, and what is left to land (issue 9.1, bad input)."""
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 from tests.projections.chronicle import LOG_ID, Chronicle
 
 from topolog.events.errors import BadInput, LogDiverged, NotFound, Unreachable
-from topolog.events.kafka_admin import FoundTopic
+from topolog.events.kafka_admin import FoundTopic, KafkaAdmin
 from topolog.events.log import InMemoryLog
 from topolog.events.topics import Topic
 from topolog.projections.archive.landings import ArchiveWriter, opened
@@ -132,9 +137,11 @@ def test_records_that_never_landed_and_were_deleted_are_named_too(archive: Archi
 
 def test_a_cluster_without_a_leader_or_without_topics_fails_alone() -> None:
     """One look at many clusters."""
-    found = look_at_all(Broker(), ["sound", "silent", "gone"], [Topic.DECISIONS])  # type: ignore[arg-type]
+    names = ["sound", "silent", "gone", "hidden"]
+    found = look_at_all(Broker(), names, [Topic.DECISIONS])  # type: ignore[arg-type]
     assert found.seen == {"sound": Seen({"decisions": "1"}, {("decisions", 0): (0, 7)})}
-    assert {name: type(error) for name, error in found.failed.items()} == {"silent": Unreachable, "gone": NotFound}
+    failed = {name: type(error) for name, error in found.failed.items()}
+    assert failed == {"silent": Unreachable, "gone": NotFound, "hidden": BadInput}
     with pytest.raises(NotFound, match=r"topolog\.gone\.decisions"):
         look(Broker(), "gone", [Topic.DECISIONS])  # type: ignore[arg-type]
 
@@ -143,10 +150,19 @@ class Broker:
     """Has the logs of two clusters, one of them without a leader."""
 
     def describe(self, names: Iterable[str]) -> dict[str, FoundTopic]:
-        return {name: FoundTopic("1", 1) for name in names if "gone" not in name}
+        return {name: FoundTopic("1", int("hidden" not in name)) for name in names if "gone" not in name}
 
     def not_found(self, cluster: str, name: str) -> NotFound:
         return NotFound(f"{cluster} lacks {name}")
 
     def bounds(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
         return {place: (0, 7) for place in places if "silent" not in place[0]}
+
+
+def test_a_topic_that_may_not_be_seen_is_not_taken_for_a_silent_broker_nor_left_out() -> None:
+    """One that is no needed topic would else be skipped without a word."""
+    admin, seen, hidden = KafkaAdmin({"bootstrap.servers": "127.0.0.1:1"}), Future[Any](), Future[Any]()
+    seen.set_result(SimpleNamespace(topic_id="1", partitions=[0]))
+    hidden.set_exception(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
+    admin._admin = cast("AdminClient", SimpleNamespace(describe_topics=lambda *_, **__: {"a": seen, "b": hidden}))
+    assert admin.describe(["a", "b"]) == {"a": FoundTopic("1", 1), "b": FoundTopic("", 0)}

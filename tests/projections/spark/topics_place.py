@@ -1,12 +1,12 @@
 """A cluster's topics on the tests' broker, an archive of them, and the pipeline between."""
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
+from tests.integration.conftest import eventually
 from tests.projections.chronicle import Chronicle
 
 from topolog.events.kafka import KafkaWriter
@@ -88,8 +88,7 @@ class TopicsPlace:
         name = topic_name(self.cluster, topic)
         before = self.admin.describe([name])[name].id
         self.broker.delete_topics([name])[name].result()
-        while name in self.admin.describe([name]):
-            time.sleep(0.02)
+        eventually(lambda: name not in self.admin.describe([name]), "the topic to be gone")
         self.admin.create_topics(self.cluster, PLANS)
         assert self.admin.describe([name])[name].id != before
 

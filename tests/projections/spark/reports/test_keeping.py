@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.projections.dying import Died, die_at
 
 from topolog.events.errors import BadInput
 from topolog.projections.archive.positions import Positions
@@ -14,9 +15,7 @@ from topolog.projections.spark.reports.keeping import DESCRIPTION, PAGE, check_f
 from topolog.projections.spark.reports.landed import Days
 from topolog.projections.spark.reports.making import Made, Whole
 
-
-class Died(BaseException):
-    """Whoever makes reports ends here."""
+EFFECTS = ((shutil, "rmtree"), (Path, "replace"), (Path, "write_text"))
 
 
 def whole(sentence: str) -> Whole:
@@ -83,29 +82,12 @@ def test_killed_at_any_step_the_next_making_replaces_all(tmp_path: Path) -> None
         if had:
             keep(folder, making("before.", "leases", "changes"))
         with pytest.MonkeyPatch.context() as patch, suppress(Died):
-            die_at(patch, step)
+            die_at(patch, step, *EFFECTS)
             keep(folder, making("half.", "leases", "changes"))
         keep(folder, making("now.", "leases"))
         found = contents(folder)
         assert set(found) == {"leases/facts/part-0.parquet", PAGE, DESCRIPTION}
         assert not any("before." in text or "half." in text for text in found.values())
-
-
-def die_at(patch: pytest.MonkeyPatch, step: int) -> None:
-    """Before the `step`th effect on the disk from now on, and nothing is cleared up behind it."""
-    left = [step]
-
-    def mortal(effect: Callable[..., object]) -> Callable[..., object]:
-        def act(*given: object, **named: object) -> object:
-            left[0] -= 1
-            if left[0] < 0:
-                raise Died
-            return effect(*given, **named)
-
-        return act
-
-    for owner, name in ((shutil, "rmtree"), (Path, "replace"), (Path, "write_text")):
-        patch.setattr(owner, name, mortal(getattr(owner, name)))
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
