@@ -216,3 +216,27 @@ def test_settings_that_javas_client_refuses_end_the_job_with_what_it_says(
             with pytest.raises(BadInput, match=f"Java client refuses.*{told}"):
                 place.backfill(archive, [Span("decisions", 0, 0, 1)])
             assert archive.landings == []
+
+
+def test_a_request_may_last_as_long_as_the_user_says() -> None:
+    """Java refuses a limit for calls below that for requests; librdkafka's own for these is a minute."""
+
+    class Reader:
+        def __init__(self) -> None:
+            self.said: dict[str, str] = {}
+
+        def format(self, _: str) -> "Reader":
+            return self
+
+        def option(self, name: str, value: str) -> "Reader":
+            self.said[name] = value
+            return self
+
+    for request_ms, said, limit_ms in (
+        ("60000", {}, "60000"),
+        ("5000", {}, "20000"),
+        ("60000", {"default.api.timeout.ms": "70000"}, "70000"),
+    ):
+        source = batches.kafka_source(Reader(), {"request.timeout.ms": request_ms, **said}, {"t": {"0": 1}})
+        assert source.said["kafka.default.api.timeout.ms"] == limit_ms
+        assert source.said["kafka.request.timeout.ms"] == request_ms

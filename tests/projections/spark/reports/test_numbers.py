@@ -248,6 +248,28 @@ def test_a_wait_that_crosses_midnight_is_told_of_both_days(landed: MakeLanded, h
     assert f"{worst['group']}/{worst['worst']} had no primary" in primaries.sentence(summary)
 
 
+def test_a_report_knows_no_tenures_behind_its_own_positions(spark: SparkSession, tmp_path: Path) -> None:
+    """Another report has judged and folded further meanwhile."""
+    chronicle = Chronicle(pace_ms=250).start()
+    cluster = shared_out(chronicle, "n1", "n2", partitions=4, backups=1)
+    known = len(chronicle.entries)
+    chronicle.now_ms += 2 * DAY_MS
+    cluster.leave("n1")
+    cluster.settle_exchange()
+    cluster.exchange()
+    landed = []
+    for entries in (chronicle.entries[:known], chronicle.entries[known:]):
+        with opened(tmp_path / "archive", "main") as archive:
+            lander_of(spark, archive).land(came(spark, "main", entries), "test")
+        landed.append(landed_in(spark, Archive(archive.folder)))
+    before, after = landed
+    assert len(after.folded) == 1, "it has folded all"
+    last = before.tenures().agg(F.max("position")).first()
+    assert last is not None
+    assert last[0] <= before.judged.verified_at < after.judged.verified_at
+    assert all(row.longest_ms < DAY_MS for row in primaries.REPORT.facts(before).collect())
+
+
 # Leases.
 
 
