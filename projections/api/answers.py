@@ -22,7 +22,7 @@ from topolog.projections.cursors import Cursor, cut
 from topolog.projections.durations import duration_ms
 from topolog.projections.moments import Token, position_time, reading_as_of
 from topolog.projections.projector import Projector
-from topolog.projections.queries import cluster_row, not_found
+from topolog.projections.queries import cluster_row
 from topolog.projections.resources import AsOf
 from topolog.projections.store import Reading
 
@@ -47,11 +47,6 @@ class Answers:
     def __init__(self, projector: Projector, commits: Commits) -> None:
         self.projector = projector
         self.commits = commits
-
-    def check_cluster(self, cluster: str) -> None:
-        """Raise NotFound for a cluster this process does not serve."""
-        if cluster != self.projector.cluster:
-            raise not_found(cluster, [self.projector.cluster], "cluster")
 
     async def one(
         self,

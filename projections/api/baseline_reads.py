@@ -8,7 +8,8 @@ from topolog.events.views import Past
 from topolog.projections import baseline_resources, baselines, history, joins, resources, views
 from topolog.projections.api import contract, parameters
 from topolog.projections.api.problems import InvalidParameter
-from topolog.projections.api.reads import Here, number, position_key
+from topolog.projections.api.reads import number, position_key
+from topolog.projections.api.served import Here
 from topolog.projections.api.writes import read_body
 
 router = APIRouter(prefix="/v1/clusters/{cluster}")

@@ -9,7 +9,8 @@ from topolog.events.object_definition import ObjectKind
 from topolog.projections import changes, explain_change, history, object_resources, objects, resources
 from topolog.projections.api import contract, parameters
 from topolog.projections.api.answers import Asked
-from topolog.projections.api.reads import Here, number, position_key
+from topolog.projections.api.reads import number, position_key
+from topolog.projections.api.served import Here
 from topolog.projections.object_resources import SchemaObject
 from topolog.projections.store import Reading
 

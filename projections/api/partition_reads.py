@@ -16,7 +16,8 @@ from topolog.projections import (
     resources,
 )
 from topolog.projections.api import contract, parameters
-from topolog.projections.api.reads import Here, number, position_key
+from topolog.projections.api.reads import number, position_key
+from topolog.projections.api.served import Here
 
 Number = Annotated[int, Path(ge=0)]
 router = APIRouter(prefix="/v1/clusters/{cluster}")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Annotated, TypeVar
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from topolog.events.asked import RequestId
@@ -21,8 +21,9 @@ from topolog.projections import (
 )
 from topolog.projections import explain_cluster as cluster_explained
 from topolog.projections.api import contract, parameters
-from topolog.projections.api.answers import API_VERSION, Answers, Asked, json_response
+from topolog.projections.api.answers import API_VERSION, Asked, json_response
 from topolog.projections.api.problems import InvalidParameter
+from topolog.projections.api.served import Everything, Here
 from topolog.projections.resources import Decision, Type
 from topolog.projections.store import Reading
 
@@ -32,14 +33,6 @@ Sequence = Annotated[int, Path(ge=1)]
 Position = Annotated[int, Path(ge=0)]
 
 
-def answers_of(request: Request, cluster: str) -> Answers:
-    """The answers of the cluster in the address; raises NotFound for a cluster that is not served."""
-    answers: Answers = request.app.state.answers
-    answers.check_cluster(cluster)
-    return answers
-
-
-Here = Annotated[Answers, Depends(answers_of)]
 clusters = APIRouter(tags=["clusters"])
 router = APIRouter(prefix="/v1/clusters/{cluster}")
 
@@ -48,11 +41,10 @@ _DIGITS_MAX = 18
 
 
 @clusters.get("/v1/clusters", responses=contract.many(resources.ClusterRef, "ClusterList"))
-async def list_clusters(request: Request) -> Response:
+async def list_clusters(everything: Everything) -> Response:
     """The clusters this API serves."""
-    projector = request.app.state.answers.projector
-    log_id = projector.meta.header.log_id
-    items = [resources.ClusterRef(projector.cluster, log_id.hex() if log_id else None)]
+    log_ids = {name: served.projector.meta.header.log_id for name, served in everything.items()}
+    items = [resources.ClusterRef(name, log_id.hex() if log_id else None) for name, log_id in log_ids.items()]
     return json_response({"kind": "ClusterList", "apiVersion": API_VERSION, "items": items})
 
 

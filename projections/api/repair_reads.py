@@ -15,7 +15,8 @@ from topolog.projections import (
     trees,
 )
 from topolog.projections.api import contract, parameters
-from topolog.projections.api.reads import Here, check_no_past, number, position_key
+from topolog.projections.api.reads import check_no_past, number, position_key
+from topolog.projections.api.served import Here
 
 router = APIRouter(prefix="/v1/clusters/{cluster}", tags=["anti-entropy"])
 
