@@ -35,16 +35,19 @@ def time(text: str, option: str, now: datetime) -> datetime:
 
 
 def moment(text: str, now: datetime) -> str:
-    """What `--as-of` means to the API: a position as it is, else a time (`time`) in UTC. BadInput for anything else."""
+    """What `--as-of` means to the API: a position, `topology:4.1` and `exchange:4.0` as they are, else a time in UTC.
+
+    BadInput for anything else.
+    """
     given = text.strip()
-    if given.isdecimal():
+    if given.isdecimal() or given.startswith(("topology:", "exchange:")):
         return given
     try:
         return _utc(time(given, "--as-of", now))
     except BadInput as error:
         raise BadInput(
-            f"--as-of {text!r} is no position, time or duration.",
-            hint="Use a position (1234), a time (2026-11-21T02:00Z) or how long ago (15m).",
+            f"--as-of {text!r} is no position, time, duration, view or exchange.",
+            hint="Use a position (1234), a time (2026-11-21T02:00Z), how long ago (15m), topology:4.1 or exchange:4.0.",
         ) from error
 
 
