@@ -11,6 +11,7 @@ from topolog.projections.api import (
     baseline_reads,
     contract,
     health,
+    lists,
     metrics,
     objects_reads,
     pages,
@@ -52,6 +53,7 @@ def make_app(served: Sequence[Served]) -> FastAPI:
     for router in (
         reads.clusters,
         reads.router,
+        lists.router,
         writes.router,
         replays.router,
         health.router,
