@@ -40,6 +40,7 @@ def make_app(served: Sequence[Served]) -> FastAPI:
             each.commits.attach(asyncio.get_running_loop())
         yield
         for each in served:
+            each.feeds.end()
             each.commits.detach()
 
     app = FastAPI(

@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 from topolog.projections.api.answers import Answers
 from topolog.projections.api.desk import Desk
 from topolog.projections.api.waiting import Commits
+from topolog.projections.api.watch.feed import Feeds
 from topolog.projections.projector import Projector
 from topolog.projections.queries import not_found
 from topolog.projections.requester import Requester
@@ -22,6 +23,7 @@ class Served:
         self.commits = Commits()
         self.answers = Answers(projector, self.commits)
         self.desk = Desk(self.answers, requester)
+        self.feeds = Feeds(projector, self.commits)
         self.gallery = Gallery()
         projector.on_commit(self.commits.notify)
 

@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 
 import uvicorn
@@ -26,7 +27,17 @@ _DRAIN_S = 3
 
 
 class Server(uvicorn.Server):
-    """uvicorn, but a signal that stops it is a normal end: it is not raised again once everything is closed."""
+    """uvicorn, but a signal that stops it is a normal end: it is not raised again once everything is closed. Watches
+    are told at once, for they would not end by themselves."""
+
+    def __init__(self, config: uvicorn.Config, served: Sequence[Served]) -> None:
+        super().__init__(config)
+        self._served = served
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        for each in self._served:
+            each.commits.soon(each.feeds.end)
+        super().handle_exit(sig, frame)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -76,7 +87,7 @@ def serve(
             backlog=_BACKLOG,
         )
         on_ready(f"http://{_url_host(host)}:{listener.getsockname()[1]}")
-        Server(config).run([listener])
+        Server(config, served).run([listener])
 
 
 @contextlib.contextmanager

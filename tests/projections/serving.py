@@ -1,5 +1,6 @@
 """A running API for tests: the real server on a free loopback port, spoken to over HTTP; as a process, if run."""
 
+import signal
 import socket
 import sys
 import threading
@@ -30,7 +31,7 @@ def serving(clusters: Sequence[Served]) -> Iterator[httpx.Client]:
     """A client of an API over these clusters."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(make_app(clusters), log_config=None, timeout_graceful_shutdown=1)
-        server = Server(config)
+        server = Server(config, clusters)
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:
@@ -39,7 +40,7 @@ def serving(clusters: Sequence[Served]) -> Iterator[httpx.Client]:
             ) as client:
                 yield client
         finally:
-            server.should_exit = True
+            server.handle_exit(signal.SIGTERM, None)
             thread.join()
 
 
