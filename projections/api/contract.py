@@ -198,6 +198,17 @@ def many(item: type[msgspec.Struct], kind: str | None = None) -> dict[int | str,
     return {200: _described(kind, properties, example), **PROBLEMS}
 
 
+def exported(item: type[msgspec.Struct]) -> dict[int | str, dict[str, Any]]:
+    """`responses` of an address that answers with rows and nothing around them."""
+    row = msgspec.to_builtins(EXAMPLES[item])
+    line = f"{msgspec.json.encode(row).decode()}\n"
+    content = {
+        "application/jsonl": {"schema": {"type": "string"}, "example": line},
+        "text/csv": {"schema": {"type": "string"}, "example": f"{','.join(row)}\r\n"},
+    }
+    return {200: {"description": f"{item.__name__}, one a line", "content": content}, **PROBLEMS}
+
+
 def install(app: FastAPI) -> None:
     """/openapi.json with the schemas of all resources."""
 
