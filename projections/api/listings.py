@@ -25,6 +25,7 @@ from topolog.projections import (
     replicas,
     resources,
     sessions,
+    topics,
     trees,
     views,
 )
@@ -298,6 +299,19 @@ DEAD_LETTERS = Listing(
     no_past=letters.NO_PAST,
 )
 
+TOPICS = Listing(
+    name="topics",
+    tag="topics",
+    says="The topics of the cluster: what each is for and like, and how far this process has read it. They have no "
+    "past.",
+    item=topics.ClusterTopic,
+    kind="TopicList",
+    find=lambda r, asked: topics.topics(r, asked.age_ms),
+    key=lambda each: each.name,
+    filters=filters.Topics,
+    no_past=topics.NO_PAST,
+)
+
 LISTINGS: Mapping[str, Listing[Any]] = {
     each.name: each
     for each in (
@@ -326,6 +340,7 @@ LISTINGS: Mapping[str, Listing[Any]] = {
         DECISIONS,
         REQUESTS,
         DEAD_LETTERS,
+        TOPICS,
     )
 }
 
