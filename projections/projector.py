@@ -39,6 +39,7 @@ from topolog.projections import findings, generations, taking_over
 from topolog.projections.freshness import Freshness
 from topolog.projections.generations import generation_path, move_aside
 from topolog.projections.layout import Meta, WholeSet
+from topolog.projections.progress import Measured
 from topolog.projections.projection import Projection
 from topolog.projections.sides import (
     SIDE_PARTITIONS,
@@ -90,7 +91,8 @@ class Projector:
         self.wall_ms = wall_ms
         self.decided: Counter[str] = Counter()
         self.stopped: str | None = None
-        self._reader = LookAhead(reader)
+        self._measured = Measured(reader, now_s)
+        self._reader = LookAhead(self._measured)
         self._folder = folder
         self._now_s = now_s
         self._started_ms = wall_ms()
@@ -180,6 +182,7 @@ class Projector:
                 shown = self._shown
                 reading = stack.enter_context(shown.store.reading())
             now_s = self._now_s()
+            reading.progress = self._measured.progress()
             reading.heard_ago_ms = {key: round((now_s - at_s) * 1000) for key, at_s in self._heard_at_s.items()}
             try:
                 yield reading

@@ -34,6 +34,7 @@ from topolog.events.state import Key, Row, State
 from topolog.projections import layout
 from topolog.projections.generations import generation_path
 from topolog.projections.layout import Changed, Decided, Meta, WholeSet
+from topolog.projections.progress import Progress
 from topolog.projections.sides import SideRow, SideWrite
 
 R = TypeVar("R", bound=Row)
@@ -91,10 +92,12 @@ class Reading:
     """All rows at one position, and the past up to it. It holds still while the projector goes on; one thread uses it.
 
     `meta` is that of the store's newest position, whatever position is read. `heard_ago_ms` is what its projector knows
-    beside the store: how long ago it has read the last word about a partition of lease health.
+    beside the store: how long ago it has read the last word about a partition of lease health; `progress`, how far it
+    has read which topics.
     """
 
     heard_ago_ms: Mapping[int, int] = MappingProxyType({})
+    progress = Progress()
 
     def __init__(self, view: View, meta: Meta, at: Position, *, is_present: bool = True) -> None:
         self._view = view

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from topolog.projections.api import (
     baseline_reads,
     contract,
+    export,
     health,
     lists,
     metrics,
@@ -55,6 +56,7 @@ def make_app(served: Sequence[Served]) -> FastAPI:
         reads.clusters,
         reads.router,
         lists.router,
+        export.router,
         writes.router,
         replays.router,
         health.router,

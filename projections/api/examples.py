@@ -59,6 +59,7 @@ from topolog.projections.resources import (
     Type,
     Waiting,
 )
+from topolog.projections.topics import ClusterTopic, TopicPartition
 
 _LOG_ID = "5f0c2f1e7d9b4c3a8e6d1b2a3c4d5e6f"
 _TIME = "2026-11-21T02:00:00.000Z"
@@ -292,6 +293,20 @@ _ALL: tuple[msgspec.Struct, ...] = (
         request_status=None,
         replayed_as=(),
         dump="000000  c3 01 20 61 20 6e 65 77 65 72                      .. a newer",
+    ),
+    ClusterTopic(
+        name="decisions",
+        topic="topolog.main.decisions",
+        partitions=1,
+        key="cluster",
+        policy="delete",
+        retention_ms=-1,
+        is_needed=True,
+        says="the truth: every decision, refusals included",
+        is_read=True,
+        records=43,
+        lag_s=0.0,
+        read=(TopicPartition(0, 43, 43, _TIME),),
     ),
     Replay(id="3", topic="requests", offset=29, request="cli-4f2a/3"),
     Type(

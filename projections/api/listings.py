@@ -29,6 +29,7 @@ from topolog.projections import (
     replicas,
     resources,
     sessions,
+    topics,
     trees,
     views,
 )
@@ -322,6 +323,19 @@ DEAD_LETTERS = Listing(
     shows_present=True,
 )
 
+TOPICS = Listing(
+    name="topics",
+    tag="topics",
+    says="The topics of the cluster: what each is for and like, and how far this process has read it. They have no "
+    "past.",
+    item=topics.ClusterTopic,
+    kind="TopicList",
+    find=lambda r, asked: topics.topics(r, asked.age_ms),
+    key=lambda each: each.name,
+    filters=filters.Topics,
+    no_past=topics.NO_PAST,
+)
+
 LISTINGS: Mapping[str, Listing[Any]] = {
     each.name: each
     for each in (
@@ -350,6 +364,7 @@ LISTINGS: Mapping[str, Listing[Any]] = {
         DECISIONS,
         REQUESTS,
         DEAD_LETTERS,
+        TOPICS,
     )
 }
 
