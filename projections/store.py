@@ -77,6 +77,17 @@ class View:
                     seeks = self._seek(key + b"\x00")
             self._iterator.status()
 
+    def scan_back(self, start: bytes, prefix: bytes) -> Iterator[bytes]:
+        """The keys up to `start` backwards, while they begin with `prefix`; other reads may come in between."""
+        with translated():
+            seeks = self._seek_back(start)
+            while self._iterator.valid() and (key := bytes(self._iterator.key())).startswith(prefix):
+                yield key
+                if seeks != self._seeks:
+                    seeks = self._seek_back(key)
+                self._iterator.prev()
+            self._iterator.status()
+
     def close(self) -> None:
         """Give up the iterator, whoever still holds this view: RocksDB keeps its lock until the last one is gone."""
         del self._iterator
@@ -84,6 +95,11 @@ class View:
     def _seek(self, key: bytes) -> int:
         self._seeks += 1
         self._iterator.seek(key)
+        return self._seeks
+
+    def _seek_back(self, key: bytes) -> int:
+        self._seeks += 1
+        self._iterator.seek_for_prev(key)
         return self._seeks
 
 
@@ -184,6 +200,15 @@ class Reading:
         stem = layout.subject_stem(subject)
         for key, _ in self._view.scan(stem + layout.inverted(self._newest(before)), stem):
             yield layout.position_of(key)
+
+    def positions_after(self, after: Position, subject: str = "") -> Iterator[Position]:
+        """The positions of decisions about one subject, or of all but lease renewals, behind `after`, oldest first."""
+        stem = layout.subject_stem(subject)
+        for key in self._view.scan_back(stem + layout.inverted(Position(after + 1)), stem):
+            position = layout.position_of(key)
+            if position > self.position:
+                return
+            yield position
 
     def all_decisions(self, before: int | None = None) -> Iterator[Decided]:
         """Every decision, lease renewals too, newest first; those below `before` only."""

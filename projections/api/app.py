@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from topolog.projections.api import (
     baseline_reads,
     contract,
+    explain_reads,
     health,
     lists,
     metrics,
@@ -61,6 +62,7 @@ def make_app(served: Sequence[Served]) -> FastAPI:
         baseline_reads.router,
         objects_reads.router,
         repair_reads.router,
+        explain_reads.router,
         metrics.router,
         pages.router,
     ):

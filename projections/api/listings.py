@@ -19,6 +19,8 @@ from topolog.projections import (
     objects,
     partition_resources,
     partitions,
+    pending,
+    pending_resources,
     queries,
     repair_resources,
     repairs,
@@ -85,6 +87,15 @@ LEASE_HEALTH = Listing(
     key=lambda each: each.node,
     filters=filters.LeaseHealth,
     no_past=health.NO_PAST,
+)
+PENDING = Listing(
+    name="pending",
+    tag="pending",
+    says="Everything that is not over, the worst first: since when, whom it waits for, until when at the latest.",
+    item=pending_resources.Pending,
+    find=lambda r, asked: pending.pending(r, asked.age_ms),
+    key=lambda each: each.name,
+    filters=filters.Pending,
 )
 TYPES = Listing(
     name="types",
@@ -304,6 +315,7 @@ LISTINGS: Mapping[str, Listing[Any]] = {
         NODES,
         LEASES,
         LEASE_HEALTH,
+        PENDING,
         TYPES,
         GROUPS,
         PARTITIONS,
