@@ -43,7 +43,7 @@ def explain_cluster(reading: Reading, age_ms: int) -> Explanation:
 def _of_pending(waits: Sequence[Pending]) -> Iterator[tuple[str, str]]:
     """The worst of what is not over; `topolog get pending` has all of it."""
     for each in waits[:_PENDING_MAX]:
-        yield f"pending: {each.name}", f"{each.sentence} It ends {each.ends}."
+        yield f"pending: {each.name}", pending.told(each)
     if len(waits) > _PENDING_MAX:
         yield "also pending", f"{len(waits) - _PENDING_MAX} more: `topolog get pending`"
 

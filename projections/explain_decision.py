@@ -28,7 +28,7 @@ def explain_decision(reading: Reading, age_ms: int, position: int) -> Explanatio
         **dict(_refused(here)),
         **dict(_evidence(here)),
         **dict(_then(here, followed)),
-        **{f"pending: {each.name}": f"{each.sentence} It ends {each.ends}." for each in waits},
+        **{f"pending: {each.name}": pending.told(each) for each in waits},
     }
     found = Explanation(
         _sentence(here, first),

@@ -31,7 +31,7 @@ def explain_request(reading: Reading, age_ms: int, name: RequestId) -> Explanati
         facts |= {**refusal_facts(row), **_both_sides(decided.event), **dict(_what_helps(row))}
     wait = patience.for_request(reading, row)
     waits = pending.since(reading, age_ms, row.position) if not wait.asked else []
-    facts |= {**wait.facts, **{f"pending: {each.name}": f"{each.sentence} It ends {each.ends}." for each in waits}}
+    facts |= {**wait.facts, **{f"pending: {each.name}": pending.told(each) for each in waits}}
     asked = wait.asked or tuple(held for each in waits for held in pending.awaited(each))
     found = Explanation(_request_sentence(name, row), facts, chain(_behind(reading, row)), asked)
     about = cause_words.explains(row.subject)

@@ -52,6 +52,12 @@ def since(reading: Reading, age_ms: int, position: Position) -> list[Pending]:
     return [each for each in _rows(PendingView(reading, age_ms)) if each.since == position]
 
 
+def told(each: Pending) -> str:
+    """What waits and how that ends, in words."""
+    is_endless = each.ends.startswith("without end")
+    return f"{each.sentence} It {'is' if is_endless else 'ends'} {each.ends}."
+
+
 def awaited(each: Pending) -> tuple[Awaited, ...]:
     """Whom a pending thing waits for, as an explanation says it."""
     return tuple(Awaited(held.node, held.since, held.at_most_ms) for held in each.waits_for)

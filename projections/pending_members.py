@@ -52,6 +52,8 @@ def _of_state(view: PendingView, state: ClusterStateRow) -> Iterator[Pending]:
         yield view.item(What("COLD", str(at), "cluster", commands), said, at, away, None, ends)
     if state.started_at is not None and state.target is not None:
         said = f"The cluster is on its way from {state.state.value} to {state.target.value}."
+        if state.target is state.state:
+            said = "The cluster's baseline is being activated."
         about_it = ("topolog explain cluster", f"topolog explain decision {state.started_at}")
         yield view.of_verdict(What("STATE", state.target.value, "cluster", about_it), said, state.started_at)
     elif state.state is ClusterState.INACTIVE and not state.held and standing is not None:
@@ -75,7 +77,7 @@ def _of_adjustment(view: PendingView) -> Iterator[Pending]:
     said = f"The baseline is about to {' and to '.join(does) or 'be looked at'}, by itself."
     left_ms = None if adjust.suppressed else adjust.due_in_ms
     ends = f"without end, because {adjust.suppressed}" if adjust.suppressed else ""
-    commands = ("topolog explain cluster", "topolog baseline hold", "topolog baseline auto-adjust --off")
+    commands = ("topolog explain cluster", "topolog baseline auto-adjust --off")
     yield view.item(What("ADJUSTMENT", str(row.last_at), "cluster", commands), said, row.last_at, (), left_ms, ends)
 
 
