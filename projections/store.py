@@ -66,25 +66,30 @@ class View:
             self._iterator.status()
         return None
 
-    def scan(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """(key, value) from `start` on, while keys begin with `prefix`; other reads may come in between."""
+    def scan(self, start: bytes, prefix: bytes, *, back: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """(key, value) from `start` on, or back, while keys begin with `prefix`; other reads may come in between."""
         with translated():
-            seeks = self._seek(start)
+            seeks = self._seek(start, back=back)
             while self._iterator.valid() and (key := bytes(self._iterator.key())).startswith(prefix):
                 yield key, bytes(self._iterator.value())
-                if seeks == self._seeks:
-                    self._iterator.next()
+                if seeks != self._seeks:
+                    seeks = self._seek(key, back=back)
+                if back:
+                    self._iterator.prev()
                 else:
-                    seeks = self._seek(key + b"\x00")
+                    self._iterator.next()
             self._iterator.status()
 
     def close(self) -> None:
         """Give up the iterator, whoever still holds this view: RocksDB keeps its lock until the last one is gone."""
         del self._iterator
 
-    def _seek(self, key: bytes) -> int:
+    def _seek(self, key: bytes, *, back: bool = False) -> int:
         self._seeks += 1
-        self._iterator.seek(key)
+        if back:
+            self._iterator.seek_for_prev(key)
+        else:
+            self._iterator.seek(key)
         return self._seeks
 
 
@@ -186,6 +191,14 @@ class Reading:
         """The positions of `decisions`, without reading what stands there."""
         stem = layout.subject_stem(subject)
         for key, _ in self._view.scan(stem + layout.inverted(self._newest(before)), stem):
+            yield layout.position_of(key)
+
+    def positions_after(self, after: Position, subject: str = "") -> Iterator[Position]:
+        """The positions of decisions about one subject, or of all but lease renewals, behind `after`, oldest first."""
+        stem = layout.subject_stem(subject)
+        for key, _ in self._view.scan(stem + layout.inverted(Position(after + 1)), stem, back=True):
+            if layout.position_of(key) > self.position:
+                return
             yield layout.position_of(key)
 
     def all_decisions(self, before: int | None = None) -> Iterator[Decided]:

@@ -11,6 +11,7 @@ from topolog.projections.api import (
     baseline_reads,
     contract,
     export,
+    explain_reads,
     health,
     lists,
     metrics,
@@ -64,6 +65,7 @@ def make_app(served: Sequence[Served]) -> FastAPI:
         baseline_reads.router,
         objects_reads.router,
         repair_reads.router,
+        explain_reads.router,
         metrics.router,
         pages.router,
     ):

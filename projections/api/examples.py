@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from topolog.projections.api import repair_examples
+from topolog.projections.api import explain_examples, repair_examples
 from topolog.projections.api.object_examples import CHANGE, ORDERS
 from topolog.projections.baseline_resources import (
     AutoAdjust,
@@ -99,6 +99,7 @@ _CAUSE = Cause(
     actor="ann",
     reason="the shop stores addresses",
     time=_TIME,
+    kind="REQUEST",
 )
 _MAP = NodeMap(
     name="orders/n1",
@@ -423,10 +424,12 @@ _ALL: tuple[msgspec.Struct, ...] = (
         },
         causes=(_CAUSE,),
         waiting_for=(Awaited(node="n3", since=40, at_most_ms=24_150),),
+        next=("topolog explain decision 40", "topolog history type Customer"),
     ),
     ORDERS,
     CHANGE,
     *repair_examples.EXAMPLES,
+    *explain_examples.EXAMPLES,
 )
 
 EXAMPLES: Mapping[type[msgspec.Struct], msgspec.Struct] = {type(example): example for example in _ALL}

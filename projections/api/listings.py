@@ -23,6 +23,8 @@ from topolog.projections import (
     objects,
     partition_resources,
     partitions,
+    pending,
+    pending_resources,
     queries,
     repair_resources,
     repairs,
@@ -106,6 +108,15 @@ LEASE_HEALTH = Listing(
     filters=filters.LeaseHealth,
     no_past=health.NO_PAST,
     shows_present=True,
+)
+PENDING = Listing(
+    name="pending",
+    tag="pending",
+    says="Everything that is not over, the worst first: since when, whom it waits for, until when at the latest.",
+    item=pending_resources.Pending,
+    find=lambda r, asked: pending.pending(r, asked.age_ms),
+    key=lambda each: each.name,
+    filters=filters.Pending,
 )
 TYPES = Listing(
     name="types",
@@ -342,6 +353,7 @@ LISTINGS: Mapping[str, Listing[Any]] = {
         NODES,
         LEASES,
         LEASE_HEALTH,
+        PENDING,
         TYPES,
         GROUPS,
         PARTITIONS,

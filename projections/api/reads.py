@@ -24,6 +24,7 @@ from topolog.projections.api.answers import API_VERSION, json_response
 from topolog.projections.api.listings import DEAD_LETTERS, HISTORY, LEASE_HEALTH, TOPICS
 from topolog.projections.api.lists import History
 from topolog.projections.api.served import Everything, Here
+from topolog.projections.explain_request import explain_request as explain_request_of
 
 T = TypeVar("T")
 
@@ -180,7 +181,7 @@ async def explain_request(
 ) -> Response:
     """What became of the request, by which rule, and whether its effect is complete."""
     name = RequestId(requester, sequence)
-    return await here.one(request, given, "Explanation", lambda r, _: explain.explain_request(r, name))
+    return await here.one(request, given, "Explanation", lambda r, age_ms: explain_request_of(r, age_ms, name))
 
 
 @router.get(
