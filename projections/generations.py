@@ -200,6 +200,12 @@ def offered_path(folder: Path) -> Path | None:
     return next(iter(_live(folder / _OFFERED)), None)
 
 
+def building_path(folder: Path) -> Path | None:
+    """The store that is built, offered or taken, None if there is none."""
+    places = (folder / name for name in (BUILDING, _OFFERED, _TAKEN))
+    return next((path for place in places for path in _live(place)), None)
+
+
 def is_taken(folder: Path) -> bool:
     """Whether something is being taken over."""
     return taken_path(folder).exists()

@@ -29,24 +29,29 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from topolog.events.errors import DamagedStore, LogDiverged, Poisoned, TopologError
 from topolog.events.failpoints import reach
+from topolog.events.ids import Offset
 from topolog.events.log import LogReader
 from topolog.events.lookahead import LookAhead
 from topolog.events.topics import Topic
 from topolog.projections import generations, opening
 from topolog.projections.freshness import Freshness
 from topolog.projections.layout import Meta, WholeSet
+from topolog.projections.recovery import Recovering, Recovery
 from topolog.projections.side_topics import SideTopics
 from topolog.projections.sides import SIDE_PARTITIONS
-from topolog.projections.store import DiskFull, Reading
+from topolog.projections.store import DiskFull, Reading, Store
 from topolog.projections.succession import Succession
 from topolog.projections.upkeep.keeper import TERMS, Keeper, Terms
 from topolog.projections.upkeep.orders import Order
 from topolog.projections.upkeep.workshop import Workshop
 
 DECISIONS = (Topic.DECISIONS, 0)
+
+T = TypeVar("T")
 
 _POLL_S = 0.1
 _REBUILDS_MAX = 3
@@ -100,6 +105,7 @@ class Projector:
         self._succession = Succession(folder, cluster, lambda: self.keeper.keeps_former, wall_ms)
         if self._held:
             self.keeper.note_damage(self._shown.store, self._held)
+        self._recovery = Recovery(self._log_end, now_s)
         self._counted_to = self.meta.position
         self._assign()
 
@@ -129,6 +135,16 @@ class Projector:
         if known is not None:
             return known
         return max(0, self.wall_ms() - (self.meta.logged_at_ms or self._started_ms))
+
+    @property
+    def has_started(self) -> bool:
+        """Whether it has read to the end once since it was made, or says why it does not."""
+        return self._recovery.is_over or self.stopped is not None
+
+    @property
+    def recovering(self) -> Recovering:
+        """How far it has come since it was made."""
+        return self._recovery.told
 
     @property
     def fence_ms(self) -> int:
@@ -197,6 +213,11 @@ class Projector:
                 if shown is self._shown:
                     self._damage = error.message
                 raise
+
+    def told(self, tell: Callable[[Keeper, Store, Recovering, int], T]) -> T:
+        """What `tell` makes of the stores of this projector: what is kept, what is shown, how far it is, its age
+        (ms)."""
+        return tell(self.keeper, self._shown.store, self._recovery.told, self.age_ms)
 
     def on_commit(self, listener: Callable[[], None]) -> None:
         """Call `listener` in the projector's thread after each write."""
@@ -318,11 +339,16 @@ class Projector:
     def _note_end(self, *, counted: bool) -> None:
         at_end = self._reader.at_end(Topic.DECISIONS)
         self._freshness.note(self._now_s(), counted=counted, at_end=at_end)
+        self._recovery.note(self.meta, at_end=at_end)
         if at_end and self._is_first_end and not self._succession.former:
             self._is_first_end = False
             reach("projector.caught-up")
             keep = generations.former_path(self._folder) if self.keeper.keeps_former else None
             generations.drop_older_generations(self._folder, keep=keep)
+
+    def _log_end(self) -> Offset | None:
+        bounds = self._reader.bounds(DECISIONS)
+        return bounds[1] if bounds else None
 
     def _note_written(self, sets: Sequence[WholeSet]) -> None:
         new = [folded for each in sets for folded in each.decisions if folded.place.position > self._counted_to]

@@ -87,8 +87,13 @@ class Succession:
         if damage:
             self._damaged.add(former.store.path)
         if self._keeps():
-            known = about(former.store.path)
-            noted = msgspec.structs.replace(known, replaced_ms=self._wall_ms(), doubt=damage or doubt)
+            noted = msgspec.structs.replace(
+                about(former.store.path),
+                replaced_ms=self._wall_ms(),
+                doubt=damage or doubt,
+                position=former.meta.position,
+                state_hash=former.meta.state_hash.hex(),
+            )
             note(former.store.path, noted)
         reach("projector.former-noted")
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from topolog.projections.api import repair_examples
+from topolog.projections.api import projection_examples, repair_examples
 from topolog.projections.api.object_examples import CHANGE, ORDERS
 from topolog.projections.baseline_resources import (
     AutoAdjust,
@@ -412,6 +412,7 @@ _ALL: tuple[msgspec.Struct, ...] = (
     ORDERS,
     CHANGE,
     *repair_examples.EXAMPLES,
+    projection_examples.GENERATION,
 )
 
 EXAMPLES: Mapping[type[msgspec.Struct], msgspec.Struct] = {type(example): example for example in _ALL}

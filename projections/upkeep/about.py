@@ -37,7 +37,7 @@ class Compared(msgspec.Struct, frozen=True):
 class About(msgspec.Struct, frozen=True):
     """`order` is what it was made for (`orders.py`), `doubt` why it must not be shown unless somebody asks for it.
 
-    Times are UTC; 0 is never.
+    Times are UTC; 0 is never. `position` and `state_hash` (hex) are those it had when another one took its place.
     """
 
     order: str = ""
@@ -47,6 +47,8 @@ class About(msgspec.Struct, frozen=True):
     compared: Compared | None = None
     replaced_ms: int = 0
     doubt: str = ""
+    position: int | None = None
+    state_hash: str = ""
 
 
 def about(store: Path) -> About:

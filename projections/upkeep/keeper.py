@@ -197,9 +197,7 @@ class Keeper:
         if self._is_tidy:
             return
         self._is_tidy = True
-        if self._build is not None:
-            self._build.stop()
-            self._build = None
+        self._end_build()
         offered = generations.offered_path(self.folder)
         if offered is not None and about(offered).order:
             generations.withdraw(self.folder)
@@ -266,8 +264,14 @@ class Keeper:
             return wanted is None
         _AUDIT.info("The %s of the store of %s is done: %s is shown.", wanted.action, self._cluster, shown.path.name)
         self._orders.change(wanted=None, refused=None)
+        self._end_build()
         self._forget_progress(is_tidy=True)
         return True
+
+    def _end_build(self) -> None:
+        if self._build is not None:
+            self._build.stop()
+            self._build = None
 
     def _forget_progress(self, *, is_tidy: bool = False) -> None:
         self.progress, self.waits_for, self._is_offered, self._is_tidy = None, "", False, is_tidy
@@ -296,7 +300,8 @@ class Keeper:
                 case Progress():
                     self.scrub_progress = report
                 case Scrubbed():
-                    self._orders.change(scrub=None, scrubbed=report)
+                    ended = msgspec.structs.replace(report, ended_ms=self._wall_ms())
+                    self._orders.change(scrub=None, scrubbed=ended)
                     if report.findings and report.store == shown.path.name:
                         self.note_damage(shown, "; ".join(f"{each.place}: {each.what}" for each in report.findings[:3]))
                 case Failed():
