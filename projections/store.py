@@ -47,6 +47,10 @@ class DiskFull(Retriable):
     code = "disk_full"
 
 
+class UnreadableBlock(DamagedStore):
+    """RocksDB cannot read something that it has written: what it can read is as it was written."""
+
+
 class View:
     """The keys and values as they were at one moment: one iterator, which RocksDB keeps to the state it was made in.
 
@@ -331,11 +335,17 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[Reading]:
         """The newest position, and from it any past one; it holds still until the block ends."""
+        with self.view() as view:
+            yield reading_of(view)
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """The same as keys and values."""
         with self._changed:
             self._open_readings += 1
         try:
             with closing(self._view()) as view:
-                yield reading_of(view)
+                yield view
         finally:
             with self._changed:
                 self._open_readings -= 1
@@ -448,4 +458,4 @@ def translated() -> Iterator[None]:
             ) from error
         if "No space left" in text:
             raise DiskFull(f"The disk of the store is full: {text}.") from error
-        raise DamagedStore(f"RocksDB cannot read what it has written: {text}.") from error
+        raise UnreadableBlock(f"RocksDB cannot read what it has written: {text}.") from error

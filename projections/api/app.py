@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 from topolog.projections.api import (
     baseline_reads,
     contract,
-    export,
     explain_reads,
+    export,
     health,
     lists,
     metrics,
@@ -19,6 +19,8 @@ from topolog.projections.api import (
     pages,
     partition_reads,
     problems,
+    projection_metrics,
+    projection_routes,
     reads,
     repair_reads,
     replays,
@@ -50,6 +52,7 @@ def make_app(served: Sequence[Served]) -> FastAPI:
     )
     registry = CollectorRegistry()
     registry.register(metrics.Together([metrics.ProjectionMetrics(each.projector) for each in served]))
+    registry.register(metrics.Together([projection_metrics.GenerationMetrics(each.projector) for each in served]))
     app.state.served = {each.projector.cluster: each for each in served}
     app.state.registry = registry
     app.add_middleware(metrics.Latency, registry=registry)
@@ -62,6 +65,7 @@ def make_app(served: Sequence[Served]) -> FastAPI:
         replays.router,
         health.router,
         partition_reads.router,
+        projection_routes.router,
         baseline_reads.router,
         objects_reads.router,
         repair_reads.router,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from topolog.projections.api import explain_examples, repair_examples
+from topolog.projections.api import explain_examples, projection_examples, repair_examples
 from topolog.projections.api.object_examples import CHANGE, ORDERS
 from topolog.projections.baseline_resources import (
     AutoAdjust,
@@ -430,6 +430,7 @@ _ALL: tuple[msgspec.Struct, ...] = (
     CHANGE,
     *repair_examples.EXAMPLES,
     *explain_examples.EXAMPLES,
+    projection_examples.GENERATION,
 )
 
 EXAMPLES: Mapping[type[msgspec.Struct], msgspec.Struct] = {type(example): example for example in _ALL}

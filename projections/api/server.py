@@ -19,6 +19,8 @@ from topolog.projections.api.app import make_app
 from topolog.projections.api.served import Served
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
+from topolog.projections.upkeep.keeper import TERMS, Terms
+from topolog.projections.upkeep.workshop import Workshop
 
 _LOGGER = logging.getLogger(__name__)
 _BACKLOG = 512
@@ -53,12 +55,14 @@ class Server(uvicorn.Server):
 
 
 class Source(NamedTuple):
-    """One cluster to serve: its log, a writer of requests to it, and the folder of its store."""
+    """One cluster to serve: its log, a writer of requests to it, the folder of its store, and how that is kept."""
 
     cluster: str
     reader: LogReader
     writer: LogWriter
     folder: Path
+    workshop: Workshop | None = None
+    terms: Terms = TERMS
 
 
 def serve(
@@ -92,7 +96,7 @@ def serve(
 
 @contextlib.contextmanager
 def _serving(source: Source, address: str) -> Iterator[Served]:
-    projector = Projector(source.reader, source.folder, source.cluster)
+    projector = Projector(source.reader, source.folder, source.cluster, workshop=source.workshop, terms=source.terms)
     with contextlib.closing(projector), _projecting(projector):
         yield Served(projector, Requester(source.writer, f"api-{secrets.token_hex(4)}", address))
 

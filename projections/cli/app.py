@@ -18,6 +18,7 @@ from topolog.events.errors import Refused, TopologError
 from topolog.projections.cli import baseline_commands
 from topolog.projections.cli.exit_codes import MEANINGS, ExitCode, exit_code
 from topolog.projections.cli.options import Target, spread
+from topolog.projections.cli.projection_commands import projection_commands
 from topolog.projections.cli.reading import describe, explain, get, history
 from topolog.projections.cli.repair_commands import repair_commands
 from topolog.projections.cli.replaying import replay
@@ -63,6 +64,7 @@ def build(url: Callable[[], str] = lambda: Target.api, cluster: Callable[[], str
     app.add_typer(baseline_commands.cluster_commands(api=url, cluster=cluster), name="cluster")
     app.add_typer(baseline_commands.baseline_commands(api=url, cluster=cluster), name="baseline")
     app.add_typer(verify_commands(api=url, cluster=cluster), name="verify")
+    app.add_typer(projection_commands(api=url, cluster=cluster), name="projection")
     app.add_typer(repair_commands(api=url, cluster=cluster), name="repair")
     return app
 

@@ -137,6 +137,11 @@ class Api:
         address = self._address(("dead-letters", letter, "replay"))
         return self._answer(self._send("POST", address, {}, ANSWER_S, body={"reason": reason}))
 
+    def act_on_projections(self, body: Json) -> Answer:
+        """Have the process that answers do something about its stores; Refused with the reason if it makes no sense."""
+        address = self._address(("projections", "actions"))
+        return self._answer(self._send("POST", address, {}, ANSWER_S, body=body))
+
     def _address(self, path: tuple[str, ...]) -> str:
         return "/".join(["/v1/clusters", *(quote(segment, safe="") for segment in (self.cluster, *path))])
 

@@ -237,6 +237,8 @@ def run_projector(
     from topolog.events.kafka import KafkaReader, KafkaWriter
     from topolog.events.kafka_admin import KafkaAdmin
     from topolog.projections.api.server import Source, serve
+    from topolog.projections.upkeep.keeper import Terms
+    from topolog.projections.upkeep.workshop import Processes
 
     _log_to_stderr()
     end_with_supervisor(os.environ)
@@ -245,8 +247,17 @@ def run_projector(
     admin = KafkaAdmin(settings.kafka)
     for name in folders:
         admin.wait_for_leaders(name, NEEDED)
+    kept, kafka = settings.projector, settings.kafka
+    terms = Terms(kept.former_kept_ms, kept.scrub_every_ms, kept.scrub_mib_per_s * 2**20)
     sources = [
-        Source(name, KafkaReader(settings.kafka, name), KafkaWriter(settings.kafka, name), folder)
+        Source(
+            name,
+            KafkaReader(kafka, name),
+            KafkaWriter(kafka, name),
+            folder,
+            Processes(functools.partial(KafkaReader, kafka, name)),
+            terms,
+        )
         for name, folder in folders.items()
     ]
     serve(sources, settings.api.host, settings.api.port, address=settings.kafka["bootstrap.servers"])

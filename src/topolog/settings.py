@@ -70,6 +70,7 @@ def cluster_name(text: str) -> str:
 
 
 Duration = Annotated[int, BeforeValidator(duration_ms), Field(gt=0)]
+DurationOrNone = Annotated[int, BeforeValidator(duration_ms), Field(ge=0)]
 Port = Annotated[int, Field(ge=1, le=HIGHEST_PORT)]
 Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
 
@@ -131,6 +132,12 @@ def cluster_folder(name: str) -> Path:
 class Projector(Section):
     data: Folder
     """Where the projector keeps its store, a folder of its cluster unless it is set; it can be rebuilt from the log."""
+    former_kept_ms: DurationOrNone = Field(24 * 3_600_000, alias="former_kept")
+    """For so long the store that another one has replaced is kept, for `topolog projection back`; 0s keeps none."""
+    scrub_every_ms: DurationOrNone = Field(24 * 3_600_000, alias="scrub_every")
+    """After so long all of the store is read, to find what has rotted; 0s leaves it."""
+    scrub_mib_per_s: Annotated[int, Field(ge=1)] = 8
+    """At most so much is read for that per second."""
 
 
 class Health(Section):
