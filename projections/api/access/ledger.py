@@ -48,7 +48,7 @@ class _Files:
     def append(self, lines: bytes, *, syncs: bool) -> None:
         """Raises OSError; half a line that it may then leave spoils no other."""
         try:
-            if self._open is None or os.fstat(self._open).st_size > self._bytes_max:
+            if self._open is None or not self._takes_more(self._open):
                 self._open = self._opened()
             view = memoryview(lines)
             while view:
@@ -73,6 +73,11 @@ class _Files:
                 if inode not in read:
                     read.add(inode)
                     yield from reversed(file.read().splitlines())
+
+    def _takes_more(self, file: int) -> bool:
+        """Whether it has room, and has not been removed: what goes into a removed file is nowhere."""
+        found = os.fstat(file)
+        return found.st_size <= self._bytes_max and found.st_nlink > 0
 
     def _opened(self) -> int:
         """The newest file, at the start of a line; a new one if it is full."""

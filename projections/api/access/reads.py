@@ -26,6 +26,7 @@ from topolog.projections.api.reads import check_no_past
 from topolog.projections.api.served import Everything, Here
 from topolog.projections.durations import duration_ms, is_duration
 from topolog.projections.moments import iso
+from topolog.projections.patience import wall_ms
 from topolog.projections.store import Reading
 
 NO_PAST = "The audit is this process's own: it has no past but its records."
@@ -102,7 +103,7 @@ async def list_audit(request: Request, here: Here, given: Annotated[AuditFilters
     sees_all = principal.may(Asked(Right.AUDIT, ANY, "audit"))
 
     def ask(reading: Reading, asked: AskedOfList) -> Iterator[resources.AuditRecord]:
-        fitting = _fitting(asked.filters, here.projector.wall_ms())
+        fitting = _fitting(asked.filters, wall_ms())
         for record in ledger.newest_first():
             if record.time < fitting.since:
                 return
@@ -112,7 +113,7 @@ async def list_audit(request: Request, here: Here, given: Annotated[AuditFilters
 
     if given.since is not None:
         with parameter("since"):  # here, where an error still finds its way to the caller
-            _since(given.since, here.projector.wall_ms())
+            _since(given.since, wall_ms())
     return await here.page(request, given, "AuditRecordList", ask, lambda each: each.id, is_lasting=False)
 
 
