@@ -14,7 +14,7 @@ from urllib.parse import quote
 import httpx
 
 from topolog.events.errors import BadInput, NotFound, OutcomeUnknown, TopologError, Unreachable
-from topolog.projections.cli.credentials import credentials
+from topolog.projections.cli.credentials import bearer, of_settings, trust
 from topolog.projections.cli.problems import Json, how_to_ask_again, is_problem, problem_error
 
 CONNECT_S = 2.0  # someone watches: a port that is not answered by then is not going to be
@@ -77,9 +77,10 @@ class Api:
         timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
         try:
             is_local = _is_local(self.url)
-            shown = credentials(self.url, is_local=is_local)
+            shown = bearer(self.url, of_settings().token_file, is_local=is_local)
+            verify = trust(of_settings().ca_file)
             self._http = httpx.Client(
-                base_url=self.url, timeout=timeout, trust_env=not is_local, headers=shown.headers, verify=shown.verify
+                base_url=self.url, timeout=timeout, trust_env=not is_local, headers=shown, verify=verify
             )
         except httpx.InvalidURL as error:
             raise _bad_url(url) from error

@@ -12,35 +12,54 @@ from starlette.responses import Response
 from topolog.events.asked import RequestId
 from topolog.events.errors import BadInput, NotFound
 from topolog.projections import queries
-from topolog.projections.api import contract
+from topolog.projections.api import contract, filters, listed
 from topolog.projections.api.access import resources
 from topolog.projections.api.access.access import Access
 from topolog.projections.api.access.audit import DENIED, Record
 from topolog.projections.api.access.grants import ANY, Asked, Right, covering, fits, least
 from topolog.projections.api.access.principals import Principal
 from topolog.projections.api.answers import API_VERSION, json_response
-from topolog.projections.api.answers import Asked as AskedOfList
+from topolog.projections.api.listed import Listing
 from topolog.projections.api.parameters import PageParameters
 from topolog.projections.api.problems import parameter
-from topolog.projections.api.reads import check_no_past
 from topolog.projections.api.served import Everything, Here
 from topolog.projections.durations import duration_ms, is_duration
 from topolog.projections.moments import iso
 from topolog.projections.patience import wall_ms
 from topolog.projections.store import Reading
 
-NO_PAST = "The audit is this process's own: it has no past but its records."
 _RESULTS = Literal["DENIED", "BEGUN", "DONE", "REFUSED", "FAILED", "UNKNOWN"]
 
 known = APIRouter(tags=["access"])
 router = APIRouter(prefix="/v1/clusters/{cluster}", tags=["access"])
 
 
-class AuditFilters(PageParameters):
-    who: Annotated[str | None, Field(description="Only this principal's.")] = None
-    what: Annotated[str | None, Field(description="Only what is called so, as `drop-group*`; `*` for anything.")] = None
-    result: Annotated[_RESULTS | None, Field(description="Only these.")] = None
-    since: Annotated[str | None, Field(description="Only from this time on, or from so long ago (`1h`).")] = None
+class AuditFilters(filters.Filters):
+    who: Annotated[str | None, Field(description="Only this principal's."), filters.HEEDED] = None
+    what: Annotated[
+        str | None, Field(description="Only what is called so, as `drop-group*`; `*` for anything."), filters.HEEDED
+    ] = None
+    result: Annotated[_RESULTS | None, Field(description="Only these."), filters.HEEDED] = None
+    since: Annotated[
+        str | None, Field(description="Only from this time on, or from so long ago (`1h`)."), filters.HEEDED
+    ] = None
+
+
+class AuditParameters(AuditFilters, PageParameters):
+    pass
+
+
+AUDIT: Listing[resources.AuditRecord] = Listing(
+    name="audit",
+    tag="access",
+    says="What was asked of this process that changes something, and what was turned away, newest first.",
+    item=resources.AuditRecord,
+    find=lambda _, __: (),
+    key=lambda each: each.id,
+    filters=AuditFilters,
+    no_past="The audit is this process's own: it has no past but its records.",
+)
+"""`find` is given with the ledger of the process that is asked."""
 
 
 class PermissionParameters(BaseModel):
@@ -92,17 +111,19 @@ async def can_i(request: Request, here: Here, given: Annotated[PermissionParamet
 
 
 @router.get("/audit", responses=contract.many(resources.AuditRecord))
-async def list_audit(request: Request, here: Here, given: Annotated[AuditFilters, Query()]) -> Response:
+async def list_audit(request: Request, here: Here, given: Annotated[AuditParameters, Query()]) -> Response:
     """What was asked of this process that changes something, and what was turned away, newest first."""
-    check_no_past(given, NO_PAST)
     access: Access = request.app.state.access
     if access.ledger is None:
         raise NotFound("This process keeps no audit.", hint="`topolog run projector` does.")
-    ledger, principal, cluster = access.ledger, principal_of(request), here.projector.cluster
+    if given.since is not None:
+        with parameter("since"):
+            _since(given.since, wall_ms())
+    ledger, cluster = access.ledger, here.projector.cluster
     ledger.tell_repeats()
-    sees_all = principal.may(Asked(Right.AUDIT, ANY, "audit"))
+    sees_all = principal_of(request).may(Asked(Right.AUDIT, ANY, "audit"))
 
-    def ask(reading: Reading, asked: AskedOfList) -> Iterator[resources.AuditRecord]:
+    def find(reading: Reading, asked: listed.Asked) -> Iterator[resources.AuditRecord]:
         fitting = _fitting(asked.filters, wall_ms())
         for record in ledger.newest_first():
             if record.time < fitting.since:
@@ -111,10 +132,7 @@ async def list_audit(request: Request, here: Here, given: Annotated[AuditFilters
             if is_ours and fitting.takes(record):
                 yield _with_outcome(reading, record)
 
-    if given.since is not None:
-        with parameter("since"):  # here, where an error still finds its way to the caller
-            _since(given.since, wall_ms())
-    return await here.page(request, given, "AuditRecordList", ask, lambda each: each.id, is_lasting=False)
+    return await here.page(request, given, AUDIT, find)
 
 
 class _Fitting(msgspec.Struct, frozen=True):
@@ -131,12 +149,12 @@ class _Fitting(msgspec.Struct, frozen=True):
         return self.result in ("", record.result)
 
 
-def _fitting(filters: Mapping[str, str], now_ms: int) -> _Fitting:
-    since = filters.get("since")
+def _fitting(given: Mapping[str, str], now_ms: int) -> _Fitting:
+    since = given.get("since")
     return _Fitting(
-        filters.get("who", ANY),
-        filters.get("what", ANY),
-        filters.get("result", ""),
+        given.get("who", ANY),
+        given.get("what", ANY),
+        given.get("result", ""),
         "" if since is None else _since(since, now_ms),
     )
 
