@@ -18,6 +18,7 @@ COMPOSITION_ROOT = "src/topolog/__main__.py"
 COMMANDS = tuple(
     f"src/topolog/{name}.py"
     for name in (
+        "access",
         "broker",
         "command_line",
         "demo",
@@ -33,6 +34,7 @@ COMMANDS = tuple(
 )
 """Parts of the composition root."""
 SETTINGS = "src/topolog/settings.py"
+PARTS_OF_SETTINGS = tuple(f"src/topolog/{name}.py" for name in ("access_settings", "secret_files", "setting_types"))
 LINES_PER_FILE_MAX = 450
 LINES_PER_FUNCTION_MAX = 60
 NAMES_THAT_SAY_NOTHING = frozenset({"common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"})
@@ -51,7 +53,10 @@ MAY_IMPORT = {
         "topolog.streams.rules",
     ),
     "projections/": ("topolog.schemas", "topolog.events", "topolog.projections", "topolog.streams.rules"),
-    SETTINGS: ("topolog.events",),
+    **dict.fromkeys(
+        (SETTINGS, *PARTS_OF_SETTINGS),
+        ("topolog.events", "topolog.access_settings", "topolog.secret_files", "topolog.setting_types"),
+    ),
     **dict.fromkeys((COMPOSITION_ROOT, *COMMANDS), ("topolog",)),
 }
 
@@ -89,7 +94,7 @@ OWNERS = {
     "psycopg": ("projections/spark/sources/postgres.py",),
     "py4j": ("projections/spark/jobs.py",),
     "pyarrow": ("streams/local/demo/", "projections/archive/", "projections/spark/"),
-    "pydantic": (SETTINGS, "projections/api/"),
+    "pydantic": (SETTINGS, *PARTS_OF_SETTINGS, "projections/api/"),
     "pyspark": ("projections/spark/", *COMMANDS),
     "rich": ("projections/cli/", COMPOSITION_ROOT, *COMMANDS),
     "rocksdict": ("projections/store.py", "projections/self_check/opened.py"),

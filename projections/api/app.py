@@ -26,6 +26,9 @@ from topolog.projections.api import (
     replays,
     writes,
 )
+from topolog.projections.api.access import reads as access_reads
+from topolog.projections.api.access.access import Access
+from topolog.projections.api.access.guard import Guard
 from topolog.projections.api.served import Served
 
 DESCRIPTION = """
@@ -35,8 +38,8 @@ Errors are problem documents (RFC 9457) with a stable `code`. Reads ask nothing 
 """
 
 
-def make_app(served: Sequence[Served]) -> FastAPI:
-    """The app over clusters whose projectors somebody else runs."""
+def make_app(served: Sequence[Served], access: Access | None = None) -> FastAPI:
+    """The app over clusters whose projectors somebody else runs; without `access` it is open to whoever reaches it."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -55,6 +58,8 @@ def make_app(served: Sequence[Served]) -> FastAPI:
     registry.register(metrics.Together([projection_metrics.GenerationMetrics(each.projector) for each in served]))
     app.state.served = {each.projector.cluster: each for each in served}
     app.state.registry = registry
+    app.state.access = access or Access()
+    app.add_middleware(Guard, access=app.state.access, clusters=lambda: list(app.state.served))
     app.add_middleware(metrics.Latency, registry=registry)
     for router in (
         reads.clusters,
@@ -71,6 +76,8 @@ def make_app(served: Sequence[Served]) -> FastAPI:
         repair_reads.router,
         explain_reads.router,
         metrics.router,
+        access_reads.known,
+        access_reads.router,
         pages.router,
     ):
         app.include_router(router)

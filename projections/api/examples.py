@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from topolog.projections.api import explain_examples, projection_examples, repair_examples
+from topolog.projections.api.access import resources as access_resources
 from topolog.projections.api.object_examples import CHANGE, ORDERS
 from topolog.projections.baseline_resources import (
     AutoAdjust,
@@ -431,6 +432,7 @@ _ALL: tuple[msgspec.Struct, ...] = (
     *repair_examples.EXAMPLES,
     *explain_examples.EXAMPLES,
     projection_examples.GENERATION,
+    *access_resources.EXAMPLES,
 )
 
 EXAMPLES: Mapping[type[msgspec.Struct], msgspec.Struct] = {type(example): example for example in _ALL}

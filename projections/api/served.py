@@ -5,6 +5,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from topolog.projections.api.access.principals import Principal
 from topolog.projections.api.answers import Answers
 from topolog.projections.api.desk import Desk
 from topolog.projections.api.waiting import Commits
@@ -29,9 +30,10 @@ class Served:
 
 
 def all_served(request: Request) -> Mapping[str, Served]:
-    """Every cluster that this process serves, by name."""
+    """Every cluster that this process serves and the caller may know of, by name."""
     served: Mapping[str, Served] = request.app.state.served
-    return served
+    principal: Principal = request.state.principal
+    return {name: each for name, each in served.items() if principal.sees(name)}
 
 
 def served_of(request: Request, cluster: str) -> Served:

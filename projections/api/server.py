@@ -15,6 +15,7 @@ import uvicorn
 
 from topolog.events.errors import BadInput
 from topolog.events.log import LogReader, LogWriter
+from topolog.projections.api.access.access import Access
 from topolog.projections.api.app import make_app
 from topolog.projections.api.served import Served
 from topolog.projections.projector import Projector
@@ -65,32 +66,48 @@ class Source(NamedTuple):
     terms: Terms = TERMS
 
 
+class Tls(NamedTuple):
+    """The files with the API's certificate (and what signed it), and its key, as PEM."""
+
+    certificate: Path
+    key: Path
+
+
 def serve(
     sources: Sequence[Source],
     host: str,
     port: int,
     *,
     address: str,
+    access: Access | None = None,
+    tls: Tls | None = None,
     on_ready: Callable[[str], None] = lambda url: _LOGGER.info("The API answers at %s", url),
 ) -> None:
     """Project each cluster into its folder and answer at host:port (0: any free one) until SIGTERM or SIGINT.
 
     `address` is the broker's, for messages; `on_ready` is called with the API's URL once it answers. Readers and
-    writers are closed at the end. Raises BadInput if the port is taken or a folder cannot be used.
+    writers are closed at the end. Raises BadInput if the port is taken, a folder cannot be used, or others could reach
+    an API that asks nobody who they are.
     """
+    access = access or Access()
     with contextlib.ExitStack() as stack:
+        stack.callback(access.close)
         for source in sources:
             stack.callback(source.writer.close)
         listener = stack.enter_context(contextlib.closing(_listen(host, port)))
+        access.check_address(listener.getsockname()[0])
         served = [stack.enter_context(_serving(source, address)) for source in sources]
         config = uvicorn.Config(
-            make_app(served),
+            make_app(served, access),
             log_config=None,
             access_log=False,
+            proxy_headers=False,  # who asks is told by the connection; whom to believe besides, the settings say
+            ssl_certfile=tls and tls.certificate,
+            ssl_keyfile=tls and tls.key,
             timeout_graceful_shutdown=_DRAIN_S,
             backlog=_BACKLOG,
         )
-        on_ready(f"http://{_url_host(host)}:{listener.getsockname()[1]}")
+        on_ready(f"{'https' if tls else 'http'}://{_url_host(host)}:{listener.getsockname()[1]}")
         Server(config, served).run([listener])
 
 

@@ -16,6 +16,7 @@ from typer.exceptions import TyperException
 
 from topolog.events.errors import Refused, TopologError
 from topolog.projections.cli import baseline_commands
+from topolog.projections.cli.auth_commands import auth_commands
 from topolog.projections.cli.exit_codes import MEANINGS, ExitCode, exit_code
 from topolog.projections.cli.options import Target, spread
 from topolog.projections.cli.projection_commands import projection_commands
@@ -66,6 +67,7 @@ def build(url: Callable[[], str] = lambda: Target.api, cluster: Callable[[], str
     app.add_typer(verify_commands(api=url, cluster=cluster), name="verify")
     app.add_typer(projection_commands(api=url, cluster=cluster), name="projection")
     app.add_typer(repair_commands(api=url, cluster=cluster), name="repair")
+    app.add_typer(auth_commands(api=url, cluster=cluster), name="auth")
     return app
 
 

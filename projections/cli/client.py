@@ -14,6 +14,7 @@ from urllib.parse import quote
 import httpx
 
 from topolog.events.errors import BadInput, NotFound, OutcomeUnknown, TopologError, Unreachable
+from topolog.projections.cli.credentials import bearer, of_settings, trust
 from topolog.projections.cli.problems import Json, how_to_ask_again, is_problem, problem_error
 
 CONNECT_S = 2.0  # someone watches: a port that is not answered by then is not going to be
@@ -75,7 +76,12 @@ class Api:
         self._given_cluster = cluster
         timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
         try:
-            self._http = httpx.Client(base_url=self.url, timeout=timeout, trust_env=not _is_local(self.url))
+            is_local = _is_local(self.url)
+            shown = bearer(self.url, of_settings().token_file, is_local=is_local)
+            verify = trust(of_settings().ca_file)
+            self._http = httpx.Client(
+                base_url=self.url, timeout=timeout, trust_env=not is_local, headers=shown, verify=verify
+            )
         except httpx.InvalidURL as error:
             raise _bad_url(url) from error
 
@@ -105,6 +111,10 @@ class Api:
     def get(self, path: tuple[str, ...], params: dict[str, Param]) -> Answer:
         """One answer about the cluster."""
         return self._get(self._address(path), params)
+
+    def of_process(self, what: str, params: dict[str, Param]) -> Answer:
+        """One answer about the process itself, whatever clusters it serves."""
+        return self._get(f"/v1/{what}", params)
 
     def get_rows(self, path: tuple[str, ...], params: dict[str, Param], at_most: int | None) -> Answer:
         """A list, from as many pages as `at_most` rows take; the cursors hold all pages to one position."""

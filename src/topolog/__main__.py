@@ -24,6 +24,7 @@ from typing import Annotated, TypeVar
 import typer
 from rich.table import Table
 
+from topolog.access import access_of, tls_of, token_app
 from topolog.broker import app as broker_app
 from topolog.command_line import Config, Set, needs_extra
 from topolog.command_line import loaded as _loaded
@@ -75,6 +76,7 @@ def _app() -> typer.Typer:
     app.add_typer(broker_app, name="broker")
     cli.group(app, "cluster").command("init")(cluster_init)
     app.add_typer(run_app, name="run")
+    cli.group(app, "auth").add_typer(token_app, name="token")
     app.add_typer(config_app, name="config")
     app.add_typer(demo_app, name="demo")
     spark_app.command("archive")(needs_extra("spark")(spread(archive_topics)))
@@ -243,6 +245,7 @@ def run_projector(
     _log_to_stderr()
     end_with_supervisor(os.environ)
     settings = _settings(config, pairs)
+    access = access_of(settings)
     folders = _stores(clusters or [settings.cluster.name], config, pairs)
     admin = KafkaAdmin(settings.kafka)
     for name in folders:
@@ -260,7 +263,14 @@ def run_projector(
         )
         for name, folder in folders.items()
     ]
-    serve(sources, settings.api.host, settings.api.port, address=settings.kafka["bootstrap.servers"])
+    serve(
+        sources,
+        settings.api.host,
+        settings.api.port,
+        address=settings.kafka["bootstrap.servers"],
+        access=access,
+        tls=tls_of(settings),
+    )
 
 
 def _stores(clusters: Sequence[str], config: Path | None, pairs: list[str] | None) -> dict[str, Path]:

@@ -12,6 +12,7 @@ import httpx
 import uvicorn
 from tests.projections.chronicle import Chronicle
 
+from topolog.projections.api.access.access import Access
 from topolog.projections.api.app import make_app
 from topolog.projections.api.served import Served
 from topolog.projections.api.server import Server, Source, serve
@@ -20,17 +21,19 @@ from topolog.projections.requester import Requester
 
 
 @contextmanager
-def served(projector: Projector, requester: Requester) -> Iterator[httpx.Client]:
+def served(projector: Projector, requester: Requester, access: Access | None = None) -> Iterator[httpx.Client]:
     """A client of an API over this projector, which the test steps itself."""
-    with serving([Served(projector, requester)]) as client:
+    with serving([Served(projector, requester)], access) as client:
         yield client
 
 
 @contextmanager
-def serving(clusters: Sequence[Served]) -> Iterator[httpx.Client]:
+def serving(clusters: Sequence[Served], access: Access | None = None) -> Iterator[httpx.Client]:
     """A client of an API over these clusters."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(make_app(clusters), log_config=None, timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            make_app(clusters, access), log_config=None, proxy_headers=False, timeout_graceful_shutdown=1
+        )
         server = Server(config, clusters)
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()

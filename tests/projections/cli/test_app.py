@@ -87,6 +87,10 @@ def test_no_command_is_a_coroutine() -> None:
         "set",
         "drop",
         "list",
+        "auth",
+        "whoami",
+        "can-i",
+        "explain",
     ]
     assert not [c.name for c in found if inspect.iscoroutinefunction(inspect.unwrap(c.callback))]
 

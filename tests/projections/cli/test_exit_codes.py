@@ -11,7 +11,6 @@ from tests.projections.cli.conftest import ANSWERS, Cli, FakeApi
 from topolog.events import errors
 from topolog.projections.cli.app import build, run
 from topolog.projections.cli.exit_codes import MEANINGS, ExitCode, exit_code
-from topolog.projections.cli.problems import NotAllowed
 
 NODES = "/v1/clusters/demo/nodes"
 
@@ -25,7 +24,7 @@ NODES = "/v1/clusters/demo/nodes"
         (errors.LocalBrokerError("x"), 1),
         (errors.MissingExtra("x"), 1),
         (errors.BadInput("x"), 2),
-        (NotAllowed("x"), 3),
+        (errors.NotAllowed("x"), 3),
         (errors.Unreachable("x"), 4),
         (errors.Refused("CODE", "", "x"), 5),
         (errors.MergeConflict("M6", "x", {}), 5),
