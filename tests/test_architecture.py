@@ -85,7 +85,7 @@ OWNERS = {
         "streams/rules/placement.py",
     ),
     "platformdirs": (SETTINGS, "streams/local/jars.py"),
-    "prometheus_client": ("projections/api/", "projections/archive/metrics.py"),
+    "prometheus_client": ("projections/api/", "projections/archive/metrics.py", "streams/families.py"),
     "psycopg": ("projections/spark/sources/postgres.py",),
     "py4j": ("projections/spark/jobs.py",),
     "pyarrow": ("streams/local/demo/", "projections/archive/", "projections/spark/"),

@@ -13,7 +13,9 @@ from topolog.events.log import LogWriter
 from topolog.events.requests import AnyRequest, OutcomeRow, Status, is_forgotten, outcome_of
 from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic
+from topolog.streams.clock import Clock
 from topolog.streams.node.core import NodeCore
+from topolog.streams.node.measures import NodeMeasures
 
 OWN_OUTCOMES_KEPT = 4096
 """Outcomes of own requests that this process remembers."""
@@ -22,9 +24,11 @@ OWN_OUTCOMES_KEPT = 4096
 class OwnRequests:
     """Any thread may send and ask; the thread that applies the log notes outcomes. `name` is unique to this process."""
 
-    def __init__(self, name: str, core: NodeCore, writer: LogWriter) -> None:
+    def __init__(self, name: str, core: NodeCore, writer: LogWriter, clock: Clock, measures: NodeMeasures) -> None:
         self._core = core
         self._writer = writer
+        self._clock = clock
+        self._measures = measures
         self._ids = OpenRequests(name)
         self._asking = threading.Lock()
         self._unanswered: dict[RequestId, bytes] = {}
@@ -43,6 +47,7 @@ class OwnRequests:
         except BadInput:
             self._close(request.id)
             raise
+        self._measures.asked(request.id, self._clock.monotonic_ns())
         self.send_again(request.id)
         reach("node.request-sent")
 
@@ -79,6 +84,7 @@ class OwnRequests:
         reach("node.outcome-read")
         self._close(request)
         row = outcome_of(self._core.state, request)
+        self._measures.decided(request, row, self._clock.monotonic_ns())
         if row is not None:
             self._outcomes[request] = row if ref.digest == digest_of(value) else _of_another(row)
         if len(self._outcomes) > OWN_OUTCOMES_KEPT:
