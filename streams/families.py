@@ -1,7 +1,7 @@
 """Families of metrics as Prometheus reads them: names, label `cluster`, and how one is made of plain numbers.
 
-Roles count without a library (`events/measuring.py`); what they have counted becomes metrics here, when Prometheus asks.
-Labels come from small closed sets, never from ids: a metric per node or per request would outgrow any Prometheus.
+Roles count without a library (`events/measuring.py`); that becomes metrics here, when Prometheus asks. Labels come from
+small closed sets, never from ids: a metric per node or per request would outgrow any Prometheus.
 """
 
 from collections.abc import Iterator, Mapping

@@ -7,11 +7,13 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
 import uvicorn
+from prometheus_client import CollectorRegistry
 
 from topolog.events.errors import BadInput
 from topolog.events.log import LogReader, LogWriter
@@ -71,20 +73,24 @@ def serve(
     port: int,
     *,
     address: str,
+    at_port: Callable[[CollectorRegistry], AbstractContextManager[None]] = lambda _: contextlib.nullcontext(),
     on_ready: Callable[[str], None] = lambda url: _LOGGER.info("The API answers at %s", url),
 ) -> None:
     """Project each cluster into its folder and answer at host:port (0: any free one) until SIGTERM or SIGINT.
 
-    `address` is the broker's, for messages; `on_ready` is called with the API's URL once it answers. Readers and
-    writers are closed at the end. Raises BadInput if the port is taken or a folder cannot be used.
+    `address` is the broker's, for messages; `at_port` has metrics answered at a port of their own, too; `on_ready` is
+    called with the API's URL once it answers. Readers and writers are closed at the end. Raises BadInput if the port is
+    taken or a folder cannot be used.
     """
     with contextlib.ExitStack() as stack:
         for source in sources:
             stack.callback(source.writer.close)
         listener = stack.enter_context(contextlib.closing(_listen(host, port)))
         served = [stack.enter_context(_serving(source, address)) for source in sources]
+        app = make_app(served)
+        stack.enter_context(at_port(app.state.registry))
         config = uvicorn.Config(
-            make_app(served),
+            app,
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=_DRAIN_S,

@@ -120,7 +120,7 @@ class Measures:
 
 
 def _verdicts(event: Decision) -> Iterator[tuple[str, object]]:
-    """What has its verdict by this, the newest first; what stands behind something that was not timed was not either."""
+    """What has its verdict by this, the newest first: behind one that was not timed stand no others that were."""
     match event:
         case MetadataUpdateAccepted():
             yield from (("metadata", (event.type_name, version)) for version in range(event.version, 0, -1))

@@ -58,8 +58,8 @@ _USUAL = (Aside.LATE, Aside.UNKNOWN_SESSION, Aside.NO_ROOM)
 class Desk:
     """`take` and the attributes belong to any thread, the rest to the one that runs it. `name` is unique to this life.
 
-    `pages`: how many it has read. `log_id`: which log it follows, once it `is_ready`. `readings`: how often the pages have been begun anew;
-    `wants_more`: they should be once more.
+    `log_id`: which log it follows, once it `is_ready`. `readings`: how often the pages have been begun anew; `pages`:
+    how many it has read; `wants_more`: they should be read once more.
     """
 
     def __init__(
