@@ -24,6 +24,7 @@ from topolog.projections.api import (
     reads,
     repair_reads,
     replays,
+    tracing,
     writes,
 )
 from topolog.projections.api.served import Served
@@ -56,6 +57,7 @@ def make_app(served: Sequence[Served]) -> FastAPI:
     app.state.served = {each.projector.cluster: each for each in served}
     app.state.registry = registry
     app.add_middleware(metrics.Latency, registry=registry)
+    app.add_middleware(tracing.Traced)
     for router in (
         reads.clusters,
         reads.router,

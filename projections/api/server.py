@@ -21,6 +21,7 @@ from topolog.projections.api.app import make_app
 from topolog.projections.api.served import Served
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
+from topolog.projections.tracing import traced
 from topolog.projections.upkeep.keeper import TERMS, Terms
 from topolog.projections.upkeep.workshop import Workshop
 
@@ -102,9 +103,10 @@ def serve(
 
 @contextlib.contextmanager
 def _serving(source: Source, address: str) -> Iterator[Served]:
-    projector = Projector(source.reader, source.folder, source.cluster, workshop=source.workshop, terms=source.terms)
+    reader = traced(source.reader, source.cluster)
+    projector = Projector(reader, source.folder, source.cluster, workshop=source.workshop, terms=source.terms)
     with contextlib.closing(projector), _projecting(projector):
-        yield Served(projector, Requester(source.writer, f"api-{secrets.token_hex(4)}", address))
+        yield Served(projector, Requester(source.writer, f"api-{secrets.token_hex(4)}", address, source.cluster))
 
 
 @contextlib.contextmanager

@@ -23,7 +23,6 @@ from topolog.events.ids import NOWHERE, Offset, Position
 from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.log import Entry, LogReader, LogWriter, Partition
 from topolog.events.lookahead import LookAhead
-from topolog.events.stamp import HEADER_NAME
 from topolog.events.terms import CoordinatorDied, LogStarted, TermEnded, cluster
 from topolog.events.topics import Topic
 from topolog.streams.clock import Clock
@@ -35,6 +34,7 @@ from topolog.streams.coordinator.measures import Measures
 from topolog.streams.coordinator.read_backs import ReadBacks
 from topolog.streams.coordinator.snapshots import PAUSE_S, Cadence, Snapshots
 from topolog.streams.coordinator.timers import Timers
+from topolog.streams.coordinator.tracing import Traces
 from topolog.streams.restoring import Restorer
 from topolog.streams.rules import exchange
 from topolog.streams.rules.exchange import Patience
@@ -167,6 +167,7 @@ class Driver:
     def _start_over(self, *, from_snapshot: bool = True) -> None:
         self.core = Core(self.instance, self.life, self._patience)
         self.measures.start_over()
+        self._traces = Traces(self._cluster)
         self._timers = Timers()
         self._next = Offset(0)
         self._read_backs = ReadBacks()
@@ -348,7 +349,8 @@ class Driver:
         until_ns = self._clock.monotonic_ns() + ANSWER_MS_MAX * _NS_PER_MS
         while self._parked and self.core.unread < UNREAD_MAX and self._clock.monotonic_ns() <= until_ns:
             request, known = self._parked.popleft(), len(self.core.decided)
-            self.core.ask(request)
+            with self._traces.asked(self.core, request):
+                self.core.ask(request)
             self.measures.note_asked(request, self.core.decided[known:], self._clock.wall_ms())
         if requests:
             reach("coordinator.decided")
@@ -400,9 +402,8 @@ class Driver:
         for some in places.sets_of(outbox):
             for index, outgoing in enumerate(some):
                 places.come_to(some, index)
-                self._writer.append(
-                    Topic.DECISIONS, self._cluster, outgoing.value, ((HEADER_NAME, outgoing.stamp),), on_delivery
-                )
+                headers = self._traces.headers(outgoing)
+                self._writer.append(Topic.DECISIONS, self._cluster, outgoing.value, headers, on_delivery)
             places.leave(some)
 
     def _on_delivery(self, sender: Core, error: str | None, _: Offset | None) -> None:

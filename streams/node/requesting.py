@@ -4,12 +4,13 @@ import threading
 
 import msgspec
 
+from topolog.events import telemetry
 from topolog.events.asked import RequestId, RequestRef
 from topolog.events.asking import OpenRequests, digest_of, encode_request, refusal_of
 from topolog.events.errors import BadInput, Refused
 from topolog.events.failpoints import reach
 from topolog.events.levels import FIRST_LEVEL
-from topolog.events.log import LogWriter
+from topolog.events.log import Headers, LogWriter
 from topolog.events.requests import AnyRequest, OutcomeRow, Status, is_forgotten, outcome_of
 from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic
@@ -32,6 +33,7 @@ class OwnRequests:
         self._ids = OpenRequests(name)
         self._asking = threading.Lock()
         self._unanswered: dict[RequestId, bytes] = {}
+        self._headers: dict[RequestId, Headers] = {}
         self._outcomes: dict[RequestId, OutcomeRow] = {}
 
     def next_id(self) -> RequestId:
@@ -48,7 +50,18 @@ class OwnRequests:
             self._close(request.id)
             raise
         self._measures.asked(request.id, self._clock.monotonic_ns())
-        self.send_again(request.id)
+        row, size = self._cluster_row, len(self._unanswered[request.id])
+        with telemetry.messaging(
+            "send",
+            Topic.REQUESTS,
+            row.name if row else "",
+            request=str(request.id),
+            key=request.id.requester,
+            size=size,
+        ):
+            if traced := telemetry.headers():
+                self._headers[request.id] = traced
+            self.send_again(request.id)
         reach("node.request-sent")
 
     def send_again(self, request: RequestId) -> None:
@@ -59,7 +72,8 @@ class OwnRequests:
                 Topic.REQUESTS,
                 request.requester,
                 value,
-                on_delivery=lambda error, _: None if error is None else self.send_again(request),
+                self._headers.get(request, ()),
+                lambda error, _: None if error is None else self.send_again(request),
             )
 
     def outcome(self, request: RequestId) -> OutcomeRow | None:
@@ -79,6 +93,8 @@ class OwnRequests:
         """Keep the outcome of an own request: the log's rows keep only the last few, however many were under way."""
         request = RequestId(ref.requester, ref.sequence) if ref else None
         value = self._unanswered.pop(request, None) if request else None
+        if request:
+            self._headers.pop(request, None)
         if ref is None or request is None or value is None:
             return
         reach("node.outcome-read")
@@ -91,8 +107,12 @@ class OwnRequests:
             del self._outcomes[next(iter(self._outcomes))]
 
     @property
+    def _cluster_row(self) -> ClusterRow | None:
+        return self._core.state.get(ClusterRow, "")
+
+    @property
     def _level(self) -> int:
-        row = self._core.state.get(ClusterRow, "")
+        row = self._cluster_row
         return row.feature_level if row else FIRST_LEVEL
 
     def _close(self, request: RequestId) -> None:
