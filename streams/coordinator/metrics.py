@@ -4,11 +4,16 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any
 
+from topolog.events.views import REFUSED_KINSHIPS
 from topolog.streams.clock import Clock
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.driver import Driver
 from topolog.streams.coordinator.measures import INPUTS, Measures
 from topolog.streams.families import Families, Metric
+
+_OUTCOMES = dict.fromkeys(("granted", "unchanged", "refused", "repeated"), 0.0)
+_FORKS = dict.fromkeys(REFUSED_KINSHIPS, 0.0)
+"""What an alarm looks at is there from the beginning: Prometheus sees no increase in what appears with 1."""
 
 _WAITS = ("lease", "idle", "exchange", "adjust", "change", "session", "task", "retry", "schedule")
 
@@ -35,8 +40,9 @@ class CoordinatorMetrics:
         yield families.counter("depositions", "How often this process was deposed.", measures.depositions)
         yield families.counters("decisions", "Decisions of this process.", _copied(measures.decided), "event")
         text = "Requests taken up, by what became of them at once."
-        yield families.counters("requests", text, _copied(measures.requests), "outcome")
-        yield families.counters("refusals", "Requests refused, at once or later.", _copied(measures.refusals), "code")
+        yield families.counters("requests", text, {**_OUTCOMES, **_copied(measures.requests)}, "outcome")
+        refusals = {**_FORKS, **_copied(measures.refusals)}
+        yield families.counters("refusals", "Requests refused, at once or later.", refusals, "code")
         ignored = _copied(driver.ignored)
         yield families.counters("ignored_records", "Records of `decisions` that do not count.", ignored, "reason")
         yield families.counter("dead_letters", "Input that could not be read or used.", driver.dead_count)
