@@ -22,6 +22,8 @@ COMMANDS = tuple(
         "broker",
         "command_line",
         "demo",
+        "logs",
+        "metrics_port",
         "simulation",
         "spark",
         "spark_archive",
@@ -75,7 +77,7 @@ OWNERS = {
     "mode": ("streams/lease_health/app.py", "streams/rendezvous/app.py"),
     "matplotlib": ("projections/spark/reports/pictures.py",),
     "msgspec": ("",),
-    "opentelemetry": ("events/", "streams/", "projections/", COMPOSITION_ROOT, *COMMANDS),
+    "opentelemetry": ("events/telemetry.py",),
     "numpy": (
         "events/changes.py",
         "events/last_owners.py",
@@ -90,7 +92,12 @@ OWNERS = {
         "streams/rules/placement.py",
     ),
     "platformdirs": (SETTINGS, "streams/local/jars.py"),
-    "prometheus_client": ("projections/api/", "projections/archive/metrics.py"),
+    "prometheus_client": (
+        "projections/api/",
+        "projections/archive/metrics.py",
+        "streams/families.py",
+        "src/topolog/metrics_port.py",
+    ),
     "psycopg": ("projections/spark/sources/postgres.py",),
     "py4j": ("projections/spark/jobs.py",),
     "pyarrow": ("streams/local/demo/", "projections/archive/", "projections/spark/"),
@@ -99,7 +106,7 @@ OWNERS = {
     "rich": ("projections/cli/", COMPOSITION_ROOT, *COMMANDS),
     "rocksdict": ("projections/store.py", "projections/self_check/opened.py"),
     "starlette": ("projections/api/",),
-    "structlog": (COMPOSITION_ROOT, *COMMANDS),
+    "structlog": ("src/topolog/logs.py",),
     "typer": ("projections/cli/", COMPOSITION_ROOT, *COMMANDS),
     "uvicorn": ("projections/api/",),
     "yaml": ("projections/cli/",),
@@ -128,6 +135,7 @@ IMPURE = (
     "events/kafka_admin.py",
     "events/last_read.py",
     "events/registry.py",
+    "events/telemetry.py",
 )
 PURE_IMPORTS = frozenset(
     {

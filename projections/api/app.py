@@ -24,6 +24,7 @@ from topolog.projections.api import (
     reads,
     repair_reads,
     replays,
+    tracing,
     writes,
 )
 from topolog.projections.api.access import reads as access_reads
@@ -61,6 +62,7 @@ def make_app(served: Sequence[Served], access: Access | None = None) -> FastAPI:
     app.state.access = access or Access()
     app.add_middleware(Guard, access=app.state.access, clusters=lambda: list(app.state.served))
     app.add_middleware(metrics.Latency, registry=registry)
+    app.add_middleware(tracing.Traced)
     for router in (
         reads.clusters,
         reads.router,

@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from topolog.events import telemetry
 from topolog.events.errors import (
     BadInput,
     DamagedStore,
@@ -73,6 +74,7 @@ def problem(
         "code": code,
         "detail": detail,
         "hint": hint,
+        "trace_id": telemetry.trace_id(),
         **more,
     }
     content = msgspec.json.encode({key: value for key, value in body.items() if value not in ("", None, [])})

