@@ -6,6 +6,7 @@ address holds the whole state: `as_of` and the filters, which are those of the A
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
@@ -13,10 +14,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from topolog.events.errors import NotFound, TopologError
-from topolog.projections.api import console_filters, problems
+from topolog.projections.api import console_lists, problems
 from topolog.projections.api.answers import Answers
 from topolog.projections.api.problems import parameter
 from topolog.projections.api.served import all_served, served_of
+from topolog.projections.cursors import Page
 from topolog.projections.moments import reading_as_of
 from topolog.projections.queries import cluster_row
 from topolog.projections.store import Reading
@@ -49,7 +51,9 @@ async def get_clusters(request: Request) -> Response:
     served = all_served(request)
     if len(served) == 1:
         query = f"?{request.url.query}" if request.url.query else ""
-        return RedirectResponse(f"/clusters/{quote(next(iter(served)), safe='')}/{query}", HTTPStatus.TEMPORARY_REDIRECT)
+        return RedirectResponse(
+            f"/clusters/{quote(next(iter(served)), safe='')}/{query}", HTTPStatus.TEMPORARY_REDIRECT
+        )
     html = await run_in_threadpool(outside.clusters, [each.projector for each in served.values()])
     return HTMLResponse(html, headers=SECURITY)
 
@@ -105,18 +109,22 @@ def _made(request: Request, cluster: str, path: str, make: Callable[[Asked], str
     served = served_of(request, cluster)
     answers, gallery = served.answers, served.gallery
     view, given = path.partition("/")[0], dict(request.query_params)
-    is_list = "/" not in path
-    choices = console_filters.filters_of(view if is_list else "", given)
-    with answers.projector.reading() as newest:
+    choices = console_lists.filters_of(view if "/" not in path else "", given)
+    filters = {each.name: each.value for each in choices if each.value}
+    sort, behind = given.get("sort", ""), given.get("behind") or None
+    with answers.reading(None) as newest:
         reading = newest
-        cluster_row(newest)
         if given.get("as_of"):
             with parameter("as_of"):
                 reading = reading_as_of(newest, given["as_of"], answers.projector.wall_ms())
-        has_past = view not in views.WITHOUT_PAST
-        frame = _frame(request, answers, newest, reading, path, {each.name: each.value for each in choices if each.value})
-        shown = reading if has_past else newest
-        return make(Asked(answers.projector, gallery, newest, shown, frame, choices, given.get("after") or None))
+        frame = _frame(request, answers, newest, reading, path, {**filters, **({"sort": sort} if sort else {})})
+        shown = reading if frame.has_past else newest
+        now_ms = answers.projector.wall_ms()
+
+        def listed() -> Page[Any]:
+            return console_lists.page_of(view, shown, frame.as_of.age_ms, now_ms, filters, sort, behind)
+
+        return make(Asked(answers.projector, gallery, newest, shown, frame, choices, listed, sort, behind))
 
 
 def _frame(

@@ -1,10 +1,12 @@
 """What a page is asked for, and what it answers from: one reading of the store, hence one position."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from topolog.projections.cursors import Page
 from topolog.projections.resources import AsOf
 from topolog.projections.store import Reading
 from topolog.projections.web.frame import Frame
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """One way to narrow a list: `choices` are all there are, none if it may be any text; `value` is the one in force."""
+    """One way to narrow a list: `choices` are all there are, none for any text; `value` is the one in force."""
 
     name: str
     about: str
@@ -27,29 +29,23 @@ class Filter(msgspec.Struct, frozen=True):
         return self.name.replace("_", " ")
 
 
+@dataclass(frozen=True)
 class Asked:
     """One question to the console. `newest` is the reading at the end of the store, `reading` that of the moment.
 
-    `filters` are those that were given, `choices` all that there are. `after`: where a page of a list begins.
+    `filters` are those that were given, `choices` all that there are. `listed` is the page of the API's list of this
+    name, sorted by `sort`, that goes on `behind` a place.
     """
 
-    def __init__(
-        self,
-        projector: "Projector",
-        gallery: "Gallery",
-        newest: Reading,
-        reading: Reading,
-        frame: Frame,
-        choices: tuple[Filter, ...] = (),
-        after: str | None = None,
-    ) -> None:
-        self.projector = projector
-        self.gallery = gallery
-        self.newest = newest
-        self.reading = reading
-        self.frame = frame
-        self.choices = choices
-        self.after = after
+    projector: "Projector"
+    gallery: "Gallery"
+    newest: Reading
+    reading: Reading
+    frame: Frame
+    choices: tuple[Filter, ...] = ()
+    listed: Callable[[], Page[Any]] = lambda: Page([], None)
+    sort: str = ""
+    behind: str | None = None
 
     @property
     def as_of(self) -> AsOf:

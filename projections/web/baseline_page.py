@@ -26,6 +26,8 @@ def page(asked: Asked) -> str:
         graph=drawn(found, beside) if found else (),
         lane_height=LANE_HEIGHT,
         explanation=things.explained(lambda: explain_cluster.explain_cluster(reading, asked.age_ms)),
-        commands=frame.commands("get baselines", "history baseline current", "explain cluster", api=frame.api("baselines")),
+        commands=frame.commands(
+            "get baselines", "history baseline current", "explain cluster", api=frame.api("baselines")
+        ),
         api=frame.api("baselines"),
     )

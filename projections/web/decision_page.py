@@ -54,7 +54,7 @@ def page(asked: Asked, name: str) -> str:
 
 
 def _causes(asked: Asked, found: Decision) -> Iterator[Link]:
-    """What it answered, from what its stamp says: the request or the heartbeat it came from, what was decided before."""
+    """What it answered, by its stamp: the request or the heartbeat it came from; and what was decided before."""
     frame = asked.frame
     if match := _REQUEST.match(found.cause):
         request = match["id"]
@@ -86,7 +86,11 @@ def _followed(reading: Reading, found: Decision) -> list[Decided]:
 
 
 def _link(arrow: str, asked: Asked, decided: Decided) -> Link:
-    what = Value(str(decided.position), asked.frame.to("decisions", decided.position), note=f"{decided.subject} {words(decided.event_name)}")
+    what = Value(
+        str(decided.position),
+        asked.frame.to("decisions", decided.position),
+        note=f"{decided.subject} {words(decided.event_name)}",
+    )
     return Link(arrow, what, iso(decided.logged_at_ms), decided.reason)
 
 
@@ -110,7 +114,9 @@ def _leaves(content: Any, depth: int) -> Iterator[Leaf]:
     pairs = content.items() if isinstance(content, dict) else enumerate(content)
     for name, value in pairs:
         if isinstance(value, dict | list | tuple) and value:
-            is_flat = not any(isinstance(each, dict | list | tuple) for each in (value.values() if isinstance(value, dict) else value))
+            is_flat = not any(
+                isinstance(each, dict | list | tuple) for each in (value.values() if isinstance(value, dict) else value)
+            )
             if is_flat:
                 yield Leaf(depth, str(name), values.plain(value))
             else:

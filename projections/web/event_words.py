@@ -72,7 +72,15 @@ _WORDS: Mapping[str, str] = {
     "RequestersForgotten": "idle requesters forgotten",
 }
 _BAD = frozenset(
-    {"RequestRefused", "MetadataUpdateRejected", "PartitionsLost", "ExchangeOverdue", "TaskFailed", "NodeLeft", "ClusterCold"}
+    {
+        "RequestRefused",
+        "MetadataUpdateRejected",
+        "PartitionsLost",
+        "ExchangeOverdue",
+        "TaskFailed",
+        "NodeLeft",
+        "ClusterCold",
+    }
 )
 _BUSY = frozenset({"ExchangeStarted", "NodeJoined", "TermStarted", "BaselineChanged", "SchemaChangeRolledBack"})
 

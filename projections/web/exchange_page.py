@@ -16,6 +16,7 @@ from topolog.projections import exchanges, explain_exchange, partition_history
 from topolog.projections.layout import Decided
 from topolog.projections.partition_resources import Exchange, ExchangeDetail
 from topolog.projections.store import Reading
+from topolog.projections.versions import exchange_row
 from topolog.projections.web import listing, things, values
 from topolog.projections.web.asking import Asked
 from topolog.projections.web.frame import Frame
@@ -143,7 +144,7 @@ class _Scale:
 
 def _triggers(reading: Reading, found: ExchangeDetail) -> Iterator[tuple[str, int, int]]:
     """(what, log time, position) of each event it is about."""
-    row = exchanges.row_ever(reading, found.version)
+    row = exchange_row(reading, found.version)
     for trigger in row.triggers if row else ():
         what = f"{trigger.type.value.replace('_', ' ').lower()} {trigger.subject}".strip()
         yield what, _time_ms(reading, trigger.at), trigger.at
@@ -212,7 +213,8 @@ def _of_nodes(
 
 def _left_ms(reading: Reading, found: ExchangeDetail, node: str) -> int | None:
     return next(
-        (each.logged_at_ms for each in _between(reading, found, f"node {node}") if isinstance(each.event, NodeLeft)), None
+        (each.logged_at_ms for each in _between(reading, found, f"node {node}") if isinstance(each.event, NodeLeft)),
+        None,
     )
 
 
@@ -255,13 +257,17 @@ def _pillars(frame: Frame, found: Sequence[Exchange]) -> Iterator[Pillar]:
         height = max(2.0, round(_BAR_HEIGHT * each.duration_ms / longest, 1))
         tone = "late" if each.overdue_at is not None else "waits" if each.state == "OPEN" else "whole"
         words = f"{each.version}: {each.duration_ms:,} ms{', overdue' if tone == 'late' else ''}"
-        yield Pillar(round(at * width, 1), round(width * 0.8, 1), height, tone, frame.to("exchanges", each.version), words)
+        yield Pillar(
+            round(at * width, 1), round(width * 0.8, 1), height, tone, frame.to("exchanges", each.version), words
+        )
 
 
 def _slowest(_: Frame, each: Exchange) -> Shown:
     if each.state == "OPEN":
         names = each.overdue or each.awaited
-        return Value(f"{'overdue' if each.overdue else 'asked'}: {', '.join(names)}", tone="bad" if each.overdue else "busy")
+        return Value(
+            f"{'overdue' if each.overdue else 'asked'}: {', '.join(names)}", tone="bad" if each.overdue else "busy"
+        )
     if not each.waited:
         return "–"
     last = each.waited[-1]
@@ -269,28 +275,25 @@ def _slowest(_: Frame, each: Exchange) -> Shown:
 
 
 def _about(_: Frame, each: Exchange) -> Shown:
-    return ", ".join(f"{trigger.type.replace('_', ' ').lower()} {trigger.subject}".strip() for trigger in each.triggers[:8])
+    return ", ".join(
+        f"{trigger.type.replace('_', ' ').lower()} {trigger.subject}".strip() for trigger in each.triggers[:8]
+    )
 
 
 EXCHANGES = Listing(
     view="exchanges",
     title="Exchanges",
     about="Each time the members had to agree anew who holds what, newest first.",
-    find=lambda asked: exchanges.exchanges(
-        asked.reading, asked.age_ms, asked.filters, None if asked.after is None else int(asked.after)
-    ),
-    key=lambda each: str(exchanges.key_of(each)),
     columns=(
         Column("View", lambda f, each: Value(each.version, f.to("exchanges", each.version))),
         Column("About", _about, is_wide=True),
-        Column("State", lambda _, each: values.state(each.state)),
+        Column("State", lambda _, each: values.state(each.state), sort="state"),
         Column("Began", lambda _, each: values.time(each.started_time)),
-        Column("Took", lambda _, each: values.exact(each.duration_ms), is_number=True),
+        Column("Took", lambda _, each: values.exact(each.duration_ms), is_number=True, sort="duration_ms"),
         Column("The slowest", _slowest, is_wide=True),
         Column("Result", lambda _, each: each.result),
-        Column("Began at", lambda f, each: values.position(f, each.started_at), is_number=True),
+        Column("Began at", lambda f, each: values.position(f, each.started_at), is_number=True, sort="started_at"),
     ),
     empty="There has been no exchange: the first one begins with the first group, `topolog create group orders`.",
-    begins_after=True,
     told=frozenset({"state", "type"}),
 )

@@ -165,7 +165,7 @@ class Frame(msgspec.Struct, frozen=True):
 
     def narrowed(self, **query: object) -> str:
         """This page, with these filters beside or instead of its own."""
-        return self.to(*self.path.split("/"), **{**self.query, "after": "", **query})
+        return self.to(*self.path.split("/"), **{**self.query, "behind": "", **query})
 
     @property
     def own_path(self) -> str:

@@ -55,8 +55,8 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class GroupHeat(msgspec.Struct, frozen=True):
-    """One group's picture, of its partitions from `first` on. `span`: partitions in one cell; `whole`: the conditions of
-    all of them as a strip."""
+    """One group's picture, of its partitions from `first` on. `span`: partitions in one cell; `whole`: the conditions
+    of all of them as a strip."""
 
     group: str
     partitions: int

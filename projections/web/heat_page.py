@@ -48,7 +48,9 @@ def _one(asked: Asked, name: str) -> str:
         frame,
         groups=(heat,),
         more=0,
-        blocks=[(each * BLOCK, min(row.partitions, (each + 1) * BLOCK) - 1) for each in blocks] if len(blocks) > 1 else (),
+        blocks=[(each * BLOCK, min(row.partitions, (each + 1) * BLOCK) - 1) for each in blocks]
+        if len(blocks) > 1
+        else (),
         block=block,
         links=range(heat.first, heat.first + heat.partitions) if heat.span == 1 else (),
         unwanted=_unwanted(asked, name),

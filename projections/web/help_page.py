@@ -24,7 +24,11 @@ KEYS = (
     ("c", "copy the first command"),
 )
 ABOUT = (
-    ("", "Overview", "What goes on in one sentence, what is wrong with the worst first, six numbers, what happened last."),
+    (
+        "",
+        "Overview",
+        "What goes on in one sentence, what is wrong with the worst first, six numbers, what happened last.",
+    ),
     ("heat", "Heat map", "Partitions by node; one group down to the single partition."),
     ("exchanges", "Exchanges", "How long each took, and of one a lane for each node: the longest is the culprit."),
     ("leases", "Leases", "Renewals, validity, gaps and fences of each node over time."),

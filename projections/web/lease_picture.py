@@ -5,7 +5,7 @@ The node itself may have stopped earlier, never later.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import islice, pairwise
 
 import msgspec
 
@@ -207,7 +207,7 @@ def _absent(
 
 
 def _lies_in(span: tuple[int, int], others: list[tuple[int, int]]) -> bool:
-    """Whether most of a gap is explained: who is not a member has no lease to renew, and a first renewal takes a beat."""
+    """Whether most of a gap is explained: who is no member has no lease to renew, and a first renewal takes a beat."""
     covered = sum(max(0, min(span[1], end) - max(span[0], start)) for start, end in others)
     return covered * 2 >= span[1] - span[0]
 
@@ -215,7 +215,7 @@ def _lies_in(span: tuple[int, int], others: list[tuple[int, int]]) -> bool:
 def _overlap(renewed_ms: Mapping[Slot, list[int]]) -> bool:
     """Whether two incarnations were renewed at the same time, which must never be."""
     spans = sorted((min(times), max(times)) for times in renewed_ms.values())
-    return any(later[0] < earlier[1] for earlier, later in zip(spans, spans[1:], strict=False))
+    return any(later[0] < earlier[1] for earlier, later in pairwise(spans))
 
 
 def _words(

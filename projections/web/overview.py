@@ -9,7 +9,7 @@ import msgspec
 
 from topolog.projections import exchanges, letters, queries, situation
 from topolog.projections.groups import groups
-from topolog.projections.packed import Condition
+from topolog.projections.packed import CONDITIONS, Condition
 from topolog.projections.partition_resources import Exchange
 from topolog.projections.resources import Cluster, Decision
 from topolog.projections.store import Reading
@@ -74,13 +74,13 @@ def _numbers(asked: Asked, cluster: Cluster, heat: HeatMaps | None, last: list[E
             frame.to("nodes", standing="MEMBER"),
             "busy" if away else "",
         ),
-        _leases(asked, cluster),
+        _leases(asked),
         _partitions(frame, heat),
         _exchange(frame, last),
         Number(
             "waiting for agreement",
             str(cluster.pending_proposals + cluster.open_changes),
-            f"of {cluster.types} type{'' if cluster.types == 1 else 's'}, {cluster.tables} table{'' if cluster.tables == 1 else 's'}",
+            f"types {cluster.types}, tables {cluster.tables}",
             frame.to("proposals", outcome="PENDING"),
             "busy" if cluster.pending_proposals + cluster.open_changes else "",
         ),
@@ -88,7 +88,7 @@ def _numbers(asked: Asked, cluster: Cluster, heat: HeatMaps | None, last: list[E
     ]
 
 
-def _leases(asked: Asked, cluster: Cluster) -> Number:
+def _leases(asked: Asked) -> Number:
     href = asked.frame.to("leases")
     found = queries.leases(asked.reading, asked.age_ms)
     if not asked.reading.is_current:
@@ -102,7 +102,7 @@ def _partitions(frame: Frame, heat: HeatMaps | None) -> Number:
         return Number("partitions", "0", "no group yet", frame.to("groups"))
     total = sum(heat.conditions.values())
     well = heat.conditions.get(Condition.OWNING.name, 0)
-    worst = next((each.name for each in reversed(Condition.__members__.values()) if heat.conditions.get(each.name)), "")
+    worst = next((each.name for each in reversed(CONDITIONS) if heat.conditions.get(each.name)), "")
     is_bad = worst in (Condition.LOST.name, Condition.PAUSED.name)
     href = frame.to("heat") if well == total else frame.to("partitions", state=worst)
     tone = "" if well == total else "bad" if is_bad else "busy"
@@ -113,7 +113,9 @@ def _exchange(frame: Frame, last: list[Exchange]) -> Number:
     opened = next((each for each in last if each.state == "OPEN"), None)
     if opened is not None:
         tone = "bad" if opened.overdue else "busy"
-        return Number("exchange open", f"{opened.duration_ms:,} ms", opened.version, frame.to("exchanges", opened.version), tone)
+        return Number(
+            "exchange open", f"{opened.duration_ms:,} ms", opened.version, frame.to("exchanges", opened.version), tone
+        )
     if not last:
         return Number("exchanges", "0", "none yet", frame.to("exchanges"))
     return Number("last exchange took", f"{last[0].duration_ms:,} ms", last[0].version, frame.to("exchanges"))

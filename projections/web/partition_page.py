@@ -17,7 +17,9 @@ def page(asked: Asked, name: str) -> str:
     last = group_named(asked.reading, group).partitions - 1
     frame = asked.frame
     neighbours = [
-        Value(f"{group}/{each}", frame.to("partitions", group, each)) for each in (number - 1, number + 1) if 0 <= each <= last
+        Value(f"{group}/{each}", frame.to("partitions", group, each))
+        for each in (number - 1, number + 1)
+        if 0 <= each <= last
     ]
     told = things.explained(lambda: explain_partition.explain_partition(asked.reading, group, number))
     return rendered(
@@ -40,7 +42,11 @@ def page(asked: Asked, name: str) -> str:
 def _disagree(here: Partition) -> list[str]:
     """Where what is held is not what the affinity wants, in words."""
     found = [f"{copy.node} has a copy that is no longer wanted" for copy in here.copies if not copy.wanted]
-    found += [f"{copy.node} is wanted and {copy.state.lower()}" for copy in here.copies if copy.wanted and copy.state != "OWNING"]
+    found += [
+        f"{copy.node} is wanted and {copy.state.lower()}"
+        for copy in here.copies
+        if copy.wanted and copy.state != "OWNING"
+    ]
     if here.wanted and here.primary and here.primary != here.wanted[0]:
         found.append(f"{here.primary} acts, wanted is {here.wanted[0]}")
     return found

@@ -7,7 +7,7 @@ import msgspec
 from topolog.projections import change_rows, exchanges, letters, partitions, queries, situation
 from topolog.projections.durations import ago
 from topolog.projections.health import lease_health
-from topolog.projections.packed import Condition
+from topolog.projections.packed import CONDITIONS, Condition
 from topolog.projections.partitions import in_words
 from topolog.projections.resources import Cluster, LeaseHealth, Node
 from topolog.projections.store import Reading
@@ -100,9 +100,10 @@ def _of_partitions(reading: Reading) -> Iterator[Problem]:
                 {"state": condition.name},
                 f"get partitions --state {condition.name}",
             )
-    others = {each: n for each, n in counts.items() if each not in (Condition.LOST, Condition.PAUSED, Condition.OWNING)}
+    told = {Condition.LOST, Condition.PAUSED, Condition.OWNING}
+    others: dict[Condition, int] = {each: count for each, count in counts.items() if each not in told}
     if others:
-        worst = max(others, key=list(Condition).index)
+        worst = max(others, key=CONDITIONS.index)
         yield Problem(
             "busy",
             f"Partitions: {in_words(others)}.",
@@ -115,7 +116,9 @@ def _of_partitions(reading: Reading) -> Iterator[Problem]:
 def _of_nodes(nodes: Sequence[Node]) -> Iterator[Problem]:
     overdue = [node.node for node in nodes if node.lease and node.lease.state == "OVERDUE"]
     if overdue:
-        yield Problem("bad", f"No lease was renewed in time: {_listed(overdue)}.", "leases", command="get leases --state OVERDUE")
+        yield Problem(
+            "bad", f"No lease was renewed in time: {_listed(overdue)}.", "leases", command="get leases --state OVERDUE"
+        )
     without = [node.node for node in nodes if node.lease and node.lease.state == "NONE"]
     if without:
         yield Problem("bad", f"No valid lease yet: {_listed(without)}.", "leases", command="get leases --state NONE")
@@ -182,7 +185,9 @@ def _of_agreement(reading: Reading, cluster: Cluster) -> Iterator[Problem]:
 
 def _of_letters(reading: Reading) -> Iterator[Problem]:
     if reading.is_current and next(letters.letters(reading), None) is not None:
-        yield Problem("ok", "There are dead letters: input that nobody could read.", "dead-letters", {}, "get dead-letters")
+        yield Problem(
+            "ok", "There are dead letters: input that nobody could read.", "dead-letters", {}, "get dead-letters"
+        )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -20,10 +20,11 @@ from topolog.projections.moments import iso
 from topolog.projections.store import Reading
 from topolog.projections.web import values
 from topolog.projections.web.asking import Asked
-from topolog.projections.web.exchange_page import Figures, figures
+from topolog.projections.web.exchange_page import figures
 from topolog.projections.web.frame import Frame
 from topolog.projections.web.listing import Column, Listing
 from topolog.projections.web.listing import page as listed
+from topolog.projections.web.things import position_of
 from topolog.projections.web.values import Shown, Value
 
 LOOKED_THROUGH = 20_000
@@ -137,8 +138,6 @@ PROPOSALS = Listing(
     view="types",
     title="Proposals",
     about="What members were asked to agree on: proposed, then accepted once all had it, or rejected. Newest first.",
-    find=lambda asked: proposals(asked.reading, asked.filters, None if asked.after is None else int(asked.after)),
-    key=lambda each: str(each.position),
     columns=(
         Column("Proposed at", lambda f, each: values.position(f, each.position), is_number=True),
         Column("Time", lambda _, each: values.time(each.time)),
@@ -152,5 +151,8 @@ PROPOSALS = Listing(
         Column("Why", lambda _, each: Value(each.reason, note=each.request), is_wide=True),
     ),
     empty="Nothing has been proposed, or nothing as these filters say. `topolog propose` does that.",
-    begins_after=True,
+    find=lambda asked: proposals(
+        asked.reading, asked.filters, None if asked.behind is None else position_of(asked.behind)
+    ),
+    key=lambda each: str(each.position),
 )

@@ -19,9 +19,9 @@ from topolog.projections.repair_resources import Repair, RowDifference, Session
 from topolog.projections.repairs import repair
 from topolog.projections.session_course import Course, course
 from topolog.projections.store import Reading
-from topolog.projections.web.heat import Cell
 from topolog.projections.web import things
 from topolog.projections.web.asking import Asked
+from topolog.projections.web.heat import Cell
 from topolog.projections.web.templates import rendered
 
 CELLS = 256

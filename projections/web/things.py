@@ -46,7 +46,7 @@ class Thing(msgspec.Struct, frozen=True):
     find: Callable[[Asked, str], Any]
     explain: Callable[[Asked, str], Explanation] | None = None
     history: Callable[[Asked, str], Iterable[Change]] | None = None
-    links: Callable[[Asked, Any], Sequence[Value]] = lambda asked, item: ()
+    links: Callable[[Asked, Any], Sequence[Value]] = lambda _asked, _item: ()
     has_past: bool = True
 
 
@@ -67,7 +67,8 @@ def page(thing: Thing, asked: Asked, name: str) -> str:
     """The thing of this name; raises what the API says of such a name."""
     item = thing.find(asked, name)
     frame, view = asked.frame, asked.frame.view
-    told = explained(lambda: thing.explain(asked, name)) if thing.explain else None
+    why = thing.explain
+    told = None if why is None else explained(lambda: why(asked, name))
     return rendered(
         "thing.html",
         frame,
@@ -77,7 +78,13 @@ def page(thing: Thing, asked: Asked, name: str) -> str:
         fields=list(values.fields(frame, item)) if isinstance(item, msgspec.Struct) else [],
         turns=list(turns(asked, thing.history(asked, name))) if thing.history else None,
         links=thing.links(asked, item),
-        commands=commands(asked, thing.noun.replace(" ", "-"), name, has_explain=told is not None, has_history=thing.history is not None),
+        commands=commands(
+            asked,
+            thing.noun.replace(" ", "-"),
+            name,
+            has_explain=told is not None,
+            has_history=thing.history is not None,
+        ),
         api=frame.api(view, *name.split("/")),
     )
 
@@ -237,7 +244,5 @@ THINGS = {
         history=lambda asked, name: history.of_schedule(asked.reading, name),
     ),
     "trees": Thing("tree", lambda asked, name: trees.tree(asked.reading, name)),
-    "differences": Thing(
-        "difference", lambda asked, name: differences.difference(asked.reading, name), has_past=False
-    ),
+    "differences": Thing("difference", lambda asked, name: differences.difference(asked.reading, name), has_past=False),
 }

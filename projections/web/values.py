@@ -14,15 +14,19 @@ from topolog.projections.web.frame import Frame
 
 _TONES: Mapping[str, str] = {
     **dict.fromkeys(
-        ("MEMBER", "VALID", "OK", "OWNING", "ACCEPTED", "GRANTED", "COMPLETED", "COMMITTED", "SUCCEEDED", "CURRENT"), "ok"
+        ("MEMBER", "VALID", "OK", "OWNING", "ACCEPTED", "GRANTED", "COMPLETED", "COMMITTED", "SUCCEEDED", "CURRENT"),
+        "ok",
     ),
     **dict.fromkeys(("AGREE", "REPAIRED", "USING", "EQUAL", "ACTIVE"), "ok"),
     **dict.fromkeys(
-        ("STOPPING", "MOVING", "SWITCHING", "RENTING", "OPEN", "PENDING", "QUEUED", "RUNNING", "PREPARED", "WARNING"), "busy"
+        ("STOPPING", "MOVING", "SWITCHING", "RENTING", "OPEN", "PENDING", "QUEUED", "RUNNING", "PREPARED", "WARNING"),
+        "busy",
     ),
     **dict.fromkeys(("REMOVING", "AWAY", "OUTSIDER", "DRAINING", "DRAINED", "NONE", "PARTIAL", "INCONCLUSIVE"), "busy"),
     **dict.fromkeys(("PRE_CREATE", "PRE_ALTER", "PRE_RENAME", "PRE_DELETE"), "busy"),
-    **dict.fromkeys(("OVERDUE", "FENCED", "SILENT", "LOST", "PAUSED", "REFUSED", "REJECTED", "FAILED", "DIFFER"), "bad"),
+    **dict.fromkeys(
+        ("OVERDUE", "FENCED", "SILENT", "LOST", "PAUSED", "REFUSED", "REJECTED", "FAILED", "DIFFER"), "bad"
+    ),
     **dict.fromkeys(("ROLLED_BACK", "EXPIRED", "ABORTED"), "bad"),
 }
 
@@ -67,6 +71,11 @@ def exact(milliseconds: int | None) -> str:
 def position(frame: Frame, at: int | None) -> Value:
     """A position, which leads to the decision there."""
     return Value("–") if at is None else Value(str(at), frame.to("decisions", at))
+
+
+def actor(frame: Frame, name: str) -> Value:
+    """Who asked, and the way to all that they asked for."""
+    return Value(name, frame.to("decisions", actor=name)) if name else Value("–")
 
 
 def names(frame: Frame, view: str, listed: tuple[str, ...], at_most: int = 12) -> tuple[Value, ...]:

@@ -63,7 +63,7 @@ SINGLE: Mapping[str, Callable[[Asked, str], str]] = {
     "sessions": session_picture.page,
     "decisions": decision_page.page,
 }
-WITHOUT_PAST = frozenset({name for name, each in LISTS.items() if not each.has_past})
+WITHOUT_PAST = frozenset({*(name for name, each in LISTS.items() if not each.has_past), "projections"})
 REFRESHED = frozenset({*LISTS, *PAGES, *SINGLE, *THINGS} - {"help"})
 
 

@@ -1,12 +1,10 @@
 """Lists of who is there: nodes, how punctual their heartbeats are, views."""
 
-from topolog.projections import health, queries, views
 from topolog.projections.baseline_resources import View
 from topolog.projections.resources import LeaseHealth, Node
 from topolog.projections.web import values
-from topolog.projections.web.asking import Asked
 from topolog.projections.web.frame import Frame
-from topolog.projections.web.listing import Column, Listing, fitting
+from topolog.projections.web.listing import Column, Listing
 from topolog.projections.web.values import Shown, Value
 
 
@@ -34,18 +32,16 @@ NODES = Listing(
     view="nodes",
     title="Nodes",
     about="Every node the cluster has known, in the order in which they joined.",
-    find=lambda asked: fitting(health.nodes(asked.reading, asked.age_ms), asked),
-    key=lambda node: node.node,
     columns=(
-        Column("Node", lambda f, node: Value(node.node, f.to("nodes", node.node))),
-        Column("Standing", _standing),
+        Column("Node", lambda f, node: Value(node.node, f.to("nodes", node.node)), sort="node"),
+        Column("Standing", _standing, sort="standing"),
         Column("Lease", _lease),
-        Column("Health", lambda f, node: Value("–") if node.health is None else values.state(node.health)),
+        Column("Health", lambda _, node: Value("–") if node.health is None else values.state(node.health)),
         Column("Endpoint", lambda _, node: node.endpoint),
         Column("Attributes", lambda _, node: values.plain(node.attributes), is_wide=True),
-        Column("Slot", lambda _, node: node.slot, is_number=True),
+        Column("Slot", lambda _, node: node.slot, is_number=True, sort="slot"),
         Column("Incarnation", lambda _, node: node.incarnation, is_number=True),
-        Column("Joined at", lambda f, node: values.position(f, node.joined_at), is_number=True),
+        Column("Joined at", lambda f, node: values.position(f, node.joined_at), is_number=True, sort="joined_at"),
     ),
     empty="No node has joined yet. A service joins with topolog.streams.node.Node.",
 )
@@ -65,11 +61,9 @@ LEASE_HEALTH = Listing(
     view="lease-health",
     title="Lease health",
     about="How punctual the heartbeats of the last ten minutes were. It has no past, and no decision rests on it.",
-    find=lambda asked: fitting(health.lease_health(asked.reading, asked.age_ms), asked),
-    key=lambda each: each.node,
     columns=(
-        Column("Node", lambda f, each: Value(each.node, f.to("lease-health", each.node))),
-        Column("State", lambda _, each: values.state(each.state)),
+        Column("Node", lambda f, each: Value(each.node, f.to("lease-health", each.node)), sort="node"),
+        Column("State", lambda _, each: values.state(each.state), sort="state"),
         Column("Why", lambda _, each: each.sentence, is_wide=True),
         *(_of_window(name) for name in ("beats", "margin_ms", "lateness_mean_ms", "lateness_max_ms")),
         *(_of_window(name) for name in ("jitter_ms", "missed", "lost", "fencings")),
@@ -88,8 +82,6 @@ VIEWS = Listing(
     view="views",
     title="Views",
     about="Each change of who is there or of what is shared out, newest first: a new version of the topology.",
-    find=lambda asked: views.views(asked.reading, None if asked.after is None else int(asked.after)),
-    key=lambda view: str(view.position),
     columns=(
         Column("View", lambda f, view: Value(view.version, f.to("views", view.version))),
         Column("Time", lambda _, view: values.time(view.time)),
@@ -101,10 +93,4 @@ VIEWS = Listing(
         Column("Position", lambda f, view: values.position(f, view.position), is_number=True),
     ),
     empty="No node has joined and no group was created yet, so there is no view.",
-    begins_after=True,
 )
-
-
-def leases_of(asked: Asked) -> list[object]:
-    """Leases, as the API lists them."""
-    return list(fitting(queries.leases(asked.reading, asked.age_ms), asked))

@@ -1,19 +1,13 @@
 """Lists of anti-entropy: sessions, trees, differences, repairs, replicas, schedules."""
 
-from topolog.projections import differences, repairs, replicas, sessions, trees
 from topolog.projections.explain_words import LEFT_ALONE
 from topolog.projections.repair_resources import RowDifference, Session
 from topolog.projections.web import values
-from topolog.projections.web.asking import Asked
 from topolog.projections.web.frame import Frame
 from topolog.projections.web.listing import Column, Listing
 from topolog.projections.web.values import Shown, Value
 
 _VERDICTS = {"AGREE": "agree", "DIFFER": "differ", "REPAIRED": "agree now", "INCONCLUSIVE": "nobody can say"}
-
-
-def _before(asked: Asked) -> int | None:
-    return None if asked.after is None else int(asked.after)
 
 
 def _state(_: Frame, each: Session) -> Shown:
@@ -29,24 +23,31 @@ SESSIONS = Listing(
     view="sessions",
     title="Sessions",
     about="Comparisons of the replicas of a table, and repairs of them.",
-    find=lambda asked: sessions.sessions(asked.reading, asked.filters, _before(asked)),
-    key=lambda each: str(each.number),
     columns=(
-        Column("Session", lambda f, each: Value(str(each.number), f.to("sessions", each.number)), is_number=True),
-        Column("Table", lambda _, each: each.table),
+        Column(
+            "Session",
+            lambda f, each: Value(str(each.number), f.to("sessions", each.number)),
+            is_number=True,
+            sort="number",
+        ),
+        Column("Table", lambda _, each: each.table, sort="table"),
         Column("Does", lambda _, each: {"PREVIEW": "compares", "REPAIR": "repairs"}.get(each.kind, each.kind)),
-        Column("State", _state),
+        Column("State", _state, sort="state"),
         Column("Replicas", _verdict),
         Column("Segments", lambda _, each: f"{each.segments_done}/{each.segments}", is_number=True),
-        Column("Differ", lambda f, each: Value(str(each.rows_differ), f.to("differences", session=each.number)), is_number=True),
+        Column(
+            "Differ",
+            lambda f, each: Value(str(each.rows_differ), f.to("differences", session=each.number)),
+            is_number=True,
+            sort="rows_differ",
+        ),
         Column("Written", lambda _, each: each.rows_written, is_number=True),
         Column("Covered", lambda _, each: f"{each.covered_percent} %", is_number=True),
-        Column("Took", lambda _, each: values.exact(each.age_ms), is_number=True),
+        Column("Took", lambda _, each: values.exact(each.age_ms), is_number=True, sort="age_ms"),
         Column("Asked by", lambda _, each: each.actor),
         Column("Why", lambda _, each: each.message or each.reason or "–", is_wide=True),
     ),
     empty="No replicas have been compared yet. `topolog repair run` begins a session.",
-    begins_after=True,
     told=frozenset({"state", "kind", "verdict", "table"}),
 )
 
@@ -54,8 +55,6 @@ TREES = Listing(
     view="trees",
     title="Trees",
     about="Each step of a session: who was asked what, and what was compared.",
-    find=lambda asked: trees.trees(asked.reading, asked.filters, asked.after),
-    key=lambda each: each.name,
     columns=(
         Column("Tree", lambda f, each: Value(each.name, f.to("trees", *each.name.split("/")))),
         Column("Table", lambda _, each: each.table),
@@ -67,7 +66,6 @@ TREES = Listing(
         Column("Began", lambda _, each: values.time(each.started_time)),
     ),
     empty="No trees have been asked for, or none as these filters say.",
-    begins_after=True,
     told=frozenset({"session", "kind"}),
 )
 
@@ -82,7 +80,7 @@ def _versions(_: Frame, each: RowDifference) -> Shown:
 
 def plan(_: Frame, each: RowDifference) -> Shown:
     if not each.targets:
-        return f"left alone: {LEFT_ALONE.get(each.left_alone, each.left_alone)}"  # type: ignore[call-overload]
+        return f"left alone: {LEFT_ALONE.get(each.left_alone, each.left_alone)}"
     return f"{'delete at' if each.deletes else f'{each.source} →'} {', '.join(each.targets)}"
 
 
@@ -90,8 +88,6 @@ DIFFERENCES = Listing(
     view="differences",
     title="Differences",
     about="Keys on which replicas differ, and what a repair would do. They have no past.",
-    find=lambda asked: differences.differences(asked.reading, asked.filters, asked.after),
-    key=lambda each: each.name,
     columns=(
         Column("Key", lambda f, each: Value(each.key, f.to("differences", *each.name.split("/")), is_code=True)),
         Column("Session", lambda f, each: Value(str(each.session), f.to("sessions", each.session)), is_number=True),
@@ -101,7 +97,6 @@ DIFFERENCES = Listing(
         Column("What the plan does", plan, is_wide=True),
     ),
     empty="No session has found rows that differ, or none as these filters say.",
-    begins_after=True,
     has_past=False,
     told=frozenset({"session", "kind", "replica"}),
 )
@@ -110,8 +105,6 @@ REPAIRS = Listing(
     view="repairs",
     title="Repairs",
     about="What sessions that repair have moved.",
-    find=lambda asked: repairs.repairs(asked.reading, asked.filters, _before(asked)),
-    key=lambda each: str(each.number),
     columns=(
         Column("Session", lambda f, each: Value(str(each.number), f.to("sessions", each.number)), is_number=True),
         Column("Table", lambda _, each: each.table),
@@ -125,7 +118,6 @@ REPAIRS = Listing(
         Column("Why", lambda _, each: each.message or "–", is_wide=True),
     ),
     empty="Nothing has been repaired yet, or nothing as these filters say.",
-    begins_after=True,
     told=frozenset({"state", "table"}),
 )
 
@@ -133,13 +125,11 @@ REPLICAS = Listing(
     view="replicas",
     title="Replicas",
     about="Who has a copy of which table, as its validator has declared it.",
-    find=lambda asked: replicas.replicas(asked.reading, asked.filters, asked.after or ""),
-    key=lambda each: each.name,
     columns=(
-        Column("Replica", lambda f, each: Value(each.name, f.to("replicas", each.name))),
-        Column("Table", lambda _, each: each.table),
+        Column("Replica", lambda f, each: Value(each.name, f.to("replicas", each.name)), sort="name"),
+        Column("Table", lambda _, each: each.table, sort="table"),
         Column("Data centre", lambda _, each: each.datacenter or "–"),
-        Column("Rows, about", lambda _, each: f"{each.rows:,}", is_number=True),
+        Column("Rows, about", lambda _, each: f"{each.rows:,}", is_number=True, sort="rows"),
         Column("Of the tokens", lambda _, each: f"{each.percent} %", is_number=True),
         Column("Read point", lambda _, each: "yes" if each.gives_cuts else "no"),
         Column("Writable", lambda _, each: "yes" if each.is_writable else "no"),
@@ -147,7 +137,6 @@ REPLICAS = Listing(
         Column("Declared at", lambda f, each: values.position(f, each.declared_at), is_number=True),
     ),
     empty="No replica has been declared: `topolog run validator` does that for its own.",
-    begins_after=True,
     told=frozenset({"table", "datacenter"}),
 )
 
@@ -155,18 +144,18 @@ SCHEDULES = Listing(
     view="schedules",
     title="Schedules",
     about="Sessions that are opened by themselves, again and again.",
-    find=lambda asked: replicas.schedules(asked.reading, asked.filters, asked.after or ""),
-    key=lambda each: each.name,
     columns=(
         Column("Schedule", lambda f, each: Value(each.name, f.to("schedules", each.name))),
         Column("Table", lambda _, each: each.table),
         Column("Does", lambda _, each: {"PREVIEW": "compares", "REPAIR": "repairs"}.get(each.kind, each.kind)),
         Column("Every", lambda _, each: values.span(each.every_ms), is_number=True),
         Column("Due in", lambda _, each: "paused" if each.paused else values.span(each.due_in_ms), is_number=True),
-        Column("Last session", lambda f, each: Value(str(each.session), f.to("sessions", each.session)) if each.session else "–"),
+        Column(
+            "Last session",
+            lambda f, each: Value(str(each.session), f.to("sessions", each.session)) if each.session else "–",
+        ),
         Column("Put off", lambda _, each: each.message or each.code or "–", is_wide=True),
     ),
     empty="Nothing is scheduled. `topolog repair schedule` does that.",
-    begins_after=True,
     told=frozenset({"table"}),
 )

@@ -1,4 +1,4 @@
-"""What the address of a page may hold: the filters of the same list in the API, checked by the same models.
+"""What the address of a page may hold, and the page of a list: filters and order are those of the API's list.
 
 Anything else is refused by name, for a typo in a filter must not widen a list on a page either.
 """
@@ -9,63 +9,53 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import Field, ValidationError
 
-from topolog.projections.api import parameters
-from topolog.projections.api.parameters import PageParameters
-from topolog.projections.api.problems import InvalidParameter
+from topolog.projections.api.filters import Filters
+from topolog.projections.api.listed import Asked as AskedOfList
+from topolog.projections.api.listings import LISTINGS
+from topolog.projections.api.problems import InvalidParameter, parameter
+from topolog.projections.cursors import Page, cut
+from topolog.projections.listing import Order
+from topolog.projections.store import Reading
 from topolog.projections.web.asking import Filter
+from topolog.projections.web.listing import ROWS
 
-STATE = ("as_of", "after")
-"""What every page takes: its moment, and where a list goes on."""
+STATE = ("as_of", "sort", "behind")
+"""What every page takes: its moment, and of a list its order and where it goes on."""
 
 
-class HeatFilters(PageParameters):
+class HeatFilters(Filters):
     group: Annotated[str | None, Field(description="Only this group's picture.")] = None
-    block: Annotated[int | None, Field(ge=0, description="Only these 256 partitions, each in a cell of its own.")] = None
+    block: Annotated[int | None, Field(ge=0, description="Only these 256 partitions, each in a cell of its own.")] = (
+        None
+    )
 
 
-class StripFilters(PageParameters):
+class StripFilters(Filters):
     node: Annotated[str | None, Field(description="Only this node's strip.")] = None
     window: Annotated[
         Literal["1m", "5m", "15m", "1h"] | None, Field(description="How long before the moment the strips begin.")
     ] = None
 
 
-class ProposalFilters(PageParameters):
+class ProposalFilters(Filters):
     outcome: Annotated[
         Literal["ACCEPTED", "PENDING", "REJECTED"] | None, Field(description="Only proposals with this outcome.")
     ] = None
     type: Annotated[str | None, Field(description="Only proposals of this type.")] = None
 
 
-MODELS: Mapping[str, type[PageParameters]] = {
+_OWN: Mapping[str, type[Filters]] = {
     "heat": HeatFilters,
     "leases": StripFilters,
     "proposals": ProposalFilters,
-    "nodes": parameters.NodeFilters,
-    "lease-health": parameters.LeaseHealthFilters,
-    "dead-letters": parameters.DeadLetterFilters,
-    "types": parameters.TypeFilters,
-    "groups": parameters.GroupFilters,
-    "partitions": parameters.PartitionFilters,
-    "maps": parameters.MapFilters,
-    "exchanges": parameters.ExchangeFilters,
-    **dict.fromkeys(("databases", "tables", "table-views", "grants"), parameters.ObjectFilters),
-    "changes": parameters.ChangeFilters,
-    "sessions": parameters.SessionFilters,
-    "repairs": parameters.RepairFilters,
-    "trees": parameters.TreeFilters,
-    "differences": parameters.DifferenceFilters,
-    "replicas": parameters.ReplicaFilters,
-    "schedules": parameters.ScheduleFilters,
-    "decisions": parameters.DecisionFilters,
-    "requests": parameters.RequestFilters,
+    "baselines": Filters,
 }
 
 
 def filters_of(view: str, given: Mapping[str, str]) -> tuple[Filter, ...]:
     """The filters of a view with the values that the address gives them; raises InvalidParameter for what is none."""
-    model = MODELS.get(view, PageParameters)
-    names = [name for name in model.model_fields if name not in PageParameters.model_fields]
+    model = _model(view)
+    names = list(model.model_fields)
     asked = {name: value for name, value in given.items() if value and name not in STATE}
     for name in asked:
         if name not in names:
@@ -76,6 +66,26 @@ def filters_of(view: str, given: Mapping[str, str]) -> tuple[Filter, ...]:
         first = error.errors()[0]
         raise InvalidParameter(str(first["loc"][0]), str(first["msg"]), hint=_hint(names)) from error
     return tuple(_filter(name, model.model_fields[name], asked.get(name, "")) for name in names)
+
+
+def page_of(
+    view: str, reading: Reading, age_ms: int, now_ms: int, filters: Mapping[str, str], sort: str, behind: str | None
+) -> Page[Any]:
+    """One page of the API's list of this name, as the API itself would cut it."""
+    listing = LISTINGS[view]
+    asked = AskedOfList(age_ms, listing.resolved(reading, filters, now_ms), behind)
+    if sort:
+        with parameter("sort"):
+            order = Order.parse(sort, listing.item)
+            unordered = listing.items(reading, AskedOfList(age_ms, asked.filters))
+            return order.page(unordered, listing.key, behind, ROWS)
+    return cut(listing.items(reading, asked), listing.key, None if listing.is_long else behind, ROWS)
+
+
+def _model(view: str) -> type[Filters]:
+    if view in _OWN:
+        return _OWN[view]
+    return LISTINGS[view].filters if view in LISTINGS else Filters
 
 
 def _filter(name: str, field: Any, value: str) -> Filter:
