@@ -16,6 +16,7 @@ from topolog.projections.api.problems import InvalidParameter, parameter
 from topolog.projections.cursors import Page, cut
 from topolog.projections.listing import Order
 from topolog.projections.store import Reading
+from topolog.projections.web import lease_page
 from topolog.projections.web.asking import Filter
 from topolog.projections.web.listing import ROWS
 
@@ -50,6 +51,7 @@ _OWN: Mapping[str, type[Filters]] = {
     "proposals": ProposalFilters,
     "baselines": Filters,
 }
+_USUAL: Mapping[str, str] = {"window": lease_page.WINDOW}
 
 
 def filters_of(view: str, given: Mapping[str, str]) -> tuple[Filter, ...]:
@@ -89,7 +91,7 @@ def _model(view: str) -> type[Filters]:
 
 
 def _filter(name: str, field: Any, value: str) -> Filter:
-    return Filter(name, field.description or "", _choices(field.annotation), value)
+    return Filter(name, field.description or "", _choices(field.annotation), value, _USUAL.get(name, "any"))
 
 
 def _choices(annotation: Any) -> tuple[str, ...]:

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """One way to narrow a list: `choices` are all there are, none for any text; `value` is the one in force."""
+    """One way to narrow a list: `choices` are all there are, none for any text; `value` is the one in force,
+    `usual` what holds without one."""
 
     name: str
     about: str
     choices: tuple[str, ...] = ()
     value: str = ""
+    usual: str = "any"
 
     @property
     def label(self) -> str:

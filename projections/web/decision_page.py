@@ -102,7 +102,7 @@ class Leaf(msgspec.Struct, frozen=True):
     value: str
 
 
-_LEAVES_MAX = 400
+_LEAVES_MAX = 90
 
 
 def tree(content: Any, depth: int = 0) -> Iterator[Leaf]:
@@ -111,16 +111,18 @@ def tree(content: Any, depth: int = 0) -> Iterator[Leaf]:
 
 
 def _leaves(content: Any, depth: int) -> Iterator[Leaf]:
-    pairs = content.items() if isinstance(content, dict) else enumerate(content)
-    for name, value in pairs:
-        if isinstance(value, dict | list | tuple) and value:
-            is_flat = not any(
-                isinstance(each, dict | list | tuple) for each in (value.values() if isinstance(value, dict) else value)
-            )
-            if is_flat:
-                yield Leaf(depth, str(name), values.plain(value))
-            else:
-                yield Leaf(depth, str(name), "")
-                yield from _leaves(value, depth + 1)
+    is_list = not isinstance(content, dict)
+    for name, value in enumerate(content) if is_list else content.items():
+        if _is_compound(value) and not is_list and any(map(_is_compound, _parts(value))):
+            yield Leaf(depth, str(name), "")
+            yield from _leaves(value, depth + 1)
         else:
             yield Leaf(depth, str(name), values.plain(value))
+
+
+def _is_compound(value: Any) -> bool:
+    return isinstance(value, dict | list | tuple) and bool(value)
+
+
+def _parts(value: Any) -> Any:
+    return value.values() if isinstance(value, dict) else value

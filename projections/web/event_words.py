@@ -82,6 +82,11 @@ _BAD = frozenset(
         "ClusterCold",
     }
 )
+STEPS_OF_SESSIONS = frozenset(
+    {"StepStarted", "TaskAssigned", "TaskProgressed", "TaskCompleted", "PairCompared", "RowsCompared", "SegmentEnded"}
+)
+"""What anti-entropy does at each turn: too much to be news."""
+
 _BUSY = frozenset({"ExchangeStarted", "NodeJoined", "TermStarted", "BaselineChanged", "SchemaChangeRolledBack"})
 
 

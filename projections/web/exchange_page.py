@@ -109,6 +109,7 @@ def one(asked: Asked, name: str) -> str:
     )
 
 
+_ANSWERED_BY_THEN = "had answered when the log named who had not"
 _SHOWN_ELSEWHERE = frozenset({"phases", "waited", "triggers"})
 
 
@@ -200,6 +201,10 @@ def _of_nodes(
                 *((scale.bar(began_ms + took_ms, end_ms, "known"),) if began_ms + took_ms < end_ms else ()),
             )
             yield Lane(node, bars, (), f"its map came after {took_ms:,} ms", href, is_last)
+            continue
+        if found.overdue_at is not None and node not in (*found.overdue, *found.unheard) and is_open:
+            named_ms = _time_ms(reading, found.overdue_at)
+            yield Lane(node, (scale.bar(began_ms, named_ms, "answered"),), (), _ANSWERED_BY_THEN, href)
             continue
         left_ms = _left_ms(reading, found, node)
         until_ms = end_ms if left_ms is None else left_ms

@@ -78,7 +78,7 @@ class Mark(msgspec.Struct, frozen=True):
 
     position: int
     time: str
-    event: str
+    what: str
     tone: str
 
 
@@ -98,7 +98,7 @@ class Slider(msgspec.Struct, frozen=True):
     @property
     def data(self) -> str:
         """Positions and times for the script."""
-        return msgspec.json.encode([(mark.position, mark.time, mark.event) for mark in self.marks]).decode()
+        return msgspec.json.encode([(mark.position, mark.time, mark.what) for mark in self.marks]).decode()
 
 
 class Command(msgspec.Struct, frozen=True):

@@ -12,13 +12,13 @@ from topolog.projections.web.lease_picture import strips
 from topolog.projections.web.listing import shell_word
 from topolog.projections.web.templates import rendered
 
-_WINDOW = "5m"
+WINDOW = "5m"
 _STRIP_WIDTH = 120
 
 
 def page(asked: Asked) -> str:
     reading, frame = asked.reading, asked.frame
-    window = asked.filters.get("window", _WINDOW)
+    window = asked.filters.get("window", WINDOW)
     only = asked.filters.get("node")
     if only is not None and reading.row(NodeRow, only) is None:
         queries.lease(reading, asked.age_ms, only)  # raises NotFound, and says whom else was meant

@@ -149,7 +149,8 @@ def _strip(node: str, holder: _Holder, since_ms: int, until_ms: int, fence_ms: i
     times = sorted({each for renewed in holder.renewed_ms.values() for each in renewed})
     valid = list(_valid(times, fence_ms, until_ms))
     absent = list(_absent(holder.events, since_ms, until_ms, is_present=is_present))
-    gaps = [each for each in _between(valid, since_ms, until_ms) if not _lies_in(each, absent)]
+    begun = [(start, next((each for each in times if each >= start), until_ms)) for _, start in absent]
+    gaps = list(_without([*valid, *absent, *begun], since_ms, until_ms))
     bands = [
         *(Band(x(start), max(_LEAST, x(end) - x(start)), "away") for start, end in absent),
         *(Band(x(start), max(_LEAST, x(end) - x(start)), "gap") for start, end in gaps),
@@ -181,9 +182,10 @@ def _valid(times: list[int], fence_ms: int, until_ms: int) -> Iterator[tuple[int
         yield start, end
 
 
-def _between(valid: list[tuple[int, int]], since_ms: int, until_ms: int) -> Iterator[tuple[int, int]]:
+def _without(explained: list[tuple[int, int]], since_ms: int, until_ms: int) -> Iterator[tuple[int, int]]:
+    """What is left of the window: who is no member has no lease to renew, and the first renewal takes a beat."""
     at = since_ms
-    for start, end in valid:
+    for start, end in sorted(explained):
         if start > at:
             yield at, start
         at = max(at, end)
@@ -204,12 +206,6 @@ def _absent(
             at, is_in = time_ms, False
     if not is_in:
         yield at, until_ms
-
-
-def _lies_in(span: tuple[int, int], others: list[tuple[int, int]]) -> bool:
-    """Whether most of a gap is explained: who is no member has no lease to renew, and a first renewal takes a beat."""
-    covered = sum(max(0, min(span[1], end) - max(span[0], start)) for start, end in others)
-    return covered * 2 >= span[1] - span[0]
 
 
 def _overlap(renewed_ms: Mapping[Slot, list[int]]) -> bool:

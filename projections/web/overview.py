@@ -15,6 +15,7 @@ from topolog.projections.resources import Cluster, Decision
 from topolog.projections.store import Reading
 from topolog.projections.web import problems_first
 from topolog.projections.web.asking import Asked
+from topolog.projections.web.event_words import STEPS_OF_SESSIONS
 from topolog.projections.web.frame import Frame
 from topolog.projections.web.heat import HeatMaps
 from topolog.projections.web.session_picture import recent
@@ -25,9 +26,6 @@ _EXCHANGES = 5
 _SESSIONS = 5
 _LETTERS_COUNTED = 100
 _LOOKED_THROUGH = 200
-_STEPS_OF_SESSIONS = frozenset(
-    {"StepStarted", "TaskAssigned", "TaskProgressed", "TaskCompleted", "PairCompared", "RowsCompared", "SegmentEnded"}
-)
 
 
 class Number(msgspec.Struct, frozen=True):
@@ -131,5 +129,5 @@ def _dead_letters(frame: Frame, reading: Reading) -> Number:
 def _decisions(reading: Reading) -> list[Decision]:
     """The last ones, but for what sessions do at each step, as long as there are others not long before."""
     newest = list(islice(queries.decisions(reading, {}), _LOOKED_THROUGH))
-    telling = [each for each in newest if each.event not in _STEPS_OF_SESSIONS]
+    telling = [each for each in newest if each.event not in STEPS_OF_SESSIONS]
     return (telling or newest)[:_DECISIONS]

@@ -6,20 +6,22 @@ Lease renewals, which a quiet cluster has several of a minute, are no steps: not
 from itertools import islice, takewhile
 
 from topolog.events.ids import Position
+from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.store import Reading
-from topolog.projections.web.event_words import tone_of
+from topolog.projections.web.event_words import STEPS_OF_SESSIONS, tone_of, words
 from topolog.projections.web.frame import Mark, Slider
 
 MARKS_MAX = 160
+LOOKED_THROUGH = 320
 
 
 def slider(newest: Reading, shown: Reading) -> Slider:
     """Of the newest decisions, and of some before the moment that is shown if that is earlier."""
-    latest = list(islice(newest.positions(), MARKS_MAX))
-    if latest and shown.position < latest[-1]:
-        latest += islice(newest.positions(shown.position + 1), MARKS_MAX)
-    marks = tuple(_mark(newest, position) for position in reversed(latest))
+    latest = _telling(newest, newest.position)
+    if latest and shown.position < latest[-1].position:
+        latest += _telling(newest, shown.position)
+    marks = tuple(map(_mark, reversed(latest)))
     first = min(shown.position, marks[0].position) if marks else 0
     return Slider(
         first=first,
@@ -31,9 +33,16 @@ def slider(newest: Reading, shown: Reading) -> Slider:
     )
 
 
-def _mark(reading: Reading, position: Position) -> Mark:
-    decided = reading.surely_decision(position)
-    return Mark(position, iso(decided.logged_at_ms), decided.event_name, tone_of(decided.event_name))
+def _telling(reading: Reading, upto: int) -> list[Decided]:
+    """The last decisions up to a position, newest first, but for the steps of sessions if there are others."""
+    found = list(islice(reading.decisions(upto + 1), LOOKED_THROUGH))
+    telling = [decided for decided in found if decided.event_name not in STEPS_OF_SESSIONS]
+    return (telling or found)[:MARKS_MAX]
+
+
+def _mark(decided: Decided) -> Mark:
+    what = f"{decided.subject} {words(decided.event_name)}"
+    return Mark(decided.position, iso(decided.logged_at_ms), what, tone_of(decided.event_name))
 
 
 def _next(newest: Reading, position: Position) -> int | None:

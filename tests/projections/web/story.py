@@ -82,29 +82,10 @@ def _happened(chronicle: Chronicle, projector: Projector, writer: AnsweringWrite
     _made(client, SHOP, ORDERS, PRICES, ADA)
     _follow(cluster)
     rounds = Rounds(chronicle)
-    differing_tables(rounds)
-    preview = rounds.start(union_definition(segments=2), reason="after the outage")
-    rounds.run(preview)
-    for name in ("R3", "R4", "R5"):
-        rounds.declare(name, rows(*range(1, 12)), table="stock", datacenter="ams")
-    rounds.tables["stock"]["R5"].pop(4)
-    rounds.run(rounds.start(definition("stock", segments=4), reason="weekly"))
-    repair = rounds.start(union_definition(SessionKind.REPAIR, preview=Position(preview)), reason="as seen")
-    rounds.run(repair)
+    preview, repair = _compared(rounds)
     _beat(chronicle, 6, "n1", "n2", "n3", "n4")
     quiet = chronicle.position
-    _beat(chronicle, 4, "n1", "n3", "n4")
-    chronicle.now_ms += 23_000
-    _beat(chronicle, 1, "n1", "n3", "n4")
-    _follow(cluster).leave("n2")
-    cluster.settle_exchange()
-    after_death = chronicle.position
-    cluster.rest()
-    _beat(chronicle, 3, "n1", "n3", "n4")
-    _follow(cluster).join("n2", rack="r1")
-    _exchanged(cluster, {"n1": 12, "n4": 31, "n2": 220, "n3": 940})
-    cluster.rest()
-    _beat(chronicle, 8, "n1", "n2", "n3", "n4")
+    after_death = _died_and_came_back(_follow(cluster))
     chronicle.lead("c2")
     chronicle.propose("Invoice", {"number": "long", "total": "double"}, actor="bea", reason="billing")
     rounds.schedule("nightly", definition("stock"), 86_400_000)
@@ -115,7 +96,47 @@ def _happened(chronicle: Chronicle, projector: Projector, writer: AnsweringWrite
         pass
     _made(client, NOTE)
     _unreadable(chronicle)
-    _follow(cluster).join("n5", rack="r2")
+    _waits_for_n3(_follow(cluster))
+    _heard(chronicle)
+    while projector.step():
+        pass
+    return Told(preview, repair, quiet, after_death)
+
+
+def _compared(rounds: Rounds) -> tuple[int, int]:
+    """Sessions that have compared and repaired; their numbers."""
+    differing_tables(rounds)
+    preview = rounds.start(union_definition(segments=2), reason="after the outage")
+    rounds.run(preview)
+    for name in ("R3", "R4", "R5"):
+        rounds.declare(name, rows(*range(1, 12)), table="stock", datacenter="ams")
+    rounds.tables["stock"]["R5"].pop(4)
+    rounds.run(rounds.start(definition("stock", segments=4), reason="weekly"))
+    repair = rounds.start(union_definition(SessionKind.REPAIR, preview=Position(preview)), reason="as seen")
+    rounds.run(repair)
+    return preview, repair
+
+
+def _died_and_came_back(cluster: Sharing) -> int:
+    """n2 falls silent and is out, then comes back; the position between."""
+    chronicle = cluster.chronicle
+    _beat(chronicle, 6, "n1", "n3", "n4")
+    _follow(cluster).leave("n2")
+    cluster.settle_exchange()
+    after_death = chronicle.position
+    cluster.rest()
+    _beat(chronicle, 3, "n1", "n3", "n4")
+    _follow(cluster).join("n2", rack="r1")
+    _exchanged(cluster, {"n1": 12, "n4": 31, "n2": 220, "n3": 940})
+    cluster.rest()
+    _beat(chronicle, 8, "n1", "n2", "n3", "n4")
+    return after_death
+
+
+def _waits_for_n3(cluster: Sharing) -> None:
+    """n5 joins; everybody answers but n3, and the log says so."""
+    chronicle = cluster.chronicle
+    cluster.join("n5", rack="r2")
     _beat(chronicle, 2, "n1", "n2", "n4", "n5")
     _follow(cluster).settle_exchange()
     cluster.answer("n1", "n2", "n4", "n5")
@@ -123,13 +144,9 @@ def _happened(chronicle: Chronicle, projector: Projector, writer: AnsweringWrite
     assert row is not None
     asked = next(each for each in row.awaited if each.node == "n3")
     cluster.passed = {f"exchange/{asked.at}/n3/{asked.incarnation}/warn/0"}
-    chronicle.now_ms += 3_000
+    chronicle.now_ms += 12_000
     cluster.settle_exchange()
     chronicle.now_ms += 2_000
-    _heard(chronicle)
-    while projector.step():
-        pass
-    return Told(preview, repair, quiet, after_death)
 
 
 def _follow(cluster: Sharing) -> Sharing:
