@@ -82,6 +82,10 @@ def problem(
     return Response(content, status, {**retry, **(headers or {})}, PROBLEM_JSON)
 
 
+def status_of(error: TopologError) -> HTTPStatus:
+    return next((status for kind, status in _STATUSES if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
 def install(app: FastAPI) -> None:
     """Every failure of the app becomes a problem document."""
     app.add_exception_handler(TopologError, _on_topolog_error)
@@ -92,7 +96,7 @@ def install(app: FastAPI) -> None:
 
 async def _on_topolog_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, TopologError)
-    status = next((status for kind, status in _STATUSES if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
+    status = status_of(error)
     more: dict[str, Any] = {}
     if isinstance(error, InvalidParameter):
         more["invalid_params"] = [{"name": error.parameter, "reason": error.reason}]

@@ -39,7 +39,10 @@ def serving(clusters: Sequence[Served], access: Access | None = None) -> Iterato
         thread.start()
         try:
             with httpx.Client(
-                base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=30, trust_env=False
+                base_url=f"http://127.0.0.1:{listener.getsockname()[1]}",
+                timeout=30,
+                trust_env=False,
+                follow_redirects=True,
             ) as client:
                 yield client
         finally:
