@@ -41,6 +41,7 @@ from topolog.setting_types import (
     DurationOrNone,
     Folder,
     Given,
+    Port,
     Section,
     cluster_name,
     duration_ms,
