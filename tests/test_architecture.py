@@ -83,7 +83,7 @@ OWNERS = {
         "streams/rules/outcomes.py",
         "streams/rules/placement.py",
     ),
-    "platformdirs": (SETTINGS, "streams/local/jars.py"),
+    "platformdirs": (SETTINGS, "projections/cli/contexts.py", "streams/local/jars.py"),
     "prometheus_client": ("projections/api/", "projections/archive/metrics.py"),
     "psycopg": ("projections/spark/sources/postgres.py",),
     "py4j": ("projections/spark/jobs.py",),

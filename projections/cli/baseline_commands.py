@@ -13,7 +13,8 @@ from topolog.events.errors import BadInput
 from topolog.projections import baseline_graph
 from topolog.projections.baseline_resources import Baseline, Branch, Join
 from topolog.projections.cli import columns, moments
-from topolog.projections.cli.client import Answer, Api
+from topolog.projections.cli.client import Answer
+from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.options import Extent, Moment, Patience, Shape, Target, spread
 from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.past_of_node import read_past
@@ -220,7 +221,7 @@ def graph(
 ) -> None:
     """Draw the baselines with their branching points, newest first, and the histories of nodes that were refused."""
     content, params = None if past is None else read_past(past), params_of(moment)
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         answer = api.get_rows(BASELINES.path(), params, at_most(extent))
         beside = api.get(("branches",), {**params, "limit": baseline_graph.LANES_MAX}).items
         judged = None if content is None else api.judge(str(content["node"]), content, params).item

@@ -1,14 +1,17 @@
 """The options that commands share, in groups, and how a command takes a whole group as one argument."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, asdict, dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 
+from topolog.events.errors import BadInput
 from topolog.events.group_definition import BACKUPS_MAX, PARTITIONS_DEFAULT, PARTITIONS_MAX
+from topolog.projections.cli import completion, output_schema
+from topolog.projections.cli.contexts import Defaults, Standing, stand
 from topolog.projections.cli.resources import (
     AWAITED,
     CANCELLABLE,
@@ -32,6 +35,7 @@ class Format(StrEnum):
     YAML = "yaml"
     NAME = "name"
     CSV = "csv"
+    SCHEMA = "schema"
 
     @property
     def is_for_people(self) -> bool:
@@ -53,18 +57,19 @@ class Wait(StrEnum):
 
 @dataclass(frozen=True)
 class Target:
-    """Which cluster is meant, and which API to ask about it."""
+    """Which cluster is meant, and which API to ask about it; `standing` is what that comes to, and `is_agreed` whether
+    --yes was given."""
 
     api: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--api",
             metavar="URL",
             envvar="TOPOLOG_API__URL",
             help="Where the query API answers.",
-            show_default="api.url of the settings",
+            show_default="that of the context, else api.url of the settings",
         ),
-    ] = "http://127.0.0.1:8642"
+    ] = None
     cluster: Annotated[
         str | None,
         typer.Option(
@@ -72,19 +77,45 @@ class Target:
             metavar="NAME",
             envvar="TOPOLOG_CLUSTER__NAME",
             help="Which cluster; needed if the API serves several.",
-            show_default="cluster.name, if it is set",
+            show_default="that of the context, else cluster.name, if it is set",
         ),
     ] = None
+    context: Annotated[
+        str | None,
+        typer.Option(
+            "--context",
+            metavar="CONTEXT",
+            help="One of `topolog context list`, '' for none; TOPOLOG_CONTEXT does the same.",
+            show_default="the current one",
+            autocompletion=completion.contexts,
+        ),
+    ] = None
+    no_session: Annotated[
+        bool, typer.Option("--no-session", help="Do not wait until the answer knows what earlier commands saw.")
+    ] = False
+    standing: Standing | None = None
+    is_agreed: bool = False
 
 
 @dataclass(frozen=True)
 class Shape:
     """How the answer is printed."""
 
-    output: Annotated[
-        Format, typer.Option("--output", "-o", help="table and wide are for people, the others for programs.")
-    ] = Format.TABLE
+    chosen: Annotated[
+        Format | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="table and wide are for people, the others for programs; schema prints the JSON Schema of this output "
+            "and asks nothing.",
+            show_default="table",
+        ),
+    ] = None
     no_color: Annotated[bool, typer.Option("--no-color", help="No colours; NO_COLOR does the same.")] = False
+
+    @property
+    def output(self) -> Format:
+        return self.chosen or Format.TABLE
 
 
 @dataclass(frozen=True)
@@ -96,7 +127,8 @@ class Moment:
         typer.Option(
             "--as-of",
             metavar="POSITION|TIME|15m",
-            help="Read the past: a position, a time (local unless it ends in Z or an offset), or how long ago.",
+            help="Read the past: a position, a time (local unless it ends in Z or an offset), how long ago, "
+            "topology:4.1 or exchange:4.0.",
         ),
     ] = None
     at_least: Annotated[
@@ -115,6 +147,33 @@ class Extent:
 
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="At most N rows.")] = None
     every: Annotated[bool, typer.Option("--all", help="All rows, page by page.")] = False
+
+
+@dataclass(frozen=True)
+class Picked:
+    """In which order rows come, and what of each."""
+
+    sort: Annotated[
+        str | None,
+        typer.Option("--sort", metavar="[-]FIELD,…", help="Order rows by these fields of -o json; - is descending."),
+    ] = None
+    fields: Annotated[
+        str | None,
+        typer.Option(
+            "--fields", metavar="FIELD,…", help="Only these fields of -o json, in every format, as columns of a table."
+        ),
+    ] = None
+
+    def params(self, is_list: bool, output: Format) -> dict[str, str]:
+        """As the API wants them; BadInput where one thing is asked for and there is nothing to order."""
+        if self.sort is not None and not is_list:
+            raise BadInput("One row has no order.", hint="--sort is for lists.")
+        said = {"sort": self.sort, "fields": self.fields if is_list and output is not Format.NAME else None}
+        return {name: text for name, text in said.items() if text}
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name in (part.strip() for part in (self.fields or "").split(",")) if name]
 
 
 @dataclass(frozen=True)
@@ -289,12 +348,8 @@ class Patience:
 
 def _one_of(among: Sequence[Resource]) -> Any:
     """The argument that names one of these resources: its help and its completion list no others."""
-
-    def complete(incomplete: str) -> list[str]:
-        return [resource.usual for resource in among if resource.usual.startswith(incomplete)]
-
     listed = ", ".join(f"{resource.usual} ({resource.short})" for resource in among)
-    return typer.Argument(metavar="RESOURCE", help=f"One of: {listed}.", autocompletion=complete)
+    return typer.Argument(metavar="RESOURCE", help=f"One of: {listed}.", autocompletion=completion.one_of(among))
 
 
 ResourceArgument = Annotated[str, _one_of(RESOURCES)]
@@ -307,38 +362,70 @@ RenameArgument = Annotated[str, _one_of(RENAMABLE)]
 CancelArgument = Annotated[str, _one_of(CANCELLABLE)]
 WaitArgument = Annotated[str, _one_of(AWAITED)]
 CreateArgument = Annotated[str, _one_of(CREATABLE)]
-NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="One of them; RESOURCE/NAME works too.")]
+NameArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="NAME", help="One of them; RESOURCE/NAME works too.", autocompletion=completion.names),
+]
+
+
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def spread(command: Callable[..., None], **defaults: Callable[[], object]) -> Callable[..., None]:
     """The command with each parameter that is a group replaced by the group's options, as Typer wants them.
 
-    `defaults` replace the defaults of options by name; click calls them where neither flag nor environment has a value.
+    `defaults` say which API and cluster are meant where neither flag, context nor environment does. With -o schema the
+    command itself is not run: what it would print is described. Who can ask for a change can say --yes, which a
+    protected context wants.
     """
     given = signature(command, eval_str=True).parameters.values()
     groups: dict[str, Any] = {p.name: p.annotation for p in given if is_dataclass(p.annotation)}
+    has_own_yes = any(p.name == "yes" for p in given)
+    takes_yes = not has_own_yes and "target" in groups and _asks(groups, [p.name for p in given])
 
     def call(**values: Any) -> None:
+        agreed = values.pop("yes", False) if takes_yes else values.get("yes", False)
         arguments = {
-            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
+            name: group(**{each.name: values.pop(each.name) for each in _option_fields(group)})
             for name, group in groups.items()
         }
+        shape = arguments.get("shape")
+        if isinstance(shape, Shape) and shape.output is Format.SCHEMA:
+            output_schema.show(command, {**values, **arguments})
+            return
+        if isinstance(target := arguments.get("target"), Target):
+            standing = stand(target.api, target.cluster, target.context, Defaults(**defaults))
+            arguments["target"] = replace(target, standing=standing, is_agreed=bool(agreed))
         command(**values, **arguments)
 
     spread_out: list[Parameter] = []
     for parameter in given:
         spread_out += _options(groups[parameter.name]) if parameter.name in groups else [parameter]
+    if takes_yes:
+        spread_out.append(Parameter("yes", Parameter.KEYWORD_ONLY, default=False, annotation=YesOption))
     call.__signature__ = Signature(  # type: ignore[attr-defined]  # what inspect.signature, hence Typer, reads
-        [p.replace(kind=Parameter.KEYWORD_ONLY, default=defaults.get(p.name, p.default)) for p in spread_out]
+        [p.replace(kind=Parameter.KEYWORD_ONLY) for p in spread_out]
     )
     call.__annotations__ = {}
     call.__name__, call.__doc__ = command.__name__, command.__doc__
     return call
 
 
+def _asks(groups: Mapping[str, Any], names: Sequence[str]) -> bool:
+    """Whether the command asks for a change, of which a reason is a sign."""
+    reasons = (each.name == "reason" for group in groups.values() for each in fields(group))
+    return "reason" in names or any(reasons)
+
+
+def _option_fields(group: type[Any]) -> list[Field[Any]]:
+    """Those fields of a group that are options."""
+    hints = get_type_hints(group, include_extras=True)
+    return [each for each in fields(group) if get_origin(hints[each.name]) is Annotated]
+
+
 def _options(group: type[Any]) -> list[Parameter]:
     hints = get_type_hints(group, include_extras=True)
     return [
-        Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
-        for field in fields(group)
+        Parameter(each.name, Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name])
+        for each in _option_fields(group)
     ]

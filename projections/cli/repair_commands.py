@@ -12,6 +12,7 @@ from topolog.events.errors import BadInput, Refused
 from topolog.projections.cli import repair_columns
 from topolog.projections.cli.client import Answer, Api
 from topolog.projections.cli.column import listed
+from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.options import Patience, Shape, Target, spread
 from topolog.projections.cli.output import Rows, View, print_answer
 from topolog.projections.cli.problems import Json
@@ -56,7 +57,7 @@ def plan(
     """Show what a repair would do about what a preview has found: rows, bytes, from whom to whom, and what it leaves
     alone. Another policy than the preview's looks at the differing rows again; nothing is written."""
     number = _named(session, file)
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         found = _planned(api, number, direction, following, shape)
         _show(Screen(no_color=shape.no_color), shape, api, found)
 
@@ -80,7 +81,7 @@ def run(  # noqa: PLR0913 (its options)
     """Repair what a preview has found to differ, and verify it at a new read point. The plan is shown, and asked about,
     first. Exit code 0 if all is equal now, 9 if only a part, 11 if it failed."""
     screen = Screen(no_color=shape.no_color)
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         number = _preview_of(api, _given(session, file), comparison, direction, following, shape)
         found = _planned(api, number, direction, following, shape)
         said = found.item.get("definition") or {}

@@ -8,6 +8,7 @@ from typer.core import TyperGroup
 
 from topolog.events.errors import BadInput
 from topolog.projections.cli.client import Api
+from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.options import Shape, Target, spread
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.repair_options import Comparison, Direction, Following
@@ -57,7 +58,7 @@ def verify(
     """Compare the replicas of a table, and change nothing. Exit code 0 if they agree, 8 if they differ, 9 if only a
     part was compared, 10 if nobody can say, 11 if it failed."""
     body = {**comparison.body(table), **direction.body(), "session": "PREVIEW"}
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         number = start(api, body, following, shape)
         if number is not None:
             show_end(

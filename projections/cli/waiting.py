@@ -14,13 +14,15 @@ import typer
 from topolog.events.errors import BadInput, NotCaughtUp, NotFound
 from topolog.projections.cli import columns, moments
 from topolog.projections.cli.change_wait import Until, await_change
-from topolog.projections.cli.client import Answer, Api, Param
+from topolog.projections.cli.client import Answer, Api
+from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.options import NameArgument, Shape, Target, WaitArgument
 from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.resources import AWAITED, CHANGES, EXCHANGES, GROUPS, PARTITIONS, SESSIONS, find_named
 from topolog.projections.cli.session_wait import await_session, show_end
 from topolog.projections.cli.terminal import Screen
+from topolog.projections.cli.transport import Param
 
 _PAUSE_S = 0.1
 """Between two looks: shorter than anybody notices, longer than a look takes."""
@@ -74,7 +76,7 @@ def wait(
         _wait_for_change(name, Until(until or Awaited.COMMITTED), timeout, timeout_s, target, shape)
         return
     deadline_s = time.monotonic() + timeout_s
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         while (answer := _completed(api, name) if kind is EXCHANGES else _settled(api, name)).is_awaited:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
@@ -85,13 +87,13 @@ def wait(
 
 
 def _wait_for_change(number: str, until: Until, timeout: str, timeout_s: float, target: Target, shape: Shape) -> None:
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         answer = await_change(api, number, until, timeout, timeout_s)
     print_answer(Screen(no_color=shape.no_color), shape, answer, View(columns.BY_RESOURCE[CHANGES], CHANGES.label))
 
 
 def _wait_for_session(number: str, timeout: str, timeout_s: float, target: Target, shape: Shape) -> None:
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         answer = await_session(api, number, timeout, timeout_s)
     show_end(Screen(no_color=shape.no_color), shape, answer)
 

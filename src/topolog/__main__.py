@@ -34,6 +34,8 @@ from topolog.events.failpoints import arm
 from topolog.events.log import LogReader, LogWriter
 from topolog.events.topics import ACLS, NEEDED, PLANS, Topic, topic_name, topic_prefix
 from topolog.projections.cli import app as cli
+from topolog.projections.cli.context_commands import standing_rows
+from topolog.projections.cli.contexts import Defaults, stand
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.options import spread
 from topolog.projections.cli.terminal import Screen
@@ -421,11 +423,19 @@ def _up(demo: bool, rows: Path | None, config: Path | None, pairs: list[str] | N
 
 @config_app.command("show")
 def config_show(config: Config = None, pairs: Set = None) -> None:
-    """Every setting, its value and where the value comes from."""
+    """Every setting, its value and where the value comes from; and whom the command line asks, which a context says."""
+    loaded = _loaded(config, pairs)
     table = Table("KEY", "VALUE", "ORIGIN", box=None)
-    for shown in _loaded(config, pairs).shown():
+    for shown in loaded.shown():
         table.add_row(shown.key, shown.value, shown.origin)
-    Screen().view(table)
+    screen = Screen()
+    screen.view(table)
+    defaults = Defaults(lambda: loaded.settings.api.url, lambda: _named_cluster(loaded))
+    table = Table("THE COMMAND LINE ASKS", "VALUE", "ORIGIN", box=None)
+    for row in standing_rows(stand(None, None, None, defaults)):
+        table.add_row(*row)
+    screen.aside("")
+    screen.view(table)
 
 
 if __name__ == "__main__":

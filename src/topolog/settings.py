@@ -39,7 +39,9 @@ from topolog.events.lease_terms import contradictions
 
 FILE_NAME: Final = "topolog.toml"
 PREFIX: Final = "TOPOLOG_"
-NOT_SETTINGS: Final = frozenset({"TOPOLOG_CONFIG", "TOPOLOG_DEBUG", "TOPOLOG_FAILPOINT", "TOPOLOG_SUPERVISOR_PIPE"})
+NOT_SETTINGS: Final = frozenset(
+    {"TOPOLOG_CONFIG", "TOPOLOG_CONTEXT", "TOPOLOG_DEBUG", "TOPOLOG_FAILPOINT", "TOPOLOG_SUPERVISOR_PIPE"}
+)
 MASK: Final = "******"
 SECRET: Final = re.compile(r"password|secret|ssl\.key\.pem|sasl\.oauthbearer\.config")
 
