@@ -1,7 +1,7 @@
 """Pages of a list: what a cursor holds, and how a list is cut.
 
 A cursor is bound to a position: every page is read as of it, so rows neither repeat nor get lost between pages while
-the cluster goes on. It carries the list's filters, so that it is enough to give back the cursor.
+the cluster goes on. It carries the list's filters and order, so that it is enough to give back the cursor.
 """
 
 import base64
@@ -18,12 +18,15 @@ T = TypeVar("T")
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True):
-    """The next page of `path`, with these `filters`, as of `position`, begins behind the item with key `after`."""
+    """The next page of `path`, with these `filters`, as of `position`, begins behind the item with key `after`; in the
+    order `sort` behind the place `after`. `sort` and `fields` are as they were given."""
 
     path: str
     position: int
     after: str
     filters: Mapping[str, str]
+    sort: str = ""
+    fields: str = ""
 
     def __str__(self) -> str:
         return base64.urlsafe_b64encode(msgspec.msgpack.encode(self)).rstrip(b"=").decode()

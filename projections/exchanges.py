@@ -4,13 +4,12 @@ The state remembers the last few; the history of rows and decisions has them all
 row when it is done, so it is listed by its two decisions, as an exchange of type SWITCH.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from heapq import merge
 from itertools import takewhile
 
 from topolog.events.changes import unpacked
-from topolog.events.errors import BadInput, NotFound
+from topolog.events.errors import NotFound
 from topolog.events.exchange import (
     AffinitySwitched,
     Asked,
@@ -25,7 +24,7 @@ from topolog.events.exchange import (
     PartitionsLost,
     TriggerType,
 )
-from topolog.events.ids import Position, TopologyVersion
+from topolog.events.ids import Position
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso, position_time
 from topolog.projections.partition_resources import (
@@ -36,9 +35,9 @@ from topolog.projections.partition_resources import (
     ExchangeTrigger,
 )
 from topolog.projections.store import Reading
+from topolog.projections.versions import ABOUT_EXCHANGES, exchange_about, exchange_row, no_exchange, parsed
 
 NEWEST = "newest"
-_ABOUT = ("exchange", "hand-over")
 _PHASES: Mapping[str, str] = {
     ExchangeStarted.__name__: "BEGAN",
     ExchangeMerged.__name__: "MERGED",
@@ -47,7 +46,6 @@ _PHASES: Mapping[str, str] = {
     HandOverPrepared.__name__: "PREPARED",
     AffinitySwitched.__name__: "SWITCHED",
 }
-_VERSION = re.compile(r"(\d{1,15})\.(\d{1,15})")
 
 
 def exchanges(
@@ -57,7 +55,7 @@ def exchanges(
 
     Filters: state (OPEN, COMPLETED), type.
     """
-    for position in merge(*(reading.positions(before, about) for about in _ABOUT), reverse=True):
+    for position in merge(*(reading.positions(before, about) for about in ABOUT_EXCHANGES), reverse=True):
         found = _at(reading, age_ms, reading.surely_decision(position))
         if (
             found is not None
@@ -118,18 +116,13 @@ def silent(row: ExchangeRow) -> tuple[Asked, ...]:
     return tuple(each for each in row.awaited if named_at is None or each.node in row.overdue or each.at > named_at)
 
 
-def row_ever(reading: Reading, key: str) -> ExchangeRow | None:
-    """The newest row of the exchange whose first view is `key`, also of one that the state no longer remembers."""
-    return next((row for _, row in reading.versions(ExchangeRow, key) if row is not None), None)
-
-
 def row_at(reading: Reading, position: Position) -> ExchangeRow | None:
     """The exchange whose outcome stands at this position: the last one that had begun by the end of its set."""
     end = reading.surely_decision(position).set_end
     for began in reading.positions(end + 1, "exchange"):
         event = reading.surely_decision(began).event
         if isinstance(event, ExchangeStarted):
-            return row_ever(reading, str(event.triggers[0].version))
+            return exchange_row(reading, str(event.triggers[0].version))
     return None
 
 
@@ -138,30 +131,11 @@ def hand_overs(reading: Reading) -> list[HandOverRow]:
     return sorted((row for _, row in reading.rows(HandOverRow)), key=lambda row: row.prepared_at)
 
 
-def parsed(text: str) -> TopologyVersion:
-    """The version in `4.1`; raises BadInput for anything else."""
-    found = _VERSION.fullmatch(text)
-    if not found:
-        raise BadInput(
-            f"{text!r} is no version of the topology.", hint="One looks like 4.0; views and exchanges are named so."
-        )
-    return TopologyVersion(int(found[1]), int(found[2]))
-
-
 def _named(reading: Reading, age_ms: int, version: str) -> Exchange:
-    sought = parsed(version)
-    row = row_ever(reading, str(sought))
-    if row is not None:
-        return _of_row(reading, age_ms, row)
-    for each in exchanges(reading, age_ms, {}):  # one that took this view in, or a hand-over
-        if parsed(each.version) <= sought <= parsed(each.result):
-            return each
-        if parsed(each.result) < sought:
-            break
-    raise NotFound(
-        f"There is no exchange about view {version} at position {reading.position}.",
-        hint="`topolog get exchanges` lists them. Views that concern no server and no group have none.",
-    )
+    found = exchange_about(reading, parsed(version))
+    if found is None:
+        raise no_exchange(reading, version)
+    return _of_row(reading, age_ms, found) if isinstance(found, ExchangeRow) else _switch(reading, found)
 
 
 def _at(reading: Reading, age_ms: int, decided: Decided) -> Exchange | None:
@@ -169,7 +143,7 @@ def _at(reading: Reading, age_ms: int, decided: Decided) -> Exchange | None:
     if decided.event_name == ExchangeStarted.__name__:
         event = decided.event
         assert isinstance(event, ExchangeStarted)
-        row = row_ever(reading, str(event.triggers[0].version))
+        row = exchange_row(reading, str(event.triggers[0].version))
         return _of_row(reading, age_ms, row) if row else None
     if decided.event_name == AffinitySwitched.__name__:
         return _switch(reading, decided)

@@ -24,7 +24,7 @@ from topolog.events.views import (
     newest_view,
     view_at,
 )
-from topolog.projections import queries, views
+from topolog.projections import queries, versions
 from topolog.projections.baseline_resources import Branch, Join, Place
 from topolog.projections.moments import position_time
 from topolog.projections.store import Reading
@@ -159,7 +159,7 @@ def _place(reading: Reading, state: State, point: Point | None) -> Place | None:
     if not is_point(state, point):
         return Place(point.position, point.chain.hex(), None, None)
     row = view_at(state, point.position)
-    version = str(views.version_at(reading, point.position))
+    version = str(versions.version_at(reading, point.position))
     return Place(point.position, point.chain.hex(), version, row.members if row else None)
 
 

@@ -7,6 +7,7 @@ is one seek:
     r kind 00 key                            the row as it is now
     h kind 00 escaped key 00 01 ~position    the row as a set left it, empty if the set removed it; no volatile rows
     d position                               the decision, as Decided
+    c position                               the rows that the set ending there changed, as Changed; no volatile ones
     s escaped subject 00 01 ~position        empty: a decision about that subject; subject "" has all but renewals
     x kind 00 key                            a row of a side family (`sides.py`), which has no history
     y topic 00 partition                     the offset of the side topic's next record
@@ -125,6 +126,12 @@ class Decided(msgspec.Struct, frozen=True, array_like=True):
         return Position(self.set_start + self.size - 1)
 
 
+class Changed(msgspec.Struct, frozen=True, array_like=True):
+    """Which rows a set has put or removed, sorted. A set of lease renewals alone has changed none, and has no entry."""
+
+    rows: tuple[Key, ...]
+
+
 def decided(folded: Folded, meta: Meta) -> Decided:
     """What is stored of one decision of the set that brings the store to `meta`."""
     place, stamp, event = folded.place, folded.stamp, folded.event
@@ -189,6 +196,10 @@ def decision_key(position: Position) -> bytes:
     return b"d" + position.to_bytes(8, "big")
 
 
+def changed_key(position: Position) -> bytes:
+    return b"c" + position.to_bytes(8, "big")
+
+
 def inverted(position: Position) -> bytes:
     return (_LAST - position).to_bytes(8, "big")
 
@@ -210,7 +221,7 @@ def _escaped_prefix(text: str) -> bytes:
 encode = msgspec.msgpack.Encoder().encode
 
 _DECODERS: dict[type, msgspec.msgpack.Decoder[Any]] = {
-    type_: msgspec.msgpack.Decoder(type_) for type_ in (*ROWS, *SIDE_ROWS, *EVENTS, Decided, Meta)
+    type_: msgspec.msgpack.Decoder(type_) for type_ in (*ROWS, *SIDE_ROWS, *EVENTS, Decided, Changed, Meta)
 }
 
 
@@ -224,4 +235,4 @@ def decode(data: bytes, type_: type[Any]) -> Any:
 
 def shape() -> str:
     """A digest (12 hex digits) of every field that is stored, texts for people left out."""
-    return shape_of([*ROWS, *SIDE_ROWS, *EVENTS, Decided, Meta])
+    return shape_of([*ROWS, *SIDE_ROWS, *EVENTS, Decided, Changed, Meta])

@@ -5,6 +5,7 @@ knows at least as much; the log id in it keeps a token of another cluster from b
 """
 
 import re
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 import msgspec
@@ -13,6 +14,12 @@ from topolog.events.errors import BadInput, Permanent
 from topolog.events.ids import Position
 from topolog.projections.durations import duration_ms, is_duration
 from topolog.projections.store import Reading
+from topolog.projections.versions import completed_at, in_force_at
+
+HOW_TO_SAY = (
+    "Use a position (1234), a time (2026-11-21T02:00Z), ms since 1970, how long ago (15m), a view (topology:4.1) or "
+    "an exchange (exchange:4.0)."
+)
 
 _EPOCH_MS_MIN = 10**12
 """A number from here on is a time in ms since 1970 (this one is in 2001), below it is a position."""
@@ -51,17 +58,33 @@ class Token(msgspec.Struct, frozen=True):
 
 
 def reading_as_of(reading: Reading, text: str, now_ms: int) -> Reading:
-    """The reading at a position, at a time, or that long before `now_ms`.
+    """The reading at the moment that the text names, as `position_of` reads it.
 
-    Raises BadInput for text that is none of these or a time to come, and Gone and NotFound as `Reading.as_of` does.
+    Raises as that does, and Gone and NotFound for positions as `Reading.as_of` does.
+    """
+    return reading.as_of(position_of(reading, text, now_ms))
+
+
+def position_of(reading: Reading, text: str, now_ms: int) -> int:
+    """The newest position that belongs to a moment: a position itself, which need not have been reached, a time, how
+    long before `now_ms`, `topology:4.1` (that view has come into force), `exchange:4.0` (that exchange is completed).
+
+    Raises BadInput for text that is none of these and for a time to come, NotFound for a version that there is not,
+    Gone for what lies before the beginning of what is kept.
     """
     text = text.strip()
+    kind, colon, version = text.partition(":")
+    if colon and kind in _VERSIONS:
+        return _VERSIONS[kind](reading, version)
     if re.fullmatch(r"-?\d{1,18}", text) and abs(int(text)) < _EPOCH_MS_MIN:
-        return reading.as_of(int(text))
+        return int(text)
     time_ms = _time_ms(text, now_ms)
     if time_ms > now_ms:
         raise BadInput(f"{text!r} lies in the future.", hint=f"It is {iso(now_ms)} now.")
-    return reading.as_of(reading.position_at(time_ms))
+    return reading.position_at(time_ms)
+
+
+_VERSIONS: Mapping[str, Callable[[Reading, str], Position]] = {"topology": in_force_at, "exchange": completed_at}
 
 
 def iso(time_ms: int) -> str:
@@ -83,8 +106,8 @@ def _time_ms(text: str, now_ms: int) -> int:
         time = datetime.fromisoformat(text)
     except ValueError as error:
         raise BadInput(
-            f"{text!r} is no position, time or duration.",
-            hint="Use a position (1234), a time (2026-11-21T02:00Z), ms since 1970, or how long ago (15m).",
+            f"{text!r} is no position, time, duration, view or exchange.",
+            hint=HOW_TO_SAY,
         ) from error
     if time.tzinfo is None:
         raise BadInput(f"The time {text!r} does not say in which zone.", hint="Add Z for UTC, or an offset as +02:00.")

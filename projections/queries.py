@@ -34,7 +34,7 @@ from topolog.events.requests import NodeKind, OutcomeRow, RequesterRow, RequestU
 from topolog.events.sessions import SessionRow, session_key
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
-from topolog.projections import change_rows, exchanges
+from topolog.projections import change_rows, exchanges, versions
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso, position_time
 from topolog.projections.resources import Decision, Lease, Node, Request, Type, Waiting
@@ -282,7 +282,7 @@ def _is_in_force(reading: Reading, row: OutcomeRow, event: Event) -> bool:
     if kind == "node":
         return isinstance(event, NodeJoined) or _is_out(reading, name, row.position)
     if isinstance(event, ExchangeQueued):
-        exchange = exchanges.row_ever(reading, str(event.version))
+        exchange = versions.exchange_row(reading, str(event.version))
         return exchange is not None and exchange.completed_at is not None
     if isinstance(event, MetadataRemoveProposed):
         removal = reading.row(RemovalRow, str(type_id(name)))

@@ -28,11 +28,12 @@ from topolog.events.errors import BadInput, DamagedStore, Gone, NotFound, Retria
 from topolog.events.failpoints import reach
 from topolog.events.ids import NOWHERE, Offset, Position
 from topolog.events.log import Partition
+from topolog.events.membership import LeasesRenewed
 from topolog.events.rows import ROWS
 from topolog.events.state import Key, Row, State
 from topolog.projections import layout
 from topolog.projections.generations import generation_path
-from topolog.projections.layout import Decided, Meta, WholeSet
+from topolog.projections.layout import Changed, Decided, Meta, WholeSet
 from topolog.projections.sides import SideRow, SideWrite
 
 R = TypeVar("R", bound=Row)
@@ -95,14 +96,11 @@ class Reading:
 
     heard_ago_ms: Mapping[int, int] = MappingProxyType({})
 
-    def __init__(self, view: View, meta: Meta, at: Position) -> None:
+    def __init__(self, view: View, meta: Meta, at: Position, *, is_present: bool = True) -> None:
         self._view = view
         self.meta = meta
         self.position = at
-
-    @property
-    def is_current(self) -> bool:
-        return self.position == self.meta.position
+        self.is_current = is_present and at == meta.position
 
     def as_of(self, position: int) -> "Reading":
         """The same at another position. One inside a set stands for the whole set, for a set happens at once.
@@ -139,6 +137,20 @@ class Reading:
         """(position, row) for each set that changed the row, newest first; None where it was removed."""
         for position, value in self._history(layout.history_stem((kind.KIND, key))):
             yield position, layout.decode(value, kind) if value else None
+
+    def sets(self, after: Position) -> Iterator[tuple[Position, tuple[Key, ...]]]:
+        """(end, rows it changed) of each whole set behind `after`, oldest first, but for renewals of leases."""
+        start = layout.changed_key(Position(max(after, NOWHERE) + 1))
+        for key, value in self._view.scan(start, start[:1]):
+            end = Position(int.from_bytes(key[1:], "big"))
+            if end > self.position:
+                break
+            changed: Changed = layout.decode(value, Changed)
+            yield end, changed.rows
+
+    def settled(self) -> "Reading":
+        """The same position as it will be told for ever: without what is known of the present alone."""
+        return Reading(self._view, self.meta, self.position, is_present=False)
 
     def state(self, *kinds: type[Row]) -> State:
         """The rows of these kinds (all if none is named) as the State that rules and folds work on."""
@@ -268,6 +280,7 @@ class Store:
         newest: dict[Key, Row | bytes | None] = {}
         for each in sets:
             _put_decisions(batch, each)
+            _put_changed(batch, each)
             newest.update(each.rows)
             newest.update(_put_history(batch, each))
         for key, row in newest.items():
@@ -386,6 +399,12 @@ def _put_history(batch: WriteBatch, whole: WholeSet) -> dict[Key, bytes]:
     for key, value in encoded.items():
         batch.put(layout.history_stem(key) + end, value)
     return encoded
+
+
+def _put_changed(batch: WriteBatch, whole: WholeSet) -> None:
+    if not all(isinstance(folded.event, LeasesRenewed) for folded in whole.decisions):
+        rows = tuple(sorted(key for key in whole.rows if not layout.is_volatile(key)))
+        batch.put(layout.changed_key(whole.meta.position), layout.encode(Changed(rows)))
 
 
 def _put_decisions(batch: WriteBatch, whole: WholeSet) -> None:

@@ -7,13 +7,12 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from topolog.events.errors import NotFound
-from topolog.events.ids import Position, TopologyVersion
-from topolog.events.terms import ClusterRow
-from topolog.events.views import Point, PointsRow, ViewRow, points_of
-from topolog.projections import exchanges
+from topolog.events.ids import Position
+from topolog.events.views import Point, ViewRow
 from topolog.projections.baseline_resources import View
 from topolog.projections.moments import iso
 from topolog.projections.store import Reading
+from topolog.projections.versions import points_ever, version_at, view_index
 
 NEWEST = "newest"
 
@@ -27,8 +26,7 @@ def views(reading: Reading, before: int | None = None) -> Iterator[View]:
 
 
 def view(reading: Reading, version: str) -> View:
-    """The view of this version; `newest` is the one in force. Raises NotFound if there is none, BadInput for no
-    version."""
+    """The view of this version; `newest` is the one in force. Raises as `view_index` does."""
     points = points_ever(reading)
     if not points:
         raise NotFound(
@@ -36,29 +34,7 @@ def view(reading: Reading, version: str) -> View:
         )
     if version == NEWEST:
         return _view(reading, points, len(points) - 1, MembersAt(reading))
-    sought = exchanges.parsed(version)
-    index = bisect_right(points, sought, key=lambda point: version_at(reading, point.position)) - 1
-    if index < 0 or version_at(reading, points[index].position) != sought:
-        raise NotFound(f"There is no view {version} at position {reading.position}.", hint="`topolog get views`.")
-    return _view(reading, points, index, MembersAt(reading))
-
-
-def points_ever(reading: Reading) -> list[Point]:
-    """The places of all views, oldest first."""
-    rows = {int(key): row for key, row in reading.rows(PointsRow)}
-    return [point for number in sorted(rows) for point in points_of(rows[number])]
-
-
-def version_at(reading: Reading, position: Position) -> TopologyVersion:
-    """The version that the decision at this position has made, which made a view."""
-    event = reading.surely_decision(position).event
-    for field in ("topology_version", "version"):
-        found = getattr(event, field, None)
-        if isinstance(found, TopologyVersion):
-            return found
-    row = reading.as_of(position).row(ClusterRow, "")
-    assert row is not None, "a log begins with its cluster"
-    return row.topology_version
+    return _view(reading, points, view_index(reading, points, version), MembersAt(reading))
 
 
 class MembersAt:

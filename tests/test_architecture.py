@@ -18,6 +18,7 @@ COMPOSITION_ROOT = "src/topolog/__main__.py"
 COMMANDS = tuple(
     f"src/topolog/{name}.py"
     for name in (
+        "broker",
         "command_line",
         "demo",
         "simulation",

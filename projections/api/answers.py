@@ -5,40 +5,45 @@ done in the event loop, so that slow lists and patient callers do not stand in e
 broker anything.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, TypeVar
 
 import msgspec
 from fastapi import Request
+from msgspec.structs import replace as replaced
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from topolog.events.errors import BadInput, NotCaughtUp
+from topolog.events.errors import BadInput, NotCaughtUp, Retriable
+from topolog.projections.api.listed import Asked, Find, Listing
 from topolog.projections.api.parameters import PageParameters, ReadParameters
 from topolog.projections.api.problems import parameter
 from topolog.projections.api.waiting import Commits
-from topolog.projections.cursors import Cursor, cut
+from topolog.projections.cursors import Cursor, Page, cut
 from topolog.projections.durations import duration_ms
+from topolog.projections.listing import Order, chosen_fields, with_fields
 from topolog.projections.moments import Token, position_time, reading_as_of
 from topolog.projections.projector import Projector
-from topolog.projections.queries import cluster_row, not_found
+from topolog.projections.queries import cluster_row
 from topolog.projections.resources import AsOf
 from topolog.projections.store import Reading
 
 API_VERSION = "topolog/v1"
 WAIT_MS_MAX = 60_000
+AT_LEAST = "Topolog-At-Least"
 
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """What a list is asked for. `age_ms` is that of what the reader knows; `after` is where a list that can begin
-    anywhere begins."""
+class Stale(Retriable):
+    """What this reader knows is older than the caller wants it to be."""
 
-    age_ms: int
-    filters: Mapping[str, str]
-    after: str | None
+    code = "stale"
 
 
 class Answers:
@@ -48,11 +53,6 @@ class Answers:
         self.projector = projector
         self.commits = commits
 
-    def check_cluster(self, cluster: str) -> None:
-        """Raise NotFound for a cluster this process does not serve."""
-        if cluster != self.projector.cluster:
-            raise not_found(cluster, [self.projector.cluster], "cluster")
-
     async def one(
         self,
         request: Request,
@@ -60,11 +60,11 @@ class Answers:
         kind: str,
         ask: Callable[[Reading, int], Any],
         *,
-        is_lasting: bool = True,
+        is_lasting: bool = False,
     ) -> Response:
         """An envelope with the one item that `ask` finds; its second argument is the age (ms) of the answer.
 
-        `is_lasting`: what is found at one position stays the same, so that a caller who has it need not get it again.
+        `is_lasting`: what is found at one position stays the same, so that who has it need not wait for it again.
         """
 
         def body(reading: Reading, age_ms: int) -> Mapping[str, Any]:
@@ -73,38 +73,78 @@ class Answers:
         return await self._answer(request, parameters, kind, parameters.as_of, body, is_lasting)
 
     async def page(
-        self,
-        request: Request,
-        parameters: PageParameters,
-        kind: str,
-        ask: Callable[[Reading, Asked], Iterable[T]],
-        key: Callable[[T], str],
-        *,
-        begins_after: bool = False,
-        is_lasting: bool = True,
+        self, request: Request, parameters: PageParameters, listing: Listing[T], find: Find[T] | None = None
     ) -> Response:
-        """An envelope with one page of what `ask` lists; `key` tells the items of the list apart.
-
-        `begins_after`: `ask` heeds `after` itself, as a list of any length should.
-        """
-        path = request.url.path
-        cursor = _cursor(parameters, path)
-        filters = cursor.filters if cursor else parameters.filters
+        """An envelope with one page of a list; `find` finds its items in the place of the listing's own."""
+        listing = listing if find is None else replace(listing, find=find)
+        cursor = _cursor(parameters, request.url.path, listing)
+        listing.check_past(parameters.as_of)
+        wanted = cursor or Cursor(
+            request.url.path, 0, "", filters_of(listing, parameters), parameters.sort or "", parameters.fields or ""
+        )
+        with parameter("sort"):
+            order = Order.parse(wanted.sort, listing.item) if wanted.sort else None
+        with parameter("fields"):
+            fields = chosen_fields(wanted.fields, listing.item) if wanted.fields else None
 
         def body(reading: Reading, age_ms: int) -> Mapping[str, Any]:
-            after = cursor.after if cursor else None
-            found = ask(reading, Asked(age_ms, filters, after))
-            page = cut(found, key, None if begins_after else after, parameters.limit)
-            following = None if page.last is None else str(Cursor(path, reading.position, page.last, filters))
-            return {"items": page.items, "next": following}
+            filters = wanted.filters if cursor else listing.resolved(reading, wanted.filters, self.projector.wall_ms())
+            page = _page(listing, reading, Asked(age_ms, filters, cursor.after if cursor else None), order, parameters)
+            items = page.items if fields is None else [with_fields(each, fields) for each in page.items]
+            following = None
+            if page.last is not None:
+                following = str(replaced(wanted, position=reading.position, after=page.last, filters=filters))
+            return {"items": items, "next": following}
 
         as_of = str(cursor.position) if cursor else parameters.as_of
-        return await self._answer(request, parameters, kind, as_of, body, is_lasting)
+        return await self._answer(request, parameters, listing.list_kind, as_of, body, listing.is_lasting)
 
     def as_of(self, reading: Reading) -> AsOf:
         token = Token(reading.position, cluster_row(reading).log_id)
         time = position_time(reading, reading.position)
         return AsOf(reading.position, time, str(token), self.projector.age_ms, self.projector.stopped)
+
+    async def catch_up(self, request: Request, parameters: ReadParameters) -> None:
+        """Wait until `at_least` is reached; raises NotCaughtUp if that takes longer than `wait`, and Stale if what is
+        known is older than `max_age` then."""
+        at_least = parameters.at_least or request.headers.get(AT_LEAST)
+        if at_least is not None:
+            with parameter("at_least" if parameters.at_least else AT_LEAST):
+                token = Token.parse(at_least)
+            await self._reach(token, _patience_ms(request, parameters))
+        if parameters.max_age is not None:
+            with parameter("max_age"):
+                max_age_ms = duration_ms(parameters.max_age)
+            self._check_age(max_age_ms)
+
+    @contextmanager
+    def reading(self, as_of: str | None) -> Iterator[Reading]:
+        """A reading of the moment that `as_of` names, None for now; raises NotCaughtUp while nothing is known."""
+        with self.projector.reading() as newest:
+            cluster_row(newest)
+            if as_of is None:
+                yield newest
+                return
+            with parameter("as_of"):
+                reading = reading_as_of(newest, as_of, self.projector.wall_ms())
+            yield reading
+
+    async def _reach(self, token: Token, wait_ms: int) -> None:
+        log_id = self.projector.meta.header.log_id
+        token.check(log_id.hex() if log_id else token.log_id)
+        if not await self.commits.until(lambda: self.projector.meta.position >= token.position or None, wait_ms / 1000):
+            raise NotCaughtUp(
+                f"This reader is at position {self.projector.meta.position}, {token.position} was asked for.",
+                hint=self.projector.stopped or f"It did not come within {wait_ms} ms; ask again.",
+            )
+
+    def _check_age(self, max_age_ms: int) -> None:
+        age_ms = self.projector.age_ms
+        if age_ms > max_age_ms:
+            raise Stale(
+                f"This reader last knew the end of the log {age_ms} ms ago, {max_age_ms} ms were asked for.",
+                hint=self.projector.stopped or "It is catching up, or cut off: ask again, or ask another server.",
+            )
 
     async def _answer(
         self,
@@ -115,24 +155,8 @@ class Answers:
         body: Callable[[Reading, int], Mapping[str, Any]],
         is_lasting: bool,
     ) -> Response:
-        await self._catch_up(parameters)
+        await self.catch_up(request, parameters)
         return await run_in_threadpool(self._read, request, kind, as_of, body, is_lasting)
-
-    async def _catch_up(self, parameters: ReadParameters) -> None:
-        """Wait until `at_least` is reached; raises NotCaughtUp if that takes longer than `wait`."""
-        if parameters.at_least is None:
-            return
-        with parameter("at_least"):
-            token = Token.parse(parameters.at_least)
-        with parameter("wait"):
-            wait_ms = min(duration_ms(parameters.wait), WAIT_MS_MAX)
-        log_id = self.projector.meta.header.log_id
-        token.check(log_id.hex() if log_id else token.log_id)
-        if not await self.commits.until(lambda: self.projector.meta.position >= token.position or None, wait_ms / 1000):
-            raise NotCaughtUp(
-                f"This reader is at position {self.projector.meta.position}, {token.position} was asked for.",
-                hint=self.projector.stopped or f"It did not come within {wait_ms} ms; ask again.",
-            )
 
     def _read(
         self,
@@ -142,38 +166,82 @@ class Answers:
         body: Callable[[Reading, int], Mapping[str, Any]],
         is_lasting: bool,
     ) -> Response:
-        with self.projector.reading() as newest:
-            cluster_row(newest)
-            reading = newest
-            if as_of is not None:
-                with parameter("as_of"):
-                    reading = reading_as_of(newest, as_of, self.projector.wall_ms())
+        with self.reading(as_of) as reading:
             stands = self.as_of(reading)
-            headers = _headers(stands, reading.is_current)
-            if not is_lasting:
-                del headers["ETag"]
-            elif request.headers.get("if-none-match") == headers["ETag"]:
-                return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-            envelope = {"kind": kind, "apiVersion": API_VERSION, "asOf": stands, **body(reading, stands.age_ms)}
-        return json_response(envelope, headers=headers)
+            headers = headers_of(stands)
+            request.state.headers = headers
+            if is_lasting and _has(request, tag := _tag_of_position(stands, reading)):
+                return Response(status_code=HTTPStatus.NOT_MODIFIED, headers={**headers, "ETag": tag})
+            found = body(reading, stands.age_ms)
+            if not is_lasting and _has(request, tag := _tag_of_content(stands, found)):
+                return Response(status_code=HTTPStatus.NOT_MODIFIED, headers={**headers, "ETag": tag})
+            envelope = {"kind": kind, "apiVersion": API_VERSION, "asOf": stands, **found}
+        return json_response(envelope, headers={**headers, "ETag": tag, "Cache-Control": "no-cache"})
 
 
 def json_response(content: object, status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> Response:
     return Response(msgspec.json.encode(content), status, dict(headers or {}), "application/json")
 
 
-def _headers(stands: AsOf, is_current: bool) -> dict[str, str]:
-    """The ETag is weak: equal rows, though the age of the answer differs."""
-    state = f"{stands.token}{'' if is_current else '-past'}{'-stopped' if stands.stopped else ''}"
-    return {"X-Topolog-Token": stands.token, "X-Topolog-Age-Ms": str(stands.age_ms), "ETag": f'W/"{state}"'}
+def headers_of(stands: AsOf) -> dict[str, str]:
+    """What every answer says of the position that it reflects."""
+    return {"X-Topolog-Token": stands.token, "X-Topolog-Age-Ms": str(stands.age_ms)}
 
 
-def _cursor(parameters: PageParameters, path: str) -> Cursor | None:
+def filters_of(listing: Listing[Any], parameters: ReadParameters) -> dict[str, str]:
+    """The filters of this list that were given, by name."""
+    given = parameters.model_dump(exclude_none=True, include=set(listing.filters.model_fields))
+    return {name: str(value) for name, value in given.items()}
+
+
+def _page(
+    listing: Listing[T], reading: Reading, asked: Asked, order: Order | None, parameters: PageParameters
+) -> Page[T]:
+    if order is not None:
+        unordered = listing.items(reading, Asked(asked.age_ms, asked.filters))
+        with parameter("sort"):
+            return order.page(unordered, listing.key, asked.after, parameters.limit)
+    after = None if listing.is_long else asked.after
+    return cut(listing.items(reading, asked), listing.key, after, parameters.limit)
+
+
+def _tag_of_position(stands: AsOf, reading: Reading) -> str:
+    """Weak: equal rows, though the age of the answer differs."""
+    return f'W/"{stands.token}{"" if reading.is_current else "-past"}{"-stopped" if stands.stopped else ""}"'
+
+
+def _tag_of_content(stands: AsOf, found: Mapping[str, Any]) -> str:
+    """Of what changes by itself, with time or with what has no position."""
+    content = msgspec.json.encode([found, stands.stopped])
+    return f'W/"{hashlib.blake2b(content, digest_size=16).hexdigest()}"'
+
+
+def _has(request: Request, tag: str) -> bool:
+    """Whether the caller has the answer with this tag."""
+    had = request.headers.get("if-none-match", "")
+    return tag in (each.strip() for each in had.split(","))
+
+
+def _patience_ms(request: Request, parameters: ReadParameters) -> int:
+    """By `wait`, else by `Prefer: wait=5`, which is in seconds (RFC 7240)."""
+    preferred = re.search(r"\bwait=(\d{1,5})\b", request.headers.get("prefer", ""))
+    if preferred and "wait" not in parameters.model_fields_set:
+        return min(int(preferred[1]) * 1_000, WAIT_MS_MAX)
+    with parameter("wait"):
+        return min(duration_ms(parameters.wait), WAIT_MS_MAX)
+
+
+def _cursor(parameters: PageParameters, path: str, listing: Listing[Any]) -> Cursor | None:
     """The cursor, if one is given back; raises BadInput if what is given beside it contradicts it."""
     if parameters.cursor is None:
         return None
     with parameter("cursor"):
         cursor = Cursor.parse(parameters.cursor, path)
-        if parameters.filters not in ({}, cursor.filters):
-            raise BadInput("The cursor belongs to other filters.", hint="Give back the cursor alone.")
+        listing.checked(cursor.filters)
+        given = filters_of(listing, parameters)
+        others = ((parameters.sort, cursor.sort), (parameters.fields, cursor.fields))
+        if given not in ({}, cursor.filters) or any(text not in (None, held) for text, held in others):
+            raise BadInput(
+                "The cursor belongs to other filters, or to another order.", hint="Give back the cursor alone."
+            )
     return cursor

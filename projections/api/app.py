@@ -1,7 +1,7 @@
 """The API as one ASGI app, made of its parts; `server.py` runs it, tests call it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
@@ -11,6 +11,7 @@ from topolog.projections.api import (
     baseline_reads,
     contract,
     health,
+    lists,
     metrics,
     objects_reads,
     pages,
@@ -21,11 +22,7 @@ from topolog.projections.api import (
     replays,
     writes,
 )
-from topolog.projections.api.answers import Answers
-from topolog.projections.api.waiting import Commits
-from topolog.projections.projector import Projector
-from topolog.projections.requester import Requester
-from topolog.projections.web.heat import Gallery
+from topolog.projections.api.served import Served
 
 DESCRIPTION = """
 What a cluster's log of decisions says, for every moment of its past. Every answer names the position it reflects
@@ -34,30 +31,29 @@ Errors are problem documents (RFC 9457) with a stable `code`. Reads ask nothing 
 """
 
 
-def make_app(projector: Projector, requester: Requester) -> FastAPI:
-    """The app over a projector that somebody else runs."""
-    commits = Commits()
-    projector.on_commit(commits.notify)
+def make_app(served: Sequence[Served]) -> FastAPI:
+    """The app over clusters whose projectors somebody else runs."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        commits.attach(asyncio.get_running_loop())
+        for each in served:
+            each.commits.attach(asyncio.get_running_loop())
         yield
-        commits.detach()
+        for each in served:
+            each.commits.detach()
 
     app = FastAPI(
         title="topolog", version="v1", description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None
     )
     registry = CollectorRegistry()
-    registry.register(metrics.ProjectionMetrics(projector))
-    app.state.answers = Answers(projector, commits)
-    app.state.gallery = Gallery()
-    app.state.desk = writes.Desk(app.state.answers, requester)
+    registry.register(metrics.Together([metrics.ProjectionMetrics(each.projector) for each in served]))
+    app.state.served = {each.projector.cluster: each for each in served}
     app.state.registry = registry
     app.add_middleware(metrics.Latency, registry=registry)
     for router in (
         reads.clusters,
         reads.router,
+        lists.router,
         writes.router,
         replays.router,
         health.router,

@@ -16,7 +16,7 @@ from topolog.events.requests import (
     HoldRequested,
     WarmRequested,
 )
-from topolog.projections import exchanges
+from topolog.projections import versions
 from topolog.projections.api.problems import InvalidParameter, parameter
 
 _NAME_LENGTH_MAX = 1_000
@@ -109,5 +109,5 @@ def _change(form: ChangeBaseline, head: tuple[RequestId, bytes, str, str]) -> Ba
     if form.version is None:
         return BaselineChangeRequested(*head, BaselineVerb(form.verb), form.nodes, accepts_loss=form.accept_loss)
     with parameter("version"):
-        version = exchanges.parsed(form.version)
+        version = versions.parsed(form.version)
     return BaselineChangeRequested(*head, BaselineVerb.VERSION, (), version=version, accepts_loss=form.accept_loss)

@@ -7,24 +7,13 @@ from topolog.events import past_file
 from topolog.events.views import Past
 from topolog.projections import baseline_resources, baselines, history, joins, resources, views
 from topolog.projections.api import contract, parameters
+from topolog.projections.api.listings import HISTORY
+from topolog.projections.api.lists import History
 from topolog.projections.api.problems import InvalidParameter
-from topolog.projections.api.reads import Here, number, position_key
+from topolog.projections.api.served import Here
 from topolog.projections.api.writes import read_body
 
 router = APIRouter(prefix="/v1/clusters/{cluster}")
-
-
-@router.get("/baselines", tags=["baselines"], responses=contract.many(baseline_resources.Baseline))
-async def list_baselines(request: Request, here: Here, given: parameters.History) -> Response:
-    """The baseline in force and all former ones, newest first."""
-    return await here.page(
-        request,
-        given,
-        "BaselineList",
-        lambda r, asked: baselines.baselines(r, number(asked.after)),
-        lambda each: str(each.number),
-        begins_after=True,
-    )
 
 
 @router.get("/baselines/{name}", tags=["baselines"], responses=contract.one(baseline_resources.Baseline))
@@ -34,22 +23,9 @@ async def get_baseline(request: Request, here: Here, name: str, given: parameter
 
 
 @router.get("/baselines/{name}/history", tags=["baselines"], responses=contract.many(resources.Change, "History"))
-async def get_baseline_history(request: Request, here: Here, name: str, given: parameters.History) -> Response:
+async def get_baseline_history(request: Request, here: Here, name: str, given: History) -> Response:
     """How one baseline was set, activated and replaced; of `current` all changes of who counts. Newest first."""
-    return await here.page(request, given, "History", lambda r, _: history.of_baseline(r, name), position_key)
-
-
-@router.get("/views", tags=["views"], responses=contract.many(baseline_resources.View))
-async def list_views(request: Request, here: Here, given: parameters.History) -> Response:
-    """Every change of who is there or of what is shared out, newest first."""
-    return await here.page(
-        request,
-        given,
-        "ViewList",
-        lambda r, asked: views.views(r, number(asked.after)),
-        lambda each: str(each.position),
-        begins_after=True,
-    )
+    return await here.page(request, given, HISTORY, lambda r, _: history.of_baseline(r, name))
 
 
 @router.get("/views/{version}", tags=["views"], responses=contract.one(baseline_resources.View))
@@ -59,15 +35,9 @@ async def get_view(request: Request, here: Here, version: str, given: parameters
 
 
 @router.get("/views/{version}/history", tags=["views"], responses=contract.many(resources.Change, "History"))
-async def get_view_history(request: Request, here: Here, version: str, given: parameters.History) -> Response:
+async def get_view_history(request: Request, here: Here, version: str, given: History) -> Response:
     """What made the view: a view never changes."""
-    return await here.page(request, given, "History", lambda r, _: history.of_view(r, version), position_key)
-
-
-@router.get("/branches", tags=["baselines"], responses=contract.many(baseline_resources.Branch, "BranchList"))
-async def list_branches(request: Request, here: Here, given: parameters.History) -> Response:
-    """Histories beside the log's, of nodes whose last try to join was refused for it; newest first."""
-    return await here.page(request, given, "BranchList", lambda r, _: joins.branches(r), lambda each: each.node)
+    return await here.page(request, given, HISTORY, lambda r, _: history.of_view(r, version))
 
 
 @router.get("/nodes/{name}/join", tags=["nodes"], responses=contract.one(baseline_resources.Join))

@@ -2,11 +2,13 @@
 
 from http import HTTPStatus
 
-from fastapi import APIRouter, Request
+import msgspec
+from fastapi import APIRouter
 from starlette.responses import Response
 
 from topolog.events.ids import NOWHERE
 from topolog.projections.api.answers import json_response
+from topolog.projections.api.served import Everything
 from topolog.projections.projector import Projector
 
 router = APIRouter(tags=["health"])
@@ -19,18 +21,31 @@ async def livez() -> Response:
 
 
 @router.get("/readyz", responses={503: {"description": "Not ready; `reasons` says why."}})
-async def readyz(request: Request) -> Response:
-    """200 if this reader is caught up and reads on, else 503 with the reasons."""
-    projector: Projector = request.app.state.answers.projector
-    reasons = why_not_ready(projector)
-    content = {
-        "ready": not reasons,
-        "reasons": reasons,
-        "stopped": projector.stopped,
-        "position": projector.meta.position,
-        "age_ms": projector.age_ms,
-    }
+async def readyz(everything: Everything) -> Response:
+    """200 if the reader of every cluster is caught up and reads on, else 503 with the reasons."""
+    clusters = [_readiness(served.projector) for served in everything.values()]
+    reasons = [reason for each in clusters for reason in each.reasons]
+    stopped = next((each.stopped for each in clusters if each.stopped), None)
+    content = {"ready": not reasons, "reasons": reasons, "stopped": stopped, "clusters": clusters}
     return json_response(content, HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK)
+
+
+class Readiness(msgspec.Struct, frozen=True):
+    """Whether the reader of one cluster is worth asking."""
+
+    cluster: str
+    ready: bool
+    reasons: list[str]
+    stopped: str | None
+    position: int
+    age_ms: int
+
+
+def _readiness(projector: Projector) -> Readiness:
+    reasons = why_not_ready(projector)
+    return Readiness(
+        projector.cluster, not reasons, reasons, projector.stopped, projector.meta.position, projector.age_ms
+    )
 
 
 def why_not_ready(projector: Projector) -> list[str]:

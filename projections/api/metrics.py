@@ -1,7 +1,8 @@
 """/metrics for Prometheus: how far and how fresh this reader is, what it has seen, how long its answers take."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from fastapi import APIRouter, Request
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
@@ -96,6 +97,21 @@ class ProjectionMetrics(Collector):
         for value, count in sorted(counts):  # type: ignore[call-overload]  # items of a mapping
             counter.add_metric([self._projector.cluster, value], count)
         return counter
+
+
+class Together(Collector):
+    """The metrics of several collectors that tell them apart by a label: each family once, with the samples of all."""
+
+    def __init__(self, collectors: Sequence[Collector]) -> None:
+        self._collectors = collectors
+
+    def collect(self) -> Iterator[Metric]:
+        families: dict[str, Metric] = {}
+        for metric in chain.from_iterable(each.collect() for each in self._collectors):
+            family = families.setdefault(metric.name, metric)
+            if family is not metric:
+                family.samples.extend(metric.samples)
+        yield from families.values()
 
 
 class Latency:

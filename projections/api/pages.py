@@ -8,6 +8,7 @@ from starlette.responses import HTMLResponse, Response
 
 from topolog.events.errors import TopologError
 from topolog.projections.api.answers import Answers
+from topolog.projections.api.served import Served, all_served
 from topolog.projections.moments import reading_as_of
 from topolog.projections.web import session_picture
 from topolog.projections.web.heat import Gallery
@@ -25,9 +26,10 @@ router = APIRouter(include_in_schema=False)
 @router.get("/")
 async def get_overview(request: Request, as_of: Annotated[str | None, Query()] = None) -> Response:
     """The overview now, or as of a position or time."""
-    answers: Answers = request.app.state.answers
+    served = _only(request)
+    answers = served.answers
     try:
-        html = await run_in_threadpool(_rendered, answers, request.app.state.gallery, as_of)
+        html = await run_in_threadpool(_rendered, answers, served.gallery, as_of)
     except TopologError as error:
         html = empty_page(answers.projector.cluster, error)
     return HTMLResponse(html, headers=SECURITY)
@@ -36,8 +38,7 @@ async def get_overview(request: Request, as_of: Annotated[str | None, Query()] =
 @router.get("/sessions/{name}")
 async def get_session(request: Request, name: str, as_of: Annotated[str | None, Query()] = None) -> Response:
     """One session of anti-entropy: where replicas differ. Raises what the API says of such a session."""
-    answers: Answers = request.app.state.answers
-    html = await run_in_threadpool(_session, answers, name, as_of)
+    html = await run_in_threadpool(_session, _only(request).answers, name, as_of)
     return HTMLResponse(html, headers=SECURITY)
 
 
@@ -49,6 +50,10 @@ async def get_style() -> Response:
 @router.get("/refresh.js")
 async def get_script() -> Response:
     return Response(SCRIPT, media_type="text/javascript", headers={"Cache-Control": "max-age=60"})
+
+
+def _only(request: Request) -> Served:
+    return next(iter(all_served(request).values()))
 
 
 def _rendered(answers: Answers, gallery: Gallery, as_of: str | None) -> str:

@@ -16,23 +16,12 @@ from topolog.projections import (
     resources,
 )
 from topolog.projections.api import contract, parameters
-from topolog.projections.api.reads import Here, number, position_key
+from topolog.projections.api.listings import HISTORY
+from topolog.projections.api.lists import History
+from topolog.projections.api.served import Here
 
 Number = Annotated[int, Path(ge=0)]
 router = APIRouter(prefix="/v1/clusters/{cluster}")
-
-
-@router.get("/partitions", tags=["partitions"], responses=contract.many(partition_resources.Partition))
-async def list_partitions(request: Request, here: Here, given: parameters.Partitions) -> Response:
-    """Partitions, by group and number: who holds a copy, who acts, what is lost."""
-    return await here.page(
-        request,
-        given,
-        "PartitionList",
-        lambda r, asked: partitions.partitions(r, asked.filters, asked.after),
-        lambda each: each.name,
-        begins_after=True,
-    )
 
 
 @router.get(
@@ -42,7 +31,9 @@ async def get_partition(
     request: Request, here: Here, group: str, partition: Number, given: parameters.Read
 ) -> Response:
     """One partition."""
-    return await here.one(request, given, "Partition", lambda r, _: partitions.partition(r, group, partition))
+    return await here.one(
+        request, given, "Partition", lambda r, _: partitions.partition(r, group, partition), is_lasting=True
+    )
 
 
 @router.get(
@@ -51,16 +42,10 @@ async def get_partition(
     responses=contract.many(resources.Change, "History"),
 )
 async def get_partition_history(
-    request: Request, here: Here, group: str, partition: Number, given: parameters.History
+    request: Request, here: Here, group: str, partition: Number, given: History
 ) -> Response:
     """Every change of one partition, newest first, and the decision that made it; also of a group that was dropped."""
-    return await here.page(
-        request,
-        given,
-        "History",
-        lambda r, _: partition_history.of_partition(r, group, partition),
-        position_key,
-    )
+    return await here.page(request, given, HISTORY, lambda r, _: partition_history.of_partition(r, group, partition))
 
 
 @router.get(
@@ -77,19 +62,6 @@ async def explain_one_partition(
     )
 
 
-@router.get("/maps", tags=["partitions"], responses=contract.many(partition_resources.NodeMap))
-async def list_maps(request: Request, here: Here, given: parameters.Maps) -> Response:
-    """What each node holds of each group, as the log has it: copies by state."""
-    return await here.page(
-        request,
-        given,
-        "NodeMapList",
-        lambda r, asked: partitions.maps(r, asked.filters, asked.after),
-        lambda each: each.name,
-        begins_after=True,
-    )
-
-
 @router.get(
     "/maps/{group}/{node}",
     tags=["partitions"],
@@ -97,20 +69,7 @@ async def list_maps(request: Request, here: Here, given: parameters.Maps) -> Res
 )
 async def get_map(request: Request, here: Here, group: str, node: str, given: parameters.Read) -> Response:
     """What one node holds of one group, partition by partition."""
-    return await here.one(request, given, "NodeMap", lambda r, _: partitions.node_map(r, group, node))
-
-
-@router.get("/exchanges", tags=["exchanges"], responses=contract.many(partition_resources.Exchange))
-async def list_exchanges(request: Request, here: Here, given: parameters.Exchanges) -> Response:
-    """Exchanges and hand-overs, newest first."""
-    return await here.page(
-        request,
-        given,
-        "ExchangeList",
-        lambda r, asked: exchanges.exchanges(r, asked.age_ms, asked.filters, number(asked.after)),
-        lambda each: str(exchanges.key_of(each)),
-        begins_after=True,
-    )
+    return await here.one(request, given, "NodeMap", lambda r, _: partitions.node_map(r, group, node), is_lasting=True)
 
 
 @router.get(
@@ -124,11 +83,9 @@ async def get_exchange(request: Request, here: Here, version: str, given: parame
 
 
 @router.get("/exchanges/{version}/history", tags=["exchanges"], responses=contract.many(resources.Change, "History"))
-async def get_exchange_history(request: Request, here: Here, version: str, given: parameters.History) -> Response:
+async def get_exchange_history(request: Request, here: Here, version: str, given: History) -> Response:
     """How an exchange began, what it took in, and how it ended; newest first."""
-    return await here.page(
-        request, given, "History", lambda r, _: partition_history.of_exchange(r, version), position_key
-    )
+    return await here.page(request, given, HISTORY, lambda r, _: partition_history.of_exchange(r, version))
 
 
 @router.get("/exchanges/{version}/explain", tags=["exchanges"], responses=contract.one(resources.Explanation))

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from http import HTTPStatus
 from typing import Any
 
@@ -87,7 +88,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _on_defect)
 
 
-async def _on_topolog_error(_: Request, error: Exception) -> Response:
+async def _on_topolog_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, TopologError)
     status = next((status for kind, status in _STATUSES if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
     more: dict[str, Any] = {}
@@ -97,13 +98,20 @@ async def _on_topolog_error(_: Request, error: Exception) -> Response:
         more |= {"rule": error.rule, "facts": error.facts}
     if isinstance(error, OutcomeUnknown):
         more["id"] = error.request_id
-    return problem(status, error.code, error.message, hint=error.hint, **more)
+    return problem(status, error.code, error.message, hint=error.hint, headers=_of_reading(request), **more)
 
 
-async def _on_invalid_parameters(_: Request, error: Exception) -> Response:
+def _of_reading(request: Request) -> Mapping[str, str]:
+    """Which position the error reflects, if one was read: what is not there may be there later."""
+    headers: Mapping[str, str] = getattr(request.state, "headers", {})
+    return headers
+
+
+async def _on_invalid_parameters(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     invalid = [
-        {"name": ".".join(str(part) for part in each["loc"][1:]), "reason": _reason(each)} for each in error.errors()
+        {"name": ".".join(str(part) for part in each["loc"][1:]), "reason": _reason(each, request)}
+        for each in error.errors()
     ]
     listed = "; ".join(f"{each['name']}: {each['reason']}" for each in invalid)
     return problem(
@@ -115,8 +123,21 @@ async def _on_invalid_parameters(_: Request, error: Exception) -> Response:
     )
 
 
-def _reason(error: Mapping[str, Any]) -> str:
-    return "there is no such parameter" if error["type"] == "extra_forbidden" else str(error["msg"])
+def _reason(error: Mapping[str, Any], request: Request) -> str:
+    if error["type"] != "extra_forbidden":
+        return str(error["msg"]).removeprefix("Value error, ")
+    known = _parameters_of(request)
+    near = get_close_matches(str(error["loc"][-1]), known, n=1)
+    listed = f"there are {', '.join(known)}" if known else "there is none"
+    return f"there is no such parameter{f', did you mean {near[0]}?' if near else f'; {listed}'}"
+
+
+def _parameters_of(request: Request) -> list[str]:
+    """The names of what the address takes in its query."""
+    route = request.scope.get("route")
+    dependant = getattr(route, "dependant", None)
+    models = (field.field_info.annotation for field in dependant.query_params) if dependant else ()
+    return sorted(name for model in models for name in getattr(model, "model_fields", ()))
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:

@@ -1,13 +1,11 @@
 """GET /v1/…: every address of the query API. What each finds is in `queries.py` and `explain.py`."""
 
-from collections.abc import Callable, Iterable
 from typing import Annotated, TypeVar
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from topolog.events.asked import RequestId
-from topolog.events.errors import BadInput
 from topolog.projections import (
     explain,
     groups,
@@ -21,10 +19,10 @@ from topolog.projections import (
 )
 from topolog.projections import explain_cluster as cluster_explained
 from topolog.projections.api import contract, parameters
-from topolog.projections.api.answers import API_VERSION, Answers, Asked, json_response
-from topolog.projections.api.problems import InvalidParameter
-from topolog.projections.resources import Decision, Type
-from topolog.projections.store import Reading
+from topolog.projections.api.answers import API_VERSION, json_response
+from topolog.projections.api.listings import DEAD_LETTERS, HISTORY, LEASE_HEALTH
+from topolog.projections.api.lists import History
+from topolog.projections.api.served import Everything, Here
 
 T = TypeVar("T")
 
@@ -32,14 +30,6 @@ Sequence = Annotated[int, Path(ge=1)]
 Position = Annotated[int, Path(ge=0)]
 
 
-def answers_of(request: Request, cluster: str) -> Answers:
-    """The answers of the cluster in the address; raises NotFound for a cluster that is not served."""
-    answers: Answers = request.app.state.answers
-    answers.check_cluster(cluster)
-    return answers
-
-
-Here = Annotated[Answers, Depends(answers_of)]
 clusters = APIRouter(tags=["clusters"])
 router = APIRouter(prefix="/v1/clusters/{cluster}")
 
@@ -48,11 +38,10 @@ _DIGITS_MAX = 18
 
 
 @clusters.get("/v1/clusters", responses=contract.many(resources.ClusterRef, "ClusterList"))
-async def list_clusters(request: Request) -> Response:
+async def list_clusters(everything: Everything, _: parameters.Nothing) -> Response:
     """The clusters this API serves."""
-    projector = request.app.state.answers.projector
-    log_id = projector.meta.header.log_id
-    items = [resources.ClusterRef(projector.cluster, log_id.hex() if log_id else None)]
+    log_ids = {name: served.projector.meta.header.log_id for name, served in everything.items()}
+    items = [resources.ClusterRef(name, log_id.hex() if log_id else None) for name, log_id in log_ids.items()]
     return json_response({"kind": "ClusterList", "apiVersion": API_VERSION, "items": items})
 
 
@@ -63,9 +52,9 @@ async def get_cluster(request: Request, here: Here, given: parameters.Read) -> R
 
 
 @router.get("/cluster/history", tags=["cluster"], responses=contract.many(resources.Change, "History"))
-async def get_cluster_history(request: Request, here: Here, given: parameters.History) -> Response:
+async def get_cluster_history(request: Request, here: Here, given: History) -> Response:
     """Every change of leadership, topology version and state, newest first."""
-    return await here.page(request, given, "History", lambda r, _: history.of_cluster(r), position_key)
+    return await here.page(request, given, HISTORY, lambda r, _: history.of_cluster(r))
 
 
 @router.get("/cluster/explain", tags=["cluster"], responses=contract.one(resources.Explanation))
@@ -74,49 +63,22 @@ async def explain_cluster(request: Request, here: Here, given: parameters.Read) 
     return await here.one(request, given, "Explanation", cluster_explained.explain_cluster)
 
 
-@router.get("/nodes", tags=["nodes"], responses=contract.many(resources.Node))
-async def list_nodes(request: Request, here: Here, given: parameters.Nodes) -> Response:
-    """Every node the cluster has known, in the order in which they joined."""
-    return await here.page(
-        request,
-        given,
-        "NodeList",
-        _fitting(lambda r, asked: health.nodes(r, asked.age_ms)),
-        lambda node: node.node,
-        is_lasting=False,
-    )
-
-
 @router.get("/nodes/{name}", tags=["nodes"], responses=contract.one(resources.Node))
 async def get_node(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
     """One node in its last incarnation, with its lease."""
-    return await here.one(request, given, "Node", lambda r, age_ms: health.node(r, age_ms, name), is_lasting=False)
+    return await here.one(request, given, "Node", lambda r, age_ms: health.node(r, age_ms, name))
 
 
 @router.get("/nodes/{name}/history", tags=["nodes"], responses=contract.many(resources.Change, "History"))
-async def get_node_history(request: Request, here: Here, name: str, given: parameters.History) -> Response:
+async def get_node_history(request: Request, here: Here, name: str, given: History) -> Response:
     """Every change of one node, newest first; lease renewals have no history."""
-    return await here.page(request, given, "History", lambda r, _: history.of_node(r, name), position_key)
+    return await here.page(request, given, HISTORY, lambda r, _: history.of_node(r, name))
 
 
 @router.get("/nodes/{name}/explain", tags=["nodes"], responses=contract.one(resources.Explanation))
 async def explain_node(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
     """Whether the node is a member, what its lease says, why it is out."""
-    return await here.one(
-        request, given, "Explanation", lambda r, age_ms: explain.explain_node(r, age_ms, name), is_lasting=False
-    )
-
-
-@router.get("/leases", tags=["leases"], responses=contract.many(resources.Lease))
-async def list_leases(request: Request, here: Here, given: parameters.Leases) -> Response:
-    """The leases of all server members, by slot."""
-    return await here.page(
-        request,
-        given,
-        "LeaseList",
-        _fitting(lambda r, asked: queries.leases(r, asked.age_ms)),
-        lambda lease: lease.node,
-    )
+    return await here.one(request, given, "Explanation", lambda r, age_ms: explain.explain_node(r, age_ms, name))
 
 
 @router.get("/leases/{name}", tags=["leases"], responses=contract.one(resources.Lease))
@@ -128,54 +90,26 @@ async def get_lease(request: Request, here: Here, name: str, given: parameters.R
 @router.get("/leases/{name}/explain", tags=["leases"], responses=contract.one(resources.Explanation))
 async def explain_lease(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
     """What is to be said of the node that holds the lease."""
-    return await here.one(
-        request, given, "Explanation", lambda r, age_ms: explain.explain_node(r, age_ms, name), is_lasting=False
-    )
-
-
-@router.get("/lease-health", tags=["leases"], responses=contract.many(resources.LeaseHealth))
-async def list_lease_health(request: Request, here: Here, given: parameters.LeaseHealth) -> Response:
-    """How punctual the heartbeats of each member are. It has no past."""
-    check_no_past(given)
-    return await here.page(
-        request,
-        given,
-        "LeaseHealthList",
-        _fitting(lambda r, asked: health.lease_health(r, asked.age_ms)),
-        lambda each: each.node,
-        is_lasting=False,
-    )
+    return await here.one(request, given, "Explanation", lambda r, age_ms: explain.explain_node(r, age_ms, name))
 
 
 @router.get("/lease-health/{name}", tags=["leases"], responses=contract.one(resources.LeaseHealth))
 async def get_lease_health(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
     """How punctual the heartbeats of one member are. It has no past."""
-    check_no_past(given)
-    return await here.one(
-        request, given, "LeaseHealth", lambda r, age_ms: health.lease_health_of(r, age_ms, name), is_lasting=False
-    )
-
-
-@router.get("/types", tags=["types"], responses=contract.many(resources.Type))
-async def list_types(request: Request, here: Here, given: parameters.Types) -> Response:
-    """Every type, by name."""
-
-    def ask(reading: Reading, asked: Asked) -> Iterable[Type]:
-        return (each for each in queries.types(reading) if asked.filters.get("status") in (None, _status(each)))
-
-    return await here.page(request, given, "TypeList", ask, lambda each: each.name)
+    LEASE_HEALTH.check_past(given.as_of)
+    return await here.one(request, given, "LeaseHealth", lambda r, age_ms: health.lease_health_of(r, age_ms, name))
 
 
 @router.get("/types/{name}", tags=["types"], responses=contract.one(resources.Type))
 async def get_type(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
     """One type, by its name or its id."""
-    return await here.one(request, given, "Type", lambda r, _: queries.type_named(r, name))
+    return await here.one(request, given, "Type", lambda r, _: queries.type_named(r, name), is_lasting=True)
 
 
 @router.get("/types/{name}/history", tags=["types"], responses=contract.many(resources.Change, "History"))
-async def get_type_history(request: Request, here: Here, name: str, given: parameters.History) -> Response:
+async def get_type_history(request: Request, here: Here, name: str, given: History) -> Response:
     """Every change of one type, newest first; also of one that was removed."""
-    return await here.page(request, given, "History", lambda r, _: history.of_type(r, name), position_key)
+    return await here.page(request, given, HISTORY, lambda r, _: history.of_type(r, name))
 
 
 @router.get("/types/{name}/explain", tags=["types"], responses=contract.one(resources.Explanation))
@@ -184,22 +118,16 @@ async def explain_type(request: Request, here: Here, name: str, given: parameter
     return await here.one(request, given, "Explanation", lambda r, _: explain.explain_type(r, name))
 
 
-@router.get("/groups", tags=["groups"], responses=contract.many(resources.Group))
-async def list_groups(request: Request, here: Here, given: parameters.Groups) -> Response:
-    """Every group, by name."""
-    return await here.page(request, given, "GroupList", _fitting(lambda r, _: groups.groups(r)), lambda each: each.name)
-
-
 @router.get("/groups/{name}", tags=["groups"], responses=contract.one(resources.Group))
 async def get_group(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
     """One group."""
-    return await here.one(request, given, "Group", lambda r, _: groups.group(r, name))
+    return await here.one(request, given, "Group", lambda r, _: groups.group(r, name), is_lasting=True)
 
 
 @router.get("/groups/{name}/history", tags=["groups"], responses=contract.many(resources.Change, "History"))
-async def get_group_history(request: Request, here: Here, name: str, given: parameters.History) -> Response:
+async def get_group_history(request: Request, here: Here, name: str, given: History) -> Response:
     """Every change of the groups of this name, newest first; also of one that was dropped."""
-    return await here.page(request, given, "History", lambda r, _: history.of_group(r, name), position_key)
+    return await here.page(request, given, HISTORY, lambda r, _: history.of_group(r, name))
 
 
 @router.get("/groups/{name}/explain", tags=["groups"], responses=contract.one(resources.Explanation))
@@ -208,28 +136,10 @@ async def explain_group(request: Request, here: Here, name: str, given: paramete
     return await here.one(request, given, "Explanation", lambda r, _: explain.explain_group(r, name))
 
 
-@router.get("/decisions", tags=["decisions"], responses=contract.many(resources.Decision))
-async def list_decisions(request: Request, here: Here, given: parameters.Decisions) -> Response:
-    """Decisions, newest first; without lease renewals unless they are asked for."""
-
-    def ask(reading: Reading, asked: Asked) -> Iterable[Decision]:
-        return queries.decisions(reading, asked.filters, number(asked.after))
-
-    return await here.page(request, given, "DecisionList", ask, position_key, begins_after=True)
-
-
 @router.get("/decisions/{position}", tags=["decisions"], responses=contract.one(resources.Decision))
 async def get_decision(request: Request, here: Here, position: Position, given: parameters.Read) -> Response:
     """The decision at one position."""
-    return await here.one(request, given, "Decision", lambda r, _: told_changes.decision(r, position))
-
-
-@router.get("/requests", tags=["requests"], responses=contract.many(resources.Request))
-async def list_requests(request: Request, here: Here, given: parameters.Requests) -> Response:
-    """The outcomes that are kept (the last 64 of each requester), newest first."""
-    return await here.page(
-        request, given, "RequestList", _fitting(lambda r, _: queries.outcomes(r)), lambda each: each.id
-    )
+    return await here.one(request, given, "Decision", lambda r, _: told_changes.decision(r, position), is_lasting=True)
 
 
 @router.get("/requests/{requester}/{sequence}", tags=["requests"], responses=contract.one(resources.Request))
@@ -238,7 +148,7 @@ async def get_request(
 ) -> Response:
     """One request and its outcome, however long ago."""
     name = RequestId(requester, sequence)
-    return await here.one(request, given, "Request", lambda r, _: queries.request(r, name))
+    return await here.one(request, given, "Request", lambda r, _: queries.request(r, name), is_lasting=True)
 
 
 @router.get(
@@ -247,11 +157,11 @@ async def get_request(
     responses=contract.many(resources.Change, "History"),
 )
 async def get_request_history(
-    request: Request, here: Here, requester: str, sequence: Sequence, given: parameters.History
+    request: Request, here: Here, requester: str, sequence: Sequence, given: History
 ) -> Response:
     """When the request got its outcome, and when coordinators stopped keeping it."""
     name = RequestId(requester, sequence)
-    return await here.page(request, given, "History", lambda r, _: history.of_request(r, name), position_key)
+    return await here.page(request, given, HISTORY, lambda r, _: history.of_request(r, name))
 
 
 @router.get(
@@ -265,58 +175,10 @@ async def explain_request(
     return await here.one(request, given, "Explanation", lambda r, _: explain.explain_request(r, name))
 
 
-@router.get("/dead-letters", tags=["dead letters"], responses=contract.many(resources.DeadLetter))
-async def list_dead_letters(request: Request, here: Here, given: parameters.DeadLetters) -> Response:
-    """Input that nobody could read, newest first. It has no past."""
-    check_no_past(given, letters.NO_PAST)
-    return await here.page(
-        request,
-        given,
-        "DeadLetterList",
-        _fitting(lambda r, asked: letters.letters(r, number(asked.after))),
-        lambda letter: letter.id,
-        begins_after=True,
-        is_lasting=False,
-    )
-
-
 @router.get(
     "/dead-letters/{name}", tags=["dead letters"], responses=contract.one(resources.DeadLetterDetail, "DeadLetter")
 )
 async def get_dead_letter(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
     """One dead letter with its headers, its first bytes, and what became of its replays. It has no past."""
-    check_no_past(given, letters.NO_PAST)
-    return await here.one(request, given, "DeadLetter", lambda r, _: letters.letter(r, name), is_lasting=False)
-
-
-def check_no_past(given: parameters.ReadParameters, why: str = health.NO_PAST) -> None:
-    if given.as_of is not None:
-        raise BadInput(why, hint="Ask for what is, without as_of.")
-
-
-def number(after: str | None) -> int | None:
-    """The position or offset a page begins behind; raises BadInput for a cursor that we never gave out."""
-    if after is None:
-        return None
-    if not (after.isascii() and after.isdecimal() and len(after) <= _DIGITS_MAX):
-        raise InvalidParameter("cursor", "it is none of this API's", hint="Give back `next` of a page, unchanged.")
-    return int(after)
-
-
-def position_key(item: Decision | resources.Change) -> str:
-    return str(item.position)
-
-
-def _fitting(find: Callable[[Reading, Asked], Iterable[T]]) -> Callable[[Reading, Asked], Iterable[T]]:
-    """What `find` lists, cut down to the items whose fields are as the filters say."""
-    return lambda reading, asked: (each for each in find(reading, asked) if _fits(each, asked))
-
-
-def _fits(item: object, asked: Asked) -> bool:
-    return all(str(getattr(item, name)) == value for name, value in asked.filters.items())
-
-
-def _status(each: Type) -> str:
-    if each.removing:
-        return "REMOVING"
-    return "ACCEPTED" if each.accepted_version == each.pending_version else "PENDING"
+    DEAD_LETTERS.check_past(given.as_of)
+    return await here.one(request, given, "DeadLetter", lambda r, _: letters.letter(r, name))

@@ -8,7 +8,7 @@ import asyncio
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Depends, Header, Request
+from fastapi import APIRouter, Header, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -17,11 +17,11 @@ from topolog.events.topics import BY_SHORT_NAME
 from topolog.projections import letters, resources
 from topolog.projections.api import contract
 from topolog.projections.api.answers import API_VERSION, json_response
+from topolog.projections.api.desk import DELIVERY_TIMEOUT_S, SERVE_PAUSE_S
 from topolog.projections.api.problems import InvalidParameter
-from topolog.projections.api.reads import Here
-from topolog.projections.api.writes import DELIVERY_TIMEOUT_S, Desk, desk_of, read_body
+from topolog.projections.api.served import AtDesk, Here
+from topolog.projections.api.writes import read_body
 
-_SERVE_PAUSE_S = 0.001
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     **contract.one(resources.Replay),
     409: {"description": "Not replayed: TRUNCATED, or NOT_REPLAYABLE for a topic where it makes no sense."},
@@ -44,7 +44,7 @@ async def replay_dead_letter(
     request: Request,
     name: str,
     here: Here,
-    desk: Annotated[Desk, Depends(desk_of)],
+    desk: AtDesk,
     x_topolog_actor: Annotated[str, Header(description="Who asks; kept with the record.", max_length=1_000)] = "api",
 ) -> Response:
     """Append a dead letter to the topic it was meant for once more."""
@@ -66,7 +66,7 @@ async def replay_dead_letter(
             raise Unreachable(
                 f"The broker did not confirm the replay of dead letter {name}.", hint="It may still come."
             )
-        await asyncio.sleep(_SERVE_PAUSE_S)
+        await asyncio.sleep(SERVE_PAUSE_S)
         desk.requester.serve()
     asked = letters.request_in(body.value)
     item = resources.Replay(name, row.topic, delivered.result() or 0, str(asked) if asked else None)

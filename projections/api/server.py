@@ -1,4 +1,4 @@
-"""Runs the read side of one cluster in one process: the projector in a thread, the API in the main one."""
+"""Runs the read side of clusters in one process: a projector in a thread for each, the API in the main one."""
 
 import contextlib
 import logging
@@ -6,14 +6,16 @@ import secrets
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import uvicorn
 
 from topolog.events.errors import BadInput
 from topolog.events.log import LogReader, LogWriter
 from topolog.projections.api.app import make_app
+from topolog.projections.api.served import Served
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 
@@ -39,31 +41,35 @@ class Server(uvicorn.Server):
                 signal.signal(each, handler)
 
 
+class Source(NamedTuple):
+    """One cluster to serve: its log, a writer of requests to it, and the folder of its store."""
+
+    cluster: str
+    reader: LogReader
+    writer: LogWriter
+    folder: Path
+
+
 def serve(
-    reader: LogReader,
-    writer: LogWriter,
-    cluster: str,
-    folder: Path,
+    sources: Sequence[Source],
     host: str,
     port: int,
     *,
     address: str,
     on_ready: Callable[[str], None] = lambda url: _LOGGER.info("The API answers at %s", url),
 ) -> None:
-    """Project `cluster` into `folder` and answer at host:port (0: any free one) until SIGTERM or SIGINT.
+    """Project each cluster into its folder and answer at host:port (0: any free one) until SIGTERM or SIGINT.
 
-    `address` is the broker's, for messages; `on_ready` is called with the API's URL once it answers. The reader and
-    the writer are closed at the end. Raises BadInput if the port is taken or the folder cannot be used.
+    `address` is the broker's, for messages; `on_ready` is called with the API's URL once it answers. Readers and
+    writers are closed at the end. Raises BadInput if the port is taken or a folder cannot be used.
     """
     with contextlib.ExitStack() as stack:
-        stack.callback(writer.close)
+        for source in sources:
+            stack.callback(source.writer.close)
         listener = stack.enter_context(contextlib.closing(_listen(host, port)))
-        projector = Projector(reader, folder, cluster)
-        stack.callback(projector.close)
-        stack.enter_context(_projecting(projector))
-        requester = Requester(writer, f"api-{secrets.token_hex(4)}", address)
+        served = [stack.enter_context(_serving(source, address)) for source in sources]
         config = uvicorn.Config(
-            make_app(projector, requester),
+            make_app(served),
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=_DRAIN_S,
@@ -74,9 +80,16 @@ def serve(
 
 
 @contextlib.contextmanager
+def _serving(source: Source, address: str) -> Iterator[Served]:
+    projector = Projector(source.reader, source.folder, source.cluster)
+    with contextlib.closing(projector), _projecting(projector):
+        yield Served(projector, Requester(source.writer, f"api-{secrets.token_hex(4)}", address))
+
+
+@contextlib.contextmanager
 def _projecting(projector: Projector) -> Iterator[None]:
     stop = threading.Event()
-    thread = threading.Thread(target=projector.run, args=(stop,), name="projector")
+    thread = threading.Thread(target=projector.run, args=(stop,), name=f"projector {projector.cluster}")
     thread.start()
     try:
         yield

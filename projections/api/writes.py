@@ -1,42 +1,23 @@
 """POST /v1/…/requests: a request is appended to the log's topic, and its outcome read from the projection.
 
-The API writes no projection and decides nothing. What is malformed it refuses itself, with 400, and sends nothing; what
-it sends has an id, so that a caller who heard nothing can repeat it without harm.
+What is malformed is refused here, with 400, and nothing is sent.
 """
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from http import HTTPStatus
-from typing import Annotated, Any, TypeVar
-from urllib.parse import quote
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Request
-from starlette.concurrency import run_in_threadpool
+from fastapi import APIRouter, Header, Request
 from starlette.responses import Response
 
 from topolog.events.asked import RequestId
 from topolog.events.asking import digest_of, encode_request
-from topolog.events.errors import BadInput, NotCaughtUp, Overloaded, Refused, Retriable
-from topolog.events.ids import NOWHERE
-from topolog.events.metadata import MetadataUpdateRejected
-from topolog.events.requests import REQUEST_BYTES_MAX, AnyRequest, OutcomeRow, Status, subject_of
-from topolog.projections import dry_run, queries
+from topolog.events.errors import BadInput, Refused
+from topolog.events.requests import REQUEST_BYTES_MAX
 from topolog.projections.api import contract, forms, parameters
-from topolog.projections.api.answers import API_VERSION, Answers, json_response
-from topolog.projections.api.problems import parameter, problem
-from topolog.projections.api.reads import Here
+from topolog.projections.api.problems import parameter
+from topolog.projections.api.served import AtDesk
 from topolog.projections.durations import duration_ms
-from topolog.projections.requester import Requester
 from topolog.projections.resources import Outcome
-from topolog.projections.store import Reading
 
-DELIVERY_TIMEOUT_S = 9.0
-"""How long the broker may take to accept a request: the caller is told within 10 s that it cannot be reached."""
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-_SERVE_PAUSE_S = 0.001
 _IMAGINED = RequestId("dry-run", 1)
 """The id of requests that are not sent."""
 
@@ -48,157 +29,13 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
     },
 }
 
-
-class Stopped(Retriable):
-    """The projector reads no further, so no outcome would ever be seen here."""
-
-    code = "stopped"
-
-
-class Desk:
-    """Takes requests in and follows them. Everything runs in the event loop's thread, but for what `_read` is given."""
-
-    def __init__(self, answers: Answers, requester: Requester) -> None:
-        self.requester = requester
-        self._answers = answers
-
-    async def new_id(self) -> RequestId:
-        """An id of this process's own; raises Overloaded while too many of its requests are undecided.
-
-        Who asked for the others may be gone, so their outcomes are looked for when they stand in the way.
-        """
-        self.requester.serve()
-        try:
-            return self.requester.next_id()
-        except Overloaded:
-            for name in await self._read(self._decided, self.requester.open):
-                self.requester.close(name)
-        return self.requester.next_id()
-
-    async def known_outcome(self, name: RequestId) -> OutcomeRow | None:
-        """The outcome of an id that a caller has chosen; raises BadInput if coordinators would not answer it."""
-        return await self._read(self._known_outcome, name)
-
-    async def send(self, request: AnyRequest, value: bytes, timeout_s: float) -> None:
-        """Append the request; raises Unreachable if nothing left, OutcomeUnknown unless the broker says it has it."""
-        delivered = self.requester.send(request, value)
-        patience_s = max(1.0, min(DELIVERY_TIMEOUT_S, timeout_s))
-        deadline = asyncio.get_running_loop().time() + patience_s
-        self.requester.serve()
-        while not delivered.done():
-            if asyncio.get_running_loop().time() > deadline:
-                raise self.requester.outcome_unknown(request.id, f"no answer within {patience_s:g} s")
-            await asyncio.sleep(_SERVE_PAUSE_S)
-            self.requester.serve()
-        delivered.result()
-
-    async def follow(self, name: RequestId, digest: bytes, wait: str, timeout_s: float) -> OutcomeRow | None:
-        """The outcome as soon as it is what the caller waits for, or what is known after `timeout_s`.
-
-        The outcome of another request under the same id is what nobody waits for, so it comes at once.
-        """
-
-        def look() -> OutcomeRow | None:
-            def is_enough(reading: Reading, row: OutcomeRow) -> bool:
-                return row.digest != digest or wait != "accepted" or queries.is_settled(reading, row)
-
-            return self._look(is_enough, name)
-
-        row = await self._answers.commits.until(look, timeout_s) or self._look(lambda _, __: True, name)
-        if row is not None:
-            self.requester.close(name)
-        return row
-
-    def _look(self, is_enough: Callable[[Reading, OutcomeRow], bool], name: RequestId) -> OutcomeRow | None:
-        with self._answers.projector.reading() as reading:
-            row = queries.outcome(reading, name)
-            return row if row is not None and is_enough(reading, row) else None
-
-    async def _read(self, ask: Callable[[Reading, T], R], asked: T) -> R:
-        """What `ask` finds in the store, in a thread of its own: a disk may be slow."""
-
-        def read() -> R:
-            with self._answers.projector.reading() as reading:
-                return ask(reading, asked)
-
-        return await run_in_threadpool(read)
-
-    @staticmethod
-    def _decided(reading: Reading, names: Sequence[RequestId]) -> list[RequestId]:
-        return [name for name in names if queries.outcome(reading, name) is not None]
-
-    @staticmethod
-    def _known_outcome(reading: Reading, name: RequestId) -> OutcomeRow | None:
-        row = queries.outcome(reading, name)
-        if row is None and queries.is_forgotten(reading, name):
-            raise BadInput(
-                f"Request {name} is older than what is kept of its requester.", hint="Use a higher sequence."
-            )
-        return row
-
-    def log_id(self) -> bytes:
-        """The log to which requests are addressed; raises Retriable while nothing can be asked of it."""
-        projector = self._answers.projector
-        if projector.stopped:
-            raise Stopped(
-                "This API no longer reads the log, so it could not tell what became of a request.",
-                hint=projector.stopped,
-            )
-        if projector.meta.header.log_id is None or projector.meta.position == NOWHERE:
-            raise NotCaughtUp("Nothing has been decided yet: there is no log to address a request to.")
-        return projector.meta.header.log_id
-
-    async def dry_run(self, request: AnyRequest) -> Response:
-        """What the request would lead to; raises Refused as the rules do."""
-
-        def answer(reading: Reading, request: AnyRequest) -> Response:
-            try:
-                found = dry_run.dry_run(reading, request, self._answers.projector.wall_ms())
-            except dry_run.Contradiction as error:
-                return _contradiction(error.refusal)
-            envelope = {
-                "kind": "DryRun",
-                "apiVersion": API_VERSION,
-                "asOf": self._answers.as_of(reading),
-                "item": found,
-            }
-            return json_response(envelope)
-
-        return await self._read(answer, request)
-
-    async def answer(self, asked: AnyRequest, row: OutcomeRow | None) -> Response:
-        """The outcome as HTTP: 200, 409 for a refusal, 202 while it is unknown."""
-        name, subject = asked.id, subject_of(asked)
-
-        def answer(reading: Reading, row: OutcomeRow | None) -> Response:
-            if row is not None and row.status is Status.REFUSED:
-                return _refusal(name, row, queries.conflict(reading, row))
-            stands = self._answers.as_of(reading)
-            if row is None:
-                outcome, status = Outcome(str(name), subject, "UNKNOWN"), HTTPStatus.ACCEPTED
-            else:
-                outcome, status = _outcome(reading, name, row, stands.token), HTTPStatus.OK
-            requester = quote(name.requester, safe="")  # a caller's own choice, and this is a header
-            address = f"/v1/clusters/{self._answers.projector.cluster}/requests/{requester}/{name.sequence}"
-            envelope = {"kind": "Outcome", "apiVersion": API_VERSION, "asOf": stands, "item": outcome}
-            return json_response(envelope, status, {"Location": address, "X-Topolog-Token": stands.token})
-
-        return await self._read(answer, row)
-
-
-def desk_of(request: Request, here: Here) -> Desk:
-    desk: Desk = request.app.state.desk
-    assert here is request.app.state.answers, "one process serves one cluster"
-    return desk
-
-
 router = APIRouter(prefix="/v1/clusters/{cluster}")
 
 
 @router.post("/requests", tags=["requests"], responses=_RESPONSES, openapi_extra=contract.REQUEST_BODY)
 async def post_request(
     request: Request,
-    desk: Annotated[Desk, Depends(desk_of)],
+    desk: AtDesk,
     given: parameters.Write,
     idempotency_key: Annotated[
         str | None, Header(description="`requester/sequence`, chosen by the caller; makes a repeat harmless.")
@@ -244,35 +81,3 @@ async def read_body(request: Request) -> bytes:
         if len(body) > REQUEST_BYTES_MAX:
             raise forms.too_big()
     return bytes(body)
-
-
-def _outcome(reading: Reading, name: RequestId, row: OutcomeRow, token: str) -> Outcome:
-    accepted = queries.has_taken_effect(reading, row)
-    return Outcome(str(name), row.subject, row.status.value, accepted, row.version, row.position, token)
-
-
-def _contradiction(refusal: MetadataUpdateRejected) -> Response:
-    return problem(
-        HTTPStatus.CONFLICT,
-        refusal.code,
-        refusal.message,
-        rule=refusal.rule,
-        facts=dict(refusal.facts),
-        current=refusal.current.to_dict(),
-        proposed=refusal.proposed.to_dict(),
-    )
-
-
-def _refusal(name: RequestId, row: OutcomeRow, sides: tuple[Any, Any] | None) -> Response:
-    both: Mapping[str, Any] = {} if sides is None else {"current": sides[0].to_dict(), "proposed": sides[1].to_dict()}
-    return problem(
-        HTTPStatus.CONFLICT,
-        row.code,
-        row.message,
-        id=str(name),
-        subject=row.subject,
-        position=row.position,
-        rule=row.rule,
-        facts=dict(row.facts),
-        **both,
-    )

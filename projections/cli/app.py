@@ -20,12 +20,12 @@ from topolog.projections.cli.context_commands import context_commands
 from topolog.projections.cli.contexts import DEFAULT_API
 from topolog.projections.cli.diffing import diff
 from topolog.projections.cli.exit_codes import MEANINGS, ExitCode, exit_code
-from topolog.projections.cli.options import spread
 from topolog.projections.cli.reading import describe, explain, get, history
 from topolog.projections.cli.repair_commands import repair_commands
 from topolog.projections.cli.replaying import replay
 from topolog.projections.cli.schema_commands import apply, cancel, rename
 from topolog.projections.cli.sharing import alter, create, drop, reset, start_exchange
+from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen
 from topolog.projections.cli.verify_commands import verify_commands
 from topolog.projections.cli.waiting import wait

@@ -15,12 +15,13 @@ from topolog.projections.baseline_resources import Baseline, Branch, Join
 from topolog.projections.cli import columns, moments
 from topolog.projections.cli.client import Answer
 from topolog.projections.cli.connecting import connect
-from topolog.projections.cli.options import Extent, Moment, Patience, Shape, Target, spread
+from topolog.projections.cli.options import Extent, Moment, Patience, Shape, Target
 from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.past_of_node import read_past
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.reading import at_most, params_of
 from topolog.projections.cli.resources import BASELINES
+from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen, clean
 from topolog.projections.cli.writing import Doubt, ask
 

@@ -231,10 +231,12 @@ class Api:
         self, path: Segments, since: str, wait_s: float, params: Params | None = None
     ) -> tuple[Sequence[Json], str]:
         """What has happened behind the token `since`, as watch objects, and the token to go on with; waits so long for
-        the first of them."""
+        the first of them. BadInput if this API cannot tell."""
         asked = {**(params or {}), "changes_since": since, "wait": f"{max(1, round(wait_s * 1000))}ms"}
         status, body = self._transport.send("GET", self._address(path), asked, ANSWER_S + wait_s)
         answer = _answer(status, body)
+        if answer.body.get("kind") != "ChangeList":
+            raise BadInput(f"The API at {self.url} does not tell what changes.")
         return answer.items, answer.next or since
 
     # Requests.

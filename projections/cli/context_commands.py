@@ -10,9 +10,10 @@ from topolog.projections.cli import completion
 from topolog.projections.cli.client import Answer
 from topolog.projections.cli.column import field
 from topolog.projections.cli.contexts import Context, Standing, read_contexts, without_credentials
-from topolog.projections.cli.options import Shape, spread
+from topolog.projections.cli.options import Shape
 from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.problems import Json
+from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen
 
 _COLUMNS = (

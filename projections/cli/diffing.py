@@ -1,5 +1,4 @@
-"""`topolog diff RESOURCE [NAME] --from MOMENT [--to MOMENT]`: what differs between two moments, and exit code 8 if
-anything does."""
+"""`topolog diff`: what of a resource differs between two moments, and exit code 8 if anything does."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -15,10 +14,11 @@ from topolog.projections.cli.client import Answer
 from topolog.projections.cli.column import Column, field
 from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.exit_codes import ExitCode
-from topolog.projections.cli.options import Filters, NameArgument, ResourceArgument, Shape, Target
+from topolog.projections.cli.narrowing import Filters
+from topolog.projections.cli.options import NameArgument, ResourceArgument, Shape, Target
 from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import CLUSTER, DEAD_LETTERS, LEASE_HEALTH, Resource, filtering, find_item
+from topolog.projections.cli.resources import CLUSTER, DEAD_LETTERS, LEASE_HEALTH, Resource, find_item
 from topolog.projections.cli.terminal import Screen, clean
 
 _SIGNS = {"ADDED": "+", "REMOVED": "-", "CHANGED": "~"}
@@ -52,7 +52,7 @@ def diff(
     now = datetime.now(UTC)
     moment_since = moments.moment(since, now, "--from")
     moment_until = None if until is None else moments.moment(until, now, "--to")
-    params = filtering(kind, name, filters.given)
+    params = filters.of(kind, name)
     with connect(target) as api:
         answer = api.diff((kind.usual,), moment_since, moment_until, params)
         if name is not None and kind is not CLUSTER:

@@ -34,23 +34,21 @@ def time(text: str, option: str, now: datetime) -> datetime:
     )
 
 
-_PLACE = re.compile(r"(topology|exchange):\d+\.\d+")
-_MOMENT_HINT = (
-    "Use a position (1234), a time (2026-11-21T02:00Z), how long ago (15m), topology:4.1 or exchange:4.0 "
-    "(when that came into force, or was completed)."
-)
-
-
 def moment(text: str, now: datetime, option: str = "--as-of") -> str:
-    """What `--as-of` means to the API: a position, `topology:4.1`, `exchange:4.0` as they are, else a time (`time`) in
-    UTC. BadInput for anything else."""
+    """What `--as-of` means to the API: a position, `topology:4.1` and `exchange:4.0` as they are, else a time in UTC.
+
+    BadInput for anything else.
+    """
     given = text.strip()
-    if given.isdecimal() or _PLACE.fullmatch(given):
+    if given.isdecimal() or given.startswith(("topology:", "exchange:")):
         return given
     try:
         return _utc(time(given, option, now))
     except BadInput as error:
-        raise BadInput(f"{option} {text!r} is no position, time or duration.", hint=_MOMENT_HINT) from error
+        raise BadInput(
+            f"{option} {text!r} is no position, time, duration, view or exchange.",
+            hint="Use a position (1234), a time (2026-11-21T02:00Z), how long ago (15m), topology:4.1 or exchange:4.0.",
+        ) from error
 
 
 def age(milliseconds: int) -> str:

@@ -1,17 +1,15 @@
-"""The options that commands share, in groups, and how a command takes a whole group as one argument."""
+"""The options that commands share, in groups; `spreading.py` gives a command all of a group at once."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, asdict, dataclass, fields, is_dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, get_origin, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
-from topolog.events.errors import BadInput
 from topolog.events.group_definition import BACKUPS_MAX, PARTITIONS_DEFAULT, PARTITIONS_MAX
-from topolog.projections.cli import completion, output_schema
-from topolog.projections.cli.contexts import Defaults, Standing, stand
+from topolog.projections.cli import completion
+from topolog.projections.cli.contexts import Standing
 from topolog.projections.cli.resources import (
     AWAITED,
     CANCELLABLE,
@@ -147,80 +145,6 @@ class Extent:
 
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="At most N rows.")] = None
     every: Annotated[bool, typer.Option("--all", help="All rows, page by page.")] = False
-
-
-@dataclass(frozen=True)
-class Picked:
-    """In which order rows come, and what of each."""
-
-    sort: Annotated[
-        str | None,
-        typer.Option("--sort", metavar="[-]FIELD,…", help="Order rows by these fields of -o json; - is descending."),
-    ] = None
-    fields: Annotated[
-        str | None,
-        typer.Option(
-            "--fields", metavar="FIELD,…", help="Only these fields of -o json, in every format, as columns of a table."
-        ),
-    ] = None
-
-    def params(self, is_list: bool, output: Format) -> dict[str, str]:
-        """As the API wants them; BadInput where one thing is asked for and there is nothing to order."""
-        if self.sort is not None and not is_list:
-            raise BadInput("One row has no order.", hint="--sort is for lists.")
-        said = {"sort": self.sort, "fields": self.fields if is_list and output is not Format.NAME else None}
-        return {name: text for name, text in said.items() if text}
-
-    @property
-    def names(self) -> list[str]:
-        return [name for name in (part.strip() for part in (self.fields or "").split(",")) if name]
-
-
-@dataclass(frozen=True)
-class Filters:
-    """By what a list is narrowed; each resource knows some of these."""
-
-    state: Annotated[
-        str | None, typer.Option("--state", metavar="STATE", help="Only what is in this state, as LOST.")
-    ] = None
-    group: Annotated[str | None, typer.Option("--group", metavar="GROUP", help="Only what is of this group.")] = None
-    node: Annotated[str | None, typer.Option("--node", metavar="NODE", help="Only what this node holds.")] = None
-    primary: Annotated[
-        str | None, typer.Option("--primary", metavar="NODE", help="Only partitions that this node acts for.")
-    ] = None
-    database: Annotated[
-        str | None, typer.Option("--database", metavar="NAME", help="Only what is of this database.")
-    ] = None
-    principal: Annotated[
-        str | None, typer.Option("--principal", metavar="NAME", help="Only grants of this principal.")
-    ] = None
-    type: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE", help="Only exchanges that are about this, as JOIN.")
-    ] = None
-
-    table: Annotated[
-        str | None, typer.Option("--table", metavar="TABLE", help="Only what is of replicas of this table.")
-    ] = None
-    session: Annotated[str | None, typer.Option("--session", metavar="N", help="Only what is of this session.")] = None
-    kind: Annotated[
-        str | None, typer.Option("--kind", metavar="KIND", help="Only these, as REPAIR, LEAVES, MISSING.")
-    ] = None
-    verdict: Annotated[
-        str | None, typer.Option("--verdict", metavar="VERDICT", help="Only sessions with this verdict, as DIFFER.")
-    ] = None
-    replica: Annotated[
-        str | None, typer.Option("--replica", metavar="NAME", help="Only rows that this replica lacks or is to get.")
-    ] = None
-    datacenter: Annotated[
-        str | None, typer.Option("--datacenter", metavar="DC", help="Only replicas of this data centre.")
-    ] = None
-
-    @property
-    def given(self) -> dict[str, str]:
-        """Those that were given, as the API wants them."""
-        said = {name: value for name, value in asdict(self).items() if value is not None}
-        words = ("state", "type", "kind", "verdict")
-        return {name: value.upper() if name in words else value for name, value in said.items()}
 
 
 class Imagined(StrEnum):
@@ -366,66 +290,3 @@ NameArgument = Annotated[
     str | None,
     typer.Argument(metavar="NAME", help="One of them; RESOURCE/NAME works too.", autocompletion=completion.names),
 ]
-
-
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-
-
-def spread(command: Callable[..., None], **defaults: Callable[[], object]) -> Callable[..., None]:
-    """The command with each parameter that is a group replaced by the group's options, as Typer wants them.
-
-    `defaults` say which API and cluster are meant where neither flag, context nor environment does. With -o schema the
-    command itself is not run: what it would print is described. Who can ask for a change can say --yes, which a
-    protected context wants.
-    """
-    given = signature(command, eval_str=True).parameters.values()
-    groups: dict[str, Any] = {p.name: p.annotation for p in given if is_dataclass(p.annotation)}
-    has_own_yes = any(p.name == "yes" for p in given)
-    takes_yes = not has_own_yes and "target" in groups and _asks(groups, [p.name for p in given])
-
-    def call(**values: Any) -> None:
-        agreed = values.pop("yes", False) if takes_yes else values.get("yes", False)
-        arguments = {
-            name: group(**{each.name: values.pop(each.name) for each in _option_fields(group)})
-            for name, group in groups.items()
-        }
-        shape = arguments.get("shape")
-        if isinstance(shape, Shape) and shape.output is Format.SCHEMA:
-            output_schema.show(command, {**values, **arguments})
-            return
-        if isinstance(target := arguments.get("target"), Target):
-            standing = stand(target.api, target.cluster, target.context, Defaults(**defaults))
-            arguments["target"] = replace(target, standing=standing, is_agreed=bool(agreed))
-        command(**values, **arguments)
-
-    spread_out: list[Parameter] = []
-    for parameter in given:
-        spread_out += _options(groups[parameter.name]) if parameter.name in groups else [parameter]
-    if takes_yes:
-        spread_out.append(Parameter("yes", Parameter.KEYWORD_ONLY, default=False, annotation=YesOption))
-    call.__signature__ = Signature(  # type: ignore[attr-defined]  # what inspect.signature, hence Typer, reads
-        [p.replace(kind=Parameter.KEYWORD_ONLY) for p in spread_out]
-    )
-    call.__annotations__ = {}
-    call.__name__, call.__doc__ = command.__name__, command.__doc__
-    return call
-
-
-def _asks(groups: Mapping[str, Any], names: Sequence[str]) -> bool:
-    """Whether the command asks for a change, of which a reason is a sign."""
-    reasons = (each.name == "reason" for group in groups.values() for each in fields(group))
-    return "reason" in names or any(reasons)
-
-
-def _option_fields(group: type[Any]) -> list[Field[Any]]:
-    """Those fields of a group that are options."""
-    hints = get_type_hints(group, include_extras=True)
-    return [each for each in fields(group) if get_origin(hints[each.name]) is Annotated]
-
-
-def _options(group: type[Any]) -> list[Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    return [
-        Parameter(each.name, Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name])
-        for each in _option_fields(group)
-    ]

@@ -16,16 +16,15 @@ from topolog.projections.cli.client import PAGE_ROWS, Answer, Api
 from topolog.projections.cli.column import field
 from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.exit_codes import ExitCode
+from topolog.projections.cli.narrowing import Filters, Picked
 from topolog.projections.cli.options import (
     ExplainArgument,
     Extent,
-    Filters,
     Format,
     HistoryArgument,
     Imagined,
     Moment,
     NameArgument,
-    Picked,
     ResourceArgument,
     Shape,
     Target,
@@ -44,7 +43,6 @@ from topolog.projections.cli.resources import (
     OBJECTS,
     WITH_HISTORY,
     Resource,
-    filtering,
     find_item,
     find_named,
     nearest,
@@ -79,7 +77,7 @@ def get(  # noqa: PLR0913 (its options)
         _watch(kind, name, target, shape, moment, filters)
         return
     is_list = name is None and kind is not CLUSTER
-    params = {**params_of(moment), **filtering(kind, name, filters.given), **picked.params(is_list, shape.output)}
+    params = {**params_of(moment), **filters.of(kind, name), **picked.params(is_list, shape.output)}
     shown = tuple(field(each.upper().replace("_", " "), each) for each in picked.names)
     view = View(shown or columns.BY_RESOURCE[kind], kind.label, warnings=_warnings_of(kind))
     with connect(target) as api:
@@ -105,7 +103,7 @@ def _watch(kind: Resource, name: str | None, target: Target, shape: Shape, momen
     """A table in place on a terminal; else events in the format that is chosen, JSON lines if none is."""
     if moment.is_past or moment.at_least is not None:
         raise BadInput("What is watched is now.", hint="`topolog watch --since TOKEN` begins behind a token.")
-    given = filtering(kind, name, filters.given)
+    given = filters.of(kind, name)
     if shape.output.is_for_people and sys.stdout.isatty():
         with connect(target) as api:
             watching.draw(api, kind, name, given, shape)

@@ -13,7 +13,7 @@ from topolog.projections.cli import repair_columns
 from topolog.projections.cli.client import Answer, Api
 from topolog.projections.cli.column import listed
 from topolog.projections.cli.connecting import connect
-from topolog.projections.cli.options import Patience, Shape, Target, spread
+from topolog.projections.cli.options import Patience, Shape, Target
 from topolog.projections.cli.output import Rows, View, print_answer
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.reading import EVERYTHING
@@ -21,6 +21,7 @@ from topolog.projections.cli.repair_options import Comparison, Direction, Follow
 from topolog.projections.cli.resources import REPLICAS, SESSIONS
 from topolog.projections.cli.schedule_commands import schedule_commands
 from topolog.projections.cli.session_wait import await_session, show_end, size
+from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen, clean
 from topolog.projections.cli.verify_commands import number_of, start
 from topolog.projections.cli.writing import Doubt, ask, confirm

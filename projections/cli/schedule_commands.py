@@ -7,11 +7,12 @@ import typer
 
 from topolog.projections.cli import columns, moments
 from topolog.projections.cli.connecting import connect
-from topolog.projections.cli.options import Extent, Moment, Patience, Shape, Target, spread
+from topolog.projections.cli.options import Extent, Moment, Patience, Shape, Target
 from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.reading import at_most, params_of
 from topolog.projections.cli.repair_options import Comparison, Direction
 from topolog.projections.cli.resources import SCHEDULES
+from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen
 from topolog.projections.cli.writing import ask
 

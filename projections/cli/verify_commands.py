@@ -9,11 +9,12 @@ from typer.core import TyperGroup
 from topolog.events.errors import BadInput
 from topolog.projections.cli.client import Api
 from topolog.projections.cli.connecting import connect
-from topolog.projections.cli.options import Shape, Target, spread
+from topolog.projections.cli.options import Shape, Target
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.repair_options import Comparison, Direction, Following
 from topolog.projections.cli.resources import SESSIONS
 from topolog.projections.cli.session_wait import await_session, show_end
+from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen
 from topolog.projections.cli.writing import follow
 

@@ -1,4 +1,4 @@
-"""`topolog watch RESOURCE`, and -w of `get`: what there is, then every change as it comes.
+"""`topolog watch`, and -w of `get`: what there is, then every change as it comes.
 
 On a terminal `get -w` draws its table again and again in place; whoever reads otherwise gets one event a line. A
 connection that breaks is made again without gap or repeat, and stderr says so.
@@ -21,11 +21,13 @@ from topolog.projections.cli.client import Api
 from topolog.projections.cli.column import Column
 from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.following import WatchEvent
-from topolog.projections.cli.options import Filters, Format, NameArgument, ResourceArgument, Shape, Target
+from topolog.projections.cli.narrowing import Filters
+from topolog.projections.cli.options import Format, NameArgument, ResourceArgument, Shape, Target
 from topolog.projections.cli.output import Rows
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import CLUSTER, Resource, filtering, find_item
+from topolog.projections.cli.resources import CLUSTER, Resource, find_item
 from topolog.projections.cli.terminal import Redrawn, Screen, plain
+from topolog.projections.cli.transport import Param
 
 _EVENTS = {"ADDED": "+", "MODIFIED": "~", "DELETED": "-"}
 
@@ -64,7 +66,7 @@ def watch(  # noqa: PLR0913 (its options)
     printer = Printer(screen, shape, kind)
     seen = 0
     with connect(target) as api:
-        for event in events(api, screen, kind, name, filters.given, since, changes_only=changes_only):
+        for event in events(api, screen, kind, name, filters.of(kind), since, changes_only=changes_only):
             printer.show(event)
             if event.is_change and arguments:
                 _run(screen, arguments, event)
@@ -78,13 +80,13 @@ def events(
     screen: Screen,
     kind: Resource,
     name: str | None,
-    given: dict[str, str],
+    params: dict[str, Param],
     since: str | None,
     *,
     changes_only: bool = False,
 ) -> Iterator[WatchEvent]:
     """The events of one resource, or of one thing of it. Who stops is told how to go on."""
-    params, newest, is_synced = filtering(kind, None, given), since, since is not None
+    newest, is_synced = since, since is not None
 
     def on_break(error: TopologError, pause_s: float) -> None:
         from_here = f"from {newest}" if newest else "from the beginning"
@@ -177,12 +179,12 @@ class EventRows:
         return "".join(f"{line}\n" for line in padded)
 
 
-def draw(api: Api, kind: Resource, name: str | None, given: dict[str, str], shape: Shape) -> None:
+def draw(api: Api, kind: Resource, name: str | None, params: dict[str, Param], shape: Shape) -> None:
     """`get -w` on a terminal: the table, drawn again in place whenever something has changed."""
     screen, rows = Screen(no_color=shape.no_color), dict[str, Json]()
     is_synced = False
     with Redrawn(screen) as drawn:
-        for event in events(api, screen, kind, name, given, None):
+        for event in events(api, screen, kind, name, params, None):
             if event.type == "DELETED":
                 rows.pop(event.name, None)
             elif event.is_change:

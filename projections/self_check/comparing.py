@@ -83,7 +83,7 @@ class Comparison:
 def _is_of_past(key: bytes, up_to: int) -> bool:
     """Whether the row is of a family that keeps the past, and no younger than this position."""
     match key[:1]:
-        case b"d":
+        case b"c" | b"d":
             return int.from_bytes(key[1:], "big") <= up_to
         case b"h" | b"s":
             return layout.position_of(key) <= up_to

@@ -9,7 +9,7 @@ import msgspec
 from topolog.events.errors import DamagedStore
 from topolog.events.rows import ROWS
 from topolog.projections import layout
-from topolog.projections.layout import Decided, Meta
+from topolog.projections.layout import Changed, Decided, Meta
 from topolog.projections.sides import SIDE_ROWS
 
 _ROWS_BY_KIND: Mapping[str, type] = {row.KIND: row for row in ROWS}
@@ -24,6 +24,7 @@ class Family(StrEnum):
     ROW = "row"
     HISTORY = "history"
     DECISION = "decision"
+    CHANGED = "changed"
     SUBJECT = "subject"
     SIDE = "side"
     SIDE_OFFSET = "side-offset"
@@ -83,6 +84,8 @@ def place_of(key: bytes) -> RowPlace:
             return RowPlace(Family.HISTORY, _text(kind), _unescaped(name), layout.position_of(key))
         case b"d" if len(body) == 8:
             return RowPlace(Family.DECISION, position=int.from_bytes(body, "big"))
+        case b"c" if len(body) == 8:
+            return RowPlace(Family.CHANGED, position=int.from_bytes(body, "big"))
         case b"s" if body[-10:-8] == b"\0\1":
             return RowPlace(Family.SUBJECT, key=_unescaped(body[:-10]), position=layout.position_of(key))
         case b"y" if b"\0" in body:
@@ -126,6 +129,8 @@ def contents(place: RowPlace, value: bytes) -> Any:
             return _plain(layout.decode(value, Meta))
         case Family.DECISION:
             return _decided(layout.decode(value, Decided))
+        case Family.CHANGED:
+            return _plain(layout.decode(value, Changed))
         case Family.HISTORY if not value:
             return None
         case Family.ROW | Family.HISTORY if place.kind in _ROWS_BY_KIND:

@@ -18,11 +18,13 @@ import contextlib
 import functools
 import logging
 import os
-from typing import Annotated, Any, TypeVar
+from collections.abc import Sequence
+from typing import Annotated, TypeVar
 
 import typer
 from rich.table import Table
 
+from topolog.broker import app as broker_app
 from topolog.command_line import Config, Set, needs_extra
 from topolog.command_line import loaded as _loaded
 from topolog.command_line import say as _say
@@ -37,7 +39,7 @@ from topolog.projections.cli import app as cli
 from topolog.projections.cli.context_commands import standing_rows
 from topolog.projections.cli.contexts import Defaults, stand
 from topolog.projections.cli.exit_codes import ExitCode
-from topolog.projections.cli.options import spread
+from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen
 from topolog.settings import Loaded, Settings, cluster_folder, load
 from topolog.simulation import simulate
@@ -51,8 +53,6 @@ from topolog.verify import verify_projections
 from topolog.voiding import void
 
 T = TypeVar("T")
-
-broker_app = typer.Typer(no_args_is_help=True, help="Apache Kafka on this machine.")
 
 run_app = typer.Typer(no_args_is_help=True, help="One role, in the foreground.")
 config_app = typer.Typer(no_args_is_help=True, help="The settings in force.")
@@ -94,67 +94,6 @@ def _named_cluster(loaded: Loaded) -> str | None:
 
 def _log_to_stderr() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
-
-
-# The broker on this machine.
-
-
-Nodes = Annotated[int | None, typer.Option(help="1, or 3 that survive the loss of one; as the folder has it.")]
-
-
-@broker_app.command("start")
-@needs_extra("local")
-def broker_start(nodes: Nodes = None, config: Config = None, pairs: Set = None) -> None:
-    """Start Kafka on this machine, or find it running; it goes on when this command has ended."""
-    settings = _settings(config, pairs)
-    found = _local_broker(settings, nodes).start(ready=_wait_for_broker)
-    statuses = found if isinstance(found, tuple) else (found,)
-    for status in statuses:
-        _say(f"Kafka answers at {status.bootstrap} (pid {status.pid}, data in {status.folder}).")
-    if len(statuses) > 1:
-        servers = ",".join(status.bootstrap for status in statuses)
-        _say(f"Name all of them to clients: --set kafka.bootstrap.servers={servers}")
-        _say("Make topics with three copies: topolog cluster init --replicas 3")
-
-
-@broker_app.command("stop")
-@needs_extra("local")
-def broker_stop(config: Config = None, pairs: Set = None) -> None:
-    """Stop the Kafka that `broker start` started; its data stay."""
-    _say("stopped" if _local_broker(_settings(config, pairs)).stop() else "No broker was running.")
-
-
-@broker_app.command("status")
-@needs_extra("local")
-def broker_status(config: Config = None, pairs: Set = None) -> int:
-    """Say whether the broker runs; exit code 8 if it does not, or not with all its nodes."""
-    found = _local_broker(_settings(config, pairs)).status()
-    statuses = found if isinstance(found, tuple) else (found,)
-    for status in statuses:
-        if status.is_running:
-            typer.echo(f"running at {status.bootstrap}, pid {status.pid}, data in {status.folder}")
-        else:
-            typer.echo(f"not running; data in {status.folder}. {status.ended or ''}".strip())
-    return ExitCode.OK if all(status.is_running for status in statuses) else ExitCode.FOUND
-
-
-def _local_broker(settings: Settings, nodes: int | None = None) -> Any:
-    """The one node or the three of the data folder; `nodes` decides for a new folder and must fit another."""
-    from topolog.streams.local.broker import LocalBroker
-    from topolog.streams.local.quorum import NODES, LocalQuorum, is_quorum
-
-    broker = settings.broker
-    if nodes not in (None, 1, NODES):
-        raise BadInput(f"--nodes takes 1 or {NODES}, not {nodes}.", hint="Two nodes survive no more than one does.")
-    if nodes == NODES or (nodes is None and is_quorum(broker.data)):
-        return LocalQuorum(broker.data, port=broker.port, java_home=broker.java, say=_say)
-    return LocalBroker(broker.data, port=broker.port, java_home=broker.java, say=_say)
-
-
-def _wait_for_broker(bootstrap: str) -> None:
-    from topolog.events.kafka_admin import KafkaAdmin
-
-    KafkaAdmin({"bootstrap.servers": bootstrap}).wait_until_usable()
 
 
 # A managed cluster.
@@ -286,20 +225,43 @@ def _snapshots_every(settings: Settings, topics: frozenset[str]) -> int:
 
 @run_app.command("projector")
 @needs_extra("server")
-def run_projector(config: Config = None, pairs: Set = None) -> None:
-    """Project a cluster's log into a store, and answer the query API and the page from it."""
+def run_projector(
+    clusters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cluster", metavar="NAME", help="Serve this cluster; may be repeated. cluster.name unless said."
+        ),
+    ] = None,
+    config: Config = None,
+    pairs: Set = None,
+) -> None:
+    """Project the logs of clusters into stores, and answer the query API and the pages from them."""
     from topolog.events.kafka import KafkaReader, KafkaWriter
     from topolog.events.kafka_admin import KafkaAdmin
-    from topolog.projections.api.server import serve
+    from topolog.projections.api.server import Source, serve
 
     _log_to_stderr()
     end_with_supervisor(os.environ)
     settings = _settings(config, pairs)
-    name, api = settings.cluster.name, settings.api
-    KafkaAdmin(settings.kafka).wait_for_leaders(name, NEEDED)
-    reader, writer = KafkaReader(settings.kafka, name), KafkaWriter(settings.kafka, name)
-    address = settings.kafka["bootstrap.servers"]
-    serve(reader, writer, name, settings.projector.data, api.host, api.port, address=address)
+    folders = _stores(clusters or [settings.cluster.name], config, pairs)
+    admin = KafkaAdmin(settings.kafka)
+    for name in folders:
+        admin.wait_for_leaders(name, NEEDED)
+    sources = [
+        Source(name, KafkaReader(settings.kafka, name), KafkaWriter(settings.kafka, name), folder)
+        for name, folder in folders.items()
+    ]
+    serve(sources, settings.api.host, settings.api.port, address=settings.kafka["bootstrap.servers"])
+
+
+def _stores(clusters: Sequence[str], config: Path | None, pairs: list[str] | None) -> dict[str, Path]:
+    """The folder of each cluster's store; a folder that somebody has set holds those of several side by side."""
+    folders = {}
+    for name in clusters:
+        loaded = _loaded(config, [*(pairs or ()), f"cluster.name={name}"])
+        is_shared = len(clusters) > 1 and "projector.data" in loaded.origins
+        folders[name] = loaded.settings.projector.data / name if is_shared else loaded.settings.projector.data
+    return folders
 
 
 @run_app.command("lease-health")

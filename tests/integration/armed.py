@@ -80,7 +80,7 @@ def project(kafka: dict[str, str], cluster: str, folder: str) -> None:
 
 
 def answer(kafka: dict[str, str], cluster: str, folder: str) -> None:
-    from topolog.projections.api.server import serve
+    from topolog.projections.api.server import Source, serve
 
     def say(url: str) -> None:
         sys.stdout.write(json.dumps({"said": "ready", "url": url}) + "\n")
@@ -88,7 +88,7 @@ def answer(kafka: dict[str, str], cluster: str, folder: str) -> None:
 
     address = kafka["bootstrap.servers"]
     reader, writer = KafkaReader(kafka, cluster), KafkaWriter(kafka, cluster)
-    serve(reader, writer, cluster, Path(folder), "127.0.0.1", 0, address=address, on_ready=say)
+    serve([Source(cluster, reader, writer, Path(folder))], "127.0.0.1", 0, address=address, on_ready=say)
 
 
 def live(kafka: dict[str, str], cluster: str, name: str, folder: str, field: str) -> None:

@@ -3,7 +3,7 @@
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,7 +12,8 @@ import uvicorn
 from tests.projections.chronicle import Chronicle
 
 from topolog.projections.api.app import make_app
-from topolog.projections.api.server import Server, serve
+from topolog.projections.api.served import Served
+from topolog.projections.api.server import Server, Source, serve
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 
@@ -20,8 +21,15 @@ from topolog.projections.requester import Requester
 @contextmanager
 def served(projector: Projector, requester: Requester) -> Iterator[httpx.Client]:
     """A client of an API over this projector, which the test steps itself."""
+    with serving([Served(projector, requester)]) as client:
+        yield client
+
+
+@contextmanager
+def serving(clusters: Sequence[Served]) -> Iterator[httpx.Client]:
+    """A client of an API over these clusters."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(make_app(projector, requester), log_config=None, timeout_graceful_shutdown=1)
+        config = uvicorn.Config(make_app(clusters), log_config=None, timeout_graceful_shutdown=1)
         server = Server(config)
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
@@ -45,7 +53,8 @@ def main(folder: Path) -> None:
         sys.stdout.flush()
 
     log = chronicle.log
-    serve(log.reader(), log.writer(), "main", folder, "127.0.0.1", 0, address="broker:9092", on_ready=on_ready)
+    source = Source("main", log.reader(), log.writer(), folder)
+    serve([source], "127.0.0.1", 0, address="broker:9092", on_ready=on_ready)
     sys.stdout.write("closed\n")
 
 

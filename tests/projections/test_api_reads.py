@@ -438,7 +438,7 @@ def test_the_page_shows_the_cluster_without_a_script(client: Client) -> None:
     past = client.get("/", params={"as_of": 6}).text
     assert "the past" in past
     assert 'http-equiv="refresh"' not in past
-    assert "no position, time or duration" in client.get("/", params={"as_of": "x"}).text
+    assert "is no position, time, duration, view or exchange" in client.get("/", params={"as_of": "x"}).text
 
 
 def test_names_are_shown_as_text(client: Client, chronicle: Chronicle, projector: Projector) -> None:

@@ -17,7 +17,7 @@ from topolog.events.log import Headers, OnDelivery
 from topolog.events.object_types import schema_id
 from topolog.events.requests import OUTCOMES_KEPT, REQUEST_BYTES_MAX, UpdateRequested
 from topolog.events.topics import Topic
-from topolog.projections.api import writes
+from topolog.projections.api import desk
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 
@@ -274,8 +274,8 @@ def test_a_broker_that_is_away_is_named_in_time(
     client: Client, writer: AnsweringWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Issue 3: broker unreachable is a clear error within 10 s naming the address, and says how to repeat safely."""
-    assert writes.DELIVERY_TIMEOUT_S < 10
-    monkeypatch.setattr(writes, "DELIVERY_TIMEOUT_S", 0.05)
+    assert desk.DELIVERY_TIMEOUT_S < 10
+    monkeypatch.setattr(desk, "DELIVERY_TIMEOUT_S", 0.05)
     writer.lost = True
     answer = post(client, customer(id="long"), timeout="1s")
     problem = answer.json()

@@ -389,7 +389,7 @@ def test_views_are_what_changed_who_is_there(active: Stage) -> None:
     assert active.get("/views", as_of=found[1]["position"])[0] == found[1]
     page = active.get("/views", limit=2)
     assert page == found[:2]
-    assert active.get("/views/9.9", 404)["hint"] == "`topolog get views`."
+    assert active.get("/views/9.9", 404)["hint"] == "`topolog get views` lists them."
     assert active.get("/views/x", 400)["hint"]
     (made,) = active.get("/views/4.0/history")
     assert made["changes"]["members"] == [["n1", "n2", "n3"], ["n1", "n2"]]

@@ -220,10 +220,16 @@ def test_lease_health_has_no_past(client: Client) -> None:
     assert client.get(f"{MAIN}/nodes", params={"as_of": 4}).json()["items"][0]["health"] is None
 
 
-def test_what_changes_without_a_decision_has_no_etag(client: Client) -> None:
-    """An ETag is made of the position, and lease health moves while that stands."""
-    assert "ETag" not in client.get(f"{MAIN}/lease-health").headers
-    assert "ETag" not in client.get(f"{MAIN}/nodes/n1").headers
+def test_what_changes_without_a_decision_has_an_etag_of_its_content(
+    client: Client, chronicle: Chronicle, projector: Projector
+) -> None:
+    """Lease health moves while the position stands."""
+    tags = {path: client.get(f"{MAIN}{path}").headers["ETag"] for path in ("/lease-health", "/nodes/n1")}
+    for path, tag in tags.items():
+        assert client.get(f"{MAIN}{path}", headers={"If-None-Match": f'"other", {tag}'}).status_code == 304
+    tell(chronicle, projector, health(chronicle), alive())
+    for path, tag in tags.items():
+        assert client.get(f"{MAIN}{path}", headers={"If-None-Match": tag}).status_code == 200
 
 
 def test_a_node_that_is_not_known_is_not_found(client: Client) -> None:

@@ -11,9 +11,13 @@ import pytest
 from tests.projections.chronicle import Chronicle
 
 from topolog.events.errors import BadInput
-from topolog.projections.api.server import serve
+from topolog.projections.api.server import Source, serve
 
 ROOT = Path(__file__).parents[2]
+
+
+def source(chronicle: Chronicle, folder: Path) -> Source:
+    return Source("main", chronicle.log.reader(), chronicle.log.writer(), folder)
 
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
@@ -34,17 +38,9 @@ def test_a_port_in_use_is_one_clear_error(chronicle: Chronicle, tmp_path: Path) 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(BadInput, match=f"cannot listen at 127.0.0.1:{port}"):
-            serve(
-                chronicle.log.reader(),
-                chronicle.log.writer(),
-                "main",
-                tmp_path,
-                "127.0.0.1",
-                port,
-                address="broker:9092",
-            )
+            serve([source(chronicle, tmp_path)], "127.0.0.1", port, address="broker:9092")
 
 
 def test_a_host_that_is_none_is_one_clear_error(chronicle: Chronicle, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no address to listen at"):
-        serve(chronicle.log.reader(), chronicle.log.writer(), "main", tmp_path, "no host", 0, address="broker:9092")
+        serve([source(chronicle, tmp_path)], "no host", 0, address="broker:9092")

@@ -191,7 +191,7 @@ def test_describe_shows_the_history_of_the_position_it_read(cli: Cli, api: FakeA
 def test_a_duration_is_that_long_ago() -> None:
     now = datetime(2026, 11, 21, 2, 15, tzinfo=UTC)
     assert moments.moment("15m", now) == "2026-11-21T02:00:00.000Z"
-    with pytest.raises(BadInput, match="no position, time or duration"):
+    with pytest.raises(BadInput, match="is no position, time, duration, view or exchange"):
         moments.moment("yesterday", now)
 
 

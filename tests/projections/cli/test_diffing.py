@@ -55,7 +55,7 @@ def test_every_format_has_it(output: str, cli: Cli, api: FakeApi) -> None:
     [
         ("diff nodes", "Since when?"),
         ("diff nodes --from yesterday", "--from 'yesterday' is no position"),
-        ("diff nodes --from 1 --to topology:x", "--to 'topology:x' is no position"),
+        ("diff nodes --from 1 --to tomorrow", "--to 'tomorrow' is no position"),
         ("diff lease-health --from 1", "have no past"),
         ("diff nodes --from 1 --state X", "nodes have no --state"),
     ],

@@ -1,0 +1,54 @@
+"""The clusters that one process serves, and how a route gets the one in its address."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from topolog.projections.api.answers import Answers
+from topolog.projections.api.desk import Desk
+from topolog.projections.api.waiting import Commits
+from topolog.projections.projector import Projector
+from topolog.projections.queries import not_found
+from topolog.projections.requester import Requester
+from topolog.projections.web.heat import Gallery
+
+
+class Served:
+    """One cluster: what answers questions about it, takes requests to it, and draws it."""
+
+    def __init__(self, projector: Projector, requester: Requester) -> None:
+        self.projector = projector
+        self.commits = Commits()
+        self.answers = Answers(projector, self.commits)
+        self.desk = Desk(self.answers, requester)
+        self.gallery = Gallery()
+        projector.on_commit(self.commits.notify)
+
+
+def all_served(request: Request) -> Mapping[str, Served]:
+    """Every cluster that this process serves, by name."""
+    served: Mapping[str, Served] = request.app.state.served
+    return served
+
+
+def served_of(request: Request, cluster: str) -> Served:
+    """The cluster in the address; raises NotFound for one that is not served."""
+    served = all_served(request)
+    if cluster not in served:
+        raise not_found(cluster, list(served), "cluster")
+    return served[cluster]
+
+
+def _answers_of(served: Annotated[Served, Depends(served_of)]) -> Answers:
+    return served.answers
+
+
+def _desk_of(served: Annotated[Served, Depends(served_of)]) -> Desk:
+    return served.desk
+
+
+Everything = Annotated[Mapping[str, Served], Depends(all_served)]
+There = Annotated[Served, Depends(served_of)]
+Here = Annotated[Answers, Depends(_answers_of)]
+AtDesk = Annotated[Desk, Depends(_desk_of)]
