@@ -26,6 +26,7 @@ COMMANDS = tuple(
         "spark_archive",
         "spark_rebuild",
         "spark_report",
+        "support",
         "validator",
         "verify",
         "voiding",

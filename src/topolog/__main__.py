@@ -24,6 +24,7 @@ from typing import Annotated, TypeVar
 import typer
 from rich.table import Table
 
+from topolog import support
 from topolog.broker import app as broker_app
 from topolog.command_line import Config, Set, needs_extra
 from topolog.command_line import loaded as _loaded
@@ -71,6 +72,7 @@ def main() -> None:
 def _app() -> typer.Typer:
     loaded = functools.cache(load)
     app = cli.build(lambda: loaded().settings.api.url, lambda: _named_cluster(loaded()))
+    support.add_to(app, api=lambda: loaded().settings.api.url, cluster=lambda: _named_cluster(loaded()))
     app.command(name="up")(up)
     app.command(name="simulate")(simulate)
     app.command(name="void")(void)
