@@ -11,8 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 import msgspec
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBindingFilter, AclOperation, AclPermissionType
+from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._metadata import TopicMetadata
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from topolog.events.errors import BadInput, NotAllowed, NotFound, Unreachable
@@ -24,6 +27,8 @@ KNOWN_TIMEOUT_S = 30.0
 
 _SPREAD_S = 2.0
 """How long a topic may be unknown to the broker asked before it is said to be missing."""
+
+_UNREACHABLE = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
 COMPACTED = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 """The newest record of each key is kept; a segment is closed every ten minutes, for an open one is never compacted."""
@@ -156,6 +161,48 @@ class KafkaAdmin:
         if failed and not found:
             raise self._unreachable() from failed
         return found
+
+    def configs(self, names: Collection[str]) -> dict[str, dict[str, str]]:
+        """The settings in force of those of these topics that this account may see; raises Unreachable."""
+        asked = self._admin.describe_configs(
+            [ConfigResource(ResourceType.TOPIC, name) for name in names], request_timeout=REACH_TIMEOUT_S
+        )
+        found = {}
+        for resource, future in asked.items():
+            try:
+                found[resource.name] = {key: str(entry.value) for key, entry in future.result().items()}
+            except KafkaException as error:
+                if error.args[0].code() in _UNREACHABLE:
+                    raise self._unreachable() from error
+        return found
+
+    def newest_ms(self, places: Collection[Place]) -> int:
+        """The newest time of append of all records of these partitions, -1 if there are none; raises Unreachable."""
+        asked = self._admin.list_offsets(
+            {TopicPartition(*place): OffsetSpec.max_timestamp() for place in places},  # type: ignore[no-untyped-call]
+            request_timeout=REACH_TIMEOUT_S,
+        )
+        try:
+            return max((int(future.result().timestamp) for future in asked.values()), default=-1)
+        except KafkaException as error:
+            raise self._unreachable() from error
+
+    def rights(self) -> frozenset[str] | None:
+        """The names, and prefixes ended by `*`, of topics that access is granted to by ACLs; None if nobody is asked
+        who he is, for there is no authorizer. Raises NotFound if this account may not see that, and Unreachable."""
+        anything = (ResourceType.TOPIC, None, ResourcePatternType.ANY, None, None)
+        every = AclBindingFilter(*anything, AclOperation.ANY, AclPermissionType.ALLOW)  # type: ignore[arg-type]
+        try:
+            held = self._admin.describe_acls(every, request_timeout=REACH_TIMEOUT_S).result()
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code == KafkaError.SECURITY_DISABLED:
+                return None
+            if code in _UNREACHABLE:
+                raise self._unreachable() from error
+            raise NotFound(f"This account may not see ACLs: {error.args[0].str()}.") from error
+        is_prefix = ResourcePatternType.PREFIXED
+        return frozenset(f"{each.name}{'*' if each.resource_pattern_type == is_prefix else ''}" for each in held)
 
     def forget_group(self, group: str) -> bool:
         """Drop a consumer group's places, so that it begins at the oldest records; False if it is still in use."""

@@ -17,23 +17,29 @@ from typer.exceptions import TyperException
 from topolog.events.errors import Refused, TopologError
 from topolog.projections.cli import baseline_commands
 from topolog.projections.cli.auth_commands import auth_commands
+from topolog.projections.cli.context_commands import context_commands
+from topolog.projections.cli.contexts import DEFAULT_API
+from topolog.projections.cli.diffing import diff
 from topolog.projections.cli.exit_codes import MEANINGS, ExitCode, exit_code
-from topolog.projections.cli.options import Target, spread
 from topolog.projections.cli.projection_commands import projection_commands
 from topolog.projections.cli.reading import describe, explain, get, history
 from topolog.projections.cli.repair_commands import repair_commands
 from topolog.projections.cli.replaying import replay
 from topolog.projections.cli.schema_commands import apply, cancel, rename
 from topolog.projections.cli.sharing import alter, create, drop, reset, start_exchange
+from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen
 from topolog.projections.cli.verify_commands import verify_commands
 from topolog.projections.cli.waiting import wait
+from topolog.projections.cli.watching import watch
 from topolog.projections.cli.writing import propose, raise_level, remove
 
 EXIT_CODES = "exit-codes"
 
 
-def build(url: Callable[[], str] = lambda: Target.api, cluster: Callable[[], str | None] = lambda: None) -> typer.Typer:
+def build(
+    url: Callable[[], str] = lambda: DEFAULT_API, cluster: Callable[[], str | None] = lambda: None
+) -> typer.Typer:
     """The app with the commands that read and ask.
 
     `url` and `cluster` are asked for what holds without flag and environment, by the command that needs it: whoever
@@ -46,6 +52,8 @@ def build(url: Callable[[], str] = lambda: Target.api, cluster: Callable[[], str
         describe,
         history,
         explain,
+        watch,
+        diff,
         wait,
         apply,
         propose,
@@ -68,6 +76,7 @@ def build(url: Callable[[], str] = lambda: Target.api, cluster: Callable[[], str
     app.add_typer(projection_commands(api=url, cluster=cluster), name="projection")
     app.add_typer(repair_commands(api=url, cluster=cluster), name="repair")
     app.add_typer(auth_commands(api=url, cluster=cluster), name="auth")
+    app.add_typer(context_commands(), name="context")
     return app
 
 

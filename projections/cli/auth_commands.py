@@ -8,13 +8,16 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from topolog.projections.cli.client import Answer, Api, Param
+from topolog.projections.cli.client import Answer
 from topolog.projections.cli.column import Column, field
+from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.exit_codes import ExitCode
-from topolog.projections.cli.options import Shape, Target, spread
+from topolog.projections.cli.options import Shape, Target
 from topolog.projections.cli.output import Rows, View, print_answer
 from topolog.projections.cli.problems import Json
+from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen, clean
+from topolog.projections.cli.transport import Param
 
 
 class Verb(StrEnum):
@@ -69,7 +72,7 @@ def auth_commands(**defaults: Callable[[], object]) -> typer.Typer:
 
 def whoami(*, target: Target, shape: Shape) -> None:
     """Say who you are to the API: your name, by what it knows you, and your grants."""
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         answer = api.of_process("whoami", {})
     print_answer(Screen(no_color=shape.no_color), shape, answer, View(_WHO, lambda item: str(item.get("name"))))
 
@@ -91,7 +94,7 @@ def explain(verb: VerbArgument, thing: ThingArgument, *, target: Target, shape: 
 def _asked(verb: Verb, thing: str, target: Target) -> Answer:
     resource, _, name = thing.partition("/")
     params: dict[str, Param] = {"right": verb.value, "resource": resource, **({"name": name} if name else {})}
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         return api.get(("can-i",), params)
 
 

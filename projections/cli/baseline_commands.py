@@ -13,13 +13,15 @@ from topolog.events.errors import BadInput
 from topolog.projections import baseline_graph
 from topolog.projections.baseline_resources import Baseline, Branch, Join
 from topolog.projections.cli import columns, moments
-from topolog.projections.cli.client import Answer, Api
-from topolog.projections.cli.options import Extent, Moment, Patience, Shape, Target, spread
+from topolog.projections.cli.client import Answer
+from topolog.projections.cli.connecting import connect
+from topolog.projections.cli.options import Extent, Moment, Patience, Shape, Target
 from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.past_of_node import read_past
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.reading import at_most, params_of
 from topolog.projections.cli.resources import BASELINES
+from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen, clean
 from topolog.projections.cli.writing import Doubt, ask
 
@@ -220,7 +222,7 @@ def graph(
 ) -> None:
     """Draw the baselines with their branching points, newest first, and the histories of nodes that were refused."""
     content, params = None if past is None else read_past(past), params_of(moment)
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         answer = api.get_rows(BASELINES.path(), params, at_most(extent))
         beside = api.get(("branches",), {**params, "limit": baseline_graph.LANES_MAX}).items
         judged = None if content is None else api.judge(str(content["node"]), content, params).item

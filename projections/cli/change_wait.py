@@ -7,12 +7,15 @@ from enum import StrEnum
 from topolog.events.errors import NotCaughtUp, Refused
 from topolog.projections.cli.client import Answer, Api
 from topolog.projections.cli.column import names
+from topolog.projections.cli.pausing import Pause
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.resources import CHANGES
 from topolog.projections.cli.terminal import StatusLine
 from topolog.projections.durations import ago
 
-_PAUSE_S = 0.1
+_TELL_S = 1.0
+"""How often the line is drawn anew while nothing happens: it has times in it."""
+
 _OPEN = ("QUEUED", "PREPARED")
 
 
@@ -27,14 +30,14 @@ class Until(StrEnum):
 def await_change(api: Api, number: str, until: Until, timeout: str, timeout_s: float) -> Answer:
     """The change once it has come so far; raises Refused with what rolled it back, unless its end alone is awaited, and
     NotCaughtUp if it takes longer."""
-    deadline_s = time.monotonic() + timeout_s
+    deadline_s, pause = time.monotonic() + timeout_s, Pause(api, CHANGES.path())
     with StatusLine() as line:
         while _is_on_its_way((answer := api.get(CHANGES.path(number), {})).item, until):
             line.show(progress(answer.item))
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 raise NotCaughtUp(f"{_late(answer.item)} longer than {timeout}.", hint=_HINT.format(number))
-            time.sleep(min(_PAUSE_S, left_s))
+            pause.until_change(answer, min(_TELL_S, left_s))
     found = answer.item
     if found.get("state") == "ROLLED_BACK" and until is not Until.OVER:
         raise rolled_back(found)

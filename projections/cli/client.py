@@ -1,32 +1,62 @@
-"""The query API over HTTP, as the commands need it: answers as plain data, every failure one of topolog's errors.
+"""A client of the query API, for services and scripts as for the commands: questions, watches, requests.
 
-Invariant: what never left this machine is Unreachable, what may have left it is OutcomeUnknown, so that nobody who
-sees Unreachable has to wonder whether a change was made.
+    with Api("http://127.0.0.1:8642") as api:
+        api.get(("partitions", "orders", "17")).item["primary"]
+        lost = [each["name"] for each in api.list(("partitions",), {"state": "LOST"})]
+        outcome = api.submit({"kind": "hold", "on": True, "reason": "maintenance"}).item
+        for event in api.watch(("nodes",)):
+            ...
+
+A path has one segment for each part of an address under the cluster's: ("nodes",), ("nodes", "n1"), ("nodes", "n1",
+"history"). Parameters are those of the API, by name. Answers are plain data; every failure is one of topolog's errors
+(`topolog.events.errors`).
+
+Reads see what was written: an `Api` remembers the newest token of its answers and demands it of each later read that
+asks for neither a moment nor a token itself, whichever server answers. `tokens` shares that over processes.
 """
 
+import random
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from http import HTTPStatus
-from ipaddress import ip_address
+from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
 
-import httpx
+from topolog.events.errors import BadInput, NotFound, TopologError, Unreachable
+from topolog.projections.cli.following import Follower, WatchEvent
+from topolog.projections.cli.problems import Json, is_transient, problem_error, watch_error
+from topolog.projections.cli.session_tokens import MemoryTokens, Tokens
+from topolog.projections.cli.transport import ANSWER_S, Param, Transport
 
-from topolog.events.errors import BadInput, NotFound, OutcomeUnknown, TopologError, Unreachable
-from topolog.projections.cli.credentials import bearer, of_settings, trust
-from topolog.projections.cli.problems import Json, how_to_ask_again, is_problem, problem_error
+Params = Mapping[str, Param]
+Segments = tuple[str, ...]
 
-CONNECT_S = 2.0  # someone watches: a port that is not answered by then is not going to be
-ANSWER_S = 30.0  # a read at a position of the past may have to replay
-PAGE_ROWS = 1000  # the most the API gives at once
+PAGE_ROWS = 1000
+"""The most the API gives at once."""
 
-Param = str | int
+CATCH_UP = "10s"
+"""How long a server may take to reach what was seen before."""
 
-_UNNAMED = (
-    "`topolog get requests` shows what was decided. With --request-id NAME/1, a name of your own, a request can be "
-    "repeated without harm."
-)
+SILENCE_S = 60.0
+"""A watch that says nothing for so long, no bookmark even, is broken."""
+
+PAUSES_S = (0.1, 5.0)
+"""Between two attempts to resume a watch: the first, and the longest."""
+
+WITHOUT_PAST = ("leases", "lease-health", "dead-letters", "projections")
+"""What is not of the log: each watch of it begins with a snapshot."""
+
+
+def _unguarded(_: str) -> None:
+    """Whoever may change something changes it."""
+
+
+def _in_silence(_: TopologError, __: float) -> None:
+    """Nobody wants to hear of a connection that was made again."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +86,11 @@ class Answer:
         return self.body.get("next")
 
     @property
+    def token(self) -> str | None:
+        """Demanded of a later read, it sees all that this answer knew."""
+        return self.item.get("token") or self.as_of.get("token")
+
+    @property
     def is_refusal(self) -> bool:
         return self.status == HTTPStatus.CONFLICT
 
@@ -68,55 +103,77 @@ class Answer:
 class Api:
     """A session with one API about one cluster; a context manager.
 
-    `cluster` None means the only one the API serves, which is asked for when it is first needed.
+    `cluster` None means the only one the API serves, which is asked for when it is first needed. `token_file` holds the
+    bearer token, if the API wants one; `tokens` keeps what was seen, in memory unless something else is given.
+    `patience_s`: how long an answer may take, 30 s unless it is given.
     """
 
-    def __init__(self, url: str, cluster: str | None) -> None:
-        self.url = url.rstrip("/")
+    def __init__(
+        self,
+        url: str,
+        cluster: str | None = None,
+        *,
+        token_file: Path | None = None,
+        tokens: Tokens | None = None,
+        patience_s: float | None = None,
+    ) -> None:
+        self._transport = Transport(url, token_file, patience_s)
         self._given_cluster = cluster
-        timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
-        try:
-            is_local = _is_local(self.url)
-            shown = bearer(self.url, of_settings().token_file, is_local=is_local)
-            verify = trust(of_settings().ca_file)
-            self._http = httpx.Client(
-                base_url=self.url, timeout=timeout, trust_env=not is_local, headers=shown, verify=verify
-            )
-        except httpx.InvalidURL as error:
-            raise _bad_url(url) from error
+        self._tokens = MemoryTokens() if tokens is None else tokens
+        self.guard: Callable[[str], None] = _unguarded
+        """Called with its reason before anything is changed; what it raises prevents that."""
 
     def __enter__(self) -> "Api":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._http.close()
+        self._transport.close()
+
+    @property
+    def url(self) -> str:
+        return self._transport.url
 
     @cached_property
     def cluster(self) -> str:
         """The cluster's name; NotFound if the API serves none, BadInput that lists them if it serves several."""
         if self._given_cluster:
             return self._given_cluster
-        names = [str(item["name"]) for item in self._get("/v1/clusters", {}).items]
-        match names:
+        match self.clusters():
             case [only]:
                 return only
             case []:
                 raise NotFound(f"The API at {self.url} serves no cluster.", hint="Make one with `topolog up`.")
-            case _:
+            case names:
                 raise BadInput(
                     f"The API at {self.url} serves several clusters: {', '.join(names)}.",
                     hint="Name one with --cluster or TOPOLOG_CLUSTER__NAME.",
                 )
 
-    def get(self, path: tuple[str, ...], params: dict[str, Param]) -> Answer:
-        """One answer about the cluster."""
-        return self._get(self._address(path), params)
+    def clusters(self) -> Sequence[str]:
+        """The names of all clusters that the API serves, as far as you may know."""
+        return [str(item["name"]) for item in self._get("/v1/clusters", {}).items]
 
-    def of_process(self, what: str, params: dict[str, Param]) -> Answer:
+    def of_process(self, what: str, params: Params) -> Answer:
         """One answer about the process itself, whatever clusters it serves."""
         return self._get(f"/v1/{what}", params)
 
-    def get_rows(self, path: tuple[str, ...], params: dict[str, Param], at_most: int | None) -> Answer:
+    # Questions.
+
+    def get(self, path: Segments, params: Params | None = None) -> Answer:
+        """One answer about the cluster."""
+        given = dict(params or {})
+        address = self._address(path)
+        token = None if given.keys() & {"as_of", "at_least", "cursor"} else self._tokens.newest(self.cluster)
+        if token is None:
+            return self._remembered(self._get(address, given))
+        status, body = self._transport.send("GET", address, {**given, "at_least": token, "wait": CATCH_UP})
+        if status in (HTTPStatus.CONFLICT, HTTPStatus.BAD_REQUEST):  # of another log, or no address that takes tokens
+            if status == HTTPStatus.CONFLICT:
+                self._tokens.forget(self.cluster)
+            return self._remembered(self._get(address, given))
+        return self._remembered(_answer(status, body))
+
+    def get_rows(self, path: Segments, params: Params, at_most: int | None) -> Answer:
         """A list, from as many pages as `at_most` rows take; the cursors hold all pages to one position."""
         first = self.get(path, params if at_most is None else {**params, "limit": min(at_most, PAGE_ROWS)})
         items, cursor = list(first.items), first.next
@@ -125,102 +182,139 @@ class Api:
             items, cursor = items + page.items, page.next
         return Answer(first.status, {**first.body, "items": items, "next": cursor})
 
-    def submit(self, request: Json, params: dict[str, Param], timeout_s: float, request_id: str | None) -> Answer:
+    def list(self, path: Segments, params: Params | None = None) -> Iterator[Json]:
+        """All rows, one after the other, of one position; pages are read as they are needed."""
+        page = self.get(path, {"limit": PAGE_ROWS, **(params or {})})
+        yield from page.items
+        while page.next:
+            page = self.get(path, {"limit": PAGE_ROWS, "cursor": page.next})
+            yield from page.items
+
+    def diff(self, path: Segments, since: str, until: str | None = None, params: Params | None = None) -> Answer:
+        """What of a list differs between two moments (`until` None: now), all of it; a moment is what `as_of` takes."""
+        moments = {"from": since} if until is None else {"from": since, "to": until}
+        first = self._get(self._address(("diff", *path)), {**(params or {}), **moments, "limit": PAGE_ROWS})
+        items, cursor = list(first.items), first.next
+        while cursor:
+            page = self._get(self._address(("diff", *path)), {**moments, "limit": PAGE_ROWS, "cursor": cursor})
+            items, cursor = items + page.items, page.next
+        return Answer(first.status, {**first.body, "items": items, "next": None})
+
+    def watch(
+        self,
+        path: Segments,
+        params: Params | None = None,
+        *,
+        since: str | None = None,
+        on_break: Callable[[TopologError, float], None] = _in_silence,
+    ) -> Iterator[WatchEvent]:
+        """The rows that are there (ADDED), SYNCED, then every change for as long as the caller goes on; with `since`, a
+        token, only the changes behind it.
+
+        A connection that breaks is made again, without gap or repeat; `on_break` hears of it. Raises what the API says
+        if it refuses, as Gone for a token whose history is not kept, and Unreachable if it was never reached.
+        """
+        follower = Follower(since, has_past=path[0] not in WITHOUT_PAST)
+        was_reached, pause_s = False, PAUSES_S[0]
+        while True:
+            try:
+                with closing(self._connected(path, params or {}, follower)) as events:
+                    for event in events:
+                        was_reached, pause_s = True, PAUSES_S[0]
+                        yield from follower.feed(event)
+                error: TopologError = Unreachable(f"The API at {self.url} has ended the watch.")
+            except TopologError as found:
+                if not was_reached or not is_transient(found):
+                    raise
+                error = found
+            on_break(error, pause_s)
+            time.sleep(pause_s * random.uniform(0.5, 1))  # so that not all come at once
+            pause_s = min(pause_s * 2, PAUSES_S[1])
+
+    def changes(
+        self, path: Segments, since: str, wait_s: float, params: Params | None = None
+    ) -> tuple[Sequence[Json], str]:
+        """What has happened behind the token `since`, as watch objects, and the token to go on with; waits so long for
+        the first of them. BadInput if this API cannot tell."""
+        asked = {**(params or {}), "changes_since": since, "wait": f"{max(1, round(wait_s * 1000))}ms"}
+        status, body = self._transport.send("GET", self._address(path), asked, ANSWER_S + wait_s)
+        answer = _answer(status, body)
+        if answer.body.get("kind") != "ChangeList":
+            raise BadInput(f"The API at {self.url} does not tell what changes.")
+        return answer.items, answer.next or since
+
+    # Requests.
+
+    def submit(
+        self, request: Json, params: Params | None = None, timeout_s: float = 10.0, request_id: str | None = None
+    ) -> Answer:
         """Make a request and follow it for as long as `params` say, which may take `timeout_s`.
 
         A request that was sent under its `request_id` before is not made again: the answer is about the first one. A
         refusal is an answer too (`is_refusal`). OutcomeUnknown if the connection broke after the request went out.
         """
+        if (params or {}).get("dry_run") != "true":
+            self.guard(str(request.get("reason") or ""))
         address, patience_s = self._address(("requests",)), ANSWER_S + timeout_s
-        response = self._send("POST", address, params, patience_s, body=request, request_id=request_id)
-        if response.status_code == HTTPStatus.CONFLICT:
-            return Answer(response.status_code, self._body(response))
-        return self._answer(response)
+        status, body = self._transport.send(
+            "POST", address, params or {}, patience_s, body=request, request_id=request_id
+        )
+        if status == HTTPStatus.CONFLICT:
+            return Answer(status, body)
+        return self._remembered(_answer(status, body))
 
-    def judge(self, node: str, past: Json, params: dict[str, Param]) -> Answer:
+    def judge(self, node: str, past: Json, params: Params) -> Answer:
         """What would become of a node that joined with this past; nothing is changed."""
-        address = self._address(("nodes", node, "join"))
-        return self._answer(self._send("POST", address, params, ANSWER_S, body=past))
+        return _answer(*self._transport.send("POST", self._address(("nodes", node, "join")), params, body=past))
 
     def replay(self, letter: str, reason: str) -> Answer:
         """Have a dead letter appended to its topic again; Refused with the reason if that makes no sense."""
-        address = self._address(("dead-letters", letter, "replay"))
-        return self._answer(self._send("POST", address, {}, ANSWER_S, body={"reason": reason}))
+        return self.post(("dead-letters", letter, "replay"), {"reason": reason})
 
     def act_on_projections(self, body: Json) -> Answer:
         """Have the process that answers do something about its stores; Refused with the reason if it makes no sense."""
-        address = self._address(("projections", "actions"))
-        return self._answer(self._send("POST", address, {}, ANSWER_S, body=body))
+        return self.post(("projections", "actions"), body)
 
-    def _address(self, path: tuple[str, ...]) -> str:
+    def post(self, path: Segments, body: Json, params: Params | None = None) -> Answer:
+        """What an action of one thing answers; what it does, it does."""
+        self.guard(str(body.get("reason") or ""))
+        return _answer(*self._transport.send("POST", self._address(path), params or {}, body=body))
+
+    # What is not about a cluster.
+
+    def metrics(self) -> str:
+        """Figures of the server, as Prometheus reads them."""
+        return self._transport.text("/metrics")
+
+    def document(self, address: str) -> tuple[int, Json]:
+        """Status and body of an address outside of the clusters: /readyz, /openapi.json."""
+        return self._transport.document(address)
+
+    def _address(self, path: Segments) -> str:
         return "/".join(["/v1/clusters", *(quote(segment, safe="") for segment in (self.cluster, *path))])
 
-    def _get(self, address: str, params: dict[str, Param]) -> Answer:
-        return self._answer(self._send("GET", address, params, ANSWER_S))
+    def _get(self, address: str, params: Params) -> Answer:
+        return _answer(*self._transport.send("GET", address, params))
 
-    def _send(
-        self,
-        method: str,
-        address: str,
-        params: dict[str, Param],
-        answer_s: float,
-        *,
-        body: Json | None = None,
-        request_id: str | None = None,
-    ) -> httpx.Response:
-        timeout = httpx.Timeout(answer_s, connect=CONNECT_S)
-        headers = {} if request_id is None else {"Idempotency-Key": request_id}
-        try:
-            return self._http.request(method, address, params=params, json=body, headers=headers, timeout=timeout)
-        except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.LocalProtocolError) as error:
-            raise _bad_url(self.url) from error
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise Unreachable(
-                f"No API answers at {self.url}.",
-                hint="Is it running? `topolog up` starts everything here; --api or TOPOLOG_API__URL names another.",
-            ) from error
-        except httpx.TransportError as error:
-            raise self._cut_off(method, error, request_id or "") from error
+    def _remembered(self, answer: Answer) -> Answer:
+        if answer.token:
+            self._tokens.keep(self.cluster, answer.token)
+        return answer
 
-    def _cut_off(self, method: str, error: httpx.TransportError, request_id: str) -> TopologError:
-        what = type(error).__name__
-        if method == "GET":
-            return Unreachable(f"The API at {self.url} took the question and gave no answer ({what}).")
-        return OutcomeUnknown(
-            f"The API at {self.url} took the request and gave no answer ({what}): nobody knows if it was made.",
-            request_id=request_id,
-            hint=how_to_ask_again(request_id) if request_id else _UNNAMED,
-        )
-
-    def _answer(self, response: httpx.Response) -> Answer:
-        body = self._body(response)
-        if response.is_success:
-            return Answer(response.status_code, body)
-        raise problem_error(response.status_code, body)
-
-    def _body(self, response: httpx.Response) -> Json:
-        try:
-            body = response.json()
-        except ValueError:
-            body = None
-        if isinstance(body, dict) and ("kind" in body if response.is_success else is_problem(body)):
-            return body
-        if response.is_server_error:
-            raise TopologError(f"The API at {self.url} failed ({response.status_code}).", hint="Its log says why.")
-        raise Unreachable(
-            f"What answers at {self.url} is no topolog API: {response.status_code} without an answer of ours.",
-            hint="Name the API with --api or TOPOLOG_API__URL.",
-        )
+    def _connected(self, path: Segments, params: Params, follower: Follower) -> Generator[WatchEvent]:
+        """The events of one connection, as they come; an ERROR is raised."""
+        since = follower.connect()
+        asked: dict[str, Param] = {**params, "watch": "true", **({} if since is None else {"since": since})}
+        with self._transport.lines(self._address(path), asked, SILENCE_S) as lines:
+            for line in lines:
+                kind, token = str(line.get("type")), str(line.get("token") or "")
+                if kind == "ERROR":
+                    raise watch_error(line)
+                item = line.get("item")
+                yield WatchEvent(kind, token, str(line.get("name") or ""), item if isinstance(item, dict) else {})
 
 
-def _bad_url(url: str) -> BadInput:
-    return BadInput(f"{url!r} is no address of an API.", hint="One looks like http://127.0.0.1:8642.")
-
-
-def _is_local(url: str) -> bool:
-    """Whether the address is this machine's, which no proxy of the environment can reach."""
-    host = httpx.URL(url).host
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+def _answer(status: int, body: Json) -> Answer:
+    if status < HTTPStatus.BAD_REQUEST:
+        return Answer(status, body)
+    raise problem_error(status, body)

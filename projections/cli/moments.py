@@ -34,7 +34,7 @@ def time(text: str, option: str, now: datetime) -> datetime:
     )
 
 
-def moment(text: str, now: datetime) -> str:
+def moment(text: str, now: datetime, option: str = "--as-of") -> str:
     """What `--as-of` means to the API: a position, `topology:4.1` and `exchange:4.0` as they are, else a time in UTC.
 
     BadInput for anything else.
@@ -43,10 +43,10 @@ def moment(text: str, now: datetime) -> str:
     if given.isdecimal() or given.startswith(("topology:", "exchange:")):
         return given
     try:
-        return _utc(time(given, "--as-of", now))
+        return _utc(time(given, option, now))
     except BadInput as error:
         raise BadInput(
-            f"--as-of {text!r} is no position, time, duration, view or exchange.",
+            f"{option} {text!r} is no position, time, duration, view or exchange.",
             hint="Use a position (1234), a time (2026-11-21T02:00Z), how long ago (15m), topology:4.1 or exchange:4.0.",
         ) from error
 

@@ -1,14 +1,15 @@
-"""The options that commands share, in groups, and how a command takes a whole group as one argument."""
+"""The options that commands share, in groups; `spreading.py` gives a command all of a group at once."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
 from topolog.events.group_definition import BACKUPS_MAX, PARTITIONS_DEFAULT, PARTITIONS_MAX
+from topolog.projections.cli import completion
+from topolog.projections.cli.contexts import Standing
 from topolog.projections.cli.resources import (
     AWAITED,
     CANCELLABLE,
@@ -32,6 +33,7 @@ class Format(StrEnum):
     YAML = "yaml"
     NAME = "name"
     CSV = "csv"
+    SCHEMA = "schema"
 
     @property
     def is_for_people(self) -> bool:
@@ -53,18 +55,19 @@ class Wait(StrEnum):
 
 @dataclass(frozen=True)
 class Target:
-    """Which cluster is meant, and which API to ask about it."""
+    """Which cluster is meant, and which API to ask about it; `standing` is what that comes to, and `is_agreed` whether
+    --yes was given."""
 
     api: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--api",
             metavar="URL",
             envvar="TOPOLOG_API__URL",
             help="Where the query API answers.",
-            show_default="api.url of the settings",
+            show_default="that of the context, else api.url of the settings",
         ),
-    ] = "http://127.0.0.1:8642"
+    ] = None
     cluster: Annotated[
         str | None,
         typer.Option(
@@ -72,19 +75,45 @@ class Target:
             metavar="NAME",
             envvar="TOPOLOG_CLUSTER__NAME",
             help="Which cluster; needed if the API serves several.",
-            show_default="cluster.name, if it is set",
+            show_default="that of the context, else cluster.name, if it is set",
         ),
     ] = None
+    context: Annotated[
+        str | None,
+        typer.Option(
+            "--context",
+            metavar="CONTEXT",
+            help="One of `topolog context list`, '' for none; TOPOLOG_CONTEXT does the same.",
+            show_default="the current one",
+            autocompletion=completion.contexts,
+        ),
+    ] = None
+    no_session: Annotated[
+        bool, typer.Option("--no-session", help="Do not wait until the answer knows what earlier commands saw.")
+    ] = False
+    standing: Standing | None = None
+    is_agreed: bool = False
 
 
 @dataclass(frozen=True)
 class Shape:
     """How the answer is printed."""
 
-    output: Annotated[
-        Format, typer.Option("--output", "-o", help="table and wide are for people, the others for programs.")
-    ] = Format.TABLE
+    chosen: Annotated[
+        Format | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="table and wide are for people, the others for programs; schema prints the JSON Schema of this output "
+            "and asks nothing.",
+            show_default="table",
+        ),
+    ] = None
     no_color: Annotated[bool, typer.Option("--no-color", help="No colours; NO_COLOR does the same.")] = False
+
+    @property
+    def output(self) -> Format:
+        return self.chosen or Format.TABLE
 
 
 @dataclass(frozen=True)
@@ -96,7 +125,8 @@ class Moment:
         typer.Option(
             "--as-of",
             metavar="POSITION|TIME|15m",
-            help="Read the past: a position, a time (local unless it ends in Z or an offset), or how long ago.",
+            help="Read the past: a position, a time (local unless it ends in Z or an offset), how long ago, "
+            "topology:4.1 or exchange:4.0.",
         ),
     ] = None
     at_least: Annotated[
@@ -115,53 +145,6 @@ class Extent:
 
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="At most N rows.")] = None
     every: Annotated[bool, typer.Option("--all", help="All rows, page by page.")] = False
-
-
-@dataclass(frozen=True)
-class Filters:
-    """By what a list is narrowed; each resource knows some of these."""
-
-    state: Annotated[
-        str | None, typer.Option("--state", metavar="STATE", help="Only what is in this state, as LOST.")
-    ] = None
-    group: Annotated[str | None, typer.Option("--group", metavar="GROUP", help="Only what is of this group.")] = None
-    node: Annotated[str | None, typer.Option("--node", metavar="NODE", help="Only what this node holds.")] = None
-    primary: Annotated[
-        str | None, typer.Option("--primary", metavar="NODE", help="Only partitions that this node acts for.")
-    ] = None
-    database: Annotated[
-        str | None, typer.Option("--database", metavar="NAME", help="Only what is of this database.")
-    ] = None
-    principal: Annotated[
-        str | None, typer.Option("--principal", metavar="NAME", help="Only grants of this principal.")
-    ] = None
-    type: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE", help="Only exchanges that are about this, as JOIN.")
-    ] = None
-
-    table: Annotated[
-        str | None, typer.Option("--table", metavar="TABLE", help="Only what is of replicas of this table.")
-    ] = None
-    session: Annotated[str | None, typer.Option("--session", metavar="N", help="Only what is of this session.")] = None
-    kind: Annotated[
-        str | None, typer.Option("--kind", metavar="KIND", help="Only these, as REPAIR, LEAVES, MISSING.")
-    ] = None
-    verdict: Annotated[
-        str | None, typer.Option("--verdict", metavar="VERDICT", help="Only sessions with this verdict, as DIFFER.")
-    ] = None
-    replica: Annotated[
-        str | None, typer.Option("--replica", metavar="NAME", help="Only rows that this replica lacks or is to get.")
-    ] = None
-    datacenter: Annotated[
-        str | None, typer.Option("--datacenter", metavar="DC", help="Only replicas of this data centre.")
-    ] = None
-
-    @property
-    def given(self) -> dict[str, str]:
-        """Those that were given, as the API wants them."""
-        said = {name: value for name, value in asdict(self).items() if value is not None}
-        words = ("state", "type", "kind", "verdict")
-        return {name: value.upper() if name in words else value for name, value in said.items()}
 
 
 class Imagined(StrEnum):
@@ -289,12 +272,8 @@ class Patience:
 
 def _one_of(among: Sequence[Resource]) -> Any:
     """The argument that names one of these resources: its help and its completion list no others."""
-
-    def complete(incomplete: str) -> list[str]:
-        return [resource.usual for resource in among if resource.usual.startswith(incomplete)]
-
     listed = ", ".join(f"{resource.usual} ({resource.short})" for resource in among)
-    return typer.Argument(metavar="RESOURCE", help=f"One of: {listed}.", autocompletion=complete)
+    return typer.Argument(metavar="RESOURCE", help=f"One of: {listed}.", autocompletion=completion.one_of(among))
 
 
 ResourceArgument = Annotated[str, _one_of(RESOURCES)]
@@ -307,38 +286,7 @@ RenameArgument = Annotated[str, _one_of(RENAMABLE)]
 CancelArgument = Annotated[str, _one_of(CANCELLABLE)]
 WaitArgument = Annotated[str, _one_of(AWAITED)]
 CreateArgument = Annotated[str, _one_of(CREATABLE)]
-NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="One of them; RESOURCE/NAME works too.")]
-
-
-def spread(command: Callable[..., None], **defaults: Callable[[], object]) -> Callable[..., None]:
-    """The command with each parameter that is a group replaced by the group's options, as Typer wants them.
-
-    `defaults` replace the defaults of options by name; click calls them where neither flag nor environment has a value.
-    """
-    given = signature(command, eval_str=True).parameters.values()
-    groups: dict[str, Any] = {p.name: p.annotation for p in given if is_dataclass(p.annotation)}
-
-    def call(**values: Any) -> None:
-        arguments = {
-            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
-            for name, group in groups.items()
-        }
-        command(**values, **arguments)
-
-    spread_out: list[Parameter] = []
-    for parameter in given:
-        spread_out += _options(groups[parameter.name]) if parameter.name in groups else [parameter]
-    call.__signature__ = Signature(  # type: ignore[attr-defined]  # what inspect.signature, hence Typer, reads
-        [p.replace(kind=Parameter.KEYWORD_ONLY, default=defaults.get(p.name, p.default)) for p in spread_out]
-    )
-    call.__annotations__ = {}
-    call.__name__, call.__doc__ = command.__name__, command.__doc__
-    return call
-
-
-def _options(group: type[Any]) -> list[Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    return [
-        Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
-        for field in fields(group)
-    ]
+NameArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="NAME", help="One of them; RESOURCE/NAME works too.", autocompletion=completion.names),
+]

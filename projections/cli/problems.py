@@ -16,6 +16,7 @@ from topolog.events.errors import (
     OutcomeUnknown,
     Overloaded,
     Refused,
+    Retriable,
     TopologError,
     Unreachable,
 )
@@ -49,6 +50,28 @@ def problem_error(status: int, body: Json) -> TopologError:
             return _unavailable(message, body, hint)
         case _:
             return TopologError(message, hint=hint)
+
+
+_STATUS_OF_CODE = {
+    BadInput.code: HTTPStatus.BAD_REQUEST,
+    "unauthorized": HTTPStatus.UNAUTHORIZED,
+    "forbidden": HTTPStatus.FORBIDDEN,
+    NotAllowed.code: HTTPStatus.FORBIDDEN,
+    NotFound.code: HTTPStatus.NOT_FOUND,
+    "token_foreign": HTTPStatus.BAD_REQUEST,
+    Gone.code: HTTPStatus.GONE,
+}
+
+
+def watch_error(event: Json) -> TopologError:
+    """The error that an ERROR event of a watch stands for; of a code that says nothing else, one that passes."""
+    status = event.get("status") or _STATUS_OF_CODE.get(str(event.get("code")), HTTPStatus.SERVICE_UNAVAILABLE)
+    return problem_error(int(status), event)
+
+
+def is_transient(error: TopologError) -> bool:
+    """Whether the same question may be answered a moment later."""
+    return isinstance(error, Retriable) or type(error) is TopologError
 
 
 def how_to_ask_again(request_id: str) -> str:
@@ -95,7 +118,7 @@ def _refused(message: str, body: Json, hint: str) -> Refused:
 def _unavailable(message: str, body: Json, hint: str) -> TopologError:
     match body.get("code"):
         case "not_caught_up":
-            return NotCaughtUp(message, hint=hint or "Try again, or read without --at-least.")
+            return NotCaughtUp(message, hint=hint or "Try again, or read without --at-least and with --no-session.")
         case OutcomeUnknown.code:
             request_id = str(body.get("id") or "")
             again = how_to_ask_again(request_id) if request_id else hint

@@ -13,11 +13,13 @@ from topolog.events.errors import NotCaughtUp, TopologError
 from topolog.projections.cli import moments
 from topolog.projections.cli.client import Answer, Api
 from topolog.projections.cli.column import Column, field, listed, to_the_second
+from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.exit_codes import ExitCode
-from topolog.projections.cli.options import Shape, Target, spread
+from topolog.projections.cli.options import Shape, Target
 from topolog.projections.cli.output import Rows, View, print_answer
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.session_wait import size
+from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen, StatusLine, clean
 from topolog.projections.durations import ago
 
@@ -60,7 +62,7 @@ def projection_commands(**defaults: Callable[[], object]) -> typer.Typer:
 
 def status(name: Name = None, *, target: Target, shape: Shape) -> None:
     """What is shown, built, kept for a way back, refused. Exit code 8 if what is shown is damaged."""
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         answer = api.get((*_PATH, name) if name else _PATH, {})
     print_answer(Screen(no_color=shape.no_color), shape, answer, _VIEW)
     if any(item.get("name") not in _NAMED and item.get("state") == "DAMAGED" for item in answer.items[:1]):
@@ -111,7 +113,7 @@ def scrub(*, asking: Asking, awaiting: Awaiting, target: Target, shape: Shape) -
     """Read every block of the store from the disk, to find what has rotted. Exit code 8 with --wait if something
     has."""
     screen = Screen(no_color=shape.no_color)
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         before = _scrub_of(api.get(_PATH, {})).get("time")
         api.act_on_projections({"action": "scrub", "reason": asking.reason})
         if not awaiting.wait:
@@ -124,13 +126,13 @@ def scrub(*, asking: Asking, awaiting: Awaiting, target: Target, shape: Shape) -
 
 
 def _act(body: Json, target: Target, shape: Shape) -> None:
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         answer = api.act_on_projections(body)
     print_answer(Screen(no_color=shape.no_color), shape, answer, _VIEW)
 
 
 def _begin(body: Json, awaiting: Awaiting, target: Target, shape: Shape) -> None:
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         answer = api.act_on_projections({name: value for name, value in body.items() if value is not None})
         if awaiting.wait:
             shown = _by_name(answer).get("building") or {}

@@ -1,7 +1,9 @@
 """The commands that read: get, describe, history, explain. They change nothing and every answer names its position."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -9,13 +11,16 @@ import typer
 from rich.console import RenderableType
 
 from topolog.events.errors import BadInput, NotFound
-from topolog.projections.cli import columns, moments
-from topolog.projections.cli.client import PAGE_ROWS, Answer, Api, Param
+from topolog.projections.cli import columns, moments, watching
+from topolog.projections.cli.client import PAGE_ROWS, Answer, Api
+from topolog.projections.cli.column import field
+from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.exit_codes import ExitCode
+from topolog.projections.cli.narrowing import Filters, Picked
 from topolog.projections.cli.options import (
     ExplainArgument,
     Extent,
-    Filters,
+    Format,
     HistoryArgument,
     Imagined,
     Moment,
@@ -44,6 +49,7 @@ from topolog.projections.cli.resources import (
 )
 from topolog.projections.cli.schema_columns import in_words
 from topolog.projections.cli.terminal import Screen
+from topolog.projections.cli.transport import Param
 
 RECENT = 5
 """Decisions that `describe` shows of a history: enough to see what happened last, short enough for one screen."""
@@ -51,26 +57,59 @@ RECENT = 5
 EVERYTHING = 1 << 62
 
 
-def get(
+def get(  # noqa: PLR0913 (its options)
     resource: ResourceArgument,
     name: NameArgument = None,
+    watches: Annotated[
+        bool, typer.Option("--watch", "-w", help="Go on showing changes; on a terminal the table is drawn in place.")
+    ] = False,
     *,
     target: Target,
     shape: Shape,
     moment: Moment,
     extent: Extent,
     filters: Filters,
+    picked: Picked,
 ) -> None:
     """List rows, or show one: `topolog get types`, `topolog get type Customer -o json`."""
     kind, name = find_item(resource, name)
-    params = {**params_of(moment), **_filtering(kind, name, filters)}
-    view = View(columns.BY_RESOURCE[kind], kind.label, warnings=_warnings_of(kind))
-    with Api(target.api, target.cluster) as api:
-        if name is None and kind is not CLUSTER:
+    if watches:
+        _watch(kind, name, target, shape, moment, filters)
+        return
+    is_list = name is None and kind is not CLUSTER
+    params = {**params_of(moment), **filters.of(kind, name), **picked.params(is_list, shape.output)}
+    shown = tuple(field(each.upper().replace("_", " "), each) for each in picked.names)
+    view = View(shown or columns.BY_RESOURCE[kind], kind.label, warnings=_warnings_of(kind))
+    with connect(target) as api:
+        if is_list:
             answer = api.get_rows(kind.path(), params, at_most(extent))
         else:
-            answer = _get_one(api, kind, name or "", params)
+            answer = _only(_get_one(api, kind, name or "", params), picked.names)
     print_answer(Screen(no_color=shape.no_color), shape, answer, view, is_past=moment.is_past)
+
+
+def _only(answer: Answer, names: Sequence[str]) -> Answer:
+    """The answer with these fields of its item, all if there are none named; BadInput for one that it has not."""
+    if not names:
+        return answer
+    if unknown := [name for name in names if name.split(".")[0] not in answer.item]:
+        raise BadInput(f"There is no field {unknown[0]!r}.", hint=f"There are {', '.join(answer.item)}.")
+    kept = {name.split(".")[0] for name in names}
+    item = {name: value for name, value in answer.item.items() if name in kept}
+    return Answer(answer.status, {**answer.body, "item": item})
+
+
+def _watch(kind: Resource, name: str | None, target: Target, shape: Shape, moment: Moment, filters: Filters) -> None:
+    """A table in place on a terminal; else events in the format that is chosen, JSON lines if none is."""
+    if moment.is_past or moment.at_least is not None:
+        raise BadInput("What is watched is now.", hint="`topolog watch --since TOKEN` begins behind a token.")
+    given = filters.of(kind, name)
+    if shape.output.is_for_people and sys.stdout.isatty():
+        with connect(target) as api:
+            watching.draw(api, kind, name, given, shape)
+        return
+    shape = shape if shape.chosen else replace(shape, chosen=Format.JSONL)
+    watching.watch(kind.usual, name, filters=filters, target=target, shape=shape)
 
 
 def describe(
@@ -79,7 +118,7 @@ def describe(
     """Show one thing in full, with the last decisions about it."""
     kind, name = find_named(resource, name)
     params = params_of(moment)
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         answer = _get_one(api, kind, name, params)
         recent, are_all = _recent(api, kind, name, answer) if shape.output.is_for_people else ([], True)
     more = "" if are_all else f"the last {len(recent)}; `topolog history {kind.singular} {name}` shows all"
@@ -109,7 +148,7 @@ def history(
     """List every decision that changed one thing, and what it changed."""
     kind, name = find_named(resource, name, among=WITH_HISTORY)
     params = params_of(moment)
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         try:
             answer = api.get_rows((*kind.path(name), "history"), params, at_most(extent))
         except NotFound as error:
@@ -150,7 +189,7 @@ def explain(
     if kind is JOINS:
         _explain_join(name, past, params, target, shape, moment)
         return
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         if imagined is None:
             answer = _get_one(api, kind, name, params, "explain")
         else:
@@ -166,7 +205,7 @@ def _explain_join(
     name: str, past: str | None, params: dict[str, Param], target: Target, shape: Shape, moment: Moment
 ) -> None:
     content = None if past is None else read_past(past)
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         answer = api.get(JOINS.path(name), params) if content is None else api.judge(name, content, params)
     view = View(columns.JOIN, JOINS.label, join_page)
     print_answer(Screen(no_color=shape.no_color), shape, answer, view, is_past=moment.is_past)
@@ -190,17 +229,6 @@ def params_of(moment: Moment) -> dict[str, Param]:
     if moment.at_least is not None:
         params |= {"at_least": moment.at_least, "wait": "10s"}
     return params
-
-
-def _filtering(kind: Resource, name: str | None, filters: Filters) -> dict[str, str]:
-    """The filters of a list; BadInput for those that it has not, and beside a name."""
-    given = filters.given
-    if given and name is not None:
-        raise BadInput(f"{kind.singular} {name} is one: there is nothing to narrow.", hint="Leave the name out.")
-    for unknown in given.keys() - set(kind.filters):
-        known = ", ".join(f"--{each}" for each in kind.filters)
-        raise BadInput(f"{kind.plural} have no --{unknown}.", hint=f"They have {known}." if known else "")
-    return given
 
 
 def at_most(extent: Extent) -> int | None:

@@ -12,7 +12,8 @@ from topolog.events.errors import BadInput, Refused
 from topolog.projections.cli import repair_columns
 from topolog.projections.cli.client import Answer, Api
 from topolog.projections.cli.column import listed
-from topolog.projections.cli.options import Patience, Shape, Target, spread
+from topolog.projections.cli.connecting import connect
+from topolog.projections.cli.options import Patience, Shape, Target
 from topolog.projections.cli.output import Rows, View, print_answer
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.reading import EVERYTHING
@@ -20,6 +21,7 @@ from topolog.projections.cli.repair_options import Comparison, Direction, Follow
 from topolog.projections.cli.resources import REPLICAS, SESSIONS
 from topolog.projections.cli.schedule_commands import schedule_commands
 from topolog.projections.cli.session_wait import await_session, show_end, size
+from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen, clean
 from topolog.projections.cli.verify_commands import number_of, start
 from topolog.projections.cli.writing import Doubt, ask, confirm
@@ -56,7 +58,7 @@ def plan(
     """Show what a repair would do about what a preview has found: rows, bytes, from whom to whom, and what it leaves
     alone. Another policy than the preview's looks at the differing rows again; nothing is written."""
     number = _named(session, file)
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         found = _planned(api, number, direction, following, shape)
         _show(Screen(no_color=shape.no_color), shape, api, found)
 
@@ -80,7 +82,7 @@ def run(  # noqa: PLR0913 (its options)
     """Repair what a preview has found to differ, and verify it at a new read point. The plan is shown, and asked about,
     first. Exit code 0 if all is equal now, 9 if only a part, 11 if it failed."""
     screen = Screen(no_color=shape.no_color)
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         number = _preview_of(api, _given(session, file), comparison, direction, following, shape)
         found = _planned(api, number, direction, following, shape)
         said = found.item.get("definition") or {}

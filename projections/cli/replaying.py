@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from topolog.projections.cli import columns
-from topolog.projections.cli.client import Api
+from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.options import NameArgument, ReplayArgument, Shape, Target
 from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.resources import REPLAYABLE, find_named
@@ -23,7 +23,7 @@ def replay(
     """Append a dead letter again, to the byte, where a newer version may read it: `topolog replay dead-letter 3`."""
     kind, name = find_named(resource, name, among=REPLAYABLE)
     screen = Screen(no_color=shape.no_color)
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         answer = api.replay(name, reason)
     print_answer(screen, shape, answer, View(columns.REPLAY, kind.label))
     if not shape.output.is_for_people:

@@ -1,7 +1,7 @@
 """What can be asked about: the resources, the names they go by, and a guess at what a mistyped name meant."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
@@ -157,7 +157,7 @@ EXPLAINED = (
     DECISIONS,
     REQUESTS,
 )
-AWAITED = (EXCHANGES, GROUPS, CHANGES, SESSIONS)
+AWAITED = tuple(each for each in RESOURCES if each not in (MAPS, TREES, DIFFERENCES, DECISIONS, DEAD_LETTERS))
 
 
 def find(text: str, among: Iterable[Resource] = RESOURCES) -> Resource:
@@ -249,3 +249,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     by_lower_case = {candidate.lower(): candidate for candidate in known}
     near = get_close_matches(name.lower(), by_lower_case, n=3)
     return f"Did you mean {' or '.join(by_lower_case[key] for key in near)}?" if near else ""
+
+
+def filtering(kind: Resource, name: str | None, given: Mapping[str, str]) -> dict[str, str]:
+    """The filters of a list; BadInput for those that it has not, and beside a name."""
+    if given and name is not None:
+        raise BadInput(f"{kind.singular} {name} is one: there is nothing to narrow.", hint="Leave the name out.")
+    for unknown in given.keys() - set(kind.filters):
+        known = ", ".join(f"--{each}" for each in kind.filters)
+        raise BadInput(f"{kind.plural} have no --{unknown}.", hint=f"They have {known}." if known else "")
+    return dict(given)

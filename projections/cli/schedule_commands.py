@@ -6,12 +6,13 @@ from typing import Annotated
 import typer
 
 from topolog.projections.cli import columns, moments
-from topolog.projections.cli.client import Api
-from topolog.projections.cli.options import Extent, Moment, Patience, Shape, Target, spread
+from topolog.projections.cli.connecting import connect
+from topolog.projections.cli.options import Extent, Moment, Patience, Shape, Target
 from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.reading import at_most, params_of
 from topolog.projections.cli.repair_options import Comparison, Direction
 from topolog.projections.cli.resources import SCHEDULES
+from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen
 from topolog.projections.cli.writing import ask
 
@@ -57,7 +58,7 @@ def drop_schedule(name: NameOfSchedule, *, patience: Patience, target: Target, s
 
 def list_schedules(*, target: Target, shape: Shape, moment: Moment, extent: Extent) -> None:
     """All schedules: when they are due, and why the last time was put off."""
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         answer = api.get_rows(SCHEDULES.path(), params_of(moment), at_most(extent))
     view = View(columns.BY_RESOURCE[SCHEDULES], SCHEDULES.label)
     print_answer(Screen(no_color=shape.no_color), shape, answer, view, is_past=moment.is_past)

@@ -14,6 +14,7 @@ from topolog.events.object_definition import Definition, ObjectKind, Statement, 
 from topolog.projections.cli import columns, moments, schema_plan
 from topolog.projections.cli.change_wait import Until, await_change
 from topolog.projections.cli.client import Api
+from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.options import (
     CancelArgument,
     NameArgument,
@@ -71,7 +72,7 @@ def apply(
     check_request_id(patience.request_id)
     schema = read_schema(file)
     screen = Screen(no_color=shape.no_color)
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         present, position = _present(api)
         plan = schema_plan.plan(schema.wanted, present, prune=prune)
         if plan.problems:
@@ -102,7 +103,7 @@ def rename(
     if not new_name:
         raise BadInput(f"What is {kind.singular} {name} to be called?", hint="Give its new name behind the old one.")
     statement = Statement(Verb.RENAME, _KINDS[kind.singular], name, new_name=new_name)
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         _ask(api, [statement], deadline, patience, shape, None)
 
 
@@ -111,7 +112,7 @@ def cancel(
 ) -> None:
     """Give up a change that is not committed yet: everything is as it was before. Exit code 5 if it is too late."""
     _, name = find_named(resource, name, among=CANCELLABLE)
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         follow(api, {"kind": "cancel-change", "change": int(name), "reason": patience.reason}, patience, shape)
 
 
@@ -122,7 +123,7 @@ def drop_object(
     statement = Statement(Verb.DROP, _KINDS[kind.singular], name, if_needed=if_exists)
     effect = _EFFECTS.get(kind, "")
     doubt = Doubt("dropped", lambda cluster: f"Drop {kind.singular} {name} of cluster {cluster}?{effect}")
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         _ask(api, [statement], None, patience, shape, None if yes else doubt)
 
 

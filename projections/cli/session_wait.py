@@ -12,13 +12,16 @@ from topolog.projections.cli.column import listed
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.options import Shape
 from topolog.projections.cli.output import View, print_answer
+from topolog.projections.cli.pausing import Pause
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.resources import SESSIONS
 from topolog.projections.cli.terminal import Screen, StatusLine
 from topolog.projections.durations import ago
 from topolog.projections.explain_words import rows
 
-_PAUSE_S = 0.2
+_TELL_S = 1.0
+"""How often the line is drawn anew while nothing is decided: readers tell of rows and bytes in between."""
+
 OPEN = ("QUEUED", "RUNNING")
 _TOLD_MAX = 2
 
@@ -28,17 +31,17 @@ def await_session(api: Api, number: str, timeout: str | None = None, timeout_s: 
 
     Who stops this with Ctrl-C is told that the session goes on.
     """
-    deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+    deadline_s, pause = None if timeout_s is None else time.monotonic() + timeout_s, Pause(api, SESSIONS.path())
     try:
         with StatusLine() as line:
             while (answer := api.get(SESSIONS.path(number), {})).item.get("state") in OPEN:
                 line.show(progress(answer.item))
-                left_s = _PAUSE_S if deadline_s is None else deadline_s - time.monotonic()
+                left_s = _TELL_S if deadline_s is None else deadline_s - time.monotonic()
                 if left_s <= 0:
                     raise NotCaughtUp(
                         f"Session {number} did not end within {timeout}, and goes on.", hint=_hint(number)
                     )
-                time.sleep(min(_PAUSE_S, left_s))
+                pause.until_change(answer, min(_TELL_S, left_s))
     except KeyboardInterrupt:
         Screen().note(f"Session {number} goes on: {_hint(number)}", style="")
         raise

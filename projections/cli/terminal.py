@@ -60,6 +60,12 @@ class Screen:
             self._out.print(shown, crop=False)
         _write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
+    def lines(self, shown: RenderableType, width: int) -> list[str]:
+        """What `view` would print, line by line, each cut to the width."""
+        with self._out.capture() as captured:
+            self._out.print(shown, crop=True, no_wrap=True, overflow="crop", width=width)
+        return [line.rstrip() for line in captured.get().splitlines()]
+
     def aside(self, shown: RenderableType) -> None:
         """Something to look at that is not what was asked for, on stderr."""
         with self._err.capture() as captured:
@@ -97,6 +103,32 @@ class StatusLine:
         if self._is_on and line != self._shown:
             self._shown = line
             write_aside(f"\r\x1b[K{line}")
+
+
+class Redrawn:
+    """A view on a terminal's stdout that is drawn again in place of itself; a context manager. What does not fit on the
+    screen is cut, for what has scrolled away cannot be drawn again."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._lines = 0
+
+    def __enter__(self) -> "Redrawn":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def show(self, shown: RenderableType, footer: str) -> None:
+        """The view, and a line below it, in place of those before."""
+        size = shutil.get_terminal_size()
+        lines = self._screen.lines(shown, size.columns)
+        room = max(1, size.lines - 2)
+        more = f" ({len(lines) - room} lines more)" if len(lines) > room else ""
+        up = f"\x1b[{self._lines}A\x1b[J" if self._lines else ""
+        drawn = [*lines[:room], clean(f"{footer}{more}")[: size.columns]]
+        _write(up + "".join(f"{line}\n" for line in drawn))
+        self._lines = len(drawn)
 
 
 def cell(value: object) -> Text:

@@ -8,11 +8,13 @@ from typer.core import TyperGroup
 
 from topolog.events.errors import BadInput
 from topolog.projections.cli.client import Api
-from topolog.projections.cli.options import Shape, Target, spread
+from topolog.projections.cli.connecting import connect
+from topolog.projections.cli.options import Shape, Target
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.repair_options import Comparison, Direction, Following
 from topolog.projections.cli.resources import SESSIONS
 from topolog.projections.cli.session_wait import await_session, show_end
+from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen
 from topolog.projections.cli.writing import follow
 
@@ -57,7 +59,7 @@ def verify(
     """Compare the replicas of a table, and change nothing. Exit code 0 if they agree, 8 if they differ, 9 if only a
     part was compared, 10 if nobody can say, 11 if it failed."""
     body = {**comparison.body(table), **direction.body(), "session": "PREVIEW"}
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         number = start(api, body, following, shape)
         if number is not None:
             show_end(

@@ -9,8 +9,9 @@ import typer
 
 from topolog.events.errors import BadInput, MergeConflict, OutcomeUnknown, TopologError
 from topolog.projections.cli import columns, moments
-from topolog.projections.cli.client import Answer, Api, Param
+from topolog.projections.cli.client import Answer, Api
 from topolog.projections.cli.conflict import advice, sides_table
+from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.definition_file import read_definition
 from topolog.projections.cli.options import NameArgument, Patience, RemoveArgument, Shape, Target, Wait
 from topolog.projections.cli.output import View, print_answer
@@ -18,6 +19,7 @@ from topolog.projections.cli.pages import dry_run_page
 from topolog.projections.cli.problems import Json, how_to_ask_again
 from topolog.projections.cli.resources import NODES, REMOVABLE, TYPES, check_request_id, find_named
 from topolog.projections.cli.terminal import Screen
+from topolog.projections.cli.transport import Param
 
 
 def propose(
@@ -82,7 +84,7 @@ def ask(request: Json, patience: Patience, target: Target, shape: Shape, doubt: 
     """Make the request, once the doubt about it is over, and show its outcome; a dry run changes nothing."""
     check_request_id(patience.request_id)
     moments.seconds(patience.decided_within, "--timeout")  # before anybody is asked anything
-    with Api(target.api, target.cluster) as api:
+    with connect(target) as api:
         if doubt is not None and not patience.dry_run:
             confirm(doubt, api.cluster)
         follow(api, {**request, "reason": patience.reason}, patience, shape)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 from rich.table import Table
 
+from topolog import support
 from topolog.access import access_of, tls_of, token_app
 from topolog.broker import app as broker_app
 from topolog.command_line import Config, Set, needs_extra
@@ -38,8 +39,10 @@ from topolog.events.topics import ACLS, NEEDED, PLANS, Topic, topic_name, topic_
 from topolog.logs import log_as
 from topolog.metrics_port import registry_served, served
 from topolog.projections.cli import app as cli
+from topolog.projections.cli.context_commands import standing_rows
+from topolog.projections.cli.contexts import Defaults, stand
 from topolog.projections.cli.exit_codes import ExitCode
-from topolog.projections.cli.options import spread
+from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen
 from topolog.settings import Loaded, Settings, cluster_folder, load
 from topolog.simulation import simulate
@@ -74,6 +77,7 @@ def main() -> None:
 def _app() -> typer.Typer:
     loaded = functools.cache(load)
     app = cli.build(lambda: loaded().settings.api.url, lambda: _named_cluster(loaded()))
+    support.add_to(app, api=lambda: loaded().settings.api.url, cluster=lambda: _named_cluster(loaded()))
     app.command(name="up")(up)
     app.command(name="simulate")(simulate)
     app.command(name="void")(void)
@@ -426,11 +430,19 @@ def _up(demo: bool, rows: Path | None, config: Path | None, pairs: list[str] | N
 
 @config_app.command("show")
 def config_show(config: Config = None, pairs: Set = None) -> None:
-    """Every setting, its value and where the value comes from."""
+    """Every setting, its value and where the value comes from; and whom the command line asks, which a context says."""
+    loaded = _loaded(config, pairs)
     table = Table("KEY", "VALUE", "ORIGIN", box=None)
-    for shown in _loaded(config, pairs).shown():
+    for shown in loaded.shown():
         table.add_row(shown.key, shown.value, shown.origin)
-    Screen().view(table)
+    screen = Screen()
+    screen.view(table)
+    defaults = Defaults(lambda: loaded.settings.api.url, lambda: _named_cluster(loaded))
+    table = Table("THE COMMAND LINE ASKS", "VALUE", "ORIGIN", box=None)
+    for row in standing_rows(stand(None, None, None, defaults)):
+        table.add_row(*row)
+    screen.aside("")
+    screen.view(table)
 
 
 if __name__ == "__main__":

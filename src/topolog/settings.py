@@ -65,7 +65,9 @@ __all__ = [
 FILE_NAME: Final = "topolog.toml"
 LEADER_WRITES_PER_FENCE: Final = 4  # so a stand-by that hears nothing for longer than a quarter has heard silence
 PREFIX: Final = "TOPOLOG_"
-NOT_SETTINGS: Final = frozenset({"TOPOLOG_CONFIG", "TOPOLOG_DEBUG", "TOPOLOG_FAILPOINT", "TOPOLOG_SUPERVISOR_PIPE"})
+NOT_SETTINGS: Final = frozenset(
+    {"TOPOLOG_CONFIG", "TOPOLOG_CONTEXT", "TOPOLOG_DEBUG", "TOPOLOG_FAILPOINT", "TOPOLOG_SUPERVISOR_PIPE"}
+)
 MASK: Final = "******"
 
 

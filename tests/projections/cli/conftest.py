@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -12,7 +12,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import pytest
 import yaml
 
+from topolog.projections.cli import connecting
 from topolog.projections.cli.app import build, run
+from topolog.projections.cli.session_tokens import NoTokens
 
 Json = dict[str, Any]
 ANSWERS: dict[str, Json] = yaml.safe_load((Path(__file__).parent / "answers.yaml").read_text())
@@ -27,6 +29,7 @@ class Asked:
     params: dict[str, str]
     body: Json | None
     request_id: str | None = None
+    authorization: str | None = None
 
 
 @dataclass
@@ -36,6 +39,8 @@ class FakeApi:
     url: str = ""
     asked: list[Asked] = field(default_factory=list)
     replies: dict[str, Callable[[Asked], tuple[int, Any]]] = field(default_factory=dict)
+    streams: dict[str, Callable[[Asked], Iterable[Json]]] = field(default_factory=dict)
+    """By path what a watch of it sends, one connection after the other: each ends where its events do."""
 
     def reply(self, path: str, status: int, body: Any) -> None:
         self.replies[path] = lambda _: (status, body)
@@ -71,6 +76,8 @@ def api() -> Iterator[FakeApi]:
     fake = FakeApi()
 
     class Handler(BaseHTTPRequestHandler):
+        # HTTP/1.0: a stream ends with its connection
+
         def do_GET(self) -> None:
             self._answer(None)
 
@@ -80,14 +87,32 @@ def api() -> Iterator[FakeApi]:
         def _answer(self, body: Json | None) -> None:
             split = urlsplit(self.path)
             asked = Asked(
-                self.command, unquote(split.path), dict(parse_qsl(split.query)), body, self.headers["Idempotency-Key"]
+                self.command,
+                unquote(split.path),
+                dict(parse_qsl(split.query)),
+                body,
+                self.headers["Idempotency-Key"],
+                self.headers["Authorization"],
             )
+            if "watch" in asked.params and asked.path in fake.streams:
+                self._stream(asked)
+                return
             status, answer = fake.answer(asked)
             data = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
+
+        def _stream(self, asked: Asked) -> None:
+            fake.asked.append(asked)
+            self.send_response(200)
+            self.send_header("Content-Type", "application/jsonl")
+            self.end_headers()
+            for event in fake.streams[asked.path](asked):
+                self.wfile.write(json.dumps(event).encode() + b"\n")
+                self.wfile.flush()
+            self.close_connection = True
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the name the parent gives it
             """Nothing: a test's output is its own."""
@@ -102,10 +127,15 @@ def api() -> Iterator[FakeApi]:
 
 
 @pytest.fixture(autouse=True)
-def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No settings, colours or time zone of whoever runs the tests."""
-    for name in ("TOPOLOG_API__URL", "TOPOLOG_CLUSTER__NAME", "TOPOLOG_DEBUG", "FORCE_COLOR", "COLUMNS", "TERM"):
+def _plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No settings, contexts, colours, time zone of whoever runs the tests, and nothing that he has seen."""
+    for name in ("API__URL", "API__TOKEN_FILE", "CLUSTER__NAME", "CONTEXT", "DEBUG"):
+        monkeypatch.delenv(f"TOPOLOG_{name}", raising=False)
+    for name in ("FORCE_COLOR", "COLUMNS", "TERM"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(connecting, "FileTokens", lambda *_: NoTokens())  # test_session_tokens.py has the real ones
     monkeypatch.setenv("NO_COLOR", "1")
 
 

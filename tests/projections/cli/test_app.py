@@ -36,6 +36,8 @@ def test_no_command_is_a_coroutine() -> None:
         "describe",
         "history",
         "explain",
+        "watch",
+        "diff",
         "wait",
         "apply",
         "propose",
@@ -91,12 +93,19 @@ def test_no_command_is_a_coroutine() -> None:
         "whoami",
         "can-i",
         "explain",
+        "context",
+        "list",
+        "show",
+        "use",
+        "add",
+        "remove",
     ]
     assert not [c.name for c in found if inspect.iscoroutinefunction(inspect.unwrap(c.callback))]
 
 
 @pytest.mark.parametrize(
-    "command", ["get", "describe", "history", "explain", "wait", "propose", "remove", "create", "raise-level"]
+    "command",
+    ["get", "describe", "history", "explain", "watch", "diff", "wait", "propose", "remove", "create", "raise-level"],
 )
 def test_every_command_takes_the_shared_options_and_explains_them(command: str, cli: Cli) -> None:
     ended = cli(command, "--help")

@@ -31,7 +31,7 @@ def test_a_list_is_narrowed_as_it_was_meant(cli: Cli, api: FakeApi) -> None:
         ("describe partitions", "Which partition?"),
         ("explain group orders --if dies", "--if is about nodes"),
         ("explain node n1 --if sleeps", "sleeps"),
-        ("wait node n1", "There is no resource 'node' here"),
+        ("wait tree 47/0/2", "There is no resource 'tree' here"),
         ("wait exchange 4.0 --for Never", "Never"),
         ("wait exchange 4.0 --for Settled", "Wait for it with --for=Completed"),
         ("wait group orders --for Completed", "Wait for it with --for=Settled"),

@@ -9,6 +9,7 @@ import os
 from io import StringIO
 from pathlib import Path
 
+import jsonschema  # type: ignore[import-untyped]  # it has no types
 import pytest
 import yaml
 from rich.console import Console
@@ -106,7 +107,7 @@ ASKS = {
     "cancel-refused": ("cancel change/44", "change-committed", 409),
     "baseline-refused": ("baseline remove n1 --yes", "member-online", 409),
 }
-FORMATS = [output.value for output in Format]
+FORMATS = [output.value for output in Format if output is not Format.SCHEMA]
 
 
 def check_golden(name: str, output: str, ended: Ended) -> None:
@@ -139,6 +140,24 @@ def test_a_request_prints_what_its_golden_file_holds(
 def test_there_is_no_golden_file_without_a_test() -> None:
     expected = {f"{name}.{output}.txt" for name in [*READS, *ASKS] for output in FORMATS}
     assert {file.name for file in GOLDEN.iterdir()} == expected
+
+
+@pytest.mark.parametrize("name", [*READS, *(name for name, (_, _, status) in ASKS.items() if status < 400)])
+def test_the_schema_of_an_output_describes_it(name: str, cli: Cli, api: FakeApi, customer: Path) -> None:
+    """`-o schema` is the JSON Schema of what -o json prints; a later release may print more."""
+    if name in READS:
+        arguments = READS[name].split()
+    else:
+        command, answer, status = ASKS[name]
+        api.decide(answer, status)
+        file = ["--file", str(customer)] if command == "propose" else []
+        arguments = [*command.split(), *file]
+    printed = json.loads(cli(*arguments, "-o", "json").out)
+    asked = len(api.asked)
+    schema = json.loads(cli(*arguments, "-o", "schema").out)
+    assert len(api.asked) == asked, "a schema is printed without asking anybody"
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(printed, schema)
 
 
 @pytest.mark.parametrize("name", READS)

@@ -1,0 +1,181 @@
+"""A support bundle: one zip with all that helps somebody else to understand a cluster, and no secret.
+
+    manifest.json       what is in it, of which cluster, by which versions; what is missing, and why
+    doctor.json         what `topolog doctor` found
+    settings.json       every setting with its origin, secrets masked
+    resources/*.json    every list of the API as -o json prints it, at one position
+    metrics.txt         what /metrics said
+    log.msgpack         the records of the log as they are, if the broker could be asked: `topolog open` replays them
+
+Threat: a secret on its way to a stranger. Settings are masked; the tokens and passwords that are known here are then
+looked for in every entry, whatever its format: in text they are masked, an entry of bytes that holds one is left out.
+"""
+
+import json
+import platform
+import re
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from topolog.events.errors import BadInput, TopologError
+from topolog.events.log import Entry, LogReader
+from topolog.events.topics import Topic
+from topolog.projections.cli.client import Api
+from topolog.projections.cli.problems import Json
+from topolog.projections.cli.resources import CLUSTER, RESOURCES
+from topolog.projections.recorded_log import encode
+from topolog.settings import MASK
+
+FORMAT = 1
+MANIFEST, LOG = "manifest.json", "log.msgpack"
+ROWS_MAX = 100_000
+"""Of one resource; what is beyond is counted in the manifest as left out."""
+
+_SECRET_CHARS_MIN = 4
+"""A shorter text would be found everywhere."""
+_CREDENTIALS = (
+    re.compile(r"(?<=://)[^/\s:@\"]+:[^/\s@\"]+(?=@)"),
+    re.compile(r"(?i)(?<=bearer )[\w.~+/=-]{8,}"),
+    re.compile(r"(?i)(?<=password=)[^\s\"&;,]+"),
+)
+_PACKAGES = ("topolog", "confluent-kafka", "fastapi", "httpx", "msgspec", "rocksdict", "typer", "uvicorn")
+
+
+@dataclass
+class Bundle:
+    """Entries on their way into the zip, and what could not be had."""
+
+    secrets: Sequence[str]
+    entries: dict[str, bytes] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def add_json(self, name: str, content: object) -> None:
+        self.add_text(name, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+    def add_text(self, name: str, text: str) -> None:
+        self.entries[name] = redacted(text, self.secrets).encode()
+
+    def add_bytes(self, name: str, data: bytes) -> None:
+        if any(secret.encode() in data for secret in self.secrets):
+            self.missing[name] = "it holds a secret of the settings"
+        else:
+            self.entries[name] = data
+
+    def attempt(self, name: str, gather: Callable[[], object]) -> None:
+        """Gather what may fail; then why is said in the manifest."""
+        try:
+            gather()
+        except TopologError as error:
+            self.missing[name] = redacted(error.message, self.secrets)
+
+    def write(self, path: Path, about: Json) -> None:
+        """Write the zip, for its owner alone; BadInput if that cannot be done, or the file is there."""
+        self.add_json(MANIFEST, {"format": FORMAT, **about, "entries": sorted(self.entries), "missing": self.missing})
+        try:
+            with path.open("xb") as file:
+                path.chmod(0o600)
+                with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+                    for name, data in sorted(self.entries.items()):
+                        archive.writestr(name, data)
+        except OSError as error:
+            raise BadInput(f"{path} cannot be written: {error.strerror or error}.", hint="--file names it.") from error
+
+
+def redacted(text: str, secrets: Sequence[str]) -> str:
+    """The text without these, and without what looks like one."""
+    for secret in secrets:
+        text = text.replace(secret, MASK).replace(json.dumps(secret)[1:-1], MASK)
+    for pattern in _CREDENTIALS:
+        text = pattern.sub(MASK, text)
+    return text
+
+
+def known_secrets(values: Mapping[str, str], files: Sequence[Path]) -> list[str]:
+    """The secrets in settings, which `values` has by key, and in files that hold one; the longest first."""
+    found = set(values.values())
+    for path in files:
+        with suppress(OSError, UnicodeDecodeError):
+            found.add(path.read_text(encoding="utf-8").strip())
+    return sorted((each for each in found if len(each) >= _SECRET_CHARS_MIN), key=len, reverse=True)
+
+
+def gather_api(bundle: Bundle, api: Api) -> None:
+    """Every list at one position, how ready the API is, its figures; raises if it does not answer at all."""
+    api.clusters()
+    bundle.attempt("readyz.json", lambda: bundle.add_json("readyz.json", api.document("/readyz")[1]))
+    bundle.attempt("metrics.txt", lambda: bundle.add_text("metrics.txt", api.metrics()))
+    moment: Json = {}
+    for kind in RESOURCES:
+        name = f"resources/{kind.plural}.json"
+        try:
+            params = moment if kind.has_past else {}
+            answer = api.get(kind.path(), params) if kind is CLUSTER else api.get_rows(kind.path(), params, ROWS_MAX)
+        except TopologError as error:
+            bundle.missing[name] = redacted(error.message, bundle.secrets)
+            continue
+        if not moment and "position" in answer.as_of:
+            moment = {"as_of": str(answer.as_of["position"])}
+        if answer.next:
+            bundle.missing[name] = f"rows beyond the first {len(answer.items)}"
+        bundle.add_json(name, answer.body)
+
+
+def gather_log(bundle: Bundle, reader: LogReader, bytes_max: int, timeout_s: float = 60.0) -> None:
+    """The records of the log, if they are not more than that."""
+    entries, size = list[Entry](), 0
+    for entry in _recorded(reader, timeout_s):
+        entries.append(entry)
+        size += len(entry.value)
+        if size > bytes_max:
+            bundle.missing[LOG] = f"it has more than {bytes_max} bytes: --log-mib raises that"
+            return
+    bundle.add_bytes(LOG, encode(entries))
+
+
+def _recorded(reader: LogReader, timeout_s: float) -> Iterator[Entry]:
+    reader.assign({(Topic.DECISIONS, 0): None})
+    until_s = time.monotonic() + timeout_s
+    while not reader.at_end(Topic.DECISIONS):
+        yield from reader.poll(0.5)
+        if time.monotonic() > until_s:
+            raise BadInput(f"The log was not read within {timeout_s:g} s.")
+
+
+def about(cluster: str, api: str) -> Json:
+    """What the manifest says of where a bundle comes from."""
+    return {
+        "cluster": cluster,
+        "api": api,
+        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {name: found for name in _PACKAGES if (found := _version(name))},
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def read_bundle(path: Path) -> tuple[Json, bytes | None]:
+    """The manifest, and the recorded log if there is one; BadInput for what is no bundle."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            manifest = json.loads(archive.read(MANIFEST))
+            log = archive.read(LOG) if LOG in archive.namelist() else None
+    except FileNotFoundError as error:
+        raise BadInput(f"There is no file {path}.", hint="`topolog bundle` makes one.") from error
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        raise BadInput(f"{path} is no bundle: {error}.", hint="`topolog bundle` makes one.") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise BadInput(f"{path} is no bundle of this release.", hint="Open it with the release that made it.")
+    return manifest, log

@@ -1,0 +1,83 @@
+"""What the shell proposes at the Tab key: contexts, and names of things as the API has them now.
+
+A person waits: names come from a cache of 5 seconds, else from the API within 300 ms, else there are none. Nothing here
+raises or prints, for the shell would show it in the middle of the line.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from topolog.events.errors import TopologError
+from topolog.projections.cli import resources
+from topolog.projections.cli.contexts import Defaults, read_contexts, stand, state_folder
+
+FRESH_S = 5.0
+PATIENCE_S = 0.3
+_NAMES_MAX = 1000
+
+
+def contexts(incomplete: str) -> list[str]:
+    """Names of contexts."""
+    try:
+        return [name for name in read_contexts().by_name if name.startswith(incomplete)]
+    except TopologError:
+        return []
+
+
+def one_of(among: Iterable[resources.Resource]) -> Callable[[str], list[str]]:
+    """Names of these resources; behind a slash, as in `node/n1`, of one of them."""
+    known = tuple(among)
+
+    def complete(context: typer.Context, incomplete: str) -> list[str]:
+        text, slash, begun = incomplete.partition("/")
+        if not slash:
+            return [each.usual for each in known if each.usual.startswith(incomplete)]
+        return [f"{text}/{name}" for name in _names(context, text, begun)]
+
+    return complete  # type: ignore[return-value]  # Typer looks at the parameters' names and types
+
+
+def names(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of what the argument before says."""
+    return _names(context, str(context.params.get("resource") or ""), incomplete)
+
+
+def _names(context: typer.Context, resource: str, incomplete: str) -> list[str]:
+    try:
+        kind = resources.find(resource)
+        given = context.params
+        standing = stand(given.get("api"), given.get("cluster"), given.get("context"), Defaults())
+        found = _cached(state_folder() / "names.json", kind, standing)
+    except (TopologError, OSError, ValueError):
+        return []
+    return [name for name in found if name.startswith(incomplete)]
+
+
+def _cached(path: Path, kind: resources.Resource, standing: Any) -> list[str]:
+    """The names, from the cache if it is new enough."""
+    key, now_s = f"{standing.api.value} {standing.cluster.value} {kind.plural}", time.time()
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+        held = {each: (at_s, known) for each, (at_s, known) in held.items() if 0 <= now_s - at_s < FRESH_S}
+    except (OSError, ValueError, AttributeError, TypeError):
+        held = {}
+    if key not in held:
+        from topolog.projections.cli.client import Api
+        from topolog.projections.cli.session_tokens import NoTokens
+
+        with Api(
+            standing.api.value,
+            standing.cluster.value or None,
+            token_file=standing.token_path,
+            tokens=NoTokens(),
+            patience_s=PATIENCE_S,
+        ) as api:
+            held[key] = (now_s, [kind.name_of(item) for item in api.get(kind.path(), {"limit": _NAMES_MAX}).items])
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_text(json.dumps(held), encoding="utf-8")
+    return [str(name) for name in held[key][1]]

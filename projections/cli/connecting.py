@@ -1,0 +1,52 @@
+"""From the options of a command to a client of the API that they mean."""
+
+import sys
+
+import typer
+from rich.text import Text
+
+from topolog.events.errors import BadInput
+from topolog.projections.cli.client import Api
+from topolog.projections.cli.contexts import Context, Defaults, Standing, stand, state_folder
+from topolog.projections.cli.options import Target
+from topolog.projections.cli.session_tokens import FileTokens, NoTokens
+from topolog.projections.cli.terminal import Screen
+
+
+def connect(target: Target) -> Api:
+    """The API that is meant, with its bearer token and what earlier commands saw; a context manager.
+
+    In a protected context nothing is changed without a reason and a yes.
+    """
+    standing = standing_of(target)
+    url = standing.api.value
+    tokens = NoTokens() if target.no_session else FileTokens(state_folder() / "sessions.json", url)
+    api = Api(url, standing.cluster.value or None, token_file=standing.token_path, tokens=tokens)
+    if standing.is_protected and standing.context is not None:
+        context = standing.context
+
+        def guard(reason: str) -> None:
+            _protect(context, reason, is_agreed=target.is_agreed)
+
+        api.guard = guard
+    return api
+
+
+def standing_of(target: Target) -> Standing:
+    return target.standing or stand(target.api, target.cluster, target.context, Defaults())
+
+
+def _protect(context: Context, reason: str, *, is_agreed: bool) -> None:
+    if not reason.strip():
+        raise BadInput(f"Context {context.name} is protected: nothing is changed without a reason.", hint="--reason")
+    if is_agreed:
+        return
+    if not sys.stdin.isatty():
+        raise BadInput(
+            f"Context {context.name} is protected, and nobody is here to be asked.", hint="--yes asks no question."
+        )
+    named = Text(context.name, style=f"bold {context.colour}".strip())
+    Screen().aside(Text.assemble("Context ", named, " is protected."))
+    if not typer.confirm("Go on?", err=True):
+        Screen().note("Nothing was changed.", style="")
+        raise typer.Exit(1)

@@ -1,0 +1,129 @@
+"""The commands that help in trouble: `topolog doctor`, `topolog bundle`, `topolog open`."""
+
+import contextlib
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from topolog.command_line import Config, Set, loaded, needs_extra, say
+from topolog.events.errors import BadInput, TopologError
+from topolog.projections.cli import bundle as bundles
+from topolog.projections.cli import doctor as doctors
+from topolog.projections.cli.connecting import connect, standing_of
+from topolog.projections.cli.context_commands import standing_rows
+from topolog.projections.cli.contexts import without_credentials
+from topolog.projections.cli.options import Shape, Target
+from topolog.projections.cli.spreading import spread
+from topolog.projections.cli.terminal import Screen
+from topolog.secret_files import SECRET
+from topolog.settings import Loaded
+
+
+def add_to(app: typer.Typer, **defaults: Callable[[], object]) -> None:
+    """Add the three commands."""
+    app.command(name="doctor")(spread(doctor, **defaults))
+    app.command(name="bundle")(spread(bundle, **defaults))
+    app.command(name="open")(needs_extra("server")(open_bundle))
+
+
+def doctor(config: Config = None, pairs: Set = None, *, target: Target, shape: Shape) -> None:
+    """Look for what is wrong with API, broker, topics, access, clocks and settings, and say how to mend it. Exit code
+    8 if there is something."""
+    found, _, broken = _settings(config, pairs)
+    screen = Screen(no_color=shape.no_color)
+    doctors.show(screen, shape, doctors.examine(replace(target, no_session=True), found, broken))
+
+
+def bundle(
+    file: Annotated[Path | None, typer.Option("--file", "-f", metavar="FILE", help="The zip to write.")] = None,
+    log_mib: Annotated[
+        int, typer.Option("--log-mib", min=0, metavar="N", help="Leave out a log of more MiB; 0 leaves out any.")
+    ] = 256,
+    config: Config = None,
+    pairs: Set = None,
+    *,
+    target: Target,
+) -> None:
+    """Write all that helps others to understand what happened into one zip without secrets; `topolog open` shows it."""
+    target = replace(target, no_session=True)
+    around, settings, broken = _settings(config, pairs)
+    standing = standing_of(target)
+    made = bundles.Bundle(_secrets(settings, standing.token_path))
+    path = file or Path(f"topolog-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.zip")
+    if path.exists():
+        raise BadInput(f"{path} is there already.", hint="--file names another one.")
+    made.add_json("doctor.json", msgspec.to_builtins(doctors.examine(target, around, broken)))
+    rows = [] if settings is None else settings.shown()
+    made.add_json("settings.json", {"settings": msgspec.to_builtins(rows), "command_line": standing_rows(standing)})
+    cluster = standing.cluster.value or (around.cluster if around else "")
+    try:
+        with connect(target) as api:
+            bundles.gather_api(made, api)
+            cluster = api.cluster
+    except TopologError as error:
+        made.missing["resources"] = error.message
+    if around is not None and log_mib:
+        made.attempt(bundles.LOG, lambda: _gather_log(made, around, cluster, log_mib << 20))
+    made.write(path, bundles.about(cluster, without_credentials(standing.api.value)))
+    say(f"{path} has {len(made.entries)} entries. `topolog open {path}` shows what it holds.")
+    for name, why in made.missing.items():
+        say(f"Left out: {name}: {why}")
+
+
+def open_bundle(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `topolog bundle` has written.")],
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to answer on this machine; 0 is any.")] = 0,
+) -> None:
+    """Answer the query API and the page from a bundle, without its cluster, on this machine alone, until Ctrl-C."""
+    manifest, log = bundles.read_bundle(file)
+    if log is None:
+        why = str((manifest.get("missing") or {}).get(bundles.LOG, "the broker was not asked")).rstrip(".")
+        raise BadInput(f"{file} has no log to replay: {why}.", hint="Its other files are JSON: unzip it.")
+    from topolog.projections.api.server import Source, serve
+    from topolog.projections.recorded_log import RecordedReader, RefusingWriter, decode
+
+    cluster = str(manifest.get("cluster"))
+    entries = decode(log)
+
+    def on_ready(url: str) -> None:
+        say(f"Cluster {cluster} as it was at {manifest.get('made_at')}: {url}  (Ctrl-C ends this)")
+        say(f"topolog get nodes --api {url} --cluster {cluster} --no-session")
+
+    with tempfile.TemporaryDirectory(prefix="topolog-open-") as folder, contextlib.suppress(KeyboardInterrupt):
+        source = Source(cluster, RecordedReader(entries), RefusingWriter(), Path(folder) / "store")
+        serve([source], "127.0.0.1", port, address=f"the file {file}", on_ready=on_ready)
+
+
+def _settings(config: Path | None, pairs: list[str] | None) -> tuple[doctors.Surroundings | None, Loaded | None, str]:
+    """What settings say, or why they say nothing."""
+    try:
+        found = loaded(config, pairs)
+    except BadInput as error:
+        return None, None, error.message
+    return doctors.Surroundings(found.settings.kafka, found.settings.cluster.name), found, ""
+
+
+def _secrets(settings: Loaded | None, token: Path | None) -> list[str]:
+    """What must not leave this machine: secrets of [kafka], and the tokens and passwords in files."""
+    kafka = {} if settings is None else settings.settings.kafka
+    return bundles.known_secrets(
+        {key: value for key, value in kafka.items() if SECRET.search(key)}, [token] if token else []
+    )
+
+
+def _gather_log(made: bundles.Bundle, around: doctors.Surroundings, cluster: str, bytes_max: int) -> None:
+    from topolog.events.kafka import KafkaReader
+    from topolog.events.kafka_admin import KafkaAdmin
+    from topolog.events.topics import Topic, topic_name
+
+    admin = KafkaAdmin(around.kafka)
+    if topic_name(cluster, Topic.DECISIONS) not in admin.topics():
+        raise admin.not_found(cluster, topic_name(cluster, Topic.DECISIONS))
+    with contextlib.closing(KafkaReader(around.kafka, cluster)) as reader:
+        bundles.gather_log(made, reader, bytes_max)

@@ -1,0 +1,85 @@
+"""A read after a write sees it, in this command and in the next, whichever server answers."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from tests.projections.cli.conftest import ANSWERS, Asked, Cli, FakeApi, Json
+
+from topolog.projections.cli import connecting, session_tokens
+from topolog.projections.cli.client import Api
+from topolog.projections.cli.contexts import state_folder
+from topolog.projections.cli.session_tokens import FileTokens, newer
+
+NODES = "/v1/clusters/demo/nodes"
+GRANTED: Json = {**ANSWERS["granted"], "item": {**ANSWERS["granted"]["item"], "token": "9c.500"}}
+
+
+@pytest.fixture(autouse=True)
+def _real_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connecting, "FileTokens", session_tokens.FileTokens)
+
+
+def demanded(api: FakeApi) -> str | None:
+    return api.asked[-1].params.get("at_least")
+
+
+def test_a_command_demands_what_an_earlier_one_was_given(cli: Cli, api: FakeApi, customer: Path) -> None:
+    api.reply("/v1/clusters/demo/requests", 200, GRANTED)
+    assert cli("propose", "--file", str(customer)).code == 0
+    assert cli("get", "nodes").code == 0
+    assert demanded(api) == "9c.500"
+    file = state_folder() / "sessions.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    cli("get", "nodes", "--no-session")
+    assert demanded(api) is None
+    cli("get", "nodes", "--at-least", "9c.7")
+    assert demanded(api) == "9c.7"
+    cli("get", "nodes", "--as-of", "3")
+    assert demanded(api) is None
+
+
+def test_a_token_of_a_log_that_is_gone_is_forgotten(cli: Cli, api: FakeApi) -> None:
+    """The cluster was made anew under the same name: nobody has to know that a file remembers the old one."""
+    FileTokens(state_folder() / "sessions.json", api.url).keep("demo", "old.900")
+
+    def foreign(asked: Asked) -> tuple[int, Json]:
+        if asked.params.get("at_least") == "old.900":
+            return 409, {"code": "token_foreign", "detail": "Of another log."}
+        return 200, ANSWERS[NODES]
+
+    api.replies[NODES] = foreign
+    assert cli("get", "nodes").code == 0
+    assert FileTokens(state_folder() / "sessions.json", api.url).newest("demo") == "412.9c"
+
+
+def test_a_server_that_is_behind_ends_with_7_and_says_why(cli: Cli, api: FakeApi) -> None:
+    FileTokens(state_folder() / "sessions.json", api.url).keep("demo", "9c.900")
+    api.reply(NODES, 503, {"code": "not_caught_up", "detail": "This reader is at position 412, 900 was asked for."})
+    ended = cli("get", "nodes")
+    assert ended.code == 7
+    assert "--no-session" in ended.err
+
+
+def test_a_client_remembers_for_itself(api: FakeApi) -> None:
+    api.reply("/v1/clusters/demo/requests", 200, GRANTED)
+    with Api(api.url) as asked:
+        asked.submit({"kind": "hold", "on": True})
+        assert asked.get(("nodes",)).items
+        assert demanded(api) == "9c.500"
+        assert [each["node"] for each in asked.list(("nodes",))] == ["n1", "n2"]
+
+
+def test_tokens_are_kept_by_api_and_cluster_and_only_grow(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "sessions.json"
+    east, west = FileTokens(file, "http://east/"), FileTokens(file, "http://west")
+    east.keep("main", "a.5")
+    east.keep("main", "a.4")
+    west.keep("main", "b.1")
+    east.keep("other", "c.1")
+    assert (east.newest("main"), west.newest("main"), east.newest("other")) == ("a.5", "b.1", "c.1")
+    east.keep("main", "new.1")
+    assert FileTokens(file, "http://east").newest("main") == "new.1"
+    file.write_text("{")
+    assert east.newest("main") is None
+    assert newer("a.10", "a.9") == "a.10"

@@ -1,0 +1,177 @@
+"""`topolog watch` and -w: the contract of the API's watch, followed."""
+
+import csv
+import json
+import sys
+from collections.abc import Callable, Iterable
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.projections.cli.conftest import ANSWERS, Asked, Cli, FakeApi, Json
+
+from topolog.events.errors import Gone
+from topolog.projections.cli import client
+from topolog.projections.cli.client import Api
+from topolog.projections.cli.following import WatchEvent
+
+NODES = "/v1/clusters/demo/nodes"
+N1, N2 = ANSWERS[NODES]["items"]
+EVENTS: list[Json] = [
+    {"type": "ADDED", "token": "9c.412", "name": "n1", "item": N1},
+    {"type": "SYNCED", "token": "9c.412"},
+    {"type": "ADDED", "token": "9c.420", "name": "n2", "item": N2},
+    {"type": "BOOKMARK", "token": "9c.430"},
+    {"type": "DELETED", "token": "9c.431", "name": "n1", "item": N1},
+]
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections are made again without a pause."""
+    monkeypatch.setattr(client, "PAUSES_S", (0.001, 0.001))
+
+
+def in_order(*connections: list[Json]) -> Callable[[Asked], Iterable[Json]]:
+    """What one connection after the other sends."""
+    left = iter(connections)
+    return lambda _: next(left)
+
+
+def lines(text: str) -> list[Json]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_events_are_printed_as_they_come(cli: Cli, api: FakeApi) -> None:
+    api.streams[NODES] = in_order(EVENTS)
+    ended = cli("watch", "nodes", "--limit", "3", "-o", "jsonl")
+    assert ended.code == 0
+    assert lines(ended.out) == EVENTS
+    assert api.asked[-1].params == {"watch": "true"}
+
+
+def test_a_broken_connection_is_resumed_by_token_and_said_on_stderr(cli: Cli, api: FakeApi) -> None:
+    """No event is repeated, none is left out: the second connection is asked for what came behind the first."""
+    api.streams[NODES] = in_order(EVENTS[:3], EVENTS[2:4], EVENTS[4:])
+    ended = cli("watch", "nodes", "--limit", "3", "-o", "jsonl")
+    assert [each["type"] for each in lines(ended.out)] == ["ADDED", "SYNCED", "ADDED", "BOOKMARK", "DELETED"]
+    assert [asked.params.get("since") for asked in api.asked[-3:]] == [None, "9c.412", "9c.430"]
+    assert ended.err.count("has ended the watch. Going on from 9c.") == 2
+
+
+def test_an_overflow_is_a_break_and_gone_is_an_end(cli: Cli, api: FakeApi) -> None:
+    """A reader that was too slow goes on; one whose token is too old cannot."""
+    slow = {"type": "ERROR", "token": "9c.412", "code": "overflow", "detail": "This reader was too slow."}
+    gone = {"type": "ERROR", "token": "", "code": "gone", "detail": "Position 5 is not kept.", "hint": "Begin anew."}
+    api.streams[NODES] = in_order([*EVENTS[:2], slow], [gone])
+    ended = cli("watch", "nodes", "-o", "jsonl")
+    assert ended.code == 1
+    assert "This reader was too slow. Going on from 9c.412" in ended.err
+    assert "Error: Position 5 is not kept.\n Hint: Begin anew." in ended.err
+
+
+def test_an_api_that_was_never_reached_is_unreachable(cli: Cli, api: FakeApi) -> None:
+    api.reply("/v1/clusters", 503, {"code": "unreachable", "detail": "The disk is away."})
+    assert cli("watch", "nodes").code == 4
+    api.replies.clear()
+    api.reply(NODES, 410, {"code": "gone", "detail": "Not kept."})
+    ended = cli("watch", "nodes", "--since", "9c.1")
+    assert ended.code == 1
+    assert "Not kept." in ended.err
+
+
+@pytest.mark.parametrize("output", ["table", "wide", "json", "jsonl", "yaml", "name", "csv"])
+def test_every_format_tells_every_change(output: str, cli: Cli, api: FakeApi) -> None:
+    api.streams[NODES] = in_order(EVENTS)
+    out = cli("watch", "nodes", "--limit", "3", "-o", output).out
+    match output:
+        case "csv":
+            rows = list(csv.DictReader(StringIO(out)))
+            assert [(row["event"], row["node"]) for row in rows] == [
+                ("ADDED", "n1"),
+                ("ADDED", "n2"),
+                ("DELETED", "n1"),
+            ]
+        case "name":
+            assert out.splitlines() == ["node/n1", "node/n2", "node/n1"]
+        case "yaml":
+            assert [each["type"] for each in yaml.safe_load_all(out)] == [each["type"] for each in EVENTS]
+        case "table" | "wide":
+            shown = [line.split()[:2] for line in out.splitlines()]
+            assert shown == [["EVENT", "NODE"], ["ADDED", "n1"], ["ADDED", "n2"], ["DELETED", "n1"]]
+        case _:
+            assert out.count('"type": "ADDED"') == 2
+
+
+def test_one_thing_is_watched_by_its_name(cli: Cli, api: FakeApi) -> None:
+    api.streams[NODES] = in_order(EVENTS)
+    out = cli("watch", "node/n2", "--limit", "1", "-o", "name").out
+    assert out == "node/n2\n"
+
+
+def test_w_of_get_is_jsonl_in_a_pipe_unless_something_else_is_chosen(cli: Cli, api: FakeApi) -> None:
+    gone: Json = {"type": "ERROR", "code": "gone", "detail": "Over."}
+    for output, first in (((), '{"type": "ADDED"'), (("-o", "name"), "node/n1")):
+        api.streams[NODES] = in_order([*EVENTS, gone])
+        assert cli("get", "nodes", "-w", *output).out.startswith(first)
+    assert cli("get", "nodes", "-w", "--as-of", "3").code == 2
+
+
+def test_w_of_get_draws_in_place_on_a_terminal(cli: Cli, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    api.streams[NODES] = in_order([*EVENTS, {"type": "ERROR", "code": "gone", "detail": "Over."}])
+    out = cli("get", "nodes", "-w").out
+    drawn = out.split("\x1b[J")
+    assert len(drawn) == 3  # when all was there, and after each change
+    assert "n1" in drawn[0]
+    assert "n2" in drawn[1]
+    assert "n1" not in drawn[2]
+    assert "as of 9c.431" in drawn[2]
+
+
+def test_exec_gets_each_event(cli: Cli, api: FakeApi, tmp_path: Path) -> None:
+    script, told = tmp_path / "told.py", tmp_path / "told"
+    script.write_text(
+        "import json, os, sys\n"
+        "event = json.load(sys.stdin)\n"
+        f"open({str(told)!r}, 'a').write(os.environ['TOPOLOG_EVENT'] + ' ' + event['name'] + '\\n')\n"
+        "sys.exit(event['type'] == 'DELETED')\n"
+    )
+    api.streams[NODES] = in_order(EVENTS)
+    ended = cli("watch", "nodes", "--limit", "2", "--changes-only", "--exec", f"{sys.executable} {script}")
+    assert told.read_text() == "ADDED n2\nDELETED n1\n"
+    assert ended.code == 0
+    assert "ended with 1 (DELETED n1)." in ended.err
+    api.streams[NODES] = in_order(EVENTS)
+    assert cli("watch", "nodes", "--exec", str(tmp_path / "missing")).code == 2
+    assert cli("watch", "nodes", "--exec", "'").code == 2
+
+
+def test_a_client_watches_for_as_long_as_it_is_asked(api: FakeApi) -> None:
+    """The client as services use it: a generator, with what broke told to whoever wants to hear."""
+    api.streams[NODES] = in_order(EVENTS[:2], EVENTS[2:3], [{"type": "ERROR", "code": "gone", "detail": "Over."}])
+    heard: list[str] = []
+    with Api(api.url) as asked:
+        events = asked.watch(("nodes",), on_break=lambda error, _: heard.append(error.message))
+        assert next(events) == WatchEvent("ADDED", "9c.412", "n1", N1)
+        assert [next(events).type for _ in range(2)] == ["SYNCED", "ADDED"]
+        with pytest.raises(Gone, match="Over"):
+            next(events)
+    assert len(heard) == 2
+
+
+def test_ctrl_c_says_how_to_go_on(cli: Cli, api: FakeApi) -> None:
+    def interrupted(_: Asked) -> Iterable[Json]:
+        yield from EVENTS[:2]
+
+    api.streams[NODES] = interrupted
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("topolog.projections.cli.client.time.sleep", interrupt)
+        ended = cli("watch", "nodes", "-o", "name")
+    assert ended.code == 130
+    assert "`topolog watch nodes --since 9c.412` goes on from here." in ended.err
