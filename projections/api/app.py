@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from topolog.projections.api import (
     baseline_reads,
     contract,
+    diffs,
     explain_reads,
     export,
     health,
@@ -67,6 +68,7 @@ def make_app(served: Sequence[Served], access: Access | None = None) -> FastAPI:
         reads.clusters,
         reads.router,
         lists.router,
+        diffs.router,
         export.router,
         writes.router,
         replays.router,
