@@ -23,10 +23,13 @@ from tests.projections.lively import lively
 from tests.projections.serving import served
 
 from topolog.projections import patience
+from topolog.projections.api import written
+from topolog.projections.api.listings import LISTINGS
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 
 API = "localhost:8642"
+MAIN = "/v1/clusters/main"
 
 
 @contextmanager
@@ -41,6 +44,29 @@ def asked(folder: Path) -> Iterator[Client]:
         patch.setattr(patience, "wall_ms", lambda: chronicle.now_ms)
         yield client
     projector.close()
+
+
+def addresses(client: Client) -> Iterator[tuple[str, str]]:
+    """Every address that can be read, as /openapi.json has it and with the name of something that is there, if a list
+    has it."""
+    for path, methods in msgspec.json.decode(written.document())["paths"].items():
+        if "get" not in methods:
+            continue
+        name = path.removeprefix("/v1/clusters/{cluster}/").split("/")[0]
+        items = client.get(f"{MAIN}/{name}").json().get("items", []) if name in LISTINGS else []
+        title = str(items[0][_TITLES.get(name, "name")]) if items else "x/1/1"
+        parts = iter(title.split("/"))
+        words = [next(parts, "1") if word.startswith("{") else word for word in path.split("/")[4:]]
+        yield path, "/".join([MAIN, *words]) if "{cluster}" in path else path
+
+
+_TITLES = (
+    dict.fromkeys(("nodes", "leases", "lease-health", "branches"), "node")
+    | dict.fromkeys(("baselines", "changes", "sessions", "repairs"), "number")
+    | dict.fromkeys(("views", "exchanges"), "version")
+    | {"decisions": "position", "requests": "id", "dead-letters": "id"}
+)
+"""Under which field the name is by which one of a list is asked for, where that is not `name`."""
 
 
 def curl(client: Client, command: str) -> Response:
