@@ -15,7 +15,7 @@ CHANGES ?= 200
 # tests/conftest.py says in what order; xdist's own begins with the files of many tests, and those of one take longest.
 PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadscope --no-loadscope-reorder
 
-.PHONY: help check test bench up again soak lock image-lock clean
+.PHONY: help check test bench openapi up again soak lock image-lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ check: $(READY) ## Lint, format, types (strict, tests included) and the architec
 
 bench: $(READY) ## Print the figures of the metadata round
 	@$(BIN)/python tests/benchmarks/metadata_round.py $(ARGS)
+
+openapi: $(READY) ## Write docs/openapi.json anew from what the API is
+	@$(BIN)/python -m topolog.projections.api.written > docs/openapi.json
 
 again: $(READY) ## Run the tests N times (N=20): what fails now and then, fails here
 	@for run in $$(seq $(N)); do echo "run $$run of $(N)"; $(PYTEST) -q --hypothesis-profile=exploring $(ARGS); done

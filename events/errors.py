@@ -19,6 +19,7 @@
         ├── Refused              a rule says no: code, rule and facts
         │   └── MergeConflict    two definitions of one type contradict each other
         ├── BadInput             what was given cannot be a request or a setting
+        ├── NotAllowed           the API or the broker does not know who asks, or does not let them
         ├── NotFound             no such row, file or cluster
         ├── Gone                 asked for a past that is no longer kept
         ├── Undecodable          bytes that are not a record of ours
@@ -180,6 +181,10 @@ class BadInput(Permanent):
 
 class RowTooLarge(BadInput):
     code = "row_too_large"
+
+
+class NotAllowed(Permanent):
+    code = "not_allowed"
 
 
 class NotFound(Permanent):

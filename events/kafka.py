@@ -25,7 +25,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
-from topolog.events.errors import BadInput, LogDiverged, Unreachable
+from topolog.events.errors import BadInput, LogDiverged, NotAllowed, Unreachable
 from topolog.events.framing import unframed
 from topolog.events.ids import Offset
 from topolog.events.last_read import LastRead
@@ -45,6 +45,14 @@ _LOGGER = logging.getLogger("topolog.kafka")
 _LIBRARY = logging.getLogger("topolog.kafka.librdkafka")
 _LIBRARY.setLevel(logging.CRITICAL)  # it repeats itself once a second while a broker is away; _Outage says it once
 
+_DENIED_PATIENCE_S = 5.0
+"""How long a topic may be denied before a reader gives up: rights that were just given take a moment to spread."""
+_NOT_LET_IN = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL)
+_DENIED = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+)
 _OFFSET_GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
 _Client = TypeVar("_Client", Consumer, Producer, AdminClient)
 
@@ -61,6 +69,27 @@ def client(kind: type[_Client], settings: Mapping[str, Any]) -> _Client:
             f"[kafka]: {reason.strip()}.",
             hint="The keys of [kafka] are librdkafka's own, and so are these words; its CONFIGURATION.md lists them.",
         ) from error
+
+
+def not_let_in(settings: KafkaSettings, error: KafkaError) -> NotAllowed:
+    """That the broker knows nobody by these credentials, or that one of both does not believe the other's."""
+    who = settings.get("sasl.username", "this client")
+    return NotAllowed(
+        f"The broker at {settings.get('bootstrap.servers', '')} does not let {who} in: {error.str()}.",
+        hint="kafka.security.protocol, kafka.sasl.… and kafka.ssl.… say as whom this process comes (docs/security.md).",
+    )
+
+
+def is_not_let_in(error: KafkaError) -> bool:
+    return error.code() in _NOT_LET_IN
+
+
+def denied(settings: KafkaSettings, topic: str) -> NotAllowed:
+    who = settings.get("sasl.username", "this client")
+    return NotAllowed(
+        f"The broker at {settings.get('bootstrap.servers', '')} does not let {who} use topic {topic}.",
+        hint="`topolog cluster init --plan` prints what each role needs.",
+    )
 
 
 class _Outage:
@@ -98,6 +127,7 @@ class KafkaReader:
         self._admin: AdminClient | None = None
         self._asked: dict[Topic, tuple[float, dict[TopicPartition, Any]]] = {}
         self._outage = _Outage(settings.get("bootstrap.servers", ""))
+        self._denied: dict[str, float] = {}
         self._last_read = LastRead(partial(KafkaReader, settings, cluster))
         self._consumer = client(
             Consumer,
@@ -150,6 +180,7 @@ class KafkaReader:
     def _consume(self, timeout_s: float) -> list[Entry]:
         # consume(n, timeout) waits for n records or the full timeout, so wait with poll and drain with consume.
         first = self._consumer.poll(timeout_s)
+        self._check_let()
         if first is None:
             return []
         messages = [first, *self._consumer.consume(_BATCH_MAX, 0)]
@@ -210,6 +241,8 @@ class KafkaReader:
             self._on_error(message, error)
             return None
         self._outage.over()
+        if self._denied:
+            self._denied.pop(_text(message.topic()), None)
         partition = (self._names[_text(message.topic())], _number(message.partition()))
         self._at_end[partition] = False
         self._read_to[partition] = _number(message.offset()) + 1
@@ -226,14 +259,29 @@ class KafkaReader:
 
     def _on_error(self, message: Message, error: KafkaError) -> None:
         if error.code() == KafkaError._PARTITION_EOF:
+            self._denied.pop(_text(message.topic()), None)
             self._outage.over()
             partition = (self._names[_text(message.topic())], _number(message.partition()))
             self._at_end[partition] = True
             self._read_to[partition] = _number(message.offset())
         elif error.code() in _OFFSET_GONE:
             self._on_offset_gone(message, error)
+        elif error.code() in _DENIED:
+            self._on_denied(_text(message.topic()))
         elif error.fatal():
             raise Unreachable(f"The log can no longer be read: {error.str()}.")
+
+    def _on_denied(self, topic: str) -> None:
+        """Whoever may not read waits for ever and looks well: say so. librdkafka tells it once, and tries on."""
+        if topic not in self._denied:
+            self._denied[topic] = time.monotonic()
+            _LOGGER.warning("The broker does not let this process read %s; trying again for a moment.", topic)
+
+    def _check_let(self) -> None:
+        """Raise NotAllowed if a topic has been denied for longer than rights take to spread."""
+        for topic, since_s in self._denied.items():
+            if time.monotonic() - since_s > _DENIED_PATIENCE_S:
+                raise denied(self._settings, topic)
 
     def _on_offset_gone(self, message: Message, error: KafkaError) -> None:
         """An input that was kept shorter than we were away is read from its oldest record; `decisions` never is."""
@@ -319,6 +367,11 @@ def _producing() -> Iterator[None]:
         error = _of_librdkafka(raised)
         if not error.args[0].fatal():
             raise Unreachable(f"The broker takes no more records: {error.args[0].str()}.") from error
+        if error.args[0].code() in _DENIED:
+            raise NotAllowed(
+                f"The broker lets this process write nothing: {error.args[0].str()}.",
+                hint="`topolog cluster init --plan` prints what each role needs.",
+            ) from error
         raise LogDiverged(
             f"The broker takes nothing more from this process: {error.args[0].str()}.",
             hint="It has lost what it acknowledged before, as after an older copy of its data was put back. Compare "

@@ -18,8 +18,8 @@ from confluent_kafka.admin._metadata import TopicMetadata
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from topolog.events.errors import BadInput, NotFound, Unreachable
-from topolog.events.kafka import REACH_TIMEOUT_S, KafkaSettings, client
+from topolog.events.errors import BadInput, NotAllowed, NotFound, Unreachable
+from topolog.events.kafka import REACH_TIMEOUT_S, KafkaSettings, client, denied, is_not_let_in, not_let_in
 from topolog.events.topics import Topic, TopicPlan, clusters, topic_name
 
 KNOWN_TIMEOUT_S = 30.0
@@ -52,11 +52,16 @@ class KafkaAdmin:
     def __init__(self, settings: KafkaSettings) -> None:
         self._address = settings.get("bootstrap.servers", "")
         self._settings = dict(settings)
-        self._admin = client(AdminClient, settings)
+        self._not_let_in: KafkaError | None = None
+        self._admin = client(AdminClient, {**settings, "error_cb": self._on_error})
 
     def topics(self) -> frozenset[str]:
         """Names of all topics; raises Unreachable within 10 s, naming the address."""
         return frozenset(self._metadata())
+
+    def _on_error(self, error: KafkaError) -> None:
+        if is_not_let_in(error):
+            self._not_let_in = error
 
     def wait_until_usable(self, timeout_s: float = KNOWN_TIMEOUT_S) -> None:
         """Wait until every partition the broker knows has a leader: after a crash it answers before it can serve."""
@@ -93,6 +98,8 @@ class KafkaAdmin:
                 f"{replicas} copies of a topic need {replicas} brokers, there are {brokers}.",
                 hint="`topolog broker start --nodes 3` starts three on this machine.",
             )
+        if error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED):
+            raise denied(self._settings, name)
         if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise Unreachable(f"Topic {name} cannot be made: {error.str()}.")
 
@@ -214,6 +221,7 @@ class KafkaAdmin:
         deadline = time.monotonic() + _SPREAD_S
         while missing := sorted(planned.keys() - (known := self.topics())):
             if time.monotonic() > deadline:
+                self._check_seen(missing)
                 raise self.not_found(cluster, missing[0], known)
             time.sleep(0.05)
         self._await_leaders(cluster, planned, timeout_s)
@@ -224,6 +232,12 @@ class KafkaAdmin:
             f"Cluster {cluster!r} has no topic {name} on {self._address}, or this account may not see it.",
             hint=_how_to_go_on(cluster, self.topics() if known is None else known),
         )
+
+    def _check_seen(self, names: Collection[str]) -> None:
+        """Raise NotAllowed if one of these topics is hidden from this account; a list leaves such topics out."""
+        for name, found in self.describe(names).items():
+            if not found.partitions:
+                raise denied(self._settings, name)
 
     def _await_leaders(self, cluster: str, planned: Mapping[str, int], timeout_s: float) -> None:
         """All in one answer: of several brokers the next one asked may not know yet what the last one did."""
@@ -257,7 +271,11 @@ class KafkaAdmin:
         except KafkaException as error:
             raise self._unreachable() from error
 
-    def _unreachable(self) -> Unreachable:
+    def _unreachable(self) -> Unreachable | NotAllowed:
+        """Why nothing can be asked: nobody answers, or who answers does not let us in."""
+        self._admin.poll(0)
+        if self._not_let_in is not None:
+            return not_let_in(self._settings, self._not_let_in)
         return Unreachable(
             f"No Kafka broker answers at {self._address}.",
             hint="Start one with `topolog broker start`, or set kafka.bootstrap.servers.",

@@ -104,9 +104,13 @@ def cold(reading: Reading) -> Cold | None:
     )
 
 
+def auto_adjust_row(reading: Reading) -> AutoAdjustRow:
+    return reading.row(AutoAdjustRow, "") or AutoAdjustRow()
+
+
 def auto_adjust(reading: Reading) -> AutoAdjust:
     """What the baseline is going to do by itself, and when at the latest: a new coordinator waits anew (K4)."""
-    row = reading.row(AutoAdjustRow, "") or AutoAdjustRow()
+    row = auto_adjust_row(reading)
     standing = now(reading)
     if standing is None or not row.enabled or row.first_at is None or row.last_at is None:
         return AutoAdjust(row.enabled, row.soft_ms, row.hard_ms)

@@ -8,8 +8,9 @@ from topolog.events.errors import BadInput, NotFound
 from topolog.events.membership import FENCING, NodeRow
 from topolog.events.object_definition import Step, Verb
 from topolog.events.objects import ChangeRow, ChangeStatus, ObjectRow
-from topolog.projections import change_rows, definition_words, health, patience, queries
+from topolog.projections import change_rows, definition_words, patience, queries
 from topolog.projections.change_rows import Line
+from topolog.projections.heard import heard_ms
 from topolog.projections.moments import iso, position_time
 from topolog.projections.object_resources import ChangeStep, SchemaChange
 from topolog.projections.patience import Span
@@ -120,16 +121,9 @@ def waiting(reading: Reading, age_ms: int, row: ChangeRow) -> Waiting | None:
 
 
 def _heard_ms(reading: Reading, age_ms: int, nodes: Sequence[str]) -> dict[str, int]:
-    """How long ago each was heard, longest first: by lease health where it is measured, else by its last renewal in the
-    log, which may be a little older. Nothing as of the past."""
-    if not reading.is_current:
-        return {}
-    leases = {each.node: each.age_ms for each in queries.leases(reading, age_ms)}
-    measured = {
-        each.node: each.silent_ms for each in health.lease_health(reading, age_ms) if each.state != health.UNKNOWN
-    }
-    known = {node: measured.get(node, leases.get(node)) for node in nodes}
-    return dict(sorted(((node, ms) for node, ms in known.items() if ms is not None), key=lambda pair: -pair[1]))
+    """How long ago each was heard, longest first, as far as that is known."""
+    known = heard_ms(reading, age_ms)
+    return dict(sorted(((node, known[node]) for node in nodes if node in known), key=lambda pair: -pair[1]))
 
 
 def in_force_by(reading: Reading, row: ChangeRow) -> str | None:

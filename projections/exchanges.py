@@ -4,9 +4,9 @@ The state remembers the last few; the history of rows and decisions has them all
 row when it is done, so it is listed by its two decisions, as an exchange of type SWITCH.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from topolog.events.changes import unpacked
 from topolog.events.errors import NotFound
@@ -25,6 +25,7 @@ from topolog.events.exchange import (
     TriggerType,
 )
 from topolog.events.ids import Position
+from topolog.events.state import Key
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso, position_time
 from topolog.projections.partition_resources import (
@@ -63,6 +64,22 @@ def exchanges(
             and filters.get("type") in (None, *found.types)
         ):
             yield found
+
+
+def oldest_touched(reading: Reading, rows: Iterable[Key]) -> Position | None:
+    """From where on in the list a change of these rows can have changed exchanges; None if it concerns none of them.
+
+    It is the same before and behind that change, but for what has come with it.
+    """
+    places: list[Position] = []
+    for kind, key in rows:
+        if kind == ExchangeRow.KIND:
+            begun = (row.started_at for _, row in reading.versions(ExchangeRow, key) if row is not None)
+            places += islice(begun, 1)
+        if kind == HandOverRow.KIND:
+            prepared = (row.prepared_at for _, row in reading.versions(HandOverRow, key) if row is not None)
+            places += islice(prepared, 1)
+    return min(places, default=None)
 
 
 def key_of(exchange: Exchange) -> int:

@@ -4,11 +4,12 @@ The chain comes from stamps: each decision names what it answers (`cause`), who 
 was asked is in `patience.py`.
 """
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice, takewhile
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
-from topolog.events.asked import RequestId
+import msgspec
+
 from topolog.events.groups import GroupRow, LossPolicy
 from topolog.events.membership import NodeRow, WaitingJoinRow
 from topolog.events.metadata import (
@@ -22,8 +23,9 @@ from topolog.events.metadata import (
 from topolog.events.requests import OutcomeRow, RequestRefused, Status
 from topolog.events.views import REFUSED_KINSHIPS
 from topolog.projections import groups, health, partitions, patience, queries
+from topolog.projections.cause_words import NEXT_MAX, commands_in
+from topolog.projections.causes import cause_of
 from topolog.projections.layout import Decided
-from topolog.projections.moments import iso
 from topolog.projections.resources import Cause, Explanation, Node
 from topolog.projections.store import Reading
 
@@ -42,37 +44,43 @@ def explain_type(reading: Reading, name: str) -> Explanation:
     decided = _newest(reading, f"type {row.name}")
     wait = patience.for_type(reading, row)
     facts = {**wait.facts, **dict(_told(decided))}
-    return Explanation(_type_sentence(row, wait), facts, chain(decided), wait.asked)
+    found = Explanation(_type_sentence(row, wait), facts, chain(decided), wait.asked)
+    return with_next(found, *_last(decided), f"topolog history type {shlex.quote(row.name)}")
 
 
 def explain_group(reading: Reading, name: str) -> Explanation:
     """What is shared out and by what rules, which servers may hold copies, what was refused."""
     row = reading.row(GroupRow, name)
-    decided = _newest(reading, f"group {name}")
+    decided, quoted = _newest(reading, f"group {name}"), shlex.quote(name)
     facts = dict(_told(decided))
     if row is not None:
-        return Explanation(_group_sentence(row), {**dict(_group_facts(reading, row)), **facts}, chain(decided))
+        found = Explanation(_group_sentence(row), {**dict(_group_facts(reading, row)), **facts}, chain(decided))
+        return with_next(found, f"topolog get maps --group {quoted}", f"topolog history group {quoted}")
     dropped_at = groups.dropped_at(reading, name)
     if dropped_at is None:
         raise groups.no_group(reading, name)
-    return Explanation(f"Group {name} was dropped at position {dropped_at}.", facts, chain(decided))
+    found = Explanation(f"Group {name} was dropped at position {dropped_at}.", facts, chain(decided))
+    return with_next(found, *_last(decided), f"topolog history group {quoted}")
 
 
 def explain_node(reading: Reading, age_ms: int, name: str) -> Explanation:
     """Whether the node is a member, what its lease says, why it is out."""
-    waiting = reading.row(WaitingJoinRow, name)
-    causes = _causes(reading, f"node {name}")
+    waiting, quoted = reading.row(WaitingJoinRow, name), shlex.quote(name)
+    causes = causes_about(reading, f"node {name}")
+    last = (f"topolog explain decision {causes[-1].position}",) if causes else ()
+    commands = (*last, f"topolog explain node {quoted} --if dies", f"topolog history node {quoted}")
     if waiting is not None:
         wait = patience.for_join(reading, waiting)
         sentence = (
             f"Node {name} asked to join at position {waiting.position} and waits until the lease of its former "
             f"incarnation {waiting.former} is over."
         )
-        return Explanation(sentence, {"request": str(waiting.request), **wait.facts}, causes, wait.asked)
+        found = Explanation(sentence, {"request": str(waiting.request), **wait.facts}, causes, wait.asked)
+        return with_next(found, *commands)
     refusal = _refused_join(reading, name)
     if refusal is not None and reading.row(NodeRow, name) is None:
         sentence = f"Node {name} has never been a member. {_refusal_sentence(name, refusal)}"
-        return Explanation(sentence, _refusal_facts(refusal), causes)
+        return with_next(Explanation(sentence, refusal_facts(refusal), causes), *commands[:1])
     node = queries.node(reading, age_ms, name)
     facts = {
         "incarnation": str(node.incarnation),
@@ -90,23 +98,9 @@ def explain_node(reading: Reading, age_ms: int, name: str) -> Explanation:
         sentence += f" Warning: {about.sentence}" if about.state in health.ALARMING else ""
     if refusal is not None:
         sentence += f" {_refusal_sentence(name, refusal)}"
-        facts |= _refusal_facts(refusal)
+        facts |= refusal_facts(refusal)
     wait = patience.for_node(reading, name)
-    return Explanation(sentence, {**facts, **wait.facts}, causes, wait.asked)
-
-
-def explain_request(reading: Reading, name: RequestId) -> Explanation:
-    """What became of a request, by which rule, and whether its effect is complete."""
-    row = queries.outcome(reading, name)
-    if row is None:
-        return _undecided_request(reading, name)
-    decided = reading.surely_decision(row.position)
-    facts = {"subject": row.subject, "decided": f"at position {row.position} ({iso(decided.logged_at_ms)})"}
-    if row.status is Status.REFUSED:
-        facts |= {**_refusal_facts(row), **_both_sides(decided.event)}
-    wait = patience.for_request(reading, row)
-    facts |= wait.facts
-    return Explanation(_request_sentence(name, row), facts, chain(_behind(reading, row)), wait.asked)
+    return with_next(Explanation(sentence, {**facts, **wait.facts}, causes, wait.asked), *commands)
 
 
 def _type_sentence(row: TypeRow, wait: patience.Wait) -> str:
@@ -183,16 +177,6 @@ def in_words(evidence: Evidence) -> str:
     return "; ".join(parts) or "no server had to be asked"
 
 
-def _both_sides(event: object) -> dict[str, str]:
-    if not isinstance(event, MetadataUpdateRejected):
-        return {}
-    sides = {"current definition": event.current, "proposed definition": event.proposed}
-    return {
-        side: ", ".join(f"{field} {type_name}" for field, type_name in (definition.fields or definition.enum).items())
-        for side, definition in sides.items()
-    }
-
-
 def _removed_type(reading: Reading, name: str) -> Explanation:
     known = queries.type_ever(reading, name)
     floor = reading.row(FloorRow, str(known.type_id)) if known else None
@@ -203,7 +187,8 @@ def _removed_type(reading: Reading, name: str) -> Explanation:
         f"Type {floor.name} was removed at position {floor.removed_at}; content based on version {floor.version} "
         f"or lower never comes back."
     )
-    return Explanation(sentence, dict(_told(decided)), chain(decided))
+    found = Explanation(sentence, dict(_told(decided)), chain(decided))
+    return with_next(found, *_last(decided), f"topolog history type {shlex.quote(floor.name)}")
 
 
 def _node_sentence(node: Node) -> str:
@@ -270,7 +255,7 @@ def _refusal_sentence(name: str, row: OutcomeRow) -> str:
     return f"{what} at position {row.position} ({row.code}): {row.message}"
 
 
-def _refusal_facts(row: OutcomeRow) -> dict[str, str]:
+def refusal_facts(row: OutcomeRow) -> dict[str, str]:
     """The evidence of a refusal in words; of a node's history also what shows more of it."""
     facts = {"code": row.code, "rule": row.rule}
     facts |= {_FACTS.get(what, what): said for what, said in row.facts.items()}
@@ -298,45 +283,26 @@ _FACTS: Mapping[str, str] = {
 }
 
 
-def _request_sentence(name: RequestId, row: OutcomeRow) -> str:
-    match row.status:
-        case Status.GRANTED:
-            version = f" as version {row.version}" if row.version is not None else ""
-            return f"Request {name} about {row.subject} was granted at position {row.position}{version}."
-        case Status.UNCHANGED:
-            return f"Request {name} about {row.subject} changed nothing: what it asked for held already."
-        case Status.REFUSED:
-            return f"Request {name} about {row.subject} was refused at position {row.position}: {row.message}"
-
-
-def _undecided_request(reading: Reading, name: RequestId) -> Explanation:
-    for node, row in reading.rows(WaitingJoinRow):
-        if (row.request.requester, row.request.sequence) == (name.requester, name.sequence):
-            wait = patience.for_join(reading, row)
-            sentence = f"Request {name} waits: node {node} may join when its former incarnation's lease is over."
-            facts = {"subject": f"node {node}", **wait.facts}
-            return Explanation(sentence, facts, _causes(reading, f"node {node}"), wait.asked)
-    raise queries.no_outcome(reading, name)
-
-
-def _behind(reading: Reading, row: OutcomeRow) -> Iterator[Decided]:
-    """Decisions about the request's subject from its outcome on, the first few: what followed from it. Newest first."""
-    later = takewhile(lambda position: position >= row.position, reading.positions(subject=row.subject))
-    return (reading.surely_decision(position) for position in deque(later, maxlen=_CAUSES_MAX))
-
-
 def _newest(reading: Reading, subject: str) -> list[Decided]:
     return list(islice(reading.decisions(subject=subject), _FACTS_MAX))
 
 
-def _causes(reading: Reading, subject: str) -> tuple[Cause, ...]:
+def causes_about(reading: Reading, subject: str) -> tuple[Cause, ...]:
     return chain(reading.decisions(subject=subject))
+
+
+def _last(newest_first: Sequence[Decided]) -> tuple[str, ...]:
+    """The command that explains the newest of these."""
+    return tuple(f"topolog explain decision {each.position}" for each in newest_first[:1])
+
+
+def with_next(found: Explanation, *commands: str) -> Explanation:
+    """The same with what to do next: the commands that its facts name, then these; each once, three at most."""
+    suggested = dict.fromkeys((*commands_in(found.sentence, *found.facts.values()), *commands))
+    return msgspec.structs.replace(found, next=tuple(suggested)[:NEXT_MAX])
 
 
 def chain(newest_first: Iterable[Decided]) -> tuple[Cause, ...]:
     """The newest few of these decisions as a chain, oldest first."""
     newest = list(islice(newest_first, _CAUSES_MAX))
-    return tuple(
-        Cause(each.position, each.event_name, each.cause, each.actor, each.reason, iso(each.logged_at_ms))
-        for each in reversed(newest)
-    )
+    return tuple(cause_of(each) for each in reversed(newest))

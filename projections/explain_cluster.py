@@ -6,20 +6,23 @@ from heapq import merge
 from topolog.events.baseline import StateChangeFinished
 from topolog.events.cluster_state import ClusterState
 from topolog.events.ids import Position
-from topolog.projections import patience, situation
+from topolog.projections import patience, pending, situation
 from topolog.projections.durations import ago
-from topolog.projections.explain import chain, in_words
+from topolog.projections.explain import chain, in_words, with_next
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
+from topolog.projections.pending_resources import Pending
 from topolog.projections.resources import Cluster, Explanation
 from topolog.projections.store import Reading
 
 _ABOUT = ("cluster", "cluster state", "baseline")
+_PENDING_MAX = 5
 
 
 def explain_cluster(reading: Reading, age_ms: int) -> Explanation:
     """Who leads and since when; why it does not serve, waits or is about to change, and what ends that."""
     cluster = situation.cluster(reading, age_ms)
+    waits = pending.pending(reading, age_ms)
     facts = {
         "term": f"{cluster.term}, led by {cluster.coordinator or 'nobody'} since position {cluster.led_since}",
         "lease": f"a node stops {cluster.fence_ms} ms after its last confirmed heartbeat; others go on without it "
@@ -28,10 +31,21 @@ def explain_cluster(reading: Reading, age_ms: int) -> Explanation:
         "topology version": cluster.topology_version,
         **dict(_of_state(reading, cluster)),
         **dict(_of_baseline(cluster)),
+        **dict(_of_pending(waits)),
     }
     positions = merge(*(reading.positions(subject=about) for about in _ABOUT), reverse=True)
     decided = (reading.surely_decision(position) for position in positions)
-    return Explanation(cluster.sentence, facts, chain(decided), cluster.awaited)
+    found = Explanation(cluster.sentence, facts, chain(decided), cluster.awaited)
+    first = waits[0].next[:1] if waits else ()
+    return with_next(found, *first, "topolog get pending", "topolog history cluster")
+
+
+def _of_pending(waits: Sequence[Pending]) -> Iterator[tuple[str, str]]:
+    """The worst of what is not over; `topolog get pending` has all of it."""
+    for each in waits[:_PENDING_MAX]:
+        yield f"pending: {each.name}", pending.told(each)
+    if len(waits) > _PENDING_MAX:
+        yield "also pending", f"{len(waits) - _PENDING_MAX} more: `topolog get pending`"
 
 
 def _of_terms(reading: Reading, cluster: Cluster) -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ position that is read: all servers, or of a persistent group the members of the 
 get nothing. Where it differs from what the log wants, an exchange that began since has yet to say so.
 """
 
+import shlex
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
@@ -16,8 +17,8 @@ from topolog.events.exchange import AffinitySwitched, FullPartitionMap, HandOver
 from topolog.events.group_definition import Affinity
 from topolog.events.groups import GroupRow
 from topolog.events.membership import NodeLeft, NodeRow
-from topolog.projections import exchanges, explain_exchange, partition_history, patience
-from topolog.projections.explain import chain
+from topolog.projections import causes, exchanges, explain_exchange, partition_history, patience
+from topolog.projections.explain import chain, with_next
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.partition_history import Step
@@ -48,8 +49,16 @@ def explain_partition(reading: Reading, group: str, number: int) -> Explanation:
         **dict(_why_now(reading, here, steps)),
         **dict(_waits(reading, here, hand_over, unfit)),
     }
-    causes = [_decision_of(reading, step, group) for step in steps[:_CAUSES_MAX]]
-    return Explanation(_sentence(here, hand_over, unfit), facts, chain(causes), _awaited(reading, here, hand_over))
+    decisions = [_decision_of(reading, step, group) for step in steps[:_CAUSES_MAX]]
+    made = [causes.shown(each) for each in causes.chain(reading, here.token)]
+    found = Explanation(
+        _sentence(here, hand_over, unfit),
+        facts,
+        causes.merged(chain(decisions), made),
+        _awaited(reading, here, hand_over),
+    )
+    name = shlex.quote(here.name)
+    return with_next(found, f"topolog explain decision {here.token}", f"topolog history partition {name}")
 
 
 def _sentence(here: Partition, hand_over: HandOverRow | None, unfit: str) -> str:

@@ -6,14 +6,17 @@ offered was made by another version, of another cluster or log.
 Invariant. At every moment the folder has one store that counts, and it is whole: the one with the highest number, of
 those with this version's shape of rows. What counts never stands behind what has been read from the one before.
 
-Argument. Every step is one rename. A rebuild is made in `rebuilding/`, where nobody looks, and moved to `offered/` when
-it is whole. The projector moves it to `taken/`, reads it on from the log to where its own store stands, and only then
-gives it a number: whoever starts behind a crash finds either the store of before and what is to be taken over, or the
-new store with all that has been shown, and removes the former.
+Argument. Every step is one rename. A rebuild is made in `rebuilding/` or `building/`, where nobody looks, and moved to
+`offered/` when it is whole. The projector moves it to `taken/`, reads it on from the log to where its own store stands,
+and only then gives it a number: whoever starts behind a crash finds either the store of before and what is to be taken
+over, or the new store with all that has been shown. The former is removed, or kept for a way back, which is the same
+way: it is moved to `building/`, read on to the end of the log, offered, and gets the next number.
 
     rows-<shape>-<n>            a store; a changed shape of rows is built beside the store of before
     rows-<shape>-<n>.damaged    set aside, for who looks into it
-    rebuilding/                 a rebuild is made here, under `rebuilding.lock`
+    rebuilding/                 a rebuild is made here by a command of its own, under `rebuilding.lock`
+    building/                   one that the projector was asked for is made here, and gone on with after a kill
+    building/recalled           what is here is the former store, read on to take its place again
     offered/                    it is whole; a projector that looks here takes it over
     taken/                      the projector has it, and reads it on
     refused.txt                 why the projector did not take what was offered last, which is gone
@@ -31,7 +34,8 @@ from topolog.projections import layout
 
 _LOGGER = logging.getLogger(__name__)
 DAMAGED = ".damaged"
-_REBUILDING, _OFFERED, _TAKEN = "rebuilding", "offered", "taken"
+REBUILDING, BUILDING = "rebuilding", "building"
+_OFFERED, _TAKEN, _RECALLED = "offered", "taken", "recalled"
 _REFUSED, _LOCK = "refused.txt", "rebuilding.lock"
 
 
@@ -41,15 +45,31 @@ def generation_path(folder: Path) -> Path:
     A store that takes the place of another gets a number of its own, for RocksDB gives up a path only when the last
     iterator of it is gone, and that may hang in some error's traceback.
     """
-    live = [path for path in folder.glob(f"{_prefix()}*") if path.name.removeprefix(_prefix()).isdecimal()]
-    return max(live, key=_number) if live else _next_path(folder)
+    live = _live(folder)
+    return live[-1] if live else _next_path(folder)
 
 
-def drop_older_generations(folder: Path) -> None:
-    """Remove the stores that count no longer; damaged ones stay for who looks into it."""
+def former_path(folder: Path) -> Path | None:
+    """The store that was shown before the one that counts, if it is kept."""
+    return next(iter(_live(folder)[-2:-1]), None)
+
+
+def damaged_paths(folder: Path) -> list[Path]:
+    """The stores of this shape that were set aside, the oldest first."""
+    return sorted((path for path in folder.glob(f"{_prefix()}*{DAMAGED}")), key=number_of)
+
+
+def drop_all_but_former(folder: Path) -> None:
+    """Remove the stores of this shape that are neither what counts nor the one before; nobody may have them open."""
+    for path in _live(folder)[:-2]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def drop_older_generations(folder: Path, *, keep: Path | None = None) -> None:
+    """Remove the stores that count no longer, but for the one to keep; damaged ones stay for who looks into it."""
     current = generation_path(folder)
     for path in folder.glob("rows-*"):
-        if path != current and path.suffix != DAMAGED:
+        if path not in (current, keep) and path.suffix != DAMAGED:
             _LOGGER.info("Removing %s, which %s has replaced.", path, current.name)
             shutil.rmtree(path, ignore_errors=True)
 
@@ -75,7 +95,7 @@ def rebuilding(folder: Path) -> Iterator[Path]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BadInput(f"Another process makes a rebuild for {folder}.", hint="Wait for it, or stop it.") from None
-        scratch = folder / _REBUILDING
+        scratch = folder / REBUILDING
         shutil.rmtree(scratch, ignore_errors=True)
         try:
             yield scratch
@@ -83,12 +103,47 @@ def rebuilding(folder: Path) -> Iterator[Path]:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def put(folder: Path) -> bool:
+def recall(folder: Path) -> bool:
+    """Move the former store to where it is read on; nobody may have it open. Returns whether there is one."""
+    former = former_path(folder)
+    if former is None:
+        return False
+    building = folder / BUILDING
+    shutil.rmtree(building, ignore_errors=True)
+    building.mkdir()
+    (building / _RECALLED).touch()
+    former.rename(building / former.name)
+    return True
+
+
+def is_recalled(folder: Path) -> bool:
+    """Whether what is built is the former store once more."""
+    return (folder / BUILDING / _RECALLED).exists()
+
+
+def dismiss(folder: Path) -> None:
+    """Remove what is built, or put the former store back where it was; nobody may have it open."""
+    building = folder / BUILDING
+    if is_recalled(folder):
+        for path in _live(building):
+            path.rename(folder / path.name)
+    shutil.rmtree(building, ignore_errors=True)
+
+
+def withdraw(folder: Path) -> None:
+    """Take back what is offered, if no projector has taken it up; a former store goes back to where it was."""
+    shutil.rmtree(folder / BUILDING, ignore_errors=True)
+    with suppress(FileNotFoundError):
+        (folder / _OFFERED).rename(folder / BUILDING)
+    dismiss(folder)
+
+
+def put(folder: Path, made_in: str = REBUILDING) -> bool:
     """Put the rebuild where a projector finds it; returns whether it is the folder's store already, for there was none.
 
     Else it is offered, in place of one that was offered before and that nobody has taken up.
     """
-    scratch = folder / _REBUILDING
+    scratch = folder / made_in
     if not generation_path(folder).exists():
         try:
             generation_path(scratch).rename(generation_path(folder))
@@ -140,6 +195,22 @@ def refuse(folder: Path, path: Path, why: str) -> None:
     shutil.rmtree(folder / _TAKEN, ignore_errors=True)
 
 
+def offered_path(folder: Path) -> Path | None:
+    """The store that is offered and not yet taken, None if there is none."""
+    return next(iter(_live(folder / _OFFERED)), None)
+
+
+def building_path(folder: Path) -> Path | None:
+    """The store that is built, offered or taken, None if there is none."""
+    places = (folder / name for name in (BUILDING, _OFFERED, _TAKEN))
+    return next((path for place in places for path in _live(place)), None)
+
+
+def is_taken(folder: Path) -> bool:
+    """Whether something is being taken over."""
+    return taken_path(folder).exists()
+
+
 def is_pending(folder: Path) -> bool:
     """Whether something is offered, or taken and not yet the store."""
     return (folder / _OFFERED).exists() or (folder / _TAKEN).exists()
@@ -153,11 +224,18 @@ def why_refused(folder: Path) -> str | None:
 
 def _next_path(folder: Path) -> Path:
     """Behind every number that was ever given."""
-    given = [_number(path) for path in folder.glob(f"{_prefix()}*")]
+    given = [number_of(path) for path in folder.glob(f"{_prefix()}*")]
     return folder / f"{_prefix()}{max(given, default=0) + 1}"
 
 
-def _number(path: Path) -> int:
+def _live(folder: Path) -> list[Path]:
+    """The stores of this shape that are not set aside, the one that counts last."""
+    found = [path for path in folder.glob(f"{_prefix()}*") if path.name.removeprefix(_prefix()).isdecimal()]
+    return sorted(found, key=number_of)
+
+
+def number_of(path: Path) -> int:
+    """Which of its folder's stores it is; 0 for none that this version could have made."""
     number = path.name.removeprefix(_prefix()).removesuffix(DAMAGED)
     return int(number) if number.isdecimal() else 0
 

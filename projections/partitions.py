@@ -18,6 +18,7 @@ from topolog.events.ownership import (
     ownerships,
     row_key,
 )
+from topolog.events.state import Key
 from topolog.projections import groups, packed
 from topolog.projections.packed import CONDITIONS, Condition, Sought, Tally
 from topolog.projections.partition_resources import NodeMap, NodeMapDetail, Partition, PartitionCopy
@@ -43,6 +44,39 @@ def partitions(reading: Reading, filters: Mapping[str, str], after: str | None =
             conditions = packed.conditions(row, numbers)
             for each, condition in zip(ownerships(row, numbers), conditions, strict=True):
                 yield _partition(group.name, each, condition, who)
+
+
+def touched(reading: Reading, filters: Mapping[str, str], rows: Iterable[Key]) -> Iterator[Partition]:
+    """Of `partitions` those that a change of these rows can have changed: all of a packed row, and what a node holds.
+
+    Nothing, where the group or a node that the filters name is not there yet.
+    """
+    who, keys = Names(reading), {key for kind, key in rows if kind == OwnershipRow.KIND}
+    numbers = {who.number_of(key) for kind, key in rows if kind == NodeRow.KIND} - {None}
+    try:
+        sought, about = _sought(reading, who, filters), _groups(reading, filters.get("group"))
+    except NotFound:
+        return
+    if sought is None:
+        return
+    for group in about:
+        for key, row in (
+            reading.rows(OwnershipRow, prefix=f"{group.name}/") if numbers else _named(reading, group, keys)
+        ):
+            found = packed.found_in(row, sought)
+            if key not in keys:
+                held = {each for number in numbers for each in packed.found_in(row, Sought(holder=number))}
+                found = [each for each in found if each in held]
+            conditions = packed.conditions(row, found)
+            for each, condition in zip(ownerships(row, found), conditions, strict=True):
+                yield _partition(group.name, each, condition, who)
+
+
+def _named(reading: Reading, group: GroupRow, keys: Iterable[str]) -> Iterator[tuple[str, OwnershipRow]]:
+    """The rows of these keys that are the group's, by partition."""
+    for key in sorted(each for each in keys if each.rpartition("/")[0] == group.name):
+        if (row := reading.row(OwnershipRow, key)) is not None:
+            yield key, row
 
 
 def partition(reading: Reading, group: str, number: int) -> Partition:

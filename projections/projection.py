@@ -2,20 +2,28 @@
 
 from collections.abc import Callable, Sequence
 
-from topolog.events.errors import LogDiverged, Undecodable
+from topolog.events.errors import LogDiverged, Poisoned, Undecodable
 from topolog.events.failpoints import reach
 from topolog.events.fold import Ignored
 from topolog.events.ids import Offset
 from topolog.events.log import Entry
+from topolog.events.lookahead import LookAhead
 from topolog.events.stamp import NO_CHAIN, chain_after, decode_stamp
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
+from topolog.events.topics import Topic
 from topolog.projections.layout import Meta, WholeSet
 from topolog.projections.store import Store
 from topolog.projections.whole_sets import WholeSets
 
 Counted = Callable[[Entry, int], None]
 """Told of each record that counts, and of fence_ms in force there."""
+
+Written = Callable[[Sequence[WholeSet]], None]
+"""Told of the sets that have been written."""
+
+_BATCH_RECORDS = 2_000
+"""Records per write at most: enough to spread the cost of a write thin, few enough that readers see progress."""
 
 
 class Projection:
@@ -42,6 +50,21 @@ class Projection:
         """The same from where the store stands, for a reader that has been elsewhere."""
         return Projection(self.store, self.sets.fold.state)
 
+    def take(self, entries: Sequence[Entry], reader: LookAhead, written: Written) -> bool:
+        """Fold and store what `reader` has given; returns whether any record counts.
+
+        At a record that cannot be folded the reader looks ahead for its voiding; what came before it is stored.
+        """
+        new = self.prove(entries, reader.counted, at_end=reader.at_end(Topic.DECISIONS))
+        has_counted = len(new) < len(entries)
+        for start in range(0, len(new), _BATCH_RECORDS):
+            try:
+                has_counted |= self.project(new[start : start + _BATCH_RECORDS], reader.counted, written)
+            except Poisoned as poisoned:
+                reader.look_ahead(self.sets.fold, poisoned, self.read_at)
+                break
+        return has_counted
+
     def prove(self, entries: Sequence[Entry], counted: Counted, *, at_end: bool) -> Sequence[Entry]:
         """The entries behind the last one stored, which must come first; raises LogDiverged if it does not.
 
@@ -60,9 +83,7 @@ class Projection:
         counted(entries[0], self.fence_ms)
         return entries[1:]
 
-    def project(
-        self, entries: Sequence[Entry], counted: Counted, written: Callable[[Sequence[WholeSet]], None]
-    ) -> bool:
+    def project(self, entries: Sequence[Entry], counted: Counted, written: Written) -> bool:
         """Fold and store; what was folded before an error is stored all the same. Returns whether any record counts."""
         has_counted = False
         sets: list[WholeSet] = []

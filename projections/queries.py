@@ -32,7 +32,7 @@ from topolog.events.objects import SchemaChangeRolledBack
 from topolog.events.repair import SessionOpened, SessionQueued
 from topolog.events.requests import NodeKind, OutcomeRow, RequesterRow, RequestUnchanged, Status, outcome_key
 from topolog.events.sessions import SessionRow, session_key
-from topolog.events.state import State
+from topolog.events.state import Key, State
 from topolog.events.terms import ClusterRow
 from topolog.projections import change_rows, exchanges, versions
 from topolog.projections.layout import Decided
@@ -148,6 +148,14 @@ def types(reading: Reading) -> list[Type]:
         waiting.setdefault(proposal.type_id, []).append(proposal)
     rows = sorted((row for _, row in reading.rows(TypeRow)), key=lambda row: row.name)
     return [_type(reading, row, waiting.get(row.type_id, [])) for row in rows]
+
+
+def types_touched(reading: Reading, rows: Iterable[Key]) -> Iterator[Type]:
+    """The types that a change of these rows can have changed."""
+    about = (TypeRow.KIND, ProposalRow.KIND, RemovalRow.KIND)
+    for type_key in sorted({key.partition("/")[0] for kind, key in rows if kind in about}):
+        if (row := reading.row(TypeRow, type_key)) is not None:
+            yield _type(reading, row, [each for _, each in reading.rows(ProposalRow, f"{type_key}/")])
 
 
 def type_ever(reading: Reading, name: str) -> TypeRow | None:

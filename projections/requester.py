@@ -8,6 +8,7 @@ process, `OutcomeUnknown` that the request was handed to the producer, which may
 from collections.abc import Sequence
 from concurrent.futures import Future
 
+from topolog.events import telemetry
 from topolog.events.asked import RequestId
 from topolog.events.asking import OpenRequests
 from topolog.events.errors import OutcomeUnknown, Unreachable
@@ -19,17 +20,19 @@ from topolog.events.topics import Topic
 
 
 class Requester:
-    """One sender: `name` is unique to one process life. Everything belongs to one thread.
+    """One sender: `name` is unique to one process life, `cluster` for what is told of it. Everything belongs to one
+    thread. What is sent takes along the trace under way.
 
     An id that was given out is open until `close` says that its outcome is known, or until no copy of its request can
     be in the log: what was never sent, or lost for good, must not stand in the way of others.
     """
 
-    def __init__(self, writer: LogWriter, name: str, address: str) -> None:
+    def __init__(self, writer: LogWriter, name: str, address: str, cluster: str = "") -> None:
         self.name = name
         self.in_flight = 0
         self._writer = writer
         self._address = address
+        self._cluster = cluster
         self._ids = OpenRequests(name)
         self._copies: dict[RequestId, int] = {}
         self._issued: dict[str, int] = {}
@@ -76,8 +79,12 @@ class Requester:
                 self.close_unsent(request.id)
                 delivered.set_exception(self.outcome_unknown(request.id, error))
 
+        subject, cluster = subject_of(request), self._cluster
         try:
-            self._writer.append(Topic.REQUESTS, subject_of(request), value, on_delivery=on_delivery)
+            with telemetry.messaging(
+                "send", Topic.REQUESTS, cluster, key=subject, request=str(request.id), size=len(value)
+            ):
+                self._writer.append(Topic.REQUESTS, subject, value, telemetry.headers(), on_delivery)
         except Unreachable as error:
             raise Unreachable(
                 f"Request {request.id} cannot be sent to the Kafka broker at {self._address}: {error.message}",

@@ -365,7 +365,12 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """One link of a chain of causes: the decision, and what it answered."""
+    """One link of a chain of causes: the decision, and what it answered.
+
+    `kind`: what that was, REQUEST, HEARTBEAT, MAP, DEADLINE, COORDINATOR, OPERATOR, DECISION (another decision), or
+    UNKNOWN. `follows`: the position of the decision that it follows from, None where it is the first of its chain, or
+    where it was not looked for.
+    """
 
     position: int
     event: str
@@ -373,6 +378,8 @@ class Cause(msgspec.Struct, frozen=True):
     actor: str
     reason: str
     time: str
+    kind: str = ""
+    follows: int | None = None
 
 
 class Awaited(msgspec.Struct, frozen=True):
@@ -385,9 +392,15 @@ class Awaited(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """Why something is as it is: a sentence, facts, the decisions that made it so (oldest first), who is awaited."""
+    """Why something is as it is: a sentence, facts, the decisions that made it so (oldest first), who is awaited.
+
+    `followed`: of a decision, those that follow from it, oldest first. `next`: commands that show more or help, at
+    most three, the best first; they can be run as they stand.
+    """
 
     sentence: str
     facts: Mapping[str, str]
     causes: tuple[Cause, ...] = ()
     waiting_for: tuple[Awaited, ...] = ()
+    followed: tuple[Cause, ...] = ()
+    next: tuple[str, ...] = ()

@@ -34,6 +34,7 @@ from topolog.events.state import Key, Row, State
 from topolog.projections import layout
 from topolog.projections.generations import generation_path
 from topolog.projections.layout import Changed, Decided, Meta, WholeSet
+from topolog.projections.progress import Progress
 from topolog.projections.sides import SideRow, SideWrite
 
 R = TypeVar("R", bound=Row)
@@ -44,6 +45,10 @@ class DiskFull(Retriable):
     """Nothing more can be written until there is room again; a store that met this must be opened anew."""
 
     code = "disk_full"
+
+
+class UnreadableBlock(DamagedStore):
+    """RocksDB cannot read something that it has written: what it can read is as it was written."""
 
 
 class View:
@@ -65,25 +70,30 @@ class View:
             self._iterator.status()
         return None
 
-    def scan(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """(key, value) from `start` on, while keys begin with `prefix`; other reads may come in between."""
+    def scan(self, start: bytes, prefix: bytes, *, back: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """(key, value) from `start` on, or back, while keys begin with `prefix`; other reads may come in between."""
         with translated():
-            seeks = self._seek(start)
+            seeks = self._seek(start, back=back)
             while self._iterator.valid() and (key := bytes(self._iterator.key())).startswith(prefix):
                 yield key, bytes(self._iterator.value())
-                if seeks == self._seeks:
-                    self._iterator.next()
+                if seeks != self._seeks:
+                    seeks = self._seek(key, back=back)
+                if back:
+                    self._iterator.prev()
                 else:
-                    seeks = self._seek(key + b"\x00")
+                    self._iterator.next()
             self._iterator.status()
 
     def close(self) -> None:
         """Give up the iterator, whoever still holds this view: RocksDB keeps its lock until the last one is gone."""
         del self._iterator
 
-    def _seek(self, key: bytes) -> int:
+    def _seek(self, key: bytes, *, back: bool = False) -> int:
         self._seeks += 1
-        self._iterator.seek(key)
+        if back:
+            self._iterator.seek_for_prev(key)
+        else:
+            self._iterator.seek(key)
         return self._seeks
 
 
@@ -91,10 +101,12 @@ class Reading:
     """All rows at one position, and the past up to it. It holds still while the projector goes on; one thread uses it.
 
     `meta` is that of the store's newest position, whatever position is read. `heard_ago_ms` is what its projector knows
-    beside the store: how long ago it has read the last word about a partition of lease health.
+    beside the store: how long ago it has read the last word about a partition of lease health; `progress`, how far it
+    has read which topics.
     """
 
     heard_ago_ms: Mapping[int, int] = MappingProxyType({})
+    progress = Progress()
 
     def __init__(self, view: View, meta: Meta, at: Position, *, is_present: bool = True) -> None:
         self._view = view
@@ -183,6 +195,14 @@ class Reading:
         """The positions of `decisions`, without reading what stands there."""
         stem = layout.subject_stem(subject)
         for key, _ in self._view.scan(stem + layout.inverted(self._newest(before)), stem):
+            yield layout.position_of(key)
+
+    def positions_after(self, after: Position, subject: str = "") -> Iterator[Position]:
+        """The positions of decisions about one subject, or of all but lease renewals, behind `after`, oldest first."""
+        stem = layout.subject_stem(subject)
+        for key, _ in self._view.scan(stem + layout.inverted(Position(after + 1)), stem, back=True):
+            if layout.position_of(key) > self.position:
+                return
             yield layout.position_of(key)
 
     def all_decisions(self, before: int | None = None) -> Iterator[Decided]:
@@ -315,11 +335,17 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[Reading]:
         """The newest position, and from it any past one; it holds still until the block ends."""
+        with self.view() as view:
+            yield reading_of(view)
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """The same as keys and values."""
         with self._changed:
             self._open_readings += 1
         try:
             with closing(self._view()) as view:
-                yield reading_of(view)
+                yield view
         finally:
             with self._changed:
                 self._open_readings -= 1
@@ -432,4 +458,4 @@ def translated() -> Iterator[None]:
             ) from error
         if "No space left" in text:
             raise DiskFull(f"The disk of the store is full: {text}.") from error
-        raise DamagedStore(f"RocksDB cannot read what it has written: {text}.") from error
+        raise UnreadableBlock(f"RocksDB cannot read what it has written: {text}.") from error

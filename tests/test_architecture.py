@@ -18,9 +18,12 @@ COMPOSITION_ROOT = "src/topolog/__main__.py"
 COMMANDS = tuple(
     f"src/topolog/{name}.py"
     for name in (
+        "access",
         "broker",
         "command_line",
         "demo",
+        "logs",
+        "metrics_port",
         "simulation",
         "spark",
         "spark_archive",
@@ -34,6 +37,7 @@ COMMANDS = tuple(
 )
 """Parts of the composition root."""
 SETTINGS = "src/topolog/settings.py"
+PARTS_OF_SETTINGS = tuple(f"src/topolog/{name}.py" for name in ("access_settings", "secret_files", "setting_types"))
 LINES_PER_FILE_MAX = 450
 LINES_PER_FUNCTION_MAX = 60
 NAMES_THAT_SAY_NOTHING = frozenset({"common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"})
@@ -52,7 +56,10 @@ MAY_IMPORT = {
         "topolog.streams.rules",
     ),
     "projections/": ("topolog.schemas", "topolog.events", "topolog.projections", "topolog.streams.rules"),
-    SETTINGS: ("topolog.events",),
+    **dict.fromkeys(
+        (SETTINGS, *PARTS_OF_SETTINGS),
+        ("topolog.events", "topolog.access_settings", "topolog.secret_files", "topolog.setting_types"),
+    ),
     **dict.fromkeys((COMPOSITION_ROOT, *COMMANDS), ("topolog",)),
 }
 
@@ -71,7 +78,7 @@ OWNERS = {
     "mode": ("streams/lease_health/app.py", "streams/rendezvous/app.py"),
     "matplotlib": ("projections/spark/reports/pictures.py",),
     "msgspec": ("",),
-    "opentelemetry": ("events/", "streams/", "projections/", COMPOSITION_ROOT, *COMMANDS),
+    "opentelemetry": ("events/telemetry.py",),
     "numpy": (
         "events/changes.py",
         "events/last_owners.py",
@@ -86,16 +93,21 @@ OWNERS = {
         "streams/rules/placement.py",
     ),
     "platformdirs": (SETTINGS, "projections/cli/contexts.py", "streams/local/jars.py"),
-    "prometheus_client": ("projections/api/", "projections/archive/metrics.py"),
+    "prometheus_client": (
+        "projections/api/",
+        "projections/archive/metrics.py",
+        "streams/families.py",
+        "src/topolog/metrics_port.py",
+    ),
     "psycopg": ("projections/spark/sources/postgres.py",),
     "py4j": ("projections/spark/jobs.py",),
     "pyarrow": ("streams/local/demo/", "projections/archive/", "projections/spark/"),
-    "pydantic": (SETTINGS, "projections/api/"),
+    "pydantic": (SETTINGS, *PARTS_OF_SETTINGS, "projections/api/"),
     "pyspark": ("projections/spark/", *COMMANDS),
     "rich": ("projections/cli/", COMPOSITION_ROOT, *COMMANDS),
     "rocksdict": ("projections/store.py", "projections/self_check/opened.py"),
     "starlette": ("projections/api/",),
-    "structlog": (COMPOSITION_ROOT, *COMMANDS),
+    "structlog": ("src/topolog/logs.py",),
     "typer": ("projections/cli/", COMPOSITION_ROOT, *COMMANDS),
     "uvicorn": ("projections/api/",),
     "yaml": ("projections/cli/",),
@@ -124,6 +136,7 @@ IMPURE = (
     "events/kafka_admin.py",
     "events/last_read.py",
     "events/registry.py",
+    "events/telemetry.py",
 )
 PURE_IMPORTS = frozenset(
     {

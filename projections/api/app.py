@@ -10,6 +10,8 @@ from prometheus_client import CollectorRegistry
 from topolog.projections.api import (
     baseline_reads,
     contract,
+    explain_reads,
+    export,
     health,
     lists,
     metrics,
@@ -17,11 +19,17 @@ from topolog.projections.api import (
     pages,
     partition_reads,
     problems,
+    projection_metrics,
+    projection_routes,
     reads,
     repair_reads,
     replays,
+    tracing,
     writes,
 )
+from topolog.projections.api.access import reads as access_reads
+from topolog.projections.api.access.access import Access
+from topolog.projections.api.access.guard import Guard
 from topolog.projections.api.served import Served
 
 DESCRIPTION = """
@@ -31,8 +39,8 @@ Errors are problem documents (RFC 9457) with a stable `code`. Reads ask nothing 
 """
 
 
-def make_app(served: Sequence[Served]) -> FastAPI:
-    """The app over clusters whose projectors somebody else runs."""
+def make_app(served: Sequence[Served], access: Access | None = None) -> FastAPI:
+    """The app over clusters whose projectors somebody else runs; without `access` it is open to whoever reaches it."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -40,6 +48,7 @@ def make_app(served: Sequence[Served]) -> FastAPI:
             each.commits.attach(asyncio.get_running_loop())
         yield
         for each in served:
+            each.feeds.end()
             each.commits.detach()
 
     app = FastAPI(
@@ -47,21 +56,30 @@ def make_app(served: Sequence[Served]) -> FastAPI:
     )
     registry = CollectorRegistry()
     registry.register(metrics.Together([metrics.ProjectionMetrics(each.projector) for each in served]))
+    registry.register(metrics.Together([projection_metrics.GenerationMetrics(each.projector) for each in served]))
     app.state.served = {each.projector.cluster: each for each in served}
     app.state.registry = registry
+    app.state.access = access or Access()
+    app.add_middleware(Guard, access=app.state.access, clusters=lambda: list(app.state.served))
     app.add_middleware(metrics.Latency, registry=registry)
+    app.add_middleware(tracing.Traced)
     for router in (
         reads.clusters,
         reads.router,
         lists.router,
+        export.router,
         writes.router,
         replays.router,
         health.router,
         partition_reads.router,
+        projection_routes.router,
         baseline_reads.router,
         objects_reads.router,
         repair_reads.router,
+        explain_reads.router,
         metrics.router,
+        access_reads.known,
+        access_reads.router,
         pages.router,
     ):
         app.include_router(router)

@@ -10,6 +10,7 @@ from fastapi.openapi.utils import get_openapi
 from topolog.projections.api import repair_examples
 from topolog.projections.api.examples import EXAMPLES
 from topolog.projections.api.forms import FORMS
+from topolog.projections.api.openapi import completed, wrapped
 from topolog.projections.resources import AsOf
 
 _REF = "#/components/schemas/{name}"
@@ -39,11 +40,99 @@ PROBLEM_SCHEMA: Mapping[str, Any] = {
 }
 _PROBLEM = {"content": {"application/problem+json": {"schema": {"$ref": _REF.format(name="Problem")}}}}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
+    304: {"description": "What is asked for is what `If-None-Match` names; nothing is sent."},
     400: {"description": "The question cannot be understood: `invalid_params` says what.", **_PROBLEM},
     404: {"description": "There is no such thing; `hint` has the nearest names.", **_PROBLEM},
+    409: {"description": "`token_foreign`: the token is of another log.", **_PROBLEM},
     410: {"description": "Before the beginning of what is kept.", **_PROBLEM},
-    503: {"description": "Not caught up, or the broker or the disk is away. Ask again.", **_PROBLEM},
+    503: {
+        "description": "`not_caught_up`, `stale`, or the broker or the disk is away. Ask again.",
+        "headers": {"Retry-After": {"description": "When, in seconds.", "schema": {"type": "integer"}}},
+        **_PROBLEM,
+    },
 }
+
+BODIES: Mapping[str, Mapping[str, Any]] = {
+    "propose": {
+        "value": {
+            "kind": "propose",
+            "definition": {"name": "Customer", "fields": {"id": "long", "email": "String"}},
+            "based_on": None,
+            "reason": "the shop stores addresses",
+        }
+    },
+    "remove a type": {"value": {"kind": "remove", "resource": "type", "name": "Customer", "reason": "unused"}},
+    "remove a node": {"value": {"kind": "remove", "resource": "node", "name": "n3", "reason": "its disk is broken"}},
+    "create a group": {
+        "value": {
+            "kind": "create-group",
+            "name": "orders",
+            "partitions": 64,
+            "backups": 1,
+            "backup_filter": "rack",
+            "persistent": True,
+            "reason": "the shop's orders",
+        }
+    },
+    "alter a group": {"value": {"kind": "alter-group", "name": "orders", "backups": 2, "reason": "a third rack"}},
+    "drop a group": {"value": {"kind": "drop-group", "name": "orders", "reason": "the shop is closed"}},
+    "give up what is lost of a group": {
+        "value": {"kind": "reset-group", "name": "orders", "reason": "its disks are gone for good"}
+    },
+    "start an exchange": {"value": {"kind": "exchange", "reason": "n3 was cut off"}},
+    "activate the cluster": {"value": {"kind": "cluster-state", "state": "ACTIVE", "reason": "all disks are back"}},
+    "let exactly these nodes count": {
+        "value": {
+            "kind": "baseline",
+            "verb": "SET",
+            "nodes": ["n1", "n2", "n3"],
+            "reason": "n4 is gone",
+        }
+    },
+    "let the servers of a former view count": {
+        "value": {"kind": "baseline", "verb": "SET", "version": "5.0", "accept_loss": False}
+    },
+    "let a node count no more": {
+        "value": {"kind": "baseline", "verb": "REMOVE", "nodes": ["n4"], "reason": "its disk is broken"}
+    },
+    "let the baseline follow the servers": {
+        "value": {"kind": "auto-adjust", "enabled": True, "soft_ms": 300_000, "hard_ms": 1_800_000}
+    },
+    "hold the cluster as it is": {"value": {"kind": "hold", "on": True, "reason": "maintenance"}},
+    "go on though the cluster is cold": {"value": {"kind": "warm", "reason": "their disks are gone"}},
+    "drain a node": {"value": {"kind": "drain", "node": "n4", "reason": "its machine is replaced"}},
+    "change the terms of leases": {
+        "value": {"kind": "lease-terms", "fence_ms": 10_000, "margin_ms": 3_000, "reason": "new Kafka"}
+    },
+    "change definitions": {
+        "value": {
+            "kind": "schema-change",
+            "statements": [
+                {"verb": "CREATE", "kind": "DATABASE", "name": "shop", "definition": {"ttl_ms": 0}},
+                {
+                    "verb": "CREATE",
+                    "kind": "TABLE",
+                    "name": "shop.orders",
+                    "definition": {"columns": [{"name": "id", "type": "INT64"}], "key": "id"},
+                    "planned_on": -1,
+                },
+                {
+                    "verb": "ALTER",
+                    "kind": "TABLE",
+                    "name": "shop.parts",
+                    "columns": [{"verb": "ADD", "name": "note", "type": "STRING"}],
+                },
+                {"verb": "DROP", "kind": "GRANT", "name": "ada@shop.parts", "if_needed": True},
+            ],
+            "deadline_ms": 60_000,
+            "reason": "the shop takes orders",
+        }
+    },
+    "give up a change": {"value": {"kind": "cancel-change", "change": 47, "reason": "not today"}},
+    "raise the feature level": {"value": {"kind": "raise-level", "level": 3, "reason": "every node is upgraded"}},
+    **repair_examples.BODIES,
+}
+"""A request of each kind."""
 
 REQUEST_BODY: dict[str, Any] = {
     "requestBody": {
@@ -51,96 +140,7 @@ REQUEST_BODY: dict[str, Any] = {
         "content": {
             "application/json": {
                 "schema": {"oneOf": [{"$ref": _REF.format(name=form.__name__)} for form in FORMS]},
-                "examples": {
-                    "propose": {
-                        "value": {
-                            "kind": "propose",
-                            "definition": {"name": "Customer", "fields": {"id": "long", "email": "String"}},
-                            "based_on": None,
-                            "reason": "the shop stores addresses",
-                        }
-                    },
-                    "remove a type": {
-                        "value": {"kind": "remove", "resource": "type", "name": "Customer", "reason": "unused"}
-                    },
-                    "remove a node": {
-                        "value": {"kind": "remove", "resource": "node", "name": "n3", "reason": "its disk is broken"}
-                    },
-                    "create a group": {
-                        "value": {
-                            "kind": "create-group",
-                            "name": "orders",
-                            "partitions": 64,
-                            "backups": 1,
-                            "backup_filter": "rack",
-                            "persistent": True,
-                            "reason": "the shop's orders",
-                        }
-                    },
-                    "alter a group": {
-                        "value": {"kind": "alter-group", "name": "orders", "backups": 2, "reason": "a third rack"}
-                    },
-                    "drop a group": {"value": {"kind": "drop-group", "name": "orders", "reason": "the shop is closed"}},
-                    "give up what is lost of a group": {
-                        "value": {"kind": "reset-group", "name": "orders", "reason": "its disks are gone for good"}
-                    },
-                    "start an exchange": {"value": {"kind": "exchange", "reason": "n3 was cut off"}},
-                    "activate the cluster": {
-                        "value": {"kind": "cluster-state", "state": "ACTIVE", "reason": "all disks are back"}
-                    },
-                    "let exactly these nodes count": {
-                        "value": {
-                            "kind": "baseline",
-                            "verb": "SET",
-                            "nodes": ["n1", "n2", "n3"],
-                            "reason": "n4 is gone",
-                        }
-                    },
-                    "let the servers of a former view count": {
-                        "value": {"kind": "baseline", "verb": "SET", "version": "5.0", "accept_loss": False}
-                    },
-                    "let a node count no more": {
-                        "value": {"kind": "baseline", "verb": "REMOVE", "nodes": ["n4"], "reason": "its disk is broken"}
-                    },
-                    "let the baseline follow the servers": {
-                        "value": {"kind": "auto-adjust", "enabled": True, "soft_ms": 300_000, "hard_ms": 1_800_000}
-                    },
-                    "hold the cluster as it is": {"value": {"kind": "hold", "on": True, "reason": "maintenance"}},
-                    "go on though the cluster is cold": {"value": {"kind": "warm", "reason": "their disks are gone"}},
-                    "drain a node": {"value": {"kind": "drain", "node": "n4", "reason": "its machine is replaced"}},
-                    "change the terms of leases": {
-                        "value": {"kind": "lease-terms", "fence_ms": 10_000, "margin_ms": 3_000, "reason": "new Kafka"}
-                    },
-                    "change definitions": {
-                        "value": {
-                            "kind": "schema-change",
-                            "statements": [
-                                {"verb": "CREATE", "kind": "DATABASE", "name": "shop", "definition": {"ttl_ms": 0}},
-                                {
-                                    "verb": "CREATE",
-                                    "kind": "TABLE",
-                                    "name": "shop.orders",
-                                    "definition": {"columns": [{"name": "id", "type": "INT64"}], "key": "id"},
-                                    "planned_on": -1,
-                                },
-                                {
-                                    "verb": "ALTER",
-                                    "kind": "TABLE",
-                                    "name": "shop.parts",
-                                    "columns": [{"verb": "ADD", "name": "note", "type": "STRING"}],
-                                },
-                                {"verb": "DROP", "kind": "GRANT", "name": "ada@shop.parts", "if_needed": True},
-                            ],
-                            "deadline_ms": 60_000,
-                            "reason": "the shop takes orders",
-                        }
-                    },
-                    "give up a change": {"value": {"kind": "cancel-change", "change": 47, "reason": "not today"}},
-                    "raise the feature level": {
-                        "value": {"kind": "raise-level", "level": 3, "reason": "every node is upgraded"}
-                    },
-                    **repair_examples.BODIES,
-                },
+                "examples": {name: {"value": wrapped(each["value"])} for name, each in BODIES.items()},
             }
         },
     }
@@ -198,17 +198,26 @@ def many(item: type[msgspec.Struct], kind: str | None = None) -> dict[int | str,
     return {200: _described(kind, properties, example), **PROBLEMS}
 
 
+def exported(item: type[msgspec.Struct]) -> dict[int | str, dict[str, Any]]:
+    """`responses` of an address that answers with rows and nothing around them."""
+    row = msgspec.to_builtins(EXAMPLES[item])
+    line = f"{msgspec.json.encode(row).decode()}\n"
+    content = {
+        "application/jsonl": {"schema": {"type": "string"}, "example": line},
+        "text/csv": {"schema": {"type": "string"}, "example": f"{','.join(row)}\r\n"},
+    }
+    return {200: {"description": f"{item.__name__}Rows", "content": content}, **PROBLEMS}
+
+
 def install(app: FastAPI) -> None:
     """/openapi.json with the schemas of all resources."""
 
     def openapi() -> dict[str, Any]:
         if not app.openapi_schema:
-            document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+            made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
             _, schemas = msgspec.json.schema_components([*EXAMPLES, *FORMS], ref_template=_REF)
-            document.setdefault("components", {}).setdefault("schemas", {}).update(
-                {**schemas, "Problem": PROBLEM_SCHEMA}
-            )
-            app.openapi_schema = document
+            made.setdefault("components", {}).setdefault("schemas", {}).update({**schemas, "Problem": PROBLEM_SCHEMA})
+            app.openapi_schema = completed(msgspec.json.decode(msgspec.json.encode(made)))
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the document
@@ -232,4 +241,4 @@ def _described(kind: str, properties: Mapping[str, Any], example: Mapping[str, A
             **properties,
         },
     }
-    return {"description": kind, "content": {"application/json": {"schema": schema, "example": example}}}
+    return {"description": kind, "content": {"application/json": {"schema": schema, "example": wrapped(example)}}}

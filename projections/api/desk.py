@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -19,7 +20,7 @@ from topolog.events.ids import NOWHERE
 from topolog.events.metadata import MetadataUpdateRejected
 from topolog.events.requests import AnyRequest, OutcomeRow, Status, subject_of
 from topolog.projections import dry_run, queries
-from topolog.projections.api.answers import API_VERSION, Answers, json_response
+from topolog.projections.api.answers import API_VERSION, Answers, headers_of, json_response
 from topolog.projections.api.problems import problem
 from topolog.projections.requester import Requester
 from topolog.projections.resources import Outcome
@@ -133,32 +134,29 @@ class Desk:
             raise NotCaughtUp("Nothing has been decided yet: there is no log to address a request to.")
         return projector.meta.header.log_id
 
-    async def dry_run(self, request: AnyRequest) -> Response:
-        """What the request would lead to; raises Refused as the rules do."""
+    async def dry_run(self, request: Request, asked: AnyRequest) -> Response:
+        """What would become of what is asked for; raises Refused as the rules do."""
 
-        def answer(reading: Reading, request: AnyRequest) -> Response:
+        def answer(reading: Reading, asked: AnyRequest) -> Response:
+            stands = self._answers.as_of(reading)
+            request.state.headers = headers_of(stands)
             try:
-                found = dry_run.dry_run(reading, request, self._answers.projector.wall_ms())
+                found = dry_run.dry_run(reading, asked, self._answers.projector.wall_ms())
             except dry_run.Contradiction as error:
-                return _contradiction(error.refusal)
-            envelope = {
-                "kind": "DryRun",
-                "apiVersion": API_VERSION,
-                "asOf": self._answers.as_of(reading),
-                "item": found,
-            }
-            return json_response(envelope)
+                return _contradiction(error.refusal, headers_of(stands))
+            envelope = {"kind": "DryRun", "apiVersion": API_VERSION, "asOf": stands, "item": found}
+            return json_response(envelope, headers=headers_of(stands))
 
-        return await self._read(answer, request)
+        return await self._read(answer, asked)
 
     async def answer(self, asked: AnyRequest, row: OutcomeRow | None) -> Response:
         """The outcome as HTTP: 200, 409 for a refusal, 202 while it is unknown."""
         name, subject = asked.id, subject_of(asked)
 
         def answer(reading: Reading, row: OutcomeRow | None) -> Response:
-            if row is not None and row.status is Status.REFUSED:
-                return _refusal(name, row, queries.conflict(reading, row))
             stands = self._answers.as_of(reading)
+            if row is not None and row.status is Status.REFUSED:
+                return _refusal(name, row, queries.conflict(reading, row), headers_of(stands))
             if row is None:
                 outcome, status = Outcome(str(name), subject, "UNKNOWN"), HTTPStatus.ACCEPTED
             else:
@@ -166,7 +164,7 @@ class Desk:
             requester = quote(name.requester, safe="")  # a caller's own choice, and this is a header
             address = f"/v1/clusters/{self._answers.projector.cluster}/requests/{requester}/{name.sequence}"
             envelope = {"kind": "Outcome", "apiVersion": API_VERSION, "asOf": stands, "item": outcome}
-            return json_response(envelope, status, {"Location": address, "X-Topolog-Token": stands.token})
+            return json_response(envelope, status, {"Location": address, **headers_of(stands)})
 
         return await self._read(answer, row)
 
@@ -176,11 +174,12 @@ def _outcome(reading: Reading, name: RequestId, row: OutcomeRow, token: str) -> 
     return Outcome(str(name), row.subject, row.status.value, accepted, row.version, row.position, token)
 
 
-def _contradiction(refusal: MetadataUpdateRejected) -> Response:
+def _contradiction(refusal: MetadataUpdateRejected, headers: Mapping[str, str]) -> Response:
     return problem(
         HTTPStatus.CONFLICT,
         refusal.code,
         refusal.message,
+        headers=headers,
         rule=refusal.rule,
         facts=dict(refusal.facts),
         current=refusal.current.to_dict(),
@@ -188,12 +187,13 @@ def _contradiction(refusal: MetadataUpdateRejected) -> Response:
     )
 
 
-def _refusal(name: RequestId, row: OutcomeRow, sides: tuple[Any, Any] | None) -> Response:
+def _refusal(name: RequestId, row: OutcomeRow, sides: tuple[Any, Any] | None, headers: Mapping[str, str]) -> Response:
     both: Mapping[str, Any] = {} if sides is None else {"current": sides[0].to_dict(), "proposed": sides[1].to_dict()}
     return problem(
         HTTPStatus.CONFLICT,
         row.code,
         row.message,
+        headers=headers,
         id=str(name),
         subject=row.subject,
         position=row.position,

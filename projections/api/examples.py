@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from topolog.projections.api import repair_examples
+from topolog.projections.api import explain_examples, projection_examples, repair_examples
+from topolog.projections.api.access import resources as access_resources
 from topolog.projections.api.object_examples import CHANGE, ORDERS
 from topolog.projections.baseline_resources import (
     AutoAdjust,
@@ -59,6 +60,7 @@ from topolog.projections.resources import (
     Type,
     Waiting,
 )
+from topolog.projections.topics import ClusterTopic, TopicPartition
 
 _LOG_ID = "5f0c2f1e7d9b4c3a8e6d1b2a3c4d5e6f"
 _TIME = "2026-11-21T02:00:00.000Z"
@@ -98,6 +100,7 @@ _CAUSE = Cause(
     actor="ann",
     reason="the shop stores addresses",
     time=_TIME,
+    kind="REQUEST",
 )
 _MAP = NodeMap(
     name="orders/n1",
@@ -293,6 +296,20 @@ _ALL: tuple[msgspec.Struct, ...] = (
         replayed_as=(),
         dump="000000  c3 01 20 61 20 6e 65 77 65 72                      .. a newer",
     ),
+    ClusterTopic(
+        name="decisions",
+        topic="topolog.main.decisions",
+        partitions=1,
+        key="cluster",
+        policy="delete",
+        retention_ms=-1,
+        is_needed=True,
+        says="the truth: every decision, refusals included",
+        is_read=True,
+        records=43,
+        lag_s=0.0,
+        read=(TopicPartition(0, 43, 43, _TIME),),
+    ),
     Replay(id="3", topic="requests", offset=29, request="cli-4f2a/3"),
     Type(
         name="Customer",
@@ -408,10 +425,14 @@ _ALL: tuple[msgspec.Struct, ...] = (
         },
         causes=(_CAUSE,),
         waiting_for=(Awaited(node="n3", since=40, at_most_ms=24_150),),
+        next=("topolog explain decision 40", "topolog history type Customer"),
     ),
     ORDERS,
     CHANGE,
     *repair_examples.EXAMPLES,
+    *explain_examples.EXAMPLES,
+    projection_examples.GENERATION,
+    *access_resources.EXAMPLES,
 )
 
 EXAMPLES: Mapping[type[msgspec.Struct], msgspec.Struct] = {type(example): example for example in _ALL}

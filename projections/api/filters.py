@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
 from topolog.events.codec import DECISIONS
+from topolog.projections.pending_resources import PendingKind
 
 Judge = Callable[[Any, str], bool]
 
@@ -122,6 +123,15 @@ class LeaseHealth(Filters):
     node: Annotated[str | None, Field(description="Only this node's.")] = None
     state: Annotated[
         Literal["OK", "WARNING", "FENCED", "SILENT", "RELEASED", "UNKNOWN"] | None, Field(description=_ONLY)
+    ] = None
+
+
+class Pending(Filters):
+    kind: Annotated[PendingKind | None, Field(description=_ONLY)] = None
+    node: Annotated[
+        str | None,
+        Field(description="Only what waits for this node, among others."),
+        Fits(lambda each, value: any(held.node == value for held in each.waits_for)),
     ] = None
 
 

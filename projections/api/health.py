@@ -3,7 +3,7 @@
 from http import HTTPStatus
 
 import msgspec
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from topolog.events.ids import NOWHERE
@@ -21,13 +21,44 @@ async def livez() -> Response:
 
 
 @router.get("/readyz", responses={503: {"description": "Not ready; `reasons` says why."}})
-async def readyz(everything: Everything) -> Response:
+async def readyz(request: Request, everything: Everything) -> Response:
     """200 if the reader of every cluster is caught up and reads on, else 503 with the reasons."""
-    clusters = [_readiness(served.projector) for served in everything.values()]
+    clusters = [_readiness(served.projector) for served in request.app.state.served.values()]
     reasons = [reason for each in clusters for reason in each.reasons]
     stopped = next((each.stopped for each in clusters if each.stopped), None)
-    content = {"ready": not reasons, "reasons": reasons, "stopped": stopped, "clusters": clusters}
+    content = {"ready": not reasons, "reasons": reasons, "stopped": stopped}
+    content["clusters"] = [each for each in clusters if each.cluster in everything]  # whoever asks is told no name
     return json_response(content, HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK)
+
+
+@router.get("/startupz", responses={503: {"description": "Some reader is still on its way; how far, and until when."}})
+async def startupz(everything: Everything) -> Response:
+    """200 once the reader of every cluster has been at the end of its log since this process started, or says why not.
+
+    Until then an orchestrator waits, instead of killing what has to read for a while.
+    """
+    clusters = [_start(served.projector) for served in everything.values()]
+    has_started = all(each.started for each in clusters)
+    content = {"started": has_started, "clusters": clusters}
+    return json_response(content, HTTPStatus.OK if has_started else HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+class Start(msgspec.Struct, frozen=True):
+    """How far the reader of one cluster has come since the process started; None is what nobody knows yet."""
+
+    cluster: str
+    started: bool
+    position: int
+    of: int | None
+    percent: float | None
+    rate: float
+    eta_s: int | None
+
+
+def _start(projector: Projector) -> Start:
+    told = projector.recovering
+    percent = None if told.of is None else round(100 * (told.position + 1) / max(1, told.of + 1), 1)
+    return Start(projector.cluster, projector.has_started, told.position, told.of, percent, told.rate, told.eta_s)
 
 
 class Readiness(msgspec.Struct, frozen=True):

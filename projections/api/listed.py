@@ -11,6 +11,7 @@ import msgspec
 from pydantic import ValidationError
 
 from topolog.events.errors import BadInput, Gone
+from topolog.events.state import Key
 from topolog.projections import moments
 from topolog.projections.api.filters import Filters, Spanned, judges
 from topolog.projections.api.problems import InvalidParameter, parameter
@@ -24,11 +25,12 @@ _DIGITS_MAX = 18
 
 class Asked(msgspec.Struct, frozen=True):
     """What a list is asked for. `age_ms` is that of what the reader knows; `after` is where a list that can begin
-    anywhere begins."""
+    anywhere begins; `rows`: only items that these rows can have changed are wanted, and others may come too."""
 
     age_ms: int = 0
     filters: Mapping[str, str] = {}
     after: str | None = None
+    rows: frozenset[Key] | None = None
 
 
 Find = Callable[[Reading, Asked], Iterable[T]]
@@ -42,6 +44,9 @@ class Listing(Generic[T]):
     position at which it came, for `after` and `until`. `is_long`: it may have any length, and `find` heeds
     `Asked.after`; `descends`: its keys are its places, the newest first. `is_lasting`: what it is at one position stays
     the same. `no_past`: why it has none, if so.
+
+    `kinds`: the kinds of rows that its items are made of, any if none is named. `shows_present`: time, or what is not
+    in the log, changes it too.
     """
 
     name: str
@@ -58,6 +63,8 @@ class Listing(Generic[T]):
     descends: bool = False
     is_lasting: bool = False
     no_past: str = ""
+    kinds: frozenset[str] = frozenset()
+    shows_present: bool = False
 
     @property
     def list_kind(self) -> str:
@@ -111,7 +118,7 @@ class Listing(Generic[T]):
             return asked
         behind = number(asked.after)
         begin = until + 1 if behind is None else min(behind, until + 1)
-        return Asked(asked.age_ms, asked.filters, str(max(0, begin)))
+        return msgspec.structs.replace(asked, after=str(max(0, begin)))
 
 
 def number(after: str | None) -> int | None:

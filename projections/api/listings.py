@@ -2,9 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
+from topolog.events.exchange import ExchangeRow, HandOverRow
+from topolog.events.membership import NodeRow
 from topolog.events.object_definition import ObjectKind
+from topolog.events.ownership import OwnershipRow
 from topolog.projections import (
     baseline_resources,
     baselines,
@@ -19,12 +23,15 @@ from topolog.projections import (
     objects,
     partition_resources,
     partitions,
+    pending,
+    pending_resources,
     queries,
     repair_resources,
     repairs,
     replicas,
     resources,
     sessions,
+    topics,
     trees,
     views,
 )
@@ -58,6 +65,20 @@ def _newest_first(find: Callable[[Reading, Mapping[str, str], int | None], Itera
     return lambda reading, asked: find(reading, asked.filters, number(asked.after))
 
 
+def _partitions(reading: Reading, asked: Asked) -> Iterable[partition_resources.Partition]:
+    if asked.rows is not None:
+        return partitions.touched(reading, asked.filters, asked.rows)
+    return partitions.partitions(reading, asked.filters, asked.after)
+
+
+def _exchanges(reading: Reading, asked: Asked) -> Iterable[partition_resources.Exchange]:
+    found = exchanges.exchanges(reading, asked.age_ms, asked.filters, number(asked.after))
+    if asked.rows is None:
+        return found
+    oldest = exchanges.oldest_touched(reading, asked.rows)
+    return () if oldest is None else takewhile(lambda each: exchanges.key_of(each) >= oldest, found)
+
+
 NODES = Listing(
     name="nodes",
     tag="nodes",
@@ -75,6 +96,7 @@ LEASES = Listing(
     find=lambda r, asked: queries.leases(r, asked.age_ms),
     key=lambda each: each.node,
     filters=filters.Leases,
+    shows_present=True,
 )
 LEASE_HEALTH = Listing(
     name="lease-health",
@@ -85,13 +107,23 @@ LEASE_HEALTH = Listing(
     key=lambda each: each.node,
     filters=filters.LeaseHealth,
     no_past=health.NO_PAST,
+    shows_present=True,
+)
+PENDING = Listing(
+    name="pending",
+    tag="pending",
+    says="Everything that is not over, the worst first: since when, whom it waits for, until when at the latest.",
+    item=pending_resources.Pending,
+    find=lambda r, asked: pending.pending(r, asked.age_ms),
+    key=lambda each: each.name,
+    filters=filters.Pending,
 )
 TYPES = Listing(
     name="types",
     tag="types",
     says="Every type, by name.",
     item=resources.Type,
-    find=lambda r, _: queries.types(r),
+    find=lambda r, asked: queries.types(r) if asked.rows is None else queries.types_touched(r, asked.rows),
     key=lambda each: each.name,
     filters=filters.Types,
     is_lasting=True,
@@ -111,9 +143,10 @@ PARTITIONS = Listing(
     tag="partitions",
     says="Partitions, by group and number: who holds a copy, who acts, what is lost.",
     item=partition_resources.Partition,
-    find=lambda r, asked: partitions.partitions(r, asked.filters, asked.after),
+    find=_partitions,
     key=lambda each: each.name,
     filters=filters.Partitions,
+    kinds=frozenset({OwnershipRow.KIND, NodeRow.KIND}),
     is_long=True,
     is_lasting=True,
 )
@@ -133,7 +166,8 @@ EXCHANGES = Listing(
     tag="exchanges",
     says="Exchanges and hand-overs, newest first.",
     item=partition_resources.Exchange,
-    find=lambda r, asked: exchanges.exchanges(r, asked.age_ms, asked.filters, number(asked.after)),
+    find=_exchanges,
+    kinds=frozenset({ExchangeRow.KIND, HandOverRow.KIND}),
     key=lambda each: str(exchanges.key_of(each)),
     title=lambda each: each.version,
     filters=filters.Exchanges,
@@ -229,6 +263,7 @@ DIFFERENCES = Listing(
     filters=filters.Differences,
     is_long=True,
     no_past=differences.NO_PAST,
+    shows_present=True,
 )
 REPAIRS = Listing(
     name="repairs",
@@ -296,6 +331,20 @@ DEAD_LETTERS = Listing(
     filters=filters.DeadLetters,
     is_long=True,
     no_past=letters.NO_PAST,
+    shows_present=True,
+)
+
+TOPICS = Listing(
+    name="topics",
+    tag="topics",
+    says="The topics of the cluster: what each is for and like, and how far this process has read it. They have no "
+    "past.",
+    item=topics.ClusterTopic,
+    kind="TopicList",
+    find=lambda r, asked: topics.topics(r, asked.age_ms),
+    key=lambda each: each.name,
+    filters=filters.Topics,
+    no_past=topics.NO_PAST,
 )
 
 LISTINGS: Mapping[str, Listing[Any]] = {
@@ -304,6 +353,7 @@ LISTINGS: Mapping[str, Listing[Any]] = {
         NODES,
         LEASES,
         LEASE_HEALTH,
+        PENDING,
         TYPES,
         GROUPS,
         PARTITIONS,
@@ -326,6 +376,7 @@ LISTINGS: Mapping[str, Listing[Any]] = {
         DECISIONS,
         REQUESTS,
         DEAD_LETTERS,
+        TOPICS,
     )
 }
 

@@ -10,8 +10,9 @@ from starlette.responses import Response
 from topolog.projections.api import contract, filters
 from topolog.projections.api.listed import Listing
 from topolog.projections.api.listings import LISTINGS
-from topolog.projections.api.parameters import PageParameters, ReadParameters
-from topolog.projections.api.served import Here
+from topolog.projections.api.parameters import ListParameters, PageParameters, ReadParameters
+from topolog.projections.api.served import There
+from topolog.projections.api.watch.asking import changes_of_list, watched_list
 
 router = APIRouter(prefix="/v1/clusters/{cluster}")
 
@@ -34,12 +35,16 @@ def asking(endpoint: Endpoint, listing: Listing[Any], base: type[ReadParameters]
 
 
 def _add(listing: Listing[Any]) -> None:
-    async def list_items(request: Request, here: Here, given: PageParameters) -> Response:
-        return await here.page(request, given, listing)
+    async def list_items(request: Request, there: There, given: ListParameters) -> Response:
+        if given.watch == "true":
+            return await watched_list(request, there.answers, there.feeds, given, listing)
+        if given.changes_since is not None:
+            return await changes_of_list(there.answers, there.feeds, given, listing)
+        return await there.answers.page(request, given, listing)
 
     router.add_api_route(
         f"/{listing.name}",
-        asking(list_items, listing, PageParameters),
+        asking(list_items, listing, ListParameters),
         tags=[listing.tag],
         responses=contract.many(listing.item, listing.list_kind),
         description=listing.says,

@@ -1,6 +1,7 @@
 """/metrics for Prometheus: how far and how fresh this reader is, what it has seen, how long its answers take."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
@@ -13,12 +14,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from topolog.events.membership import NodeRow
 from topolog.events.metadata import ProposalRow
-from topolog.projections import change_rows, changes, exchanges, partitions, sessions, verified_tables
+from topolog.projections import change_rows, changes, exchanges, partitions, queries, sessions, verified_tables
+from topolog.projections.api import repair_metrics
 from topolog.projections.packed import CONDITIONS
 from topolog.projections.projector import Projector
+from topolog.projections.sides import LetterRow
 from topolog.projections.verified_tables import TableVerified
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_LEASES = ("VALID", "OVERDUE", "NONE")
 _BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 router = APIRouter(tags=["health"])
@@ -44,6 +48,10 @@ class ProjectionMetrics(Collector):
             )
             undeleted = change_rows.undeleted(reading)
             open_sessions, tables = len(sessions.opened(reading)), verified_tables.tables(reading)
+            leases = Counter(each.state for each in queries.leases(reading, projector.age_ms)) if members else Counter()
+            letters = [row.appended_ms for _, row in reading.sides(LetterRow)]
+            repair = tuple(repair_metrics.of_repair(reading, projector.cluster))
+        oldest_s = max(0, projector.wall_ms() - min(letters)) / 1000 if letters else 0
         gauges = {
             "position": ("Position of the newest decision that is projected.", projector.meta.position),
             "age_seconds": ("How long ago the end of the log was last known.", projector.age_ms / 1000),
@@ -57,6 +65,8 @@ class ProjectionMetrics(Collector):
             ),
             "undeleted_changes": ("Changes that are committed, whose data somebody still deletes.", undeleted),
             "open_sessions": ("Comparisons and repairs of replicas that are not over.", open_sessions),
+            "dead_letters": ("Input that nobody could read and that is kept.", len(letters)),
+            "oldest_dead_letter_seconds": ("Since the oldest of them was put aside; 0 if there is none.", oldest_s),
             "pending_proposals": ("Versions that are proposed and not yet accepted.", proposals),
         }
         for name, (text, value) in gauges.items():
@@ -71,6 +81,13 @@ class ProjectionMetrics(Collector):
         for condition in CONDITIONS:
             by_state.add_metric([*cluster, condition.name], conditions.get(condition, 0))
         yield by_state
+        held = GaugeMetricFamily(
+            "topolog_projection_leases", "Members that hold a lease, by how it stands.", labels=["cluster", "state"]
+        )
+        for state in _LEASES:
+            held.add_metric([*cluster, state], leases[state])
+        yield held
+        yield from repair
         yield from self._of_tables(tables)
         yield self._counter("ignored_records", "Records that do not count.", "reason", projector.meta.ignored.items())
         yield self._counter("decisions", "Decisions read since the start.", "event", list(projector.decided.items()))

@@ -1,71 +1,146 @@
-"""The pages for people: the overview at the address that one opens first, and one of each session."""
+"""The console: pages for people, made on the server; each is readable without a script. What they show is in `web/`.
 
-from typing import Annotated
+`/` leads to the cluster, or lists them if there are several; `/clusters/{cluster}/{view}[/{name}]` are its views. The
+address holds the whole state: `as_of` and the filters, which are those of the API and refused by name if unknown.
+"""
 
-from fastapi import APIRouter, Query, Request
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from topolog.events.errors import TopologError
+from topolog.events.errors import NotFound, TopologError
+from topolog.projections.api import console_lists, problems
 from topolog.projections.api.answers import Answers
-from topolog.projections.api.served import Served, all_served
+from topolog.projections.api.problems import parameter
+from topolog.projections.api.served import all_served, served_of
+from topolog.projections.cursors import Page
 from topolog.projections.moments import reading_as_of
-from topolog.projections.web import session_picture
-from topolog.projections.web.heat import Gallery
-from topolog.projections.web.overview import SCRIPT, STYLE, Overview, empty_page, overview, page
+from topolog.projections.queries import cluster_row
+from topolog.projections.store import Reading
+from topolog.projections.web import outside, views
+from topolog.projections.web.asking import Asked
+from topolog.projections.web.frame import Frame
+from topolog.projections.web.sliding import slider
+from topolog.projections.web.templates import asset
 
 SECURITY = {
-    "Content-Security-Policy": "default-src 'self'; img-src data:",
+    "Content-Security-Policy": "default-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
+}
+_REFRESH_S = 3
+_ASSETS: Mapping[str, str] = {
+    "frame.css": "text/css",
+    "views.css": "text/css",
+    **dict.fromkeys(
+        ("theme.js", "console.js", "keys.js", "refresh.js", "slider.js", "times.js", "pointing.js"), "text/javascript"
+    ),
 }
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.get("/")
-async def get_overview(request: Request, as_of: Annotated[str | None, Query()] = None) -> Response:
+async def get_clusters(request: Request) -> Response:
+    """The one cluster that is served, else a list of them."""
+    served = all_served(request)
+    if len(served) == 1:
+        query = f"?{request.url.query}" if request.url.query else ""
+        return RedirectResponse(
+            f"/clusters/{quote(next(iter(served)), safe='')}/{query}", HTTPStatus.TEMPORARY_REDIRECT
+        )
+    html = await run_in_threadpool(outside.clusters, [each.projector for each in served.values()])
+    return HTMLResponse(html, headers=SECURITY)
+
+
+@router.get("/clusters/{cluster}")
+async def get_cluster(cluster: str) -> Response:
+    return RedirectResponse(f"/clusters/{quote(cluster, safe='')}/", HTTPStatus.TEMPORARY_REDIRECT)
+
+
+@router.get("/clusters/{cluster}/")
+async def get_overview(request: Request, cluster: str) -> Response:
     """The overview now, or as of a position or time."""
-    served = _only(request)
-    answers = served.answers
+    return await _answer(request, cluster, "", lambda asked: views.many(asked, ""))
+
+
+@router.get("/clusters/{cluster}/{view}")
+async def get_view(request: Request, cluster: str, view: str) -> Response:
+    """A list or a picture."""
+    return await _answer(request, cluster, view, lambda asked: views.many(asked, view))
+
+
+@router.get("/clusters/{cluster}/{view}/{name:path}")
+async def get_thing(request: Request, cluster: str, view: str, name: str) -> Response:
+    """One thing by its name."""
+    if not name:
+        return await get_view(request, cluster, view)
+    return await _answer(request, cluster, f"{view}/{name}", lambda asked: views.one(asked, view, name))
+
+
+@router.get("/assets/{name}")
+async def get_asset(name: str) -> Response:
+    if name not in _ASSETS:
+        raise NotFound(f"There is no asset {name!r}.")
+    headers = {"Cache-Control": "max-age=60", "X-Content-Type-Options": "nosniff"}
+    return Response(asset(name), media_type=_ASSETS[name], headers=headers)
+
+
+async def _answer(request: Request, cluster: str, path: str, make: Callable[[Asked], str]) -> Response:
+    """The page; what goes wrong is a page too, for whoever asked for pages."""
     try:
-        html = await run_in_threadpool(_rendered, answers, served.gallery, as_of)
+        html = await run_in_threadpool(_made, request, cluster, path, make)
     except TopologError as error:
-        html = empty_page(answers.projector.cluster, error)
-    return HTMLResponse(html, headers=SECURITY)
+        if "text/html" not in request.headers.get("accept", ""):
+            raise
+        status = problems.status_of(error)
+        again_s = _REFRESH_S if status == HTTPStatus.SERVICE_UNAVAILABLE else None
+        page = outside.error(cluster, error, int(status), again_s)
+        return HTMLResponse(page, status, headers=SECURITY)
+    return HTMLResponse(html, headers={**SECURITY, "Cache-Control": "no-store"})
 
 
-@router.get("/sessions/{name}")
-async def get_session(request: Request, name: str, as_of: Annotated[str | None, Query()] = None) -> Response:
-    """One session of anti-entropy: where replicas differ. Raises what the API says of such a session."""
-    html = await run_in_threadpool(_session, _only(request).answers, name, as_of)
-    return HTMLResponse(html, headers=SECURITY)
+def _made(request: Request, cluster: str, path: str, make: Callable[[Asked], str]) -> str:
+    served = served_of(request, cluster)
+    answers, gallery = served.answers, served.gallery
+    view, given = path.partition("/")[0], dict(request.query_params)
+    choices = console_lists.filters_of(view if "/" not in path else "", given)
+    filters = {each.name: each.value for each in choices if each.value}
+    sort, behind = given.get("sort", ""), given.get("behind") or None
+    with answers.reading(None) as newest:
+        reading = newest
+        if given.get("as_of"):
+            with parameter("as_of"):
+                reading = reading_as_of(newest, given["as_of"], answers.projector.wall_ms())
+        frame = _frame(request, answers, newest, reading, path, {**filters, **({"sort": sort} if sort else {})})
+        shown = reading if frame.has_past else newest
+        now_ms = answers.projector.wall_ms()
+
+        def listed() -> Page[Any]:
+            return console_lists.page_of(view, shown, frame.as_of.age_ms, now_ms, filters, sort, behind)
+
+        return make(Asked(answers.projector, gallery, newest, shown, frame, choices, listed, sort, behind))
 
 
-@router.get("/style.css")
-async def get_style() -> Response:
-    return Response(STYLE, media_type="text/css", headers={"Cache-Control": "max-age=60"})
-
-
-@router.get("/refresh.js")
-async def get_script() -> Response:
-    return Response(SCRIPT, media_type="text/javascript", headers={"Cache-Control": "max-age=60"})
-
-
-def _only(request: Request) -> Served:
-    return next(iter(all_served(request).values()))
-
-
-def _rendered(answers: Answers, gallery: Gallery, as_of: str | None) -> str:
-    projector = answers.projector
-    with projector.reading() as newest:
-        reading = reading_as_of(newest, as_of, projector.wall_ms()) if as_of else newest
-        shown: Overview = overview(reading, answers.as_of(reading), gallery)
-    return page(shown)
-
-
-def _session(answers: Answers, name: str, as_of: str | None) -> str:
-    projector = answers.projector
-    with projector.reading() as newest:
-        reading = reading_as_of(newest, as_of, projector.wall_ms()) if as_of else newest
-        return session_picture.page(session_picture.picture(reading, answers.as_of(reading), name))
+def _frame(
+    request: Request, answers: Answers, newest: Reading, reading: Reading, path: str, query: Mapping[str, str]
+) -> Frame:
+    view = path.partition("/")[0]
+    return Frame(
+        cluster=answers.projector.cluster,
+        path=path,
+        query=query,
+        as_of=answers.as_of(reading),
+        is_current=reading.is_current,
+        fence_ms=cluster_row(reading).fence_ms,
+        slider=slider(newest, reading),
+        base=str(request.base_url).rstrip("/"),
+        environment=getattr(request.app.state, "environment", ""),
+        has_past=view not in views.WITHOUT_PAST,
+        refresh_s=_REFRESH_S if view in views.REFRESHED else None,
+    )

@@ -52,6 +52,26 @@ class PageParameters(ReadParameters):
     fields: Annotated[str | None, Field(description="Only these fields of each item, as `name,state`.")] = None
 
 
+class ListParameters(PageParameters):
+    """A part of a list, or what becomes of it."""
+
+    watch: Annotated[
+        Literal["true", "false"],
+        Field(
+            description="`true`: the list, then what becomes of it for as long as the caller listens, as server-sent "
+            "events, or as JSON lines with `Accept: application/jsonl`."
+        ),
+    ] = "false"
+    since: Annotated[
+        str | None,
+        Field(description="With `watch`: the `token` of an event; the watch goes on behind it. Also as Last-Event-ID."),
+    ] = None
+    changes_since: Annotated[
+        str | None,
+        Field(description="A token: only what has come behind it, waiting up to `wait` for the first change."),
+    ] = None
+
+
 class ExportParameters(ReadParameters):
     """All of a list at once."""
 

@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from topolog.events import telemetry
 from topolog.events.errors import (
     BadInput,
     DamagedStore,
@@ -73,11 +74,16 @@ def problem(
         "code": code,
         "detail": detail,
         "hint": hint,
+        "trace_id": telemetry.trace_id(),
         **more,
     }
     content = msgspec.json.encode({key: value for key, value in body.items() if value not in ("", None, [])})
     retry = {"Retry-After": str(RETRY_AFTER_S)} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
     return Response(content, status, {**retry, **(headers or {})}, PROBLEM_JSON)
+
+
+def status_of(error: TopologError) -> HTTPStatus:
+    return next((status for kind, status in _STATUSES if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 def install(app: FastAPI) -> None:
@@ -90,7 +96,7 @@ def install(app: FastAPI) -> None:
 
 async def _on_topolog_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, TopologError)
-    status = next((status for kind, status in _STATUSES if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
+    status = status_of(error)
     more: dict[str, Any] = {}
     if isinstance(error, InvalidParameter):
         more["invalid_params"] = [{"name": error.parameter, "reason": error.reason}]

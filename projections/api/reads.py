@@ -16,13 +16,15 @@ from topolog.projections import (
     resources,
     situation,
     told_changes,
+    topics,
 )
 from topolog.projections import explain_cluster as cluster_explained
 from topolog.projections.api import contract, parameters
 from topolog.projections.api.answers import API_VERSION, json_response
-from topolog.projections.api.listings import DEAD_LETTERS, HISTORY, LEASE_HEALTH
+from topolog.projections.api.listings import DEAD_LETTERS, HISTORY, LEASE_HEALTH, TOPICS
 from topolog.projections.api.lists import History
 from topolog.projections.api.served import Everything, Here
+from topolog.projections.explain_request import explain_request as explain_request_of
 
 T = TypeVar("T")
 
@@ -142,6 +144,13 @@ async def get_decision(request: Request, here: Here, position: Position, given: 
     return await here.one(request, given, "Decision", lambda r, _: told_changes.decision(r, position), is_lasting=True)
 
 
+@router.get("/topics/{name}", tags=["topics"], responses=contract.one(topics.ClusterTopic, "Topic"))
+async def get_topic(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
+    """One topic, by its short name or the broker's. It has no past."""
+    TOPICS.check_past(given.as_of)
+    return await here.one(request, given, "Topic", lambda r, age_ms: topics.topic(r, age_ms, name))
+
+
 @router.get("/requests/{requester}/{sequence}", tags=["requests"], responses=contract.one(resources.Request))
 async def get_request(
     request: Request, here: Here, requester: str, sequence: Sequence, given: parameters.Read
@@ -172,7 +181,7 @@ async def explain_request(
 ) -> Response:
     """What became of the request, by which rule, and whether its effect is complete."""
     name = RequestId(requester, sequence)
-    return await here.one(request, given, "Explanation", lambda r, _: explain.explain_request(r, name))
+    return await here.one(request, given, "Explanation", lambda r, age_ms: explain_request_of(r, age_ms, name))
 
 
 @router.get(

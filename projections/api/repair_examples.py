@@ -1,5 +1,8 @@
 """Examples of sessions, trees, differences, repairs, replicas and schedules, as /openapi.json shows them."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from topolog.projections.repair_resources import (
     Repair,
     RepairCopy,
@@ -205,7 +208,7 @@ SCHEDULE = Schedule(
 )
 EXAMPLES = (SESSION, TREE, DIFFERENCE, REPAIR, REPLICA, SCHEDULE)
 
-BODIES = {
+BODIES: Mapping[str, Mapping[str, Any]] = {
     "compare the replicas of a table": {
         "value": {"kind": "start-session", "table": "orders", "ranges": ["FULL"], "reason": "after the outage"}
     },

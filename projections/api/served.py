@@ -5,9 +5,11 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from topolog.projections.api.access.principals import Principal
 from topolog.projections.api.answers import Answers
 from topolog.projections.api.desk import Desk
 from topolog.projections.api.waiting import Commits
+from topolog.projections.api.watch.feed import Feeds
 from topolog.projections.projector import Projector
 from topolog.projections.queries import not_found
 from topolog.projections.requester import Requester
@@ -22,14 +24,16 @@ class Served:
         self.commits = Commits()
         self.answers = Answers(projector, self.commits)
         self.desk = Desk(self.answers, requester)
+        self.feeds = Feeds(projector, self.commits)
         self.gallery = Gallery()
         projector.on_commit(self.commits.notify)
 
 
 def all_served(request: Request) -> Mapping[str, Served]:
-    """Every cluster that this process serves, by name."""
+    """Every cluster that this process serves and the caller may know of, by name."""
     served: Mapping[str, Served] = request.app.state.served
-    return served
+    principal: Principal = request.state.principal
+    return {name: each for name, each in served.items() if principal.sees(name)}
 
 
 def served_of(request: Request, cluster: str) -> Served:

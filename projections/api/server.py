@@ -7,17 +7,24 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 
 import uvicorn
+from prometheus_client import CollectorRegistry
 
 from topolog.events.errors import BadInput
 from topolog.events.log import LogReader, LogWriter
+from topolog.projections.api.access.access import Access
 from topolog.projections.api.app import make_app
 from topolog.projections.api.served import Served
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
+from topolog.projections.tracing import traced
+from topolog.projections.upkeep.keeper import TERMS, Terms
+from topolog.projections.upkeep.workshop import Workshop
 
 _LOGGER = logging.getLogger(__name__)
 _BACKLOG = 512
@@ -26,7 +33,17 @@ _DRAIN_S = 3
 
 
 class Server(uvicorn.Server):
-    """uvicorn, but a signal that stops it is a normal end: it is not raised again once everything is closed."""
+    """uvicorn, but a signal that stops it is a normal end: it is not raised again once everything is closed. Watches
+    are told at once, for they would not end by themselves."""
+
+    def __init__(self, config: uvicorn.Config, served: Sequence[Served]) -> None:
+        super().__init__(config)
+        self._served = served
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        for each in self._served:
+            each.commits.soon(each.feeds.end)
+        super().handle_exit(sig, frame)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -42,12 +59,21 @@ class Server(uvicorn.Server):
 
 
 class Source(NamedTuple):
-    """One cluster to serve: its log, a writer of requests to it, and the folder of its store."""
+    """One cluster to serve: its log, a writer of requests to it, the folder of its store, and how that is kept."""
 
     cluster: str
     reader: LogReader
     writer: LogWriter
     folder: Path
+    workshop: Workshop | None = None
+    terms: Terms = TERMS
+
+
+class Tls(NamedTuple):
+    """The files with the API's certificate (and what signed it), and its key, as PEM."""
+
+    certificate: Path
+    key: Path
 
 
 def serve(
@@ -56,34 +82,47 @@ def serve(
     port: int,
     *,
     address: str,
+    access: Access | None = None,
+    tls: Tls | None = None,
+    at_port: Callable[[CollectorRegistry], AbstractContextManager[None]] = lambda _: contextlib.nullcontext(),
     on_ready: Callable[[str], None] = lambda url: _LOGGER.info("The API answers at %s", url),
 ) -> None:
     """Project each cluster into its folder and answer at host:port (0: any free one) until SIGTERM or SIGINT.
 
-    `address` is the broker's, for messages; `on_ready` is called with the API's URL once it answers. Readers and
-    writers are closed at the end. Raises BadInput if the port is taken or a folder cannot be used.
+    `address` is the broker's, for messages; `at_port` has metrics answered at a port of their own, too; `on_ready` is
+    called with the API's URL once it answers. Readers and writers are closed at the end. Raises BadInput if the port is
+    taken, a folder cannot be used, or others could reach an API that asks nobody who they are.
     """
+    access = access or Access()
     with contextlib.ExitStack() as stack:
+        stack.callback(access.close)
         for source in sources:
             stack.callback(source.writer.close)
         listener = stack.enter_context(contextlib.closing(_listen(host, port)))
+        access.check_address(listener.getsockname()[0])
         served = [stack.enter_context(_serving(source, address)) for source in sources]
+        app = make_app(served, access)
+        stack.enter_context(at_port(app.state.registry))
         config = uvicorn.Config(
-            make_app(served),
+            app,
             log_config=None,
             access_log=False,
+            proxy_headers=False,  # who asks is told by the connection; whom to believe besides, the settings say
+            ssl_certfile=tls and tls.certificate,
+            ssl_keyfile=tls and tls.key,
             timeout_graceful_shutdown=_DRAIN_S,
             backlog=_BACKLOG,
         )
-        on_ready(f"http://{_url_host(host)}:{listener.getsockname()[1]}")
-        Server(config).run([listener])
+        on_ready(f"{'https' if tls else 'http'}://{_url_host(host)}:{listener.getsockname()[1]}")
+        Server(config, served).run([listener])
 
 
 @contextlib.contextmanager
 def _serving(source: Source, address: str) -> Iterator[Served]:
-    projector = Projector(source.reader, source.folder, source.cluster)
+    reader = traced(source.reader, source.cluster)
+    projector = Projector(reader, source.folder, source.cluster, workshop=source.workshop, terms=source.terms)
     with contextlib.closing(projector), _projecting(projector):
-        yield Served(projector, Requester(source.writer, f"api-{secrets.token_hex(4)}", address))
+        yield Served(projector, Requester(source.writer, f"api-{secrets.token_hex(4)}", address, source.cluster))
 
 
 @contextlib.contextmanager

@@ -23,10 +23,14 @@ class Commits:
 
     def notify(self) -> None:
         """Something was committed; any thread may say so."""
+        self.soon(self._wake)
+
+    def soon(self, call: Callable[[], object]) -> None:
+        """Have the loop call this, from any thread or signal handler."""
         loop = self._loop
         if loop is not None:
             with suppress(RuntimeError):  # the loop was closed a moment ago, and nobody waits in it any more
-                loop.call_soon_threadsafe(self._wake)
+                loop.call_soon_threadsafe(call)
 
     async def until(self, look: Callable[[], T | None], timeout_s: float) -> T | None:
         """What `look` finds, as soon as it finds something; None after `timeout_s`. It looks after each commit.

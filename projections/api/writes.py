@@ -50,7 +50,7 @@ async def post_request(
     if given.dry_run == "true":
         asked = forms.to_request(form, _IMAGINED, log_id, x_topolog_actor)
         encode_request(asked)
-        return await desk.dry_run(asked)
+        return await desk.dry_run(request, asked)
     name = forms.request_id(idempotency_key, desk.requester) if idempotency_key else await desk.new_id()
     try:
         asked = forms.to_request(form, name, log_id, x_topolog_actor)

@@ -1,16 +1,12 @@
 """/metrics of a job that lands: how far each partition has come, how far behind it is, what each table has."""
 
-import contextlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from topolog.events.errors import BadInput
 from topolog.projections.archive.progress import PlaceProgress, Progress
 
-_HOST = "127.0.0.1"
 _BY_PLACE = {
     "landed_offset": "All before this offset of the partition has landed.",
     "end_offset": "The offset after the newest record of the partition.",
@@ -67,26 +63,6 @@ class ArchiveMetrics(Collector):
             for table, rows in sorted(each.rows.items()):
                 family.add_metric([each.cluster, table], rows)
         return family
-
-
-@contextlib.contextmanager
-def served(metrics: ArchiveMetrics, port: int | None) -> Iterator[None]:
-    """Answer on this port of this machine alone; not at all without one. Raises BadInput if the port is taken."""
-    if port is None:
-        yield
-        return
-    registry = CollectorRegistry()
-    registry.register(metrics)
-    try:
-        server, thread = start_http_server(port, addr=_HOST, registry=registry)
-    except OSError as error:
-        raise BadInput(f"Metrics cannot be served on port {port}: {error.strerror}.") from error
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:

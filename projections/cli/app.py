@@ -16,10 +16,12 @@ from typer.exceptions import TyperException
 
 from topolog.events.errors import Refused, TopologError
 from topolog.projections.cli import baseline_commands
+from topolog.projections.cli.auth_commands import auth_commands
 from topolog.projections.cli.context_commands import context_commands
 from topolog.projections.cli.contexts import DEFAULT_API
 from topolog.projections.cli.diffing import diff
 from topolog.projections.cli.exit_codes import MEANINGS, ExitCode, exit_code
+from topolog.projections.cli.projection_commands import projection_commands
 from topolog.projections.cli.reading import describe, explain, get, history
 from topolog.projections.cli.repair_commands import repair_commands
 from topolog.projections.cli.replaying import replay
@@ -71,8 +73,10 @@ def build(
     app.add_typer(baseline_commands.cluster_commands(api=url, cluster=cluster), name="cluster")
     app.add_typer(baseline_commands.baseline_commands(api=url, cluster=cluster), name="baseline")
     app.add_typer(verify_commands(api=url, cluster=cluster), name="verify")
+    app.add_typer(projection_commands(api=url, cluster=cluster), name="projection")
     app.add_typer(repair_commands(api=url, cluster=cluster), name="repair")
     app.add_typer(context_commands(), name="context")
+    app.add_typer(auth_commands(api=url, cluster=cluster), name="auth")
     return app
 
 

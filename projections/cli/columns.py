@@ -9,6 +9,7 @@ from topolog.projections.cli import repair_columns, resources, schema_columns
 from topolog.projections.cli.column import Column, field, listed, names, to_the_second
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.terminal import plain
+from topolog.projections.durations import ago
 
 
 def _definition_of(item: Json) -> Json:
@@ -93,6 +94,10 @@ def _branched_at(item: Json) -> object:
     ]
 
 
+def _ago(waited_ms: object) -> object:
+    return ago(waited_ms) if isinstance(waited_ms, int) else None
+
+
 _TIME = Column("TIME", lambda item: item.get("time"), brief=to_the_second)
 
 BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
@@ -124,6 +129,18 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         field("SUPPRESSED", "auto_adjust.suppressed", wide=True, folds=True),
         field("PROCEED MS", "proceed_ms", wide=True),
         field("TERMS CHANGED AT", "former_terms.changed_at", wide=True),
+    ),
+    resources.PENDING: (
+        field("NAME", "name"),
+        Column("WAITS", lambda item: _ago(item.get("waited_ms"))),
+        Column("FOR", lambda item: [each.get("node") for each in listed(item, "waits_for")], folds=True),
+        field("ENDS", "ends", folds=True),
+        field("WHAT", "sentence", folds=True),
+        field("KIND", "kind", wide=True),
+        field("SINCE", "since", wide=True),
+        Column("HEARD MS AGO", lambda item: [each.get("heard_ms") for each in listed(item, "waits_for")], wide=True),
+        field("AT MOST MS", "at_most_ms", wide=True),
+        Column("NEXT", lambda item: next(iter(names(item.get("next"))), None), wide=True, folds=True),
     ),
     resources.NODES: (
         field("NODE", "node"),
@@ -316,6 +333,8 @@ CAUSES = (
     field("EVENT", "event"),
     field("CAUSE", "cause"),
     field("ACTOR", "actor", wide=True),
+    field("KIND", "kind", wide=True),
+    field("FOLLOWS FROM", "follows", wide=True),
     field("REASON", "reason", folds=True),
 )
 

@@ -8,23 +8,15 @@ from rich.text import Text
 
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.terminal import cell
+from topolog.projections.refusals import remedy
 
 CONTRADICTS = "contradicts"
 NEW = "new"
 
-_ADVICE = {
-    "M2": "Two names with one id cannot be told apart: give the type another name.",
-    "M3": "An affinity key never changes: propose the current one, or make a new type.",
-    "M4": "A type stays an enum or stays none: make a new type.",
-    "M5": "A constant keeps its ordinal, an ordinal its constant: give new constants free ordinals.",
-    "M6": "A field keeps its type: propose the current type, or a new field under another name.",
-}
-
 
 def advice(rule: str, type_name: str) -> str:
     """What somebody can do who broke this rule of the merge."""
-    look = f"`topolog describe type {type_name}` shows what stands."
-    return f"{_ADVICE.get(rule, 'Change the proposal so that both agree.')} {look}"
+    return remedy("METADATA_CONFLICT", rule, f"type {type_name}")
 
 
 def sides_table(current: Json, proposed: Json) -> Table:

@@ -6,13 +6,13 @@ from enum import IntEnum
 from topolog.events.errors import (
     BadInput,
     Fenced,
+    NotAllowed,
     NotCaughtUp,
     OutcomeUnknown,
     Refused,
     TopologError,
     Unreachable,
 )
-from topolog.projections.cli.problems import NotAllowed
 
 
 class ExitCode(IntEnum):
@@ -35,7 +35,7 @@ MEANINGS: Mapping[ExitCode, str] = {
     ExitCode.OK: "done; also when whoever read the output closed it early",
     ExitCode.ERROR: "an error that has no code of its own, such as no row of that name",
     ExitCode.USAGE: "the command, an option, a file or a setting is wrong; nothing changed",
-    ExitCode.AUTH: "the API does not know you, or does not let you",
+    ExitCode.AUTH: "the API or the broker does not know you, or does not let you",
     ExitCode.UNREACHABLE: "no API or broker answered at the address",
     ExitCode.REJECTED: "the cluster refused the request, for example for a conflict; nothing changed",
     ExitCode.FENCED: "the node has no valid lease now; try again",

@@ -22,7 +22,7 @@ def describe_page(item: Json, recent: Sequence[Json], more: str, *, wide: bool) 
 
 
 def explain_page(answer: Answer, wide: bool) -> RenderableType:
-    """The sentence, what it rests on, who was asked, and the chain of decisions that led here."""
+    """The sentence, what it rests on, who was asked, the chain of decisions that led here, and what to do next."""
     item = answer.item
     parts: list[RenderableType] = [Text(clean(str(item.get("sentence") or "")), style="bold")]
     if item.get("facts"):
@@ -31,6 +31,10 @@ def explain_page(answer: Answer, wide: bool) -> RenderableType:
         parts += [_heading("Asked or waited for"), Rows(item["waiting_for"], WAITING, wide=wide)]
     if item.get("causes"):
         parts += [_heading("Because of"), Rows(item["causes"], CAUSES, wide=wide)]
+    if item.get("followed"):
+        parts += [_heading("What followed"), Rows(item["followed"], CAUSES, wide=wide)]
+    if item.get("next"):
+        parts += [_heading("Next"), *(Text(f"  {clean(str(each))}") for each in item["next"])]
     return Group(*parts)
 
 

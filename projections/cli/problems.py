@@ -10,11 +10,11 @@ from topolog.events.errors import (
     Fenced,
     Gone,
     MergeConflict,
+    NotAllowed,
     NotCaughtUp,
     NotFound,
     OutcomeUnknown,
     Overloaded,
-    Permanent,
     Refused,
     Retriable,
     TopologError,
@@ -25,12 +25,6 @@ Json = dict[str, Any]
 
 _OPTIONS = {"at_least": "--at-least", "as_of": "--as-of"}
 """The API's parameters that are options here."""
-
-
-class NotAllowed(Permanent):
-    """The API wants credentials, or these may not do this."""
-
-    code = "not_allowed"
 
 
 def problem_error(status: int, body: Json) -> TopologError:

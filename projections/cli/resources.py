@@ -90,8 +90,10 @@ SCHEDULES = Resource("schedule", "schedules", "sc", "name", has_past=True, filte
 DECISIONS = Resource("decision", "decisions", "de", "position")
 REQUESTS = Resource("request", "requests", "re", "id")
 DEAD_LETTERS = Resource("dead-letter", "dead-letters", "dl", "id")
+PENDING = Resource("pending", "pending", "pe", "name", filters=("kind", "node"), segments=2)
 RESOURCES = (
     CLUSTER,
+    PENDING,
     NODES,
     LEASES,
     LEASE_HEALTH,
@@ -140,7 +142,21 @@ WITH_HISTORY = (
     SCHEDULES,
     REQUESTS,
 )
-EXPLAINED = (CLUSTER, NODES, LEASES, TYPES, GROUPS, PARTITIONS, EXCHANGES, JOINS, *OBJECTS, CHANGES, SESSIONS, REQUESTS)
+EXPLAINED = (
+    CLUSTER,
+    NODES,
+    LEASES,
+    TYPES,
+    GROUPS,
+    PARTITIONS,
+    EXCHANGES,
+    JOINS,
+    *OBJECTS,
+    CHANGES,
+    SESSIONS,
+    DECISIONS,
+    REQUESTS,
+)
 AWAITED = tuple(each for each in RESOURCES if each not in (MAPS, TREES, DIFFERENCES, DECISIONS, DEAD_LETTERS))
 
 
@@ -182,17 +198,18 @@ def _check_name(resource: Resource, name: str) -> None:
         )
     if resource is DECISIONS and not (name.isascii() and name.isdecimal()):
         raise BadInput(f"{name!r} is no position.", hint="A decision is named by its position, a number from 0.")
-    if resource is CHANGES and not (name.isascii() and name.isdecimal()):
-        raise BadInput(f"{name!r} is no number of a change.", hint=f"One looks like 47; {_lists_them(resource)}")
-    if resource in (SESSIONS, REPAIRS) and not (name.isascii() and name.isdecimal()):
-        raise BadInput(f"{name!r} is no number of a session.", hint=f"One looks like 47; {_lists_them(resource)}")
+    if resource in (CHANGES, SESSIONS, REPAIRS) and not (name.isascii() and name.isdecimal()):
+        what = "change" if resource is CHANGES else "session"
+        raise BadInput(f"{name!r} is no number of a {what}.", hint=f"One looks like 47; {_lists_them(resource)}")
     if resource in (TREES, DIFFERENCES) and not re.fullmatch(r"\d+/\d+/\d+", name, re.ASCII):
         raise BadInput(f"{name!r} is no {resource.singular}.", hint=f"One looks like 47/0/2; {_lists_them(resource)}")
     if resource is PARTITIONS and not re.fullmatch(r"[^/]+/\d+", name, re.ASCII):
         raise BadInput(f"{name!r} is no partition.", hint=f"One looks like orders/17; {_lists_them(resource)}")
     if resource is MAPS and not all(name.partition("/")):
         raise BadInput(f"{name!r} is no map.", hint=f"One looks like orders/n1; {_lists_them(resource)}")
-    if resource not in (REQUESTS, TYPES, PARTITIONS, MAPS, TREES, DIFFERENCES) and "/" in name:
+    if resource is PENDING and not all(name.partition("/")):
+        raise BadInput(f"{name!r} names nothing that waits.", hint=f"One looks like join/n3; {_lists_them(resource)}")
+    if resource not in (PENDING, REQUESTS, TYPES, PARTITIONS, MAPS, TREES, DIFFERENCES) and "/" in name:
         raise BadInput(f"{name!r} names no {resource.singular}: none has a '/'.", hint=_lists_them(resource))
 
 

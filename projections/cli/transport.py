@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 
 from topolog.events.errors import BadInput, OutcomeUnknown, TopologError, Unreachable
+from topolog.projections.cli.credentials import bearer, trust
 from topolog.projections.cli.problems import Json, how_to_ask_again, is_problem, problem_error
 
 CONNECT_S = 2.0  # someone watches: a port that is not answered by then is not going to be
@@ -28,15 +29,23 @@ _UNNAMED = (
 
 
 class Transport:
-    """Connections to the API at `url`; the token in `token_file` is read anew for each request, so it may rotate."""
+    """Connections to the API at `url`; `credentials.py` has what is shown to it, and how it is believed."""
 
-    def __init__(self, url: str, token_file: Path | None = None, patience_s: float | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        token_file: Path | None = None,
+        ca_file: Path | None = None,
+        patience_s: float | None = None,
+    ) -> None:
         self.url = url.rstrip("/")
         self._token_file = token_file
         self._patience_s = patience_s
         timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
         try:
-            self._http = httpx.Client(base_url=self.url, timeout=timeout, trust_env=not _is_local(self.url))
+            self._http = httpx.Client(
+                base_url=self.url, timeout=timeout, trust_env=not _is_local(self.url), verify=trust(ca_file)
+            )
         except httpx.InvalidURL as error:
             raise _bad_url(url) from error
 
@@ -100,17 +109,8 @@ class Transport:
             raise self._failed("GET", error, "") from error
 
     def _headers(self) -> dict[str, str]:
-        if self._token_file is None:
-            return {}
-        try:
-            token = self._token_file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadInput(
-                f"The token in {self._token_file} cannot be read: {error}.", hint="`topolog context show` names it."
-            ) from error
-        if not (token.isascii() and token.isprintable() and token):
-            raise BadInput(f"{self._token_file} holds no token.", hint="It has to be one line of ASCII.")
-        return {"Authorization": f"Bearer {token}"}
+        """What shows who asks; the file is read each time, for a token may be replaced while this goes on."""
+        return bearer(self.url, self._token_file, is_local=_is_local(self.url))
 
     def _line(self, text: str) -> Json:
         try:

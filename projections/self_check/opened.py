@@ -63,6 +63,23 @@ def beside(path: Path) -> Iterator[View]:
         db.close()
 
 
+@contextmanager
+def beside_on_disk(path: Path) -> Iterator[tuple[View, list[bytes]]]:
+    """As `beside`, past the kernel's cache where the disk allows it; and the first and last keys of all files,
+    sorted."""
+    try:
+        db = _opened_at_rest(path, direct=True)
+        View(db).close()
+    except DamagedStore:  # a file system without direct reads says it so; what is damaged is so the other way too
+        db = _opened_at_rest(path)
+    try:
+        borders = {key for file in db.live_files() for key in (file["start_key"], file["end_key"]) if key}
+        with closing(View(db)) as view:
+            yield view, sorted(borders)
+    finally:
+        db.close()
+
+
 def store_path(folder: Path) -> Path:
     """The store of this version in a projector's folder; raises BadInput if there is none."""
     path = generation_path(folder)
@@ -102,14 +119,15 @@ def rows_of_sides(view: View) -> Iterator[tuple[bytes, bytes]]:
         yield from view.scan(prefix, prefix)
 
 
-def _options() -> Options:
+def _options(*, direct: bool = False) -> Options:
     options = Options(raw_mode=True)
+    options.set_use_direct_reads(direct)
     options.set_paranoid_checks(True)
     options.set_keep_log_file_num(2)
     return options
 
 
-def _opened_at_rest(path: Path) -> Rdict:
+def _opened_at_rest(path: Path, *, direct: bool = False) -> Rdict:
     """The store read-only, with all of its files open.
 
     RocksDB reads the list of tables first and the write-ahead log afterwards; a projector that moves rows from the log
@@ -120,7 +138,7 @@ def _opened_at_rest(path: Path) -> Rdict:
         before = _listed(path)
         try:
             with translated():
-                db = Rdict(str(path), options=_options(), access_type=AccessType.read_only(False))
+                db = Rdict(str(path), options=_options(direct=direct), access_type=AccessType.read_only(False))
         except DamagedStore:
             if _listed(path) == before:
                 raise

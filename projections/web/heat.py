@@ -11,7 +11,7 @@ import msgspec
 
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Position
-from topolog.events.ownership import NodeNumber
+from topolog.events.ownership import NodeNumber, OwnershipRow
 from topolog.projections import packed
 from topolog.projections.packed import CONDITIONS, KINDS, Condition, Kind
 from topolog.projections.partitions import Names, condition_totals, in_words, rows_of
@@ -22,6 +22,9 @@ STRIPS_MAX = 24
 
 GROUPS_MAX = 6
 SPANS = 128
+BLOCK = 256
+"""Partitions in one packed row."""
+
 _LEVELS = 4
 _KEPT = 8
 """Pictures that are remembered: most of the time nothing has changed since the last one."""
@@ -52,7 +55,8 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class GroupHeat(msgspec.Struct, frozen=True):
-    """One group's picture. `span`: partitions in one cell; `whole`: the conditions of all its partitions as a strip."""
+    """One group's picture, of its partitions from `first` on. `span`: partitions in one cell; `whole`: the conditions
+    of all of them as a strip."""
 
     group: str
     partitions: int
@@ -63,6 +67,7 @@ class GroupHeat(msgspec.Struct, frozen=True):
     whole: tuple[Cell, ...]
     lines: tuple[Line, ...]
     is_tiles: bool
+    first: int = 0
 
 
 class HeatMaps(msgspec.Struct, frozen=True):
@@ -109,19 +114,41 @@ def _urgency(counts: Mapping[Condition, int]) -> int:
     return max((CONDITIONS.index(condition) for condition in counts), default=0)
 
 
+def of_group(reading: Reading, group: GroupRow, block: int | None = None) -> GroupHeat:
+    """The picture of one group; of `block` alone each partition has a cell of its own."""
+    who = Names(reading)
+    if block is None:
+        return _drawn(reading, group, condition_totals(reading, group.name), who)
+    row = next(rows_of(reading, group, block * BLOCK))
+    counts = packed.condition_counts(row)
+    alone = msgspec.structs.replace(row, first=0)
+    return _of_rows(group.name, row.count, 1, [alone], counts, who, row.first)
+
+
 def _drawn(reading: Reading, group: GroupRow, counts: Mapping[Condition, int], who: Names) -> GroupHeat:
-    rows = list(rows_of(reading, group))
     span = packed.span_of(group.partitions, SPANS)
-    by_node = packed.copy_spans(rows, group.partitions)
+    return _of_rows(group.name, group.partitions, span, list(rows_of(reading, group)), counts, who)
+
+
+def _of_rows(
+    group: str,
+    partitions: int,
+    span: int,
+    rows: Sequence[OwnershipRow],
+    counts: Mapping[Condition, int],
+    who: Names,
+    first: int = 0,
+) -> GroupHeat:
+    by_node = packed.copy_spans(rows, partitions)
     is_tiles = len(by_node) > STRIPS_MAX
     strips = {} if is_tiles else packed.copy_spans(rows, span)
-    fair = group.partitions / max(1, len(by_node))
+    fair = partitions / max(1, len(by_node))
     lines = (_line(who, number, spans[0], fair, strips.get(number, []), span) for number, spans in by_node.items())
     whole = packed.condition_spans(rows, span)
     worst = CONDITIONS[_urgency(counts)]
     return GroupHeat(
-        group=group.name,
-        partitions=group.partitions,
+        group=group,
+        partitions=partitions,
         sentence=in_words(counts),
         tone="bad" if worst in (Condition.LOST, Condition.PAUSED) else "ok" if worst is Condition.OWNING else "busy",
         span=span,
@@ -129,6 +156,7 @@ def _drawn(reading: Reading, group: GroupRow, counts: Mapping[Condition, int], w
         whole=tuple(_merged(CONDITIONS[_last(each)].name.lower() for each in whole)),
         lines=tuple(sorted(lines, key=lambda line: line.node)),
         is_tiles=is_tiles,
+        first=first,
     )
 
 

@@ -13,22 +13,22 @@ from topolog.events import token_range
 from topolog.events.repair_tasks import Pair, Purpose, TaskKind
 from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow
 from topolog.events.token_range import RING, Ranges, TokenRange
-from topolog.projections import differences, explain_session, sessions, situation
+from topolog.projections import differences, explain_session, history, sessions, situation
 from topolog.projections.explain_words import LEFT_ALONE, rows
 from topolog.projections.repair_resources import Repair, RowDifference, Session
 from topolog.projections.repairs import repair
-from topolog.projections.resources import AsOf, Cluster
 from topolog.projections.session_course import Course, course
 from topolog.projections.store import Reading
+from topolog.projections.web import things
+from topolog.projections.web.asking import Asked
 from topolog.projections.web.heat import Cell
-from topolog.projections.web.templates import TEMPLATES
+from topolog.projections.web.templates import rendered
 
 CELLS = 256
 SEGMENTS_MAX = 24
 PAIRS_MAX = 28
 KEYS_MAX = 20
 _LEVELS = 4
-_REFRESH_S = 2
 
 COLOURS: Mapping[SegmentStatus, str] = {
     SegmentStatus.RUNNING: "moving",
@@ -52,12 +52,10 @@ class Strip(msgspec.Struct, frozen=True):
 class SessionPicture(msgspec.Struct, frozen=True):
     """Everything the page shows, all of one position. `pairs`: as compared first, `verified`: after a repair.
 
-    `more_segments` and `more_pairs` have no strip; `keys` are the first that differ.
+    `more_segments` and `more_pairs` have no strip; `keys` are the first that differ. `leaves`: how many differ between
+    each two replicas, by either name.
     """
 
-    as_of: AsOf
-    is_current: bool
-    cluster: Cluster
     session: Session
     repair: Repair | None
     sentence: str
@@ -68,7 +66,7 @@ class SessionPicture(msgspec.Struct, frozen=True):
     more_segments: int
     more_pairs: int
     keys: tuple[RowDifference, ...]
-    refresh_s: int | None
+    leaves: Mapping[str, Mapping[str, int]]
 
     @property
     def tone(self) -> str:
@@ -80,7 +78,7 @@ class SessionPicture(msgspec.Struct, frozen=True):
         return "bad"
 
 
-def picture(reading: Reading, as_of: AsOf, name: str) -> SessionPicture:
+def picture(reading: Reading, name: str) -> SessionPicture:
     """The session of this number at the reading's position; raises as `sessions.session` does."""
     row = sessions.surely(reading, name)
     found = sessions.session(reading, name)
@@ -88,11 +86,7 @@ def picture(reading: Reading, as_of: AsOf, name: str) -> SessionPicture:
     compared, verified = compared_pairs(taken, Purpose.COMPARE), compared_pairs(taken, Purpose.VERIFY)
     names = sorted(compared)
     shown = sorted(taken.segments, key=_urgency)[:SEGMENTS_MAX]
-    is_open = row.ended_at is None
     return SessionPicture(
-        as_of=as_of,
-        is_current=reading.is_current,
-        cluster=situation.cluster(reading, as_of.age_ms),
         session=found,
         repair=repair(reading, name) if found.kind == "REPAIR" else None,
         sentence=explain_session.explain_session(reading, name).sentence,
@@ -103,8 +97,17 @@ def picture(reading: Reading, as_of: AsOf, name: str) -> SessionPicture:
         more_segments=len(taken.segments) - len(shown),
         more_pairs=max(0, len(names) - PAIRS_MAX),
         keys=_keys(reading, row),
-        refresh_s=_REFRESH_S if reading.is_current and is_open else None,
+        leaves=_leaves(verified or compared),
     )
+
+
+def _leaves(pairs: Mapping[tuple[str, str], "Sequence[Compared]"]) -> Mapping[str, Mapping[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for (left, right), compared in sorted(pairs.items()):
+        count = sum(one.pair.leaves for one in compared)
+        found.setdefault(left, {})[right] = count
+        found.setdefault(right, {})[left] = count
+    return {name: found[name] for name in sorted(found)}
 
 
 class Compared(msgspec.Struct, frozen=True):
@@ -216,8 +219,25 @@ def _keys(reading: Reading, row: SessionRow) -> tuple[RowDifference, ...]:
     return tuple(each for each, _ in zip(found, range(KEYS_MAX), strict=False))
 
 
-def page(shown: SessionPicture) -> str:
-    return TEMPLATES.get_template("session.html").render(shown=shown, cells=CELLS, left_alone=LEFT_ALONE)
+def page(asked: Asked, name: str) -> str:
+    shown = picture(asked.reading, name)
+    return rendered(
+        "session.html",
+        asked.frame,
+        shown=shown,
+        session=shown.session,
+        cells=CELLS,
+        left_alone=LEFT_ALONE,
+        matrix=_matrix(shown),
+        turns=list(things.turns(asked, history.of_session(asked.reading, name))),
+        commands=things.commands(asked, "session", name),
+        api=asked.frame.api("sessions", name),
+    )
+
+
+def _matrix(shown: SessionPicture) -> Mapping[str, Mapping[str, int]]:
+    """Leaves that differ between each two replicas; nothing where there is but one pair to see."""
+    return shown.leaves if len(shown.leaves) > 2 else {}
 
 
 def recent(reading: Reading, at_most: int) -> list[Session]:

@@ -1,15 +1,33 @@
-"""The templates of the pages, which lie beside this file (the owner of jinja2)."""
+"""The templates of the pages, which lie in `pages/` beside this file, and what they have in common (owns jinja2)."""
 
 from importlib.resources import files
+from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+from topolog.projections.durations import ago
+from topolog.projections.web.event_words import words
+from topolog.projections.web.frame import MENU, Frame
 
-def text(name: str) -> str:
-    """What a file of this folder holds."""
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+_PACKAGE = __package__
 
 
-TEMPLATES = Environment(
-    loader=FunctionLoader(text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+def asset(name: str) -> str:
+    """What a file of `assets/` holds."""
+    return files(_PACKAGE).joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _source(name: str) -> str:
+    return files(_PACKAGE).joinpath("pages", name).read_text(encoding="utf-8")
+
+
+_TEMPLATES = Environment(
+    loader=FunctionLoader(_source), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
 )
+_TEMPLATES.filters.update(ago=ago, words=words)
+_TEMPLATES.globals.update(menu=MENU, none_of=lambda choices: {each.name: "" for each in choices})
+
+
+def rendered(template: str, frame: Frame | None, **shown: Any) -> str:
+    """The page that this template makes; it finds `frame` as `f`."""
+    return _TEMPLATES.get_template(template).render(f=frame, **shown)

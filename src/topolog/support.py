@@ -21,7 +21,8 @@ from topolog.projections.cli.contexts import without_credentials
 from topolog.projections.cli.options import Shape, Target
 from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen
-from topolog.settings import SECRET, Loaded
+from topolog.secret_files import SECRET
+from topolog.settings import Loaded
 
 
 def add_to(app: typer.Typer, **defaults: Callable[[], object]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from topolog.metrics_port import served
 from topolog.settings import Settings, cluster_folder
 from topolog.streams.local.stopping import Stop
 
@@ -22,6 +23,7 @@ def serve_replicas(
     """Serve them until told to stop. Raises what `run_validator` and the sources do, MissingExtra without Spark."""
     from topolog.projections.spark.session import spark_session
     from topolog.projections.spark.sources import catalogue as sources
+    from topolog.streams.validator.metrics import ValidatorMetrics
     from topolog.streams.validator.program import run_validator, wait_for_topics
 
     for each in named:
@@ -42,7 +44,9 @@ def serve_replicas(
             )
             for each in named
         ]
-        run_validator(settings.kafka, settings.cluster.name, replicas, stopping)
+        metrics = ValidatorMetrics(settings.cluster.name)
+        with served(settings.metrics, lambda: metrics):
+            run_validator(settings.kafka, settings.cluster.name, replicas, stopping, show=metrics.show)
 
 
 def store_endpoints(settings: Settings) -> list[str]:

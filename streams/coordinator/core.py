@@ -87,7 +87,7 @@ class Dead(msgspec.Struct, frozen=True):
 class Core:
     """One coordinator. `instance` is its name, `life` the random number of its process, which no other process has.
 
-    `at_ms` is wall time for stamps, set by the driver.
+    `at_ms` is wall time for stamps, set by the driver; `decided` is what it takes to count what was decided.
     """
 
     def __init__(self, instance: str, life: int, patience: Patience = Patience()) -> None:  # noqa: B008 (frozen value)
@@ -96,6 +96,7 @@ class Core:
         self.role = Role.FOLLOWING
         self.at_ms = 0
         self.outbox: list[Outgoing] = []
+        self.decided: list[Decision] = []
         self.dead: list[Dead] = []
         self.agenda = Agenda(patience)
         self.reports = Reports()
@@ -178,6 +179,7 @@ class Core:
         """An append failed for good, or another coordinator leads: nothing this one holds counts any more (K6)."""
         self.role = Role.DEPOSED
         self.outbox.clear()
+        self.decided.clear()
 
     def read(self, entry: Entry) -> list[Folded] | Ignored:
         """One record of `decisions`. What a follower folds is returned; a leader has folded its own when deciding."""
@@ -392,6 +394,7 @@ class Core:
     def _log(self, decided: list[Decision], cause: str, actor: str = "", reason: str = "") -> None:
         """Stamp one set, fold it ahead, and queue it for the log."""
         values = self._encoded(decided)
+        self.decided += decided
         inputs = tuple(InputOffset(*partition, offset) for partition, offset in sorted(self._inputs.items()))
         for index, (event, value) in enumerate(zip(decided, values, strict=True)):
             ahead = self._ahead

@@ -23,16 +23,18 @@ from topolog.events.ids import NOWHERE, Offset, Position
 from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.log import Entry, LogReader, LogWriter, Partition
 from topolog.events.lookahead import LookAhead
-from topolog.events.stamp import HEADER_NAME
 from topolog.events.terms import CoordinatorDied, LogStarted, TermEnded, cluster
-from topolog.events.topics import RECORD_BYTES_MAX, Topic
+from topolog.events.topics import Topic
 from topolog.streams.clock import Clock
 from topolog.streams.coordinator import places
-from topolog.streams.coordinator.core import Core, Dead, Outgoing, Role
+from topolog.streams.coordinator.core import Core, Outgoing, Role
 from topolog.streams.coordinator.hearing import Hearing
+from topolog.streams.coordinator.letters import letter
+from topolog.streams.coordinator.measures import Measures
 from topolog.streams.coordinator.read_backs import ReadBacks
 from topolog.streams.coordinator.snapshots import PAUSE_S, Cadence, Snapshots
 from topolog.streams.coordinator.timers import Timers
+from topolog.streams.coordinator.tracing import Traces
 from topolog.streams.restoring import Restorer
 from topolog.streams.rules import exchange
 from topolog.streams.rules.exchange import Patience
@@ -57,7 +59,6 @@ PROMPT_UNREAD_MAX = 2
 """With at most so many own records unread the loop waits a millisecond for the send: lower latency, same load."""
 
 
-_STUB_BYTES = 10_000
 _RETIRE_MS = 5_000
 _PROBES_MISSED_MAX = 3
 
@@ -108,6 +109,7 @@ class Driver:
         self._dead_lives: dict[int, None] = {}
         self.ignored: Counter[Ignored] = Counter()
         self.dead_count = 0
+        self.measures = Measures()
         self._start_over()
 
     @property
@@ -120,6 +122,16 @@ class Driver:
             self.step(0.05)
         if self.role is Role.LEADING:
             self.retire()
+
+    @property
+    def parked(self) -> int:
+        """Requests that are read and not yet decided."""
+        return len(self._parked)
+
+    @property
+    def waits(self) -> Counter[str]:
+        """How many deadlines run, or are to, by what their keys begin with. Any thread may ask."""
+        return self._timers.kinds()
 
     def retire(self) -> None:
         """End the own term and wait, not for long, until its end is read back."""
@@ -134,6 +146,7 @@ class Driver:
         """Read what is there, waiting up to `timeout_s` for the first record; decide; append."""
         entries = self._reader.poll(0 if self._parked else min(timeout_s, self._pause_s()))
         now_ns = self._clock.monotonic_ns()
+        self.measures.note_read(entries, self._reader, now_ns)
         if self._restorer:
             self._restore(self._restorer, entries, now_ns)
             return
@@ -147,11 +160,14 @@ class Driver:
             self._stand_by(now_ns)
         self._append()
         if self.core.role is Role.DEPOSED:
+            self.measures.depositions += 1
             _LOGGER.warning("%s is deposed in term %d; starting again from the log", self.instance, self._term())
             self._start_over()
 
     def _start_over(self, *, from_snapshot: bool = True) -> None:
         self.core = Core(self.instance, self.life, self._patience)
+        self.measures.start_over()
+        self._traces = Traces(self._cluster)
         self._timers = Timers()
         self._next = Offset(0)
         self._read_backs = ReadBacks()
@@ -295,6 +311,7 @@ class Driver:
         self._heartbeats.begin(now_ns)
         self._maps.begin(now_ns)
         self._led_since = self.core.confirmed.position
+        self.measures.take_overs += 1
         self._snapshots = Snapshots(self.core, self._writer, self._clock, self._cluster, self._cadence)
         reach("coordinator.elected")
         self._reader.assign({_DECISIONS: self._next, **self.core.resume_at()})
@@ -331,7 +348,10 @@ class Driver:
         self._parked.extend(requests)
         until_ns = self._clock.monotonic_ns() + ANSWER_MS_MAX * _NS_PER_MS
         while self._parked and self.core.unread < UNREAD_MAX and self._clock.monotonic_ns() <= until_ns:
-            self.core.ask(self._parked.popleft())
+            request, known = self._parked.popleft(), len(self.core.decided)
+            with self._traces.asked(self.core, request):
+                self.core.ask(request)
+            self.measures.note_asked(request, self.core.decided[known:], self._clock.wall_ms())
         if requests:
             reach("coordinator.decided")
 
@@ -368,6 +388,8 @@ class Driver:
     def _append(self) -> None:
         self._bury()
         outbox, self.core.outbox = self.core.outbox, []
+        decided, self.core.decided = self.core.decided, []
+        self.measures.note_decided(decided, self.core.ahead.position, self._clock.monotonic_ns())
         if outbox:
             self._send(outbox)
             reach("coordinator.appended")
@@ -380,9 +402,8 @@ class Driver:
         for some in places.sets_of(outbox):
             for index, outgoing in enumerate(some):
                 places.come_to(some, index)
-                self._writer.append(
-                    Topic.DECISIONS, self._cluster, outgoing.value, ((HEADER_NAME, outgoing.stamp),), on_delivery
-                )
+                headers = self._traces.headers(outgoing)
+                self._writer.append(Topic.DECISIONS, self._cluster, outgoing.value, headers, on_delivery)
             places.leave(some)
 
     def _on_delivery(self, sender: Core, error: str | None, _: Offset | None) -> None:
@@ -406,8 +427,8 @@ class Driver:
         for each in dead:
             self.dead_count += 1
             _LOGGER.warning("%s@%d is dead: %s", each.entry.topic.short_name, each.entry.offset, each.reason)
-            letter = _letter(each)
-            self._writer.append(Topic.DEAD, letter.key or "", letter.value, letter.headers, self._on_buried)
+            found = letter(each)
+            self._writer.append(Topic.DEAD, found.key or "", found.value, found.headers, self._on_buried)
         self._writer.flush(BURIAL_S)
         reach("coordinator.buried")
 
@@ -421,24 +442,3 @@ class Driver:
         if self.core.confirmed.log_id is None:
             return self._terms.fence_ms
         return cluster(self.core.state).fence_min_ms
-
-
-def _letter(dead: Dead) -> Entry:
-    """The dead record with the reasons; one that is too big to be appended keeps its beginning and its size."""
-    entry = dead.entry
-    whole = msgspec.structs.replace(entry, headers=(*entry.headers, *_error_headers(dead)))
-    size = len(entry.value) + sum(len(name) + len(content) for name, content in whole.headers)
-    if size <= RECORD_BYTES_MAX:
-        return whole
-    cut = ("__dlq.errors.truncated.from.bytes", str(size).encode())
-    return msgspec.structs.replace(entry, value=entry.value[:_STUB_BYTES], headers=(*_error_headers(dead), cut))
-
-
-def _error_headers(dead: Dead) -> tuple[tuple[str, bytes], ...]:
-    return (
-        ("__dlq.errors.topic", dead.entry.topic.short_name.encode()),
-        ("__dlq.errors.partition", str(dead.entry.partition).encode()),
-        ("__dlq.errors.offset", str(dead.entry.offset).encode()),
-        ("__dlq.errors.message", dead.reason.encode()),
-        ("__dlq.errors.exception", b"Undecodable"),
-    )

@@ -2,6 +2,7 @@
 
 import heapq
 import itertools
+from collections import Counter
 from collections.abc import Iterable
 
 from topolog.events.ids import Position
@@ -44,6 +45,10 @@ class Timers:
                 del self._live[key]
                 passed.append(key)
         return passed
+
+    def kinds(self) -> Counter[str]:
+        """How many there are by what the key begins with; any thread may ask."""
+        return Counter(key.partition("/")[0] for key in tuple(self._live))
 
     def _compact(self) -> None:
         """Forget entries of keys that are gone, or a day of short-lived keys would pile up."""

@@ -28,6 +28,7 @@ from topolog.events.terms import CoordinatorDied
 from topolog.events.topics import HEALTH_APP, PARTITIONS, Topic, topic_name, topic_prefix
 from topolog.streams.faust_apps.shell import make_app, raw_topic, run_app
 from topolog.streams.lease_health import windows
+from topolog.streams.lease_health.metrics import HealthMeasures
 from topolog.streams.lease_health.outbox import Outbox
 from topolog.streams.lease_health.silence import Silence
 from topolog.streams.lease_health.windows import Account, Heard, Terms
@@ -55,7 +56,9 @@ class Place(msgspec.Struct, frozen=True):
 class HealthApp:
     """One run of the app. To be made and used inside a running event loop."""
 
-    def __init__(self, kafka: Mapping[str, Any], cluster: str, terms: Terms, place: Place) -> None:
+    def __init__(
+        self, kafka: Mapping[str, Any], cluster: str, terms: Terms, place: Place, measures: HealthMeasures
+    ) -> None:
         self._has_seen_another_log = False
         self._terms = terms
         self._worker = place.worker
@@ -64,6 +67,8 @@ class HealthApp:
         self._oldest: dict[int, Offset] = {}
         self._passed_over: dict[int, int] = {}
         self._silence = Silence(terms)
+        self._measures = measures
+        measures.start_over(lambda: self._silence.count)
         self._app = make_app(
             kafka,
             app_id(cluster, terms.log_id),
@@ -122,9 +127,12 @@ class HealthApp:
         if partition not in self._oldest:
             self._oldest[partition] = await self._oldest_offset(partition)
         self._nexts[partition] = Offset(message.offset + 1)
+        is_last = self._nexts[partition] >= (self._app.consumer.highwater(TP(self._heartbeats, partition)) or 0)
+        self._measures.newest_ms[partition] = None if is_last else round(message.timestamp * 1000)
         sign = self._sign_in(event)
         if sign is None:
             self._passed_over[partition] = self._passed_over.get(partition, 0) + 1
+            self._measures.passed_over += 1
         elif isinstance(sign, Heartbeat):
             heard = Heard(partition, Offset(message.offset), round(message.timestamp * 1000), self._oldest[partition])
             await self._count(sign, heard)
@@ -147,11 +155,13 @@ class HealthApp:
         after = windows.count(before, beat, heard, self._terms)
         if after is None:
             return
+        self._measures.heartbeats += 1
         told = windows.told(before, after)
         self._accounts[key] = windows.encode(told or after)
         self._silence.heard(beat.node, asyncio.get_running_loop().time(), is_last=beat.release)
         if told:
             _warn(before, told.health)
+            self._measures.note(beat.node, told.health)
             await self._told.send(key=key, value=CODEC.encode(told.health), partition=heard.partition)
 
     def _account(self, key: bytes) -> Account | None:
@@ -189,6 +199,8 @@ class HealthApp:
         consumer = self._app.consumer
         following = max(self._nexts.get(tp.partition, 0), await consumer.position(tp) or 0)
         end = consumer.highwater(tp)
+        if following >= (end or 0):
+            self._measures.newest_ms[tp.partition] = None
         return HealthHeard(
             worker=self._worker,
             log_id=self._terms.log_id,

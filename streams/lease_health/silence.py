@@ -19,6 +19,11 @@ class Silence:
         self._heard_s: dict[NodeId, float] = {}
         self._said: set[NodeId] = set()
 
+    @property
+    def count(self) -> int:
+        """Nodes of whom it was said that they are silent, and who still are."""
+        return len(self._said)
+
     def heard(self, node: NodeId, now_s: float, *, is_last: bool) -> None:
         """A heartbeat came; after its last one a node may be silent."""
         self._said.discard(node)

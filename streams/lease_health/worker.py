@@ -28,6 +28,7 @@ from topolog.events.topics import PLANS, Topic
 from topolog.streams.faust_apps.ending import STOP_LIMIT_S, ending_hard
 from topolog.streams.faust_apps.security import faust_settings
 from topolog.streams.lease_health.app import HealthApp, Place, app_id
+from topolog.streams.lease_health.metrics import HealthMeasures
 from topolog.streams.lease_health.terms import Follower, read_terms
 from topolog.streams.lease_health.windows import Terms
 from topolog.streams.local.stopping import Stop
@@ -41,8 +42,8 @@ _LOGGER = logging.getLogger("topolog.lease_health")
 Newest = Callable[[Terms | None], Terms | None]
 
 
-def run_worker(kafka: Mapping[str, str], cluster: str, folder: Path, stopping: Stop) -> None:
-    """Measure the lease health of a cluster until told to stop. `folder` is this worker's own.
+def run_worker(kafka: Mapping[str, str], cluster: str, folder: Path, stopping: Stop, measures: HealthMeasures) -> None:
+    """Measure the lease health of a cluster until told to stop. `folder` and `measures` are this worker's own.
 
     Raises BadInput if another worker uses the folder, NotFound if a topic is missing, Unreachable if Kafka is away for
     good, DamagedStore if the table is damaged again and again.
@@ -57,7 +58,7 @@ def run_worker(kafka: Mapping[str, str], cluster: str, folder: Path, stopping: S
             place = Place(_table_folder(folder, terms.log_id), replicas, f"pid-{os.getpid()}")
             _LOGGER.info("Measuring the heartbeats of log %s (fence %d ms).", terms.log_id.hex(), terms.fence_ms)
             try:
-                asyncio.run(_run(settings, kafka, cluster, terms, place, told, newest))
+                asyncio.run(_run(settings, kafka, cluster, terms, place, told, newest, measures))
             except DamagedStore as error:
                 rebuilds += 1
                 if rebuilds > _REBUILDS_MAX:
@@ -73,6 +74,7 @@ async def _run(
     place: Place,
     told: Stop,
     newest: Newest,
+    measures: HealthMeasures,
 ) -> None:
     def log_now() -> bytes | None:
         found = _terms(kafka, cluster, _Within(_LOG_LIMIT_S, told))
@@ -81,7 +83,7 @@ async def _run(
     def is_over() -> bool:
         return told.is_set() or newest(terms) != terms
 
-    await HealthApp(settings, cluster, terms, place).run(is_over, log_now)
+    await HealthApp(settings, cluster, terms, place, measures).run(is_over, log_now)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import sys
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -90,8 +90,25 @@ def demo_node(name: str, cluster: str, rows: Path | None) -> Role:
     return Role(name, f"node {name}", command, restarts=False, again=again)
 
 
+def measured(roles: Sequence[Role], port: int | None) -> Sequence[Role]:
+    """These roles with a port for metrics each, from `port` on; without one as they are."""
+    if port is None:
+        return roles
+    return [
+        msgspec.structs.replace(role, command=(*role.command, "--set", f"metrics.port={number}"))
+        for number, role in enumerate(roles, port)
+    ]
+
+
 def environment_of(settings: Settings, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a child: `inherited` without topolog's own variables, and every setting."""
+    """The environment of a child: `inherited` without topolog's own variables, and every setting.
+
+    But for two: a port for metrics is of one role alone (`measured`), and files of one machine's own logs are for
+    people.
+    """
+    log = settings.log.model_copy(update={"format": "text"}) if settings.log.format == "auto" else settings.log
+    metrics = settings.metrics.model_copy(update={"port": None})
+    settings = settings.model_copy(update={"log": log, "metrics": metrics})
     foreign = {key: value for key, value in inherited.items() if not key.startswith(PREFIX)}
     kept = {key: inherited[key] for key in NOT_SETTINGS if key in inherited}
     return {**foreign, **kept, "TOPOLOG_CONFIG": os.devnull, **_variables(settings)}

@@ -42,6 +42,7 @@ from topolog.streams.local.roles import (
     demo_nodes,
     environment_of,
     lease_health,
+    measured,
     own_command,
     projector,
     rendezvous,
@@ -91,6 +92,9 @@ def plan(
     if rows:
         find_files(rows, Share(0, 1))
     rows = rows.absolute() if rows else None
+    roles = [coordinator("c1"), coordinator("c2"), projector(), lease_health(), rendezvous()]
+    nodes = demo_nodes(settings.cluster.name, rows) if demo else ()
+    first, second, reader, measurer, comparer, *members = measured((*roles, *nodes), settings.metrics.port)
     return Plan(
         cluster=settings.cluster.name,
         kafka=settings.kafka,
@@ -98,12 +102,12 @@ def plan(
         data=data,
         store=settings.projector.data,
         environment=environment_of(settings, inherited),
-        coordinator=coordinator("c1"),
-        projector=projector(),
-        stand_by=coordinator("c2"),
-        lease_health=lease_health(),
-        rendezvous=rendezvous(),
-        nodes=demo_nodes(settings.cluster.name, rows) if demo else (),
+        coordinator=first,
+        projector=reader,
+        stand_by=second,
+        lease_health=measurer,
+        rendezvous=comparer,
+        nodes=tuple(members),
         rows=rows,
     )
 

@@ -22,6 +22,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import TracebackType
 from typing import Self, TypeVar
 
+from topolog.events import telemetry
 from topolog.events.groups import GroupDefinition, GroupRow
 from topolog.events.ids import Position
 from topolog.events.object_definition import Statement
@@ -89,7 +90,8 @@ class AsyncNode(Member):
         reason: str = "",
     ) -> Outcome:
         """As `Node.propose`."""
-        return await _answer(self._proposal(definition, wait, based_on, reason), timeout_s)
+        with telemetry.calling("propose", cluster=self.cluster, type=definition.name, wait=wait):
+            return await _answer(self._proposal(definition, wait, based_on, reason), timeout_s)
 
     async def outcome(
         self,

@@ -12,6 +12,7 @@ for asyncio; what both do, `member.py` does.
 
 from typing import Self
 
+from topolog.events import telemetry
 from topolog.events.groups import GroupDefinition, GroupRow
 from topolog.events.ids import Position
 from topolog.events.object_definition import Statement
@@ -55,7 +56,8 @@ class Node(Member):
         `timeout_s` is over: the proposal may still be granted or accepted, ask `outcome(request_id)`; NotCaughtUp
         instead if nothing had to be sent. `based_on` is the version it was built on, 0 if it was made anew.
         """
-        return self._proposal(definition, wait, based_on, reason).result(timeout_s)
+        with telemetry.calling("propose", cluster=self.cluster, type=definition.name, wait=wait):
+            return self._proposal(definition, wait, based_on, reason).result(timeout_s)
 
     def outcome(self, request_id: str, *, wait: Wait = "accepted", timeout_s: float = TIMEOUT_S) -> Outcome:
         """The outcome of a proposal this process sent; raises as `propose` does. Asking never proposes anew."""

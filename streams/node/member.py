@@ -44,6 +44,7 @@ from topolog.streams.node.folder import FolderLock
 from topolog.streams.node.forks import tell_children
 from topolog.streams.node.guards import LeaseGuard
 from topolog.streams.node.hooks import Hooks, LeftHook, TypeHook
+from topolog.streams.node.measures import NodeMeasures
 from topolog.streams.node.past_disk import PastFile
 from topolog.streams.node.schema import Schema, stale_kinds
 from topolog.streams.node.sentinel import Sentinel
@@ -91,6 +92,7 @@ class Member(Sharing, Schema):
         serve_stale: Collection[ObjectKind] = (),
     ) -> None:
         self.name = node
+        self.cluster = cluster_name
         self._stale = stale_kinds(serve_stale)
         self._kind = kind
         self._clock = clock or SystemClock()
@@ -210,6 +212,27 @@ class Member(Sharing, Schema):
     def position(self) -> Position:
         """The last position this node has applied."""
         return self._session.core.applied.position
+
+    @property
+    def phase(self) -> Phase:
+        """Where this process stands; OUTSIDE before it is entered."""
+        return self._session.core.phase if self._threads else Phase.OUTSIDE
+
+    @property
+    def holds_lease(self) -> bool:
+        """Whether it is of those that serve under a lease."""
+        return self._kind is NodeKind.SERVER
+
+    @property
+    def heard_ago_ns(self) -> int | None:
+        """How long ago the newest heartbeat was sent whose echo is applied here; None if there is none."""
+        anchor_ns = self._session.lease.anchor_ns
+        return None if anchor_ns is None else self._clock.boottime_ns() - anchor_ns
+
+    @property
+    def measures(self) -> NodeMeasures | None:
+        """What it has counted of itself; None before it is entered."""
+        return self._session.measures if self._threads else None
 
     def fingerprint(self) -> tuple[Position, bytes]:
         """A position and the hash of the state there: every reader of the log has the same one at that position."""

@@ -4,16 +4,19 @@ import threading
 
 import msgspec
 
+from topolog.events import telemetry
 from topolog.events.asked import RequestId, RequestRef
 from topolog.events.asking import OpenRequests, digest_of, encode_request, refusal_of
 from topolog.events.errors import BadInput, Refused
 from topolog.events.failpoints import reach
 from topolog.events.levels import FIRST_LEVEL
-from topolog.events.log import LogWriter
+from topolog.events.log import Headers, LogWriter
 from topolog.events.requests import AnyRequest, OutcomeRow, Status, is_forgotten, outcome_of
 from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic
+from topolog.streams.clock import Clock
 from topolog.streams.node.core import NodeCore
+from topolog.streams.node.measures import NodeMeasures
 
 OWN_OUTCOMES_KEPT = 4096
 """Outcomes of own requests that this process remembers."""
@@ -22,12 +25,15 @@ OWN_OUTCOMES_KEPT = 4096
 class OwnRequests:
     """Any thread may send and ask; the thread that applies the log notes outcomes. `name` is unique to this process."""
 
-    def __init__(self, name: str, core: NodeCore, writer: LogWriter) -> None:
+    def __init__(self, name: str, core: NodeCore, writer: LogWriter, clock: Clock, measures: NodeMeasures) -> None:
         self._core = core
         self._writer = writer
+        self._clock = clock
+        self._measures = measures
         self._ids = OpenRequests(name)
         self._asking = threading.Lock()
         self._unanswered: dict[RequestId, bytes] = {}
+        self._headers: dict[RequestId, Headers] = {}
         self._outcomes: dict[RequestId, OutcomeRow] = {}
 
     def next_id(self) -> RequestId:
@@ -43,7 +49,19 @@ class OwnRequests:
         except BadInput:
             self._close(request.id)
             raise
-        self.send_again(request.id)
+        self._measures.asked(request.id, self._clock.monotonic_ns())
+        row, size = self._cluster_row, len(self._unanswered[request.id])
+        with telemetry.messaging(
+            "send",
+            Topic.REQUESTS,
+            row.name if row else "",
+            request=str(request.id),
+            key=request.id.requester,
+            size=size,
+        ):
+            if traced := telemetry.headers():
+                self._headers[request.id] = traced
+            self.send_again(request.id)
         reach("node.request-sent")
 
     def send_again(self, request: RequestId) -> None:
@@ -54,7 +72,8 @@ class OwnRequests:
                 Topic.REQUESTS,
                 request.requester,
                 value,
-                on_delivery=lambda error, _: None if error is None else self.send_again(request),
+                self._headers.get(request, ()),
+                lambda error, _: None if error is None else self.send_again(request),
             )
 
     def outcome(self, request: RequestId) -> OutcomeRow | None:
@@ -74,19 +93,26 @@ class OwnRequests:
         """Keep the outcome of an own request: the log's rows keep only the last few, however many were under way."""
         request = RequestId(ref.requester, ref.sequence) if ref else None
         value = self._unanswered.pop(request, None) if request else None
+        if request:
+            self._headers.pop(request, None)
         if ref is None or request is None or value is None:
             return
         reach("node.outcome-read")
         self._close(request)
         row = outcome_of(self._core.state, request)
+        self._measures.decided(request, row, self._clock.monotonic_ns())
         if row is not None:
             self._outcomes[request] = row if ref.digest == digest_of(value) else _of_another(row)
         if len(self._outcomes) > OWN_OUTCOMES_KEPT:
             del self._outcomes[next(iter(self._outcomes))]
 
     @property
+    def _cluster_row(self) -> ClusterRow | None:
+        return self._core.state.get(ClusterRow, "")
+
+    @property
     def _level(self) -> int:
-        row = self._core.state.get(ClusterRow, "")
+        row = self._cluster_row
         return row.feature_level if row else FIRST_LEVEL
 
     def _close(self, request: RequestId) -> None:

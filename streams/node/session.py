@@ -40,6 +40,7 @@ from topolog.streams.clock import Clock
 from topolog.streams.node.confirming import Confirming
 from topolog.streams.node.core import NodeCore, Phase
 from topolog.streams.node.lease import Lease
+from topolog.streams.node.measures import NodeMeasures
 from topolog.streams.node.noting import Noting
 from topolog.streams.node.past_disk import PastDisk
 from topolog.streams.node.requesting import OwnRequests
@@ -76,7 +77,10 @@ class Session:
         capabilities = (*joiner.capabilities, announced(NEWEST_LEVEL))
         joiner = msgspec.structs.replace(joiner, capabilities=capabilities)
         self.core = NodeCore(NodeId(joiner.node), capabilities, service.running)
-        self.requests = OwnRequests(f"{joiner.node}-{chance() & 0xFFFFFFFF:08x}", self.core, writer)
+        self.measures = NodeMeasures()
+        self.requests = OwnRequests(
+            f"{joiner.node}-{chance() & 0xFFFFFFFF:08x}", self.core, writer, clock, self.measures
+        )
         self._confirming = Confirming(self.core, self.requests)
         self._noting = Noting(self.core, disk)
         self.failure: TopologError | None = None
@@ -132,6 +136,7 @@ class Session:
                 self._restore(self._restorer, entries, self._clock.monotonic_ns())
                 return bool(entries)
             self._read(entries)
+            self.measures.look(self.core.lease, self._clock.boottime_ns())
             self._speak()
         except TopologError as error:
             self.fail(error)
@@ -216,6 +221,7 @@ class Session:
             on_delivery = self._farewell_of(heartbeat.incarnation) if release else None
             self._writer.append(Topic.HEARTBEATS, self.core.node, CODEC.encode(heartbeat), on_delivery=on_delivery)
             reach("node.beaten")
+            self.measures.heartbeats += 1
             self._next_beat_ns = self._clock.monotonic_ns() + self.heartbeat_ms * _NS_PER_MS
 
     def _send_map(self) -> None:

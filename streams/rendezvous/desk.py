@@ -14,6 +14,7 @@ sent twice, by this life or another, changes nothing. Pages are read only once t
 import logging
 import math
 import queue
+from collections import Counter
 from collections.abc import Sequence
 
 from topolog.events.codec import CODEC
@@ -57,8 +58,8 @@ _USUAL = (Aside.LATE, Aside.UNKNOWN_SESSION, Aside.NO_ROOM)
 class Desk:
     """`take` and the attributes belong to any thread, the rest to the one that runs it. `name` is unique to this life.
 
-    `log_id`: which log it follows, once it `is_ready`. `readings`: how often the pages have been begun anew;
-    `wants_more`: they should be once more.
+    `log_id`: which log it follows, once it `is_ready`. `readings`: how often the pages have been begun anew; `pages`:
+    how many it has read; `wants_more`: they should be read once more.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Desk:
         self.log_id: bytes | None = None
         self.is_ready = False
         self.readings = 0
+        self.pages = 0
         self.wants_more = False
         self.meeting = Meeting(limit)
         self._clock = clock
@@ -120,6 +122,20 @@ class Desk:
         if self._reader.at_end(Topic.DECISIONS) and self._fold.header.log_id is not None:
             self.log_id, self.is_ready = self._fold.header.log_id, True
 
+    @property
+    def reported(self) -> Counter[str]:
+        """What it has reported, by what came out: equal, different, rows, damaged."""
+        return self._reports.reported
+
+    @property
+    def differing_leaves(self) -> int:
+        return self._reports.differing_leaves
+
+    @property
+    def unanswered(self) -> int:
+        """Reports that have no outcome yet."""
+        return self._reports.unanswered
+
     # What is read.
 
     def _restore(self, restorer: Restorer, entries: Sequence[Entry], now_ns: int) -> None:
@@ -161,6 +177,7 @@ class Desk:
                 self._put(value)
 
     def _put(self, value: bytes) -> None:
+        self.pages += 1
         page = CODEC.read(value)
         if not isinstance(page, TreePage):
             self.meeting.aside[Aside.NOT_A_PAGE] += 1

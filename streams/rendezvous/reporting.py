@@ -9,6 +9,7 @@ broker does not take is appended again, the same bytes, until its outcome is rea
 """
 
 import logging
+from collections import Counter
 
 from topolog.events import repair_requests as rr
 from topolog.events.asked import RequestId, RequestRef
@@ -46,6 +47,12 @@ class Reports:
         self._ids = OpenRequests(name)
         self._unanswered: dict[RequestId, bytes] = {}
         self._unsent: list[RequestId] = []
+        self.reported: Counter[str] = Counter()
+        self.differing_leaves = 0
+
+    @property
+    def unanswered(self) -> int:
+        return len(self._unanswered)
 
     def report(self, told: Compared, log_id: bytes, level: int) -> bool:
         """Whether the report is on its way, or never can be; if not, it is to be tried again."""
@@ -59,9 +66,12 @@ class Reports:
         request: rr.ComparisonReported | rr.FindingsReported
         if isinstance(result, Pair):
             request = rr.ComparisonReported(*head, *where, result)
+            self.reported["different" if result.leaves else "equal"] += 1
+            self.differing_leaves += result.leaves
             what = f"{result.left}, {result.right}: {result.leaves} of {result.leaves_compared} leaves differ"
         else:
             request = rr.FindingsReported(*head, *where, result.findings)
+            self.reported["rows"] += 1
             what = f"{result.findings.rows} rows differ"
         _LOGGER.info("Session %d, segment %d, step %d: %s.", row.session, row.index, told.step.number, what)
         return self._ask(request, level)
@@ -71,6 +81,7 @@ class Reports:
         head = self._head(log_id)
         if head is None:
             return False
+        self.reported["damaged"] += 1
         _LOGGER.warning("What was sent for %s cannot be compared: %s", task, damage.why)
         message = shortened(f"what it sent cannot be compared: {damage.why}")
         return self._ask(rr.TaskReported(*head, task, self._life, 0, 0, damage.code, message), level)

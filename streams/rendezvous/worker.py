@@ -31,8 +31,10 @@ _NEEDED = tuple(plan for plan in PLANS if plan.topic in (Topic.DECISIONS, Topic.
 _LOGGER = logging.getLogger("topolog.rendezvous")
 
 
-def run_worker(kafka: Mapping[str, str], cluster: str, stopping: Stop) -> None:
-    """Compare what validators send until told to stop.
+def run_worker(
+    kafka: Mapping[str, str], cluster: str, stopping: Stop, show: Callable[[Desk], None] = lambda _: None
+) -> None:
+    """Compare what validators send until told to stop. `show` gets the desk, which counts.
 
     Raises NotFound if a topic is missing, Unreachable if Kafka is away for good, and whatever ends the reading of the
     log: LogDiverged, Poisoned.
@@ -41,6 +43,7 @@ def run_worker(kafka: Mapping[str, str], cluster: str, stopping: Stop) -> None:
     with ending_hard(stopping) as told, tempfile.TemporaryDirectory(prefix="topolog-rendezvous-") as folder:
         KafkaAdmin(kafka).wait_for_leaders(cluster, _NEEDED)
         with _following(kafka, cluster, told) as (desk, following):
+            show(desk)
 
             def is_over() -> bool:
                 return told.is_set() or following.done()

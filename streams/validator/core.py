@@ -126,7 +126,12 @@ class Core:
     @property
     def is_resting(self) -> bool:
         """Whether no task is under way."""
-        return all(each.work is None for each in self._standing.values())
+        return not self.busy
+
+    @property
+    def busy(self) -> int:
+        """How many replicas have a task under way."""
+        return sum(each.work is not None for each in self._standing.values())
 
     @property
     def is_idle(self) -> bool:

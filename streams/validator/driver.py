@@ -23,6 +23,7 @@ from topolog.streams.clock import Clock
 from topolog.streams.local.stopping import Stop
 from topolog.streams.restoring import Restorer
 from topolog.streams.validator import core as c
+from topolog.streams.validator.measures import ValidatorMeasures
 from topolog.streams.validator.tasks import Work
 from topolog.streams.validator.worker import Fence
 
@@ -70,12 +71,22 @@ class Driver:
         self._writer = writer
         self._clock = clock
         self._workers = workers
+        self.measures = ValidatorMeasures()
         self._next_progress_ns = 0
         self._next_listen_ns = 0
         self._is_caught_up = False
         now_ns = clock.monotonic_ns()
         self._restorer: Restorer | None = Restorer(self._reader, now_ns)
         self._restore(self._restorer, (), now_ns)
+
+    @property
+    def replicas(self) -> int:
+        return len(self._workers)
+
+    @property
+    def busy(self) -> int:
+        """How many of them have a task under way; any thread may ask."""
+        return self.core.busy
 
     def run(self, stopping: Stop) -> None:
         """Step until told to stop, then withdraw; raises what ends this validator for good."""
@@ -102,6 +113,7 @@ class Driver:
             if worker.failure is not None:
                 raise worker.failure  # and nothing is said of the task: the log asks the next life for it
             for ended in worker.ended():
+                self.measures.note(ended)
                 self.core.ended(ended)
         self._is_caught_up = self._is_caught_up or self._reader.at_end(Topic.DECISIONS)
         if self._is_caught_up:

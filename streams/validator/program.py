@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
 import msgspec
@@ -122,8 +122,9 @@ def run_validator(
     stopping: Stop,
     *,
     batch_rows: int = WRITE_ROWS,
+    show: Callable[[Driver], None] = lambda _: None,
 ) -> None:
-    """Serve these replicas until told to stop; so many rows are written at a time.
+    """Serve these replicas until told to stop; so many rows are written at a time. `show` gets what counts.
 
     Raises BadInput if two are the same, Refused if the cluster does not take them or other processes serve them by
     now, and what ends any reader of the log.
@@ -150,4 +151,5 @@ def run_validator(
             stack.callback(worker.close, _END_S)
         _LOGGER.info("Serving %s as life %016x.", ", ".join(ids), life)
         driver = Driver(reader, writer, clock, Core(definitions, life), workers)
+        show(driver)
         driver.run(stopping)

@@ -1,5 +1,6 @@
 """A running API for tests: the real server on a free loopback port, spoken to over HTTP; as a process, if run."""
 
+import signal
 import socket
 import sys
 import threading
@@ -11,6 +12,7 @@ import httpx
 import uvicorn
 from tests.projections.chronicle import Chronicle
 
+from topolog.projections.api.access.access import Access
 from topolog.projections.api.app import make_app
 from topolog.projections.api.served import Served
 from topolog.projections.api.server import Server, Source, serve
@@ -19,27 +21,32 @@ from topolog.projections.requester import Requester
 
 
 @contextmanager
-def served(projector: Projector, requester: Requester) -> Iterator[httpx.Client]:
+def served(projector: Projector, requester: Requester, access: Access | None = None) -> Iterator[httpx.Client]:
     """A client of an API over this projector, which the test steps itself."""
-    with serving([Served(projector, requester)]) as client:
+    with serving([Served(projector, requester)], access) as client:
         yield client
 
 
 @contextmanager
-def serving(clusters: Sequence[Served]) -> Iterator[httpx.Client]:
+def serving(clusters: Sequence[Served], access: Access | None = None) -> Iterator[httpx.Client]:
     """A client of an API over these clusters."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(make_app(clusters), log_config=None, timeout_graceful_shutdown=1)
-        server = Server(config)
+        config = uvicorn.Config(
+            make_app(clusters, access), log_config=None, proxy_headers=False, timeout_graceful_shutdown=1
+        )
+        server = Server(config, clusters)
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:
             with httpx.Client(
-                base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=30, trust_env=False
+                base_url=f"http://127.0.0.1:{listener.getsockname()[1]}",
+                timeout=30,
+                trust_env=False,
+                follow_redirects=True,
             ) as client:
                 yield client
         finally:
-            server.should_exit = True
+            server.handle_exit(signal.SIGTERM, None)
             thread.join()
 
 

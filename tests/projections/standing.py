@@ -83,8 +83,9 @@ class Stage:
         body: Json = answer.json()
         return body.get("item", body.get("items", body))
 
-    def page(self) -> str:
-        return self.client.get("/").text
+    def page(self, view: str = "") -> str:
+        """A view of the console as HTML."""
+        return self.client.get(f"/clusters/main/{view}").text
 
 
 @contextmanager

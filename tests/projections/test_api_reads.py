@@ -433,7 +433,7 @@ def test_the_page_shows_the_cluster_without_a_script(client: Client) -> None:
     assert 'http-equiv="refresh"' in answer.text
     assert "https://" not in answer.text
     assert answer.headers["Content-Security-Policy"].startswith("default-src 'self'")
-    for path in ("/style.css", "/refresh.js"):
+    for path in ("/assets/frame.css", "/assets/views.css", "/assets/console.js"):
         assert client.get(path).status_code == 200
     past = client.get("/", params={"as_of": 6}).text
     assert "the past" in past

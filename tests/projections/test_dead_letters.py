@@ -104,6 +104,9 @@ def test_a_replayed_letter_is_appended_to_the_byte_and_gets_its_outcome(
     name = bury(chronicle, READABLE, [("trace", b"\x00\xff"), *errors()])
     projector.step()
     assert get(client, name)["item"]["readable"] == "UpdateRequested"
+    tried = client.post(f"{LETTERS}/{name}/replay", json={}, params={"dry_run": "true"})
+    assert tried.json()["item"]["sentence"].endswith("It holds request op/1.")
+    assert not chronicle.log.entries(Topic.REQUESTS)
     for _ in range(2):
         status, answer = replay(client, name)
         assert (status, answer["item"]["request"]) == (200, "op/1")

@@ -347,10 +347,10 @@ def test_the_page_lists_who_a_change_waits_for(shop: Shop) -> None:
     shop.chronicle.now_ms += 12_000
     shop.chronicle.renew("n1", "n2")
     shop.projector.step()
-    page = shop.client.get("/").text
+    page = shop.client.get("/clusters/main/changes").text
     assert "alter table shop.orders" in page
     assert "n3, not heard since" in page
-    assert f"/changes/{number}/explain" in page
+    assert f"/clusters/main/changes/{number}" in page
 
 
 def test_what_is_not_there_is_answered_with_the_nearest(shop: Shop) -> None:

@@ -12,7 +12,7 @@ from topolog.events.membership import NodeRow
 from topolog.events.object_types import type_id
 from topolog.events.requests import OUTCOMES_KEPT
 from topolog.events.state import Row
-from topolog.projections import explain, queries
+from topolog.projections import explain, explain_request, queries
 from topolog.projections.projector import Projector
 from topolog.projections.store import Reading
 
@@ -73,7 +73,7 @@ def test_explaining_reads_the_newest_decisions_only(
         explain.explain_type(reading, "Customer")
         assert len(read) < 150
         read.clear()
-        causes = explain.explain_request(reading, RequestId(first.requester, first.sequence)).causes
+        causes = explain_request.explain_request(reading, 0, RequestId(first.requester, first.sequence)).causes
     assert len(read) < 50
     assert len(causes) == 20
     assert causes[0].event == "MetadataUpdateProposed"

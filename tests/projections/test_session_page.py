@@ -54,7 +54,7 @@ def test_a_pair_has_a_strip_and_the_same_in_words(rounds: Rounds, projector: Pro
     differing_tables(rounds)
     number = rounds.start(union_definition(segments=2), reason="to see")
     rounds.run(number)
-    html = page(projector, client, f"/sessions/{number}")
+    html = page(projector, client, f"/clusters/main/sessions/{number}")
     assert f"Session {number} (preview of orders) succeeded" in html
     assert strips(html) == {
         "segments": "1 different, 1 equal",
@@ -62,7 +62,7 @@ def test_a_pair_has_a_strip_and_the_same_in_words(rounds: Rounds, projector: Pro
         "0": "different; 3 rows differ; differs in 07000000..0a000000",
         "1": "equal",
     }
-    assert '<rect x="7" width="3" height="1" class="differs4"/>' in html
+    assert '<rect x="56" width="24" height="16" class="differs4"/>' in html
     assert "two contents have the same version" in html
     assert "<code>[8]</code>" in html
 
@@ -74,7 +74,7 @@ def test_a_repair_shows_what_is_left_after_it(rounds: Rounds, projector: Project
     rounds.run(preview)
     number = rounds.start(union_definition(SessionKind.REPAIR, preview=Position(preview)))
     rounds.run(number)
-    html = page(projector, client, f"/sessions/{number}")
+    html = page(projector, client, f"/clusters/main/sessions/{number}")
     assert "R1 – R2, after the repair" in html
     assert "The replicas agree now: 1 row written." in html
     assert 'class="sentence ok"' in html
@@ -85,24 +85,23 @@ def test_a_session_that_runs_asks_for_itself_again(rounds: Rounds, projector: Pr
     number = rounds.start(definition())
     row = rounds.run_until(number, TaskKind.LEAVES)
     rounds.report(row, "R2", rows=2, bytes_=100)
-    html = page(projector, client, f"/sessions/{number}")
-    assert "refresh.js" in html
+    html = page(projector, client, f"/clusters/main/sessions/{number}")
+    assert 'data-refresh="3"' in html
     assert "<td>R2</td><td>leaves, compare</td>" in html
     assert "No two trees have been compared yet." in html
     middle = rounds.chronicle.position
     rounds.run(number)
-    assert "refresh.js" not in page(projector, client, f"/sessions/{number}")
-    then = page(projector, client, f"/sessions/{number}", as_of=middle)
-    assert ("the past" in then, "refresh.js" in then) == (True, False)
+    then = page(projector, client, f"/clusters/main/sessions/{number}", as_of=middle)
+    assert ("the past" in then, 'data-refresh="0"' in then) == (True, True)
 
 
-@pytest.mark.parametrize(("name", "status"), [("x", 400), ("999", 404), ("-1", 400), ("1/2", 404)])
+@pytest.mark.parametrize(("name", "status"), [("x", 400), ("999", 404), ("-1", 400), ("1/2", 400)])
 def test_a_page_of_no_session_says_so(
     rounds: Rounds, projector: Projector, client: Client, name: str, status: int
 ) -> None:
     rounds.declare("R1", rows(1))
     page(projector, client)
-    answer = client.get(f"/sessions/{name}")
+    answer = client.get(f"/clusters/main/sessions/{name}")
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
 
 
@@ -113,7 +112,7 @@ def test_what_a_stranger_has_named_is_text(rounds: Rounds, projector: Projector,
         rounds.declare(replica, rows(1), table=name)
     number = rounds.start(definition(name), reason=name)
     rounds.run(number)
-    for path in ("/", f"/sessions/{number}"):
+    for path in ("/", f"/clusters/main/sessions/{number}"):
         html = page(projector, client, path)
         assert "<script>alert" not in html
         assert "&lt;script&gt;" in html
@@ -128,7 +127,7 @@ def test_the_overview_says_which_session_runs_and_leads_to_it(
     rounds.run_until(number, TaskKind.LEAVES)
     html = page(projector, client)
     assert f"session {number} compares replicas of orders, 5 %" in html
-    assert f'<a href="/sessions/{number}">{number}</a>' in html
+    assert f'<a href="/clusters/main/sessions/{number}">{number}</a>' in html
     assert 'class="sentence busy"' in html
     rounds.alter(number, paused=True)
     assert f"session {number} compares replicas of orders, paused" in page(projector, client)

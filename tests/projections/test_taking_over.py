@@ -63,7 +63,7 @@ def stores(folder: Path) -> list[str]:
 
 def stepped(projector: Projector, folder: Path) -> None:
     """Until nothing is pending and all has been read."""
-    while projector.step() or is_pending(folder) or projector._former:
+    while projector.step() or is_pending(folder) or projector._succession.former:
         assert projector.stopped is None
 
 
@@ -213,7 +213,7 @@ def test_damage_met_before_the_store_of_before_has_gone_has_all_built_anew(
         offer(chronicle, folder)
         while is_pending(folder):
             projector.step()
-        assert projector._former
+        assert projector._succession.former
         with suppress(DamagedStore), projector.reading():
             raise DamagedStore("A block cannot be read.")
         stepped(projector, folder)

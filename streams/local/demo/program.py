@@ -9,7 +9,7 @@ for good is to end, as `run_demo_node` does.
 
 import re
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
@@ -61,6 +61,7 @@ def run_demo_node(  # noqa: PLR0913 (what one process is told, all of it explain
     loading: Loading = Loading(),  # noqa: B008 (frozen value)
     host: str = "127.0.0.1",
     may_rot: bool = False,
+    telling: Callable[[Node], AbstractContextManager[object]] = nullcontext,
 ) -> int:
     """Be node `name` (n1, n2 …) until told to stop, and release the lease; returns 0. One beyond those that load only
     holds and serves.
@@ -68,7 +69,8 @@ def run_demo_node(  # noqa: PLR0913 (what one process is told, all of it explain
     `folder` is the node's own, on a local disk: with it a node that comes back after a crash has its rows, and need not
     wait for its former lease. Raises LeftCluster when the node has been removed, Unreachable if it cannot join,
     BadInput for rows that cannot be read, MissingExtra. `host` is this machine as the other nodes reach it, `loading`
-    what to load. With `may_rot` it lets its rows be damaged by whoever asks (`copies.py`).
+    what to load. With `may_rot` it lets its rows be damaged by whoever asks (`copies.py`). `telling` is
+    entered with the node, to tell others of it.
     """
     share = share_of(name, loading.nodes)
     tables = read_tables(loading.data or tpch_rows(say), share) if share else []
@@ -93,6 +95,7 @@ def run_demo_node(  # noqa: PLR0913 (what one process is told, all of it explain
             stack.enter_context(node)
             listener.serve(store, shards, may_rot=may_rot)
             stack.enter_context(shards)
+        stack.enter_context(telling(node))
         say(f"{name} is a member and answers at {listener.endpoint}")
         with Others() as others:
             if share:

@@ -8,11 +8,13 @@ import msgspec
 import pytest
 
 from topolog.events.errors import BadInput
+from topolog.metrics_port import served
 from topolog.projections.archive.landings import opened
-from topolog.projections.archive.metrics import ArchiveMetrics, served
+from topolog.projections.archive.metrics import ArchiveMetrics
 from topolog.projections.archive.progress import PlaceProgress, Progress, at_rate, progress, sentence
 from topolog.projections.archive.spans import Span
 from topolog.projections.archive.topics import Seen
+from topolog.settings import Metrics
 
 NOW_MS = 10_000
 
@@ -43,11 +45,11 @@ def test_progress_says_what_has_landed_and_what_is_behind(found: Progress) -> No
 
 def test_metrics_are_served_on_this_machine_alone(found: Progress, unused_port: Callable[[], int]) -> None:
     metrics, port = ArchiveMetrics(), unused_port()
-    with served(metrics, port):
+    with served(Metrics(port=port), lambda: metrics):
         metrics.tell([found, msgspec.structs.replace(found, cluster="broken")], ["broken"])
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
             lines = answer.read().decode().splitlines()
-        with pytest.raises(BadInput, match=f"port {port}"), served(metrics, port):
+        with pytest.raises(BadInput, match=f"port {port}"), served(Metrics(port=port), lambda: metrics):
             raise AssertionError("the port is taken")
     assert len(lines) == len(set(lines)), "a series is told once"
     assert 'topolog_archive_set_aside{cluster="broken"} 0.0' not in lines
@@ -63,5 +65,5 @@ def test_metrics_are_served_on_this_machine_alone(found: Progress, unused_port: 
         'topolog_archive_set_aside{cluster="broken"} 1.0',
         'topolog_archive_last_landing_timestamp_seconds{cluster="shop"} 8.0',
     }
-    with served(metrics, None):
+    with served(Metrics(), lambda: metrics):
         pass

@@ -68,6 +68,15 @@ def test_no_command_is_a_coroutine() -> None:
         "graph",
         "verify",
         "table",
+        "projection",
+        "status",
+        "rebuild",
+        "back",
+        "cancel",
+        "pause",
+        "resume",
+        "drop",
+        "scrub",
         "repair",
         "plan",
         "run",
@@ -86,6 +95,10 @@ def test_no_command_is_a_coroutine() -> None:
         "use",
         "add",
         "remove",
+        "auth",
+        "whoami",
+        "can-i",
+        "explain",
     ]
     assert not [c.name for c in found if inspect.iscoroutinefunction(inspect.unwrap(c.callback))]
 

@@ -11,7 +11,6 @@ from tests.projections.cli.conftest import ANSWERS, Cli, FakeApi
 from topolog.events import errors
 from topolog.projections.cli.app import build, run
 from topolog.projections.cli.exit_codes import MEANINGS, ExitCode, exit_code
-from topolog.projections.cli.problems import NotAllowed
 
 NODES = "/v1/clusters/demo/nodes"
 
@@ -25,7 +24,7 @@ NODES = "/v1/clusters/demo/nodes"
         (errors.LocalBrokerError("x"), 1),
         (errors.MissingExtra("x"), 1),
         (errors.BadInput("x"), 2),
-        (NotAllowed("x"), 3),
+        (errors.NotAllowed("x"), 3),
         (errors.Unreachable("x"), 4),
         (errors.Refused("CODE", "", "x"), 5),
         (errors.MergeConflict("M6", "x", {}), 5),
@@ -194,12 +193,13 @@ def test_a_mistyped_command_gets_a_proposal(cli: Cli) -> None:
 
 ALL = (
     "cluster (cl), nodes (no), leases (le), types (ty), groups (gr), partitions (pa), exchanges (ex), joins (jo), "
-    "databases (db), tables (ta), table-views (tv), grants (gn), changes (ch), sessions (se), requests (re)."
+    "databases (db), tables (ta), table-views (tv), grants (gn), changes (ch), sessions (se), decisions (de), "
+    "requests (re)."
 )
 WITH_A_PAST = (
     ALL.replace("leases (le), ", "")
     .replace("joins (jo)", "baselines (bl), views (vi)")
-    .replace("sessions (se)", "sessions (se), replicas (rl), schedules (sc)")
+    .replace("sessions (se), decisions (de)", "sessions (se), replicas (rl), schedules (sc)")
 )
 
 
@@ -209,7 +209,7 @@ WITH_A_PAST = (
         ("get nods", "Did you mean nodes?"),
         ("get typ Customer", "Did you mean type?"),
         ("remove lease n1", "types (ty)"),
-        ("explain decision 47", f"There are: {ALL}"),
+        ("explain pending join/n3", f"There are: {ALL}"),
         ("history lease n1", f"There are: {WITH_A_PAST}"),
         ("history decision/47", f"There are: {WITH_A_PAST}"),
     ],
@@ -224,7 +224,7 @@ def test_an_unknown_resource_gets_a_proposal(command: str, guess: str, cli: Cli)
     ("command", "without"),
     [
         ("history", ("leases", "decisions")),
-        ("explain", ("decisions",)),
+        ("explain", ("pending",)),
         ("remove", ("cluster (", "leases", "requests")),
     ],
 )

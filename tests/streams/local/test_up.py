@@ -17,7 +17,7 @@ from topolog.settings import load
 from topolog.streams.local.broker import LocalBroker
 from topolog.streams.local.door import Act, Question, ask
 from topolog.streams.local.process import identify
-from topolog.streams.local.roles import Role, environment_of
+from topolog.streams.local.roles import Role, coordinator, environment_of, measured, projector
 from topolog.streams.local.stopping import Stopping
 from topolog.streams.local.up import Plan, make_topics, plan, run_up
 
@@ -421,10 +421,17 @@ def test_a_broker_that_was_killed_is_started_again(
 def test_children_read_the_settings_of_their_supervisor(tmp_path: Path) -> None:
     """Every setting, secrets and durations too, arrives as it was; what the parent's environment says does not."""
     flags = {"lease.fence": "2s", "lease.margin": "500ms", "lease.heartbeat": "200ms", "kafka.sasl.password": "a=b c"}
-    settings = load({**flags, "cluster.name": "demo", "projector.data": str(tmp_path)}, environ={}).settings
+    flags |= {"cluster.name": "demo", "projector.data": str(tmp_path), "log.format": "json"}
+    settings = load(flags, environ={}).settings
     inherited = {"PATH": "/bin", "TOPOLOG_LEASE__FENCE": "9s", "TOPOLOG_DEBUG": "1"}
     environment = environment_of(settings, inherited)
     assert load(environ=environment).settings == settings
+    ours = load({"metrics.port": "9600"}, environ={}).settings
+    theirs = load(environ=environment_of(ours, {})).settings
+    assert theirs.log.format == "text", "the files below logs/ are for people"
+    assert theirs.metrics.port is None, "each role gets one of its own"
+    commands = [role.command[-1] for role in measured([coordinator("c1"), projector()], ours.metrics.port)]
+    assert commands == ["metrics.port=9600", "metrics.port=9601"]
     assert (environment["PATH"], environment["TOPOLOG_DEBUG"]) == ("/bin", "1")
 
 

@@ -1,0 +1,77 @@
+"""What a known caller may do: the address, then the form, against the grants. Pure.
+
+A cluster of which nothing is granted is answered as one that is not there, to the letter: whoever has no access to a
+tenant does not learn that there is one.
+"""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from urllib.parse import parse_qs
+
+import msgspec
+
+from topolog.events.errors import BadInput, NotFound
+from topolog.projections.api import forms
+from topolog.projections.api.access.addresses import Wanted
+from topolog.projections.api.access.asked_changes import Change, change
+from topolog.projections.api.access.grants import Right
+from topolog.projections.api.access.principals import Denied, Principal, forbidden
+from topolog.projections.queries import not_found
+
+
+def check_address(principal: Principal, wanted: Wanted | None, clusters: Sequence[str], what: str) -> None:
+    """Raise Denied unless this principal may ask at this address; `what` is the address for people."""
+    if wanted is None:
+        raise _not_there(f"{what}: there is nothing that could be asked.", "/openapi.json lists all addresses.")
+    seen, asked = principal.visible(clusters), wanted.asked
+    if wanted.of_first and asked is not None:
+        asked = msgspec.structs.replace(asked, cluster=next(iter(seen), asked.cluster))
+    if wanted.cluster is not None and wanted.cluster not in seen:
+        error = not_found(wanted.cluster, seen, "cluster")
+        raise _not_there(error.message, error.hint)
+    if asked is not None and not principal.may(asked):
+        raise forbidden(principal, [asked])
+
+
+def check_form(principal: Principal, cluster: str, body: bytes, query: str) -> Change | None:
+    """What the form in this body changes; raises Denied unless the principal may do all of it.
+
+    None for a body that is no form: whoever may change anything of the cluster is told so by the address itself.
+    """
+    is_dry_run = dry_run(query)
+    try:
+        asked = change(forms.read_form(body), cluster, is_dry_run=is_dry_run)
+    except BadInput:
+        if any(grant.reaches(cluster) and Right.CHANGE in grant.rights for grant in principal.grants):
+            return None
+        raise Denied(
+            HTTPStatus.FORBIDDEN,
+            "forbidden",
+            f"{principal.name} ({principal.method}) may change nothing in cluster {cluster}.",
+            hint=f"It takes a grant such as operator@{cluster}.",
+            missing=[f"operator@{cluster}"],
+        ) from None
+    if not all(principal.may(each) for each in asked.asked):
+        raise forbidden(principal, asked.asked)
+    return asked
+
+
+def check_reason(asked: Change) -> None:
+    """Raise Denied for a protected change that nobody gives a reason for."""
+    if asked.is_protected and not asked.reason.strip():
+        raise Denied(
+            HTTPStatus.BAD_REQUEST,
+            "reason_required",
+            f"{asked.what} of {asked.subjects} takes a reason: it cannot be undone, or concerns everybody.",
+            hint='Add "reason" to the body, or --reason to the command.',
+        )
+
+
+def dry_run(query: str) -> bool:
+    """Whether nothing is to be sent; of several values the API takes the last, so all must say so here."""
+    given = parse_qs(query, keep_blank_values=True).get("dry_run", [])
+    return bool(given) and all(each == "true" for each in given)
+
+
+def _not_there(why: str, hint: str) -> Denied:
+    return Denied(HTTPStatus.NOT_FOUND, NotFound.code, why, hint=hint)

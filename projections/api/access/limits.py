@@ -1,0 +1,58 @@
+"""How much one principal may ask at once: changes a minute, and watches that are open. Pure but for the clock given.
+
+Threat: one script that has gone wild, or one stolen token, takes the API from everybody else.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+
+from topolog.projections.api.access.principals import Denied
+
+_MINUTE_S = 60.0
+
+
+class Limits:
+    """For each principal a bucket of changes, refilled evenly, and a count of watches. Of one event loop."""
+
+    def __init__(self, changes_per_minute: int, watches: int, now_s: Callable[[], float]) -> None:
+        self._per_minute = changes_per_minute
+        self._watches_max = watches
+        self._now_s = now_s
+        self._buckets: dict[str, tuple[float, float]] = {}
+        self._open: Counter[str] = Counter()
+
+    def change(self, principal: str) -> None:
+        """Count a change; raises Denied for one too many."""
+        now_s = self._now_s()
+        left, at_s = self._buckets.get(principal, (float(self._per_minute), now_s))
+        left = min(self._per_minute, left + (now_s - at_s) * self._per_minute / _MINUTE_S)
+        if left < 1:
+            raise too_many(
+                f"{principal} has made {self._per_minute} changes within a minute.", "auth.changes_per_minute"
+            )
+        self._buckets[principal] = (left - 1, now_s)
+        self._forget(now_s)
+
+    @contextmanager
+    def watching(self, principal: str) -> Iterator[None]:
+        """A watch as long as it is open; raises Denied for one too many."""
+        if self._open[principal] >= self._watches_max:
+            raise too_many(f"{principal} has {self._watches_max} watches open.", "auth.watches")
+        self._open[principal] += 1
+        try:
+            yield
+        finally:
+            self._open[principal] -= 1
+            if not self._open[principal]:
+                del self._open[principal]
+
+    def _forget(self, now_s: float) -> None:
+        """Principals whose buckets are full again are as good as new."""
+        if len(self._buckets) > 1_000:
+            self._buckets = {who: held for who, held in self._buckets.items() if now_s - held[1] < _MINUTE_S}
+
+
+def too_many(why: str, setting: str) -> Denied:
+    return Denied(HTTPStatus.TOO_MANY_REQUESTS, "too_many", why, hint=f"Wait a little; the limit is {setting}.")

@@ -1,0 +1,68 @@
+"""Who asks, as the rest of this process sees it, and what a caller is told who is turned away. Pure."""
+
+from collections.abc import Iterable, Sequence
+from http import HTTPStatus
+from urllib.parse import quote
+
+import msgspec
+
+from topolog.projections.api.access.grants import Asked, Grant, covering, least
+
+_PRINTABLE = "".join(chr(code) for code in range(0x20, 0x7F))
+_NAME_CHARS_MAX = 300
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """Somebody whom `method` (open, anonymous, token, oidc or proxy) has made known, with what is granted to them."""
+
+    name: str
+    method: str
+    grants: tuple[Grant, ...]
+
+    def may(self, asked: Asked) -> bool:
+        return covering(self.grants, asked) is not None
+
+    def sees(self, cluster: str) -> bool:
+        """Whether the cluster's existence is no secret to them."""
+        return any(grant.reaches(cluster) for grant in self.grants)
+
+    def visible(self, clusters: Iterable[str]) -> list[str]:
+        return [each for each in clusters if self.sees(each)]
+
+    @property
+    def actor(self) -> str:
+        """The name as the log shows it: a header's worth of ASCII, other characters as %XX."""
+        return quote(self.name, safe=_PRINTABLE)[:_NAME_CHARS_MAX]
+
+
+class Denied(Exception):
+    """A caller is turned away: with this status and code, why, and what to do about it."""
+
+    def __init__(self, status: HTTPStatus, code: str, why: str, *, hint: str = "", missing: Sequence[str] = ()) -> None:
+        super().__init__(why)
+        self.status = status
+        self.code = code
+        self.why = why
+        self.hint = hint
+        self.missing = tuple(missing)
+
+
+class Unknown(Denied):
+    """Nobody knows who asks."""
+
+    def __init__(self, why: str, hint: str = "", code: str = "unauthenticated") -> None:
+        super().__init__(HTTPStatus.UNAUTHORIZED, code, why, hint=hint)
+
+
+def forbidden(principal: Principal, asked: Iterable[Asked]) -> Denied:
+    """What is missing of all that was asked."""
+    lacking = [each for each in asked if not principal.may(each)]
+    missing = [str(least(each)) for each in lacking]
+    what = "; ".join(f"{each.right} {each.thing}" for each in lacking)
+    return Denied(
+        HTTPStatus.FORBIDDEN,
+        "forbidden",
+        f"{principal.name} ({principal.method}) may not {what}.",
+        hint=f"It takes a grant such as {' and '.join(missing)}. `topolog auth explain` shows what you have.",
+        missing=missing,
+    )

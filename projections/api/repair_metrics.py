@@ -1,0 +1,55 @@
+"""What Prometheus is told of comparisons and repairs of replicas: how they end, what is under way, what differs."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from topolog.events.sessions import SegmentStatus, SessionRow, SessionStatus
+from topolog.projections.session_totals import segments_of
+from topolog.projections.store import Reading
+
+_RANGES = tuple(status for status in SegmentStatus if status not in (SegmentStatus.UNKNOWN, SegmentStatus.HALVED))
+_ENDS = tuple(status for status in SessionStatus if status.is_end)
+
+
+def of_repair(reading: Reading, cluster: str) -> Iterator[Metric]:
+    """All that is told of one cluster; of sessions that have ended as far as coordinators keep them."""
+    rows = sorted((row for _, row in reading.rows(SessionRow)), key=lambda row: row.number)
+    yield _by("sessions", "Ended sessions that are kept, by how they ended.", cluster, "state", _ended(rows))
+    yield _by("ranges", "Ranges of the sessions that are under way.", cluster, "state", _ranges(reading, rows))
+    succeeded = {row.definition.table: row for row in rows if row.status is SessionStatus.SUCCEEDED}
+    times = {
+        table: reading.surely_decision(row.ended_at).logged_at_ms / 1000
+        for table, row in succeeded.items()
+        if row.ended_at is not None
+    }
+    text = "When the newest session of the table succeeded."
+    yield _by("last_success_timestamp_seconds", text, cluster, "table", times)
+    differ = GaugeMetricFamily(
+        "topolog_merkle_diff_leaves",
+        "Leaves that differ between replicas, as the newest session of the table that compared any has found.",
+        labels=["cluster", "table"],
+    )
+    for table, row in {row.definition.table: row for row in rows if row.segments}.items():
+        leaves = sum(pair.leaves for each in segments_of(reading, row) for pair in each.pairs)
+        differ.add_metric([cluster, table], leaves)
+    yield differ
+
+
+def _ended(rows: list[SessionRow]) -> dict[str, float]:
+    found = Counter(row.status for row in rows)
+    return {status.value: found[status] for status in _ENDS}
+
+
+def _ranges(reading: Reading, rows: list[SessionRow]) -> dict[str, float]:
+    opened = (row for row in rows if not row.status.is_end)
+    found = Counter(each.status for row in opened for each in segments_of(reading, row))
+    return {status.value: found[status] for status in _RANGES}
+
+
+def _by(name: str, text: str, cluster: str, label: str, values: dict[str, float]) -> Metric:
+    family = GaugeMetricFamily(f"topolog_repair_{name}", text, labels=["cluster", label])
+    for of, value in values.items():
+        family.add_metric([cluster, of], value)
+    return family

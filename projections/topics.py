@@ -1,0 +1,114 @@
+"""What can be asked of the cluster's topics: what each is to be like, and how far this process has read those it reads.
+
+No broker is asked: what a topic is really like, `topolog check` says. What is read has no past.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from topolog.events.errors import NotFound
+from topolog.events.topics import PLANS, Topic, TopicPlan, topic_name
+from topolog.projections.moments import iso
+from topolog.projections.progress import Progress
+from topolog.projections.queries import not_found
+from topolog.projections.store import Reading
+
+NO_PAST = "How far topics are read has no past: it is what the reader knows now."
+
+ABOUT: Mapping[Topic, tuple[str, str]] = {
+    Topic.DECISIONS: ("cluster", "the truth: every decision, refusals included"),
+    Topic.REQUESTS: ("subject", "what nodes and operators ask"),
+    Topic.MAPS: ("node", "what nodes hold of groups: answers to exchanges, and changes"),
+    Topic.HEARTBEATS: ("node", "life, acknowledgements, releases"),
+    Topic.LEASE_HEALTH: ("node", "how punctual heartbeats are: for people and alarms, never for a decision"),
+    Topic.TREES: ("repair session", "pages of trees, digests and findings of sessions that compare replicas"),
+    Topic.SNAPSHOTS: ("cluster", "chunks of the state at a position"),
+    Topic.DEAD: ("original key", "input that nobody could read, its bytes untouched"),
+}
+"""Of each topic: what its records are keyed by, and what it is for."""
+
+
+class TopicPartition(msgspec.Struct, frozen=True):
+    """How far one partition is read. `offset`: of the next record, None while that is the oldest kept; `records`: read
+    since the process started, the last of them appended at `last_time`."""
+
+    partition: int
+    offset: int | None
+    records: int
+    last_time: str | None
+
+
+class ClusterTopic(msgspec.Struct, frozen=True):
+    """A topic of the cluster. `topic` is the broker's name for it; `retention_ms` -1 is for ever; `policy`: delete, or
+    compact, which keeps of each key the newest record; `is_needed`: no process starts without it.
+
+    `is_read`: by this process, `records` since it started. `lag_s`: how long ago this process last knew that it had
+    read to the end, by its own clock; None where it is not read, or never was to its end.
+    """
+
+    name: str
+    topic: str
+    partitions: int
+    key: str
+    policy: str
+    retention_ms: int
+    is_needed: bool
+    says: str
+    is_read: bool
+    records: int | None
+    lag_s: float | None
+    read: tuple[TopicPartition, ...]
+
+
+def topics(reading: Reading, age_ms: int) -> list[ClusterTopic]:
+    """Every topic of the cluster, in the order of its life; `age_ms` is that of what is known of `decisions`."""
+    return [_shown(reading, age_ms, plan) for plan in PLANS]
+
+
+def topic(reading: Reading, age_ms: int, name: str) -> ClusterTopic:
+    """One topic by its short name, or by the broker's."""
+    for each in topics(reading, age_ms):
+        if name in (each.name, each.topic):
+            return each
+    raise _no_topic(name)
+
+
+def _no_topic(name: str) -> NotFound:
+    return not_found(name, (plan.topic.short_name for plan in PLANS), "topic")
+
+
+def _shown(reading: Reading, age_ms: int, plan: TopicPlan) -> ClusterTopic:
+    key, says = ABOUT[plan.topic]
+    read = _read(reading.progress, plan)
+    return ClusterTopic(
+        name=plan.topic.short_name,
+        topic=topic_name(reading.meta.cluster, plan.topic),
+        partitions=plan.partitions,
+        key=key,
+        policy="compact" if plan.compacts else "delete",
+        retention_ms=plan.retention_ms,
+        is_needed=plan.is_needed,
+        says=says,
+        is_read=bool(read),
+        records=sum(each.records for each in read) if read else None,
+        lag_s=_lag_s(reading.progress, plan.topic, age_ms) if read else None,
+        read=read,
+    )
+
+
+def _read(progress: Progress, plan: TopicPlan) -> tuple[TopicPartition, ...]:
+    found = []
+    for number in range(plan.partitions):
+        held = progress.partitions.get((plan.topic, number))
+        if held is not None:
+            last = None if held.appended_ms is None else iso(held.appended_ms)
+            found.append(TopicPartition(number, held.next_offset, held.records, last))
+    return tuple(found)
+
+
+def _lag_s(progress: Progress, topic: Topic, age_ms: int) -> float | None:
+    """A reader cannot tell a silent topic from a broker that is gone; but decisions are never silent for long, so no
+    topic is known better than they are."""
+    behind_s = progress.behind_s.get(topic)
+    return None if behind_s is None else round(max(behind_s, age_ms / 1000), 3)

@@ -1,0 +1,62 @@
+"""What a page is asked for, and what it answers from: one reading of the store, hence one position."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from topolog.projections.cursors import Page
+from topolog.projections.resources import AsOf
+from topolog.projections.store import Reading
+from topolog.projections.web.frame import Frame
+
+if TYPE_CHECKING:
+    from topolog.projections.projector import Projector
+    from topolog.projections.web.heat import Gallery
+
+
+class Filter(msgspec.Struct, frozen=True):
+    """One way to narrow a list: `choices` are all there are, none for any text; `value` is the one in force,
+    `usual` what holds without one."""
+
+    name: str
+    about: str
+    choices: tuple[str, ...] = ()
+    value: str = ""
+    usual: str = "any"
+
+    @property
+    def label(self) -> str:
+        return self.name.replace("_", " ")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question to the console. `newest` is the reading at the end of the store, `reading` that of the moment.
+
+    `filters` are those that were given, `choices` all that there are. `listed` is the page of the API's list of this
+    name, sorted by `sort`, that goes on `behind` a place.
+    """
+
+    projector: "Projector"
+    gallery: "Gallery"
+    newest: Reading
+    reading: Reading
+    frame: Frame
+    choices: tuple[Filter, ...] = ()
+    listed: Callable[[], Page[Any]] = lambda: Page([], None)
+    sort: str = ""
+    behind: str | None = None
+
+    @property
+    def as_of(self) -> AsOf:
+        return self.frame.as_of
+
+    @property
+    def age_ms(self) -> int:
+        return self.frame.as_of.age_ms
+
+    @property
+    def filters(self) -> Mapping[str, str]:
+        return {each.name: each.value for each in self.choices if each.value}

@@ -1,0 +1,51 @@
+"""What settings are made of: durations with units, ports, folders, and the tables of the file."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+HIGHEST_PORT: Final = 65_535
+
+
+def duration_ms(text: object) -> int:
+    """Whole milliseconds of "500ms", "20s", "5m" or "1h". Raises ValueError for anything else."""
+    match = re.fullmatch(r"(\d+) ?(ms|s|m|h)", text.strip()) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError('a duration needs a number and a unit, such as "500ms", "20s" or "5m"')
+    return int(match.group(1)) * UNITS_MS[match.group(2)]
+
+
+def duration_text(ms: int) -> str:
+    """The shortest form that `duration_ms` reads back as the same number."""
+    unit = next(unit for unit in reversed(UNITS_MS) if ms % UNITS_MS[unit] == 0)
+    return f"{ms // UNITS_MS[unit]}{unit}"
+
+
+def cluster_name(text: str) -> str:
+    """The text, if topics can be called by it; raises ValueError for anything else."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", text):
+        raise ValueError("a name has 1 to 63 characters of a-z, 0-9 and -, and does not begin with -")
+    return text
+
+
+Duration = Annotated[int, BeforeValidator(duration_ms), Field(gt=0)]
+DurationOrNone = Annotated[int, BeforeValidator(duration_ms), Field(ge=0)]
+Port = Annotated[int, Field(ge=1, le=HIGHEST_PORT)]
+Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+
+
+class Section(BaseModel):
+    """A table of the file. Field names end in their unit, the keys that people write do not."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
+
+
+class Given(msgspec.Struct, frozen=True):
+    """A value as somebody wrote it, and where."""
+
+    value: object
+    origin: str
