@@ -79,7 +79,7 @@ def wrong_in(text: str, known: dict[str, set[str]]) -> list[str]:
     except ValueError as error:
         return [f"{text}: {error}"]
     used = [
-        Used(each.name, frozenset(matcher.name for matcher in each.matchers.matchers))
+        Used(each.name or "", frozenset(matcher.name for matcher in each.matchers.matchers))
         for each in found
         if isinstance(each, promql.VectorSelector)
     ]

@@ -20,7 +20,8 @@ from typing import Any, Final, TextIO
 import structlog
 
 from topolog.events.telemetry import trace_id
-from topolog.settings import MASK, SECRET, Log, Settings
+from topolog.secret_files import SECRET
+from topolog.settings import MASK, Log, Settings
 
 Facts = Callable[[], Mapping[str, object]]
 EventDict = MutableMapping[str, Any]
