@@ -16,7 +16,8 @@ from topolog.events.state import State
 from topolog.projections import generations
 from topolog.projections.generations import generation_path, move_aside
 from topolog.projections.projection import Projection
-from topolog.projections.store import Store, UnreadableBlock
+from topolog.projections.rocks import UnreadableBlock
+from topolog.projections.store import Store
 from topolog.projections.upkeep.about import about
 
 _LOGGER = logging.getLogger(__name__)

@@ -42,9 +42,10 @@ from topolog.projections.freshness import Freshness
 from topolog.projections.layout import Meta, WholeSet
 from topolog.projections.progress import Measured
 from topolog.projections.recovery import Recovering, Recovery
+from topolog.projections.rocks import DiskFull
 from topolog.projections.side_topics import SideTopics
 from topolog.projections.sides import SIDE_PARTITIONS
-from topolog.projections.store import DiskFull, Reading, Store
+from topolog.projections.store import Reading, Store
 from topolog.projections.succession import Succession
 from topolog.projections.upkeep.keeper import TERMS, Keeper, Terms
 from topolog.projections.upkeep.orders import Order

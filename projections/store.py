@@ -1,4 +1,4 @@
-"""One RocksDB with everything a reader can ask about: rows, their history, decisions (the owner of rocksdict).
+"""One RocksDB with everything a reader can ask about: rows, their history, decisions.
 
 Threats. The process is killed at any byte of a write; the disk returns other bytes than it was given; the folder is
 that of another cluster, of another log, or of a version whose rows had other fields.
@@ -14,7 +14,6 @@ one cure: build it again from the log. Nothing is synced to disk: a store that h
 Where things lie is in `layout.py`.
 """
 
-import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -35,66 +34,11 @@ from topolog.projections import layout
 from topolog.projections.generations import generation_path
 from topolog.projections.layout import Changed, Decided, Meta, WholeSet
 from topolog.projections.progress import Progress
+from topolog.projections.rocks import DiskFull, View, translated
 from topolog.projections.sides import SideRow, SideWrite
 
 R = TypeVar("R", bound=Row)
 S = TypeVar("S", bound=SideRow)
-
-
-class DiskFull(Retriable):
-    """Nothing more can be written until there is room again; a store that met this must be opened anew."""
-
-    code = "disk_full"
-
-
-class UnreadableBlock(DamagedStore):
-    """RocksDB cannot read something that it has written: what it can read is as it was written."""
-
-
-class View:
-    """The keys and values as they were at one moment: one iterator, which RocksDB keeps to the state it was made in.
-
-    (A rocksdict Snapshot would say it better, but the iterators of 0.3.29's snapshots show later writes.)
-    """
-
-    def __init__(self, db: Rdict) -> None:
-        with translated():
-            self._iterator = db.iter()
-        self._seeks = 0
-
-    def get(self, key: bytes) -> bytes | None:
-        with translated():
-            self._seek(key)
-            if self._iterator.valid() and self._iterator.key() == key:
-                return bytes(self._iterator.value())
-            self._iterator.status()
-        return None
-
-    def scan(self, start: bytes, prefix: bytes, *, back: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """(key, value) from `start` on, or back, while keys begin with `prefix`; other reads may come in between."""
-        with translated():
-            seeks = self._seek(start, back=back)
-            while self._iterator.valid() and (key := bytes(self._iterator.key())).startswith(prefix):
-                yield key, bytes(self._iterator.value())
-                if seeks != self._seeks:
-                    seeks = self._seek(key, back=back)
-                if back:
-                    self._iterator.prev()
-                else:
-                    self._iterator.next()
-            self._iterator.status()
-
-    def close(self) -> None:
-        """Give up the iterator, whoever still holds this view: RocksDB keeps its lock until the last one is gone."""
-        del self._iterator
-
-    def _seek(self, key: bytes, *, back: bool = False) -> int:
-        self._seeks += 1
-        if back:
-            self._iterator.seek_for_prev(key)
-        else:
-            self._iterator.seek(key)
-        return self._seeks
 
 
 class Reading:
@@ -441,21 +385,3 @@ def _put_decisions(batch: WriteBatch, whole: WholeSet) -> None:
             end = layout.inverted(decided.position)
             for subject in (decided.subject, ""):
                 batch.put(layout.subject_stem(subject) + end, b"")
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """RocksDB's errors as ours: they are bare Exceptions, told apart by their text. Others are defects and stay so."""
-    try:
-        yield
-    except Exception as error:  # rocksdict raises nothing more exact; see above
-        if type(error) is not Exception:
-            raise
-        text = str(error)
-        if re.match(r"IO error: [^/]*\block\b", text):
-            raise BadInput(
-                f"Another process uses the store: {text}.", hint="Stop it, or give this one a folder of its own."
-            ) from error
-        if "No space left" in text:
-            raise DiskFull(f"The disk of the store is full: {text}.") from error
-        raise UnreadableBlock(f"RocksDB cannot read what it has written: {text}.") from error

@@ -8,11 +8,11 @@ import msgspec
 
 from topolog.events.errors import DamagedStore
 from topolog.projections.layout import Meta
+from topolog.projections.rocks import View
 from topolog.projections.self_check.comparing import Comparison, StoreSide
 from topolog.projections.self_check.opened import beside, store_path
 from topolog.projections.self_check.standing import stored_meta
 from topolog.projections.self_check.verdict import State, Verdict, told_of, unreadable, with_distances
-from topolog.projections.store import View
 
 _LOG_KNOWS = "Which of the two is wrong, the log knows: leave out --no-log."
 

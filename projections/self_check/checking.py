@@ -12,13 +12,13 @@ from topolog.events.ids import NOWHERE
 from topolog.projections import layout
 from topolog.projections.generations import generation_path, move_aside
 from topolog.projections.layout import Decided, Meta
+from topolog.projections.rocks import View
 from topolog.projections.self_check.comparing import Comparison, PastSide, StoreSide
 from topolog.projections.self_check.opened import Holding, beside, store_path, was_set_aside
 from topolog.projections.self_check.rebuild import Rebuild
 from topolog.projections.self_check.side_rows import damaged_sides, removal
 from topolog.projections.self_check.standing import OtherLog, stand_beside, stored_meta
 from topolog.projections.self_check.verdict import State, Verdict, told_of, unreadable
-from topolog.projections.store import View
 
 BATCH_ROWS = 500
 """Rows that one atomic write mends."""

@@ -6,9 +6,9 @@ from typing import Protocol
 import msgspec
 
 from topolog.projections import layout
+from topolog.projections.rocks import View
 from topolog.projections.self_check.buckets import Buckets, cut, cut_along
 from topolog.projections.self_check.opened import rows_of_log
-from topolog.projections.store import View
 
 Rows = Iterator[tuple[bytes, bytes]]
 

@@ -8,7 +8,7 @@ from rocksdict import AccessType, Options, Rdict, WriteBatch
 
 from topolog.events.errors import BadInput, DamagedStore, NotCaughtUp
 from topolog.projections.generations import DAMAGED, generation_path
-from topolog.projections.store import View, translated
+from topolog.projections.rocks import View, translated
 
 _TRIES = 20
 """A projector moves files every few thousand writes, and to open a store takes a moment."""

@@ -20,9 +20,10 @@ from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic
 from topolog.projections import layout
 from topolog.projections.layout import Decided, Meta, WholeSet
+from topolog.projections.rocks import View
 from topolog.projections.self_check.buckets import Buckets, cut
 from topolog.projections.self_check.opened import beside, rows_of_log
-from topolog.projections.store import Store, View
+from topolog.projections.store import Store
 from topolog.projections.whole_sets import WholeSets
 
 _DECISIONS = (Topic.DECISIONS, 0)

@@ -8,10 +8,10 @@ again from the oldest record kept, which puts back whatever the topic still has.
 from collections.abc import Iterator
 
 from topolog.projections import layout
+from topolog.projections.rocks import View
 from topolog.projections.self_check.findings import Family, Finding, What, finding, place_of
 from topolog.projections.self_check.opened import rows_of_sides
 from topolog.projections.sides import SIDE_PARTITIONS, SIDE_ROWS
-from topolog.projections.store import View
 
 _TOPICS = {row.KIND: row.TOPIC for row in SIDE_ROWS}
 _OFFSET_KEYS = {layout.side_offset_key(partition) for partition in SIDE_PARTITIONS}

@@ -10,9 +10,9 @@ from topolog.events.errors import DamagedStore, LogDiverged, Poisoned
 from topolog.events.ids import NOWHERE
 from topolog.projections import layout
 from topolog.projections.layout import Decided, Meta
+from topolog.projections.rocks import View
 from topolog.projections.self_check.opened import rows_of_log
 from topolog.projections.self_check.rebuild import Rebuild
-from topolog.projections.store import View
 
 
 class OtherLog(LogDiverged):

@@ -10,9 +10,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
 from topolog.events.errors import DamagedStore
+from topolog.projections.rocks import UnreadableBlock, View
 from topolog.projections.self_check.findings import What, finding, place_of
 from topolog.projections.self_check.opened import beside_on_disk
-from topolog.projections.store import UnreadableBlock, View
 from topolog.projections.upkeep.pace import Pace
 from topolog.projections.upkeep.tasks import Finding, Phase, Progress, Report, Scrub, Scrubbed
 

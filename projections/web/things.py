@@ -15,6 +15,7 @@ from topolog.projections import (
     differences,
     explain,
     explain_change,
+    explain_request,
     groups,
     health,
     history,
@@ -229,7 +230,7 @@ THINGS = {
     "requests": Thing(
         "request",
         lambda asked, name: queries.request(asked.reading, request_id(name)),
-        lambda asked, name: explain.explain_request(asked.reading, request_id(name)),
+        lambda asked, name: explain_request.explain_request(asked.reading, asked.age_ms, request_id(name)),
         lambda asked, name: history.of_request(asked.reading, request_id(name)),
     ),
     "dead-letters": Thing("dead-letter", lambda asked, name: letters.letter(asked.reading, name), has_past=False),

@@ -22,7 +22,8 @@ from topolog.projections import projector as projector_module
 from topolog.projections import queries
 from topolog.projections.freshness import Freshness
 from topolog.projections.projector import Projector
-from topolog.projections.store import DiskFull, Store
+from topolog.projections.rocks import DiskFull
+from topolog.projections.store import Store
 
 
 def hash_of(projector: Projector) -> bytes:
