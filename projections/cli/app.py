@@ -16,6 +16,7 @@ from typer.exceptions import TyperException
 
 from topolog.events.errors import Refused, TopologError
 from topolog.projections.cli import baseline_commands
+from topolog.projections.cli.applying import apply
 from topolog.projections.cli.auth_commands import auth_commands
 from topolog.projections.cli.context_commands import context_commands
 from topolog.projections.cli.contexts import DEFAULT_API
@@ -25,7 +26,7 @@ from topolog.projections.cli.projection_commands import projection_commands
 from topolog.projections.cli.reading import describe, explain, get, history
 from topolog.projections.cli.repair_commands import repair_commands
 from topolog.projections.cli.replaying import replay
-from topolog.projections.cli.schema_commands import apply, cancel, rename
+from topolog.projections.cli.schema_commands import cancel, rename
 from topolog.projections.cli.sharing import alter, create, drop, reset, start_exchange
 from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen
@@ -75,8 +76,8 @@ def build(
     app.add_typer(verify_commands(api=url, cluster=cluster), name="verify")
     app.add_typer(projection_commands(api=url, cluster=cluster), name="projection")
     app.add_typer(repair_commands(api=url, cluster=cluster), name="repair")
-    app.add_typer(auth_commands(api=url, cluster=cluster), name="auth")
     app.add_typer(context_commands(), name="context")
+    app.add_typer(auth_commands(api=url, cluster=cluster), name="auth")
     return app
 
 

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
@@ -27,6 +28,7 @@ from types import TracebackType
 from urllib.parse import quote
 
 from topolog.events.errors import BadInput, NotFound, TopologError, Unreachable
+from topolog.projections.cli.credentials import of_settings
 from topolog.projections.cli.following import Follower, WatchEvent
 from topolog.projections.cli.problems import Json, is_transient, problem_error, watch_error
 from topolog.projections.cli.session_tokens import MemoryTokens, Tokens
@@ -57,6 +59,12 @@ def _unguarded(_: str) -> None:
 
 def _in_silence(_: TopologError, __: float) -> None:
     """Nobody wants to hear of a connection that was made again."""
+
+
+class OfSettings(Enum):
+    """What the settings say is meant."""
+
+    OF_SETTINGS = "of settings"
 
 
 @dataclass(frozen=True)
@@ -104,8 +112,8 @@ class Api:
     """A session with one API about one cluster; a context manager.
 
     `cluster` None means the only one the API serves, which is asked for when it is first needed. `token_file` holds the
-    bearer token, if the API wants one; `tokens` keeps what was seen, in memory unless something else is given.
-    `patience_s`: how long an answer may take, 30 s unless it is given.
+    bearer token, that of the settings (api.token_file) unless another or None is given. `tokens` keeps what was seen,
+    in memory unless something else is given. `patience_s`: how long an answer may take, 30 s unless it is given.
     """
 
     def __init__(
@@ -113,11 +121,13 @@ class Api:
         url: str,
         cluster: str | None = None,
         *,
-        token_file: Path | None = None,
+        token_file: Path | OfSettings | None = OfSettings.OF_SETTINGS,
         tokens: Tokens | None = None,
         patience_s: float | None = None,
     ) -> None:
-        self._transport = Transport(url, token_file, patience_s)
+        own = of_settings()
+        shown = own.token_file if isinstance(token_file, OfSettings) else token_file
+        self._transport = Transport(url, shown, own.ca_file, patience_s)
         self._given_cluster = cluster
         self._tokens = MemoryTokens() if tokens is None else tokens
         self.guard: Callable[[str], None] = _unguarded
@@ -153,10 +163,6 @@ class Api:
         """The names of all clusters that the API serves, as far as you may know."""
         return [str(item["name"]) for item in self._get("/v1/clusters", {}).items]
 
-    def of_process(self, what: str, params: Params) -> Answer:
-        """One answer about the process itself, whatever clusters it serves."""
-        return self._get(f"/v1/{what}", params)
-
     # Questions.
 
     def get(self, path: Segments, params: Params | None = None) -> Answer:
@@ -172,6 +178,10 @@ class Api:
                 self._tokens.forget(self.cluster)
             return self._remembered(self._get(address, given))
         return self._remembered(_answer(status, body))
+
+    def of_process(self, what: str, params: Params) -> Answer:
+        """One answer about the process itself, whatever clusters it serves."""
+        return self._get(f"/v1/{what}", params)
 
     def get_rows(self, path: Segments, params: Params, at_most: int | None) -> Answer:
         """A list, from as many pages as `at_most` rows take; the cursors hold all pages to one position."""
@@ -271,14 +281,14 @@ class Api:
         """Have a dead letter appended to its topic again; Refused with the reason if that makes no sense."""
         return self.post(("dead-letters", letter, "replay"), {"reason": reason})
 
-    def act_on_projections(self, body: Json) -> Answer:
-        """Have the process that answers do something about its stores; Refused with the reason if it makes no sense."""
-        return self.post(("projections", "actions"), body)
-
     def post(self, path: Segments, body: Json, params: Params | None = None) -> Answer:
         """What an action of one thing answers; what it does, it does."""
         self.guard(str(body.get("reason") or ""))
         return _answer(*self._transport.send("POST", self._address(path), params or {}, body=body))
+
+    def act_on_projections(self, body: Json) -> Answer:
+        """Have the process that answers do something about its stores; Refused with the reason if it makes no sense."""
+        return self.post(("projections", "actions"), body)
 
     # What is not about a cluster.
 

@@ -27,6 +27,7 @@ from pathlib import Path
 import platformdirs
 
 from topolog.events.errors import BadInput, NotFound
+from topolog.projections.cli.credentials import of_settings
 from topolog.settings import MASK
 
 VARIABLE = "TOPOLOG_CONTEXT"
@@ -194,7 +195,7 @@ class Defaults:
         self,
         api: Callable[[], object] = lambda: DEFAULT_API,
         cluster: Callable[[], object] = lambda: None,
-        token_file: Callable[[], object] = lambda: None,
+        token_file: Callable[[], object] = lambda: of_settings().token_file,
     ) -> None:
         self.api = api
         self.cluster = cluster
@@ -224,10 +225,12 @@ def stand(
         return Said("" if fallback is None else str(fallback), "settings" if fallback is not None else "default")
 
     held = chosen or Context("")
+    is_of_context = bool(held.api) and not api  # whose token is no other API's
+    token_default = (lambda: None) if is_of_context else defaults.token_file
     return Standing(
         said("api", api, "TOPOLOG_API__URL", held.api, defaults.api),
         said("cluster", cluster, "TOPOLOG_CLUSTER__NAME", held.cluster, defaults.cluster),
-        said("token-file", None, "TOPOLOG_API__TOKEN_FILE", held.token_file, defaults.token_file),
+        said("token-file", None, "TOPOLOG_API__TOKEN_FILE", held.token_file, token_default),
         chosen,
         origin,
     )

@@ -66,12 +66,21 @@ def _read(path: str, what: str, keys: Sequence[str], example: str) -> tuple[str,
 
 def read_mapping(path: str, what: str, example: str) -> tuple[str, str, dict[str, Any]]:
     """What the file is called, its text, and the mapping that it holds, no key of which stands there twice."""
+    source, text, found = read_documents(path, what, example)
+    if len(found) != 1:
+        raise BadInput(f"{source} holds {len(found)} documents, not {what}.", hint=example)
+    return source, text, found[0]
+
+
+def read_documents(path: str, what: str, example: str) -> tuple[str, str, list[dict[str, Any]]]:
+    """The same of a file of several YAML documents, which `---` separates; empty ones count for nothing."""
     source = "stdin" if path == "-" else path
     text = _text(path, source, what)
-    content = _parse_json(text, source) if _is_json(path, text) else _parse_yaml(text, source)
-    if not isinstance(content, dict):
-        raise BadInput(f"{source} holds {_kind(content)}, not {what}.", hint=example)
-    return source, text, content
+    found = [_parse_json(text, source)] if _is_json(path, text) else _parse_yaml(text, source)
+    for content in found:
+        if not isinstance(content, dict):
+            raise BadInput(f"{source} holds {_kind(content)}, not {what}.", hint=example)
+    return source, text, [content for content in found if isinstance(content, dict)]
 
 
 def _text(path: str, source: str, what: str) -> str:
@@ -119,9 +128,10 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-def _parse_yaml(text: str, source: str) -> object:
+def _parse_yaml(text: str, source: str) -> list[object]:
     try:
-        return yaml.load(text, Loader=_UniqueKeys)  # a SafeLoader: plain data only
+        found = list(yaml.load_all(text, Loader=_UniqueKeys))  # a SafeLoader: plain data only
+        return [each for each in found if each is not None] or [None]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""

@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
+from topolog.projections.cli.options import Wait
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import CLUSTER, JOINS, Resource, find_item
+from topolog.projections.cli.resources import CLUSTER, GROUPS, JOINS, Resource, find_item
 from topolog.projections.cli.terminal import Screen
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -159,7 +160,6 @@ def _fixed() -> Mapping[str, Described]:
         "plan": Described(RepairPlan, "RepairPlan"),
         "list_contexts": Described(ContextRow, "ContextList", is_many=True),
         "show_context": Described(ContextRow, "Context"),
-        "apply": Described(Step, "Applied", is_many=True),
         "doctor": Described(Finding, "Doctor", is_many=True),
         "verify_projections": Described(dict[str, Any], "ProjectionStores", is_many=True),
     }
@@ -176,6 +176,15 @@ def _explained(kind: Resource, *, is_imagined: bool) -> Described:
 
 
 def _of_request(command: str, values: Values) -> Described:
+    if command == "apply":
+        from topolog.projections.cli.declared_file import read_declared
+
+        if values["file"] != "-" and not read_declared(values["file"]).is_schema_alone:
+            return Described(Step, "Applied", is_many=True)
+    return _of_one_request(command, values)
+
+
+def _of_one_request(command: str, values: Values) -> Described:
     from topolog.projections import baseline_resources, repair_resources, resources
 
     asked = values.get("patience") or values.get("following")
@@ -183,6 +192,11 @@ def _of_request(command: str, values: Values) -> Described:
         return Described(baseline_resources.DryRun, "DryRun")
     if command in ("verify", "run") and asked is not None and asked.wait:
         return Described(repair_resources.Session, "Session")
+    if command in ("apply", "drop", "rename") and asked is not None and asked.wait in (None, Wait.ACCEPTED):
+        from topolog.projections import object_resources
+
+        if values.get("resource") not in GROUPS.names:
+            return Described(object_resources.SchemaChange, "SchemaChange")
     return Described(resources.Outcome, "Outcome")
 
 

@@ -1,4 +1,4 @@
-"""The commands about databases, tables, views and grants: apply, drop, rename, and cancel of a change."""
+"""The commands about databases, tables, views and grants: drop, rename, cancel of a change, and what `apply` needs."""
 
 import re
 from collections.abc import Sequence
@@ -9,9 +9,9 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from topolog.events.errors import BadInput, Refused
+from topolog.events.errors import BadInput
 from topolog.events.object_definition import Definition, ObjectKind, Statement, Verb
-from topolog.projections.cli import columns, moments, schema_plan
+from topolog.projections.cli import columns, moments
 from topolog.projections.cli.change_wait import Until, await_change
 from topolog.projections.cli.client import Api
 from topolog.projections.cli.connecting import connect
@@ -39,7 +39,6 @@ from topolog.projections.cli.resources import (
     check_request_id,
     find_named,
 )
-from topolog.projections.cli.schema_file import read_schema
 from topolog.projections.cli.schema_plan import Plan, Present
 from topolog.projections.cli.terminal import Screen, clean
 from topolog.projections.cli.writing import Doubt, confirm, follow
@@ -52,38 +51,6 @@ Deadline = Annotated[
     typer.Option("--deadline", metavar="30s", help="Give the change up if it is not in force by then."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-
-
-def apply(
-    file: Annotated[str, typer.Option("--file", "-f", metavar="FILE", help="Definitions, JSON or YAML; - is stdin.")],
-    prune: Annotated[
-        bool,
-        typer.Option("--prune", help="Drop what the file does not have, of the databases and tables that it has."),
-    ] = False,
-    deadline: Deadline = None,
-    yes: Yes = False,
-    *,
-    patience: Patience,
-    target: Target,
-    shape: Shape,
-) -> None:
-    """Make databases, tables, views and grants what the file says: the plan is shown, and exactly that is done, at once
-    or not at all. Refused (exit code 5) if somebody else has changed them in between."""
-    check_request_id(patience.request_id)
-    schema = read_schema(file)
-    screen = Screen(no_color=shape.no_color)
-    with connect(target) as api:
-        present, position = _present(api)
-        plan = schema_plan.plan(schema.wanted, present, prune=prune)
-        if plan.problems:
-            problems = "; ".join(plan.problems)
-            raise Refused("PLAN_IMPOSSIBLE", "", f"{schema.source} cannot be applied: {problems}.")
-        _show(screen, shape, plan, position)
-        if not plan.statements:
-            return
-        loss = " What is dropped goes with its data." if plan.loses_data else ""
-        doubt = Doubt("applied", lambda cluster: f"Apply this to cluster {cluster}?{loss}")
-        _ask(api, plan.statements, deadline, patience, shape, None if yes else doubt)
 
 
 def rename(
@@ -104,7 +71,7 @@ def rename(
         raise BadInput(f"What is {kind.singular} {name} to be called?", hint="Give its new name behind the old one.")
     statement = Statement(Verb.RENAME, _KINDS[kind.singular], name, new_name=new_name)
     with connect(target) as api:
-        _ask(api, [statement], deadline, patience, shape, None)
+        ask_change(api, [statement], deadline, patience, shape, None)
 
 
 def cancel(
@@ -124,7 +91,7 @@ def drop_object(
     effect = _EFFECTS.get(kind, "")
     doubt = Doubt("dropped", lambda cluster: f"Drop {kind.singular} {name} of cluster {cluster}?{effect}")
     with connect(target) as api:
-        _ask(api, [statement], None, patience, shape, None if yes else doubt)
+        ask_change(api, [statement], None, patience, shape, None if yes else doubt)
 
 
 _KINDS = {
@@ -141,7 +108,7 @@ _EFFECTS = {
 }
 
 
-def _present(api: Api) -> tuple[list[Present], int]:
+def present_objects(api: Api) -> tuple[list[Present], int]:
     """All objects there are, at one position, and which."""
     moment: dict[str, Any] = {}
     found: list[Present] = []
@@ -164,10 +131,10 @@ def _of_item(item: Json) -> Present:
     )
 
 
-def _show(screen: Screen, shape: Shape, plan: Plan, position: int) -> None:
+def show_plan(screen: Screen, shape: Shape, plan: Plan, position: int) -> None:
     """The plan: to people as what they asked for, beside a document on the other stream."""
     if plan.statements:
-        (screen.view if shape.output.is_for_people else screen.aside)(_page(plan))
+        (screen.view if shape.output.is_for_people else screen.aside)(plan_lines(plan))
     else:
         screen.note(f"Nothing is to be changed: all is as the file says at position {position}.", style="")
     if plan.kept:
@@ -178,7 +145,8 @@ def _show(screen: Screen, shape: Shape, plan: Plan, position: int) -> None:
 _STYLES = {"+": "green", "~": "yellow", "-": "red"}
 
 
-def _page(plan: Plan) -> RenderableType:
+def plan_lines(plan: Plan) -> RenderableType:
+    """The plan as people read it."""
     lines: list[RenderableType] = []
     for each in plan.lines:
         lines.append(Text(clean(f"{each.sign} {each.text}"), style=_STYLES[each.sign]))
@@ -186,21 +154,24 @@ def _page(plan: Plan) -> RenderableType:
     return Group(*lines)
 
 
-def _ask(
+def ask_change(
     api: Api,
     statements: Sequence[Statement],
     deadline: str | None,
     patience: Patience,
     shape: Shape,
     doubt: Doubt | None,
+    *,
+    is_shown: bool = True,
 ) -> None:
-    """Ask for one change of all these statements; follow it until it is in force unless less is wanted."""
+    """Ask for one change of all these statements; follow it until it is in force unless less is wanted. `is_shown`: not
+    if more is asked for, and all is shown at the end."""
     check_request_id(patience.request_id)
     timeout = patience.timeout or _PATIENCE
     timeout_s = moments.seconds(timeout, "--timeout")
     request: Json = {
         "kind": "schema-change",
-        "statements": [_plain(each) for each in statements],
+        "statements": [plain_statement(each) for each in statements],
         "reason": patience.reason,
     }
     if deadline is not None:
@@ -208,7 +179,7 @@ def _ask(
     if doubt is not None and not patience.dry_run:
         confirm(doubt, api.cluster)
     awaits_end = patience.wait in (None, Wait.ACCEPTED) and not patience.dry_run
-    outcome = follow(api, request, patience, shape, is_shown=not awaits_end)
+    outcome = follow(api, request, patience, shape, is_shown=is_shown and not awaits_end, is_alone=is_shown)
     found = re.fullmatch(r"change (\d+)", str(outcome.get("subject") or ""))
     if not awaits_end:
         return
@@ -221,10 +192,11 @@ def _ask(
         said = f"Change {found[1]} goes on: `topolog wait change/{found[1]}`, `topolog cancel change/{found[1]}`."
         Screen(no_color=shape.no_color).note(said, style="")
         raise
-    print_answer(Screen(no_color=shape.no_color), shape, answer, View(columns.BY_RESOURCE[CHANGES], CHANGES.label))
+    if is_shown:
+        print_answer(Screen(no_color=shape.no_color), shape, answer, View(columns.BY_RESOURCE[CHANGES], CHANGES.label))
 
 
-def _plain(statement: Statement) -> Json:
+def plain_statement(statement: Statement) -> Json:
     """The statement as the API takes it; what says nothing is left out."""
     plain: Json = {name: value for name, value in msgspec.to_builtins(statement).items() if value not in _NOTHING}
     if "definition" in plain:

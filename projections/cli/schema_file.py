@@ -91,18 +91,28 @@ class _Text(msgspec.Struct, frozen=True):
         raise self.wrong(f"{text!r} is no {what}.", f"{guess}There are {', '.join(known)}.", text)
 
 
+SECTIONS = tuple(_KINDS)
+"""What of a file is about databases, tables, views and grants."""
+
+
 def read_schema(path: str) -> SchemaFile:
     """All that the file, `-` for stdin, wants; BadInput with the file's name and the line for what cannot be."""
     source, text, content = read_mapping(path, "the description of databases, tables, views and grants", _EXAMPLE)
-    check_keys(content, text, source, tuple(_KINDS), "it")
+    check_keys(content, text, source, SECTIONS, "it")
+    schema = schema_of(source, text, content)
+    if not schema.wanted:
+        raise BadInput(f"{source} wants nothing.", hint=_EXAMPLE)
+    return schema
+
+
+def schema_of(source: str, text: str, content: Mapping[str, Any]) -> SchemaFile:
+    """What these sections of a file want; BadInput as above."""
     file = _Text(source, text)
     wanted = [
         _wanted(msgspec.structs.replace(file, about=name), section, name, said)
         for section in _KINDS
         for name, said in file.mapping(content.get(section), section).items()
     ]
-    if not wanted:
-        raise BadInput(f"{source} wants nothing.", hint=_EXAMPLE)
     _check_once(file, wanted)
     return SchemaFile(source, tuple(wanted))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 
 from topolog.events.errors import BadInput, OutcomeUnknown, TopologError, Unreachable
-from topolog.projections.cli.credentials import bearer, of_settings, trust
+from topolog.projections.cli.credentials import bearer, trust
 from topolog.projections.cli.problems import Json, how_to_ask_again, is_problem, problem_error
 
 CONNECT_S = 2.0  # someone watches: a port that is not answered by then is not going to be
@@ -29,19 +29,22 @@ _UNNAMED = (
 
 
 class Transport:
-    """Connections to the API at `url`; the token in `token_file` is read anew for each request, so it may rotate."""
+    """Connections to the API at `url`; `credentials.py` has what is shown to it, and how it is believed."""
 
-    def __init__(self, url: str, token_file: Path | None = None, patience_s: float | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        token_file: Path | None = None,
+        ca_file: Path | None = None,
+        patience_s: float | None = None,
+    ) -> None:
         self.url = url.rstrip("/")
         self._token_file = token_file
         self._patience_s = patience_s
         timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
         try:
             self._http = httpx.Client(
-                base_url=self.url,
-                timeout=timeout,
-                trust_env=not _is_local(self.url),
-                verify=trust(of_settings().ca_file),
+                base_url=self.url, timeout=timeout, trust_env=not _is_local(self.url), verify=trust(ca_file)
             )
         except httpx.InvalidURL as error:
             raise _bad_url(url) from error
@@ -106,6 +109,7 @@ class Transport:
             raise self._failed("GET", error, "") from error
 
     def _headers(self) -> dict[str, str]:
+        """What shows who asks; the file is read each time, for a token may be replaced while this goes on."""
         return bearer(self.url, self._token_file, is_local=_is_local(self.url))
 
     def _line(self, text: str) -> Json:

@@ -99,10 +99,13 @@ def confirm(doubt: Doubt, cluster: str) -> None:
         raise typer.Exit(1)
 
 
-def follow(api: Api, request: Json, patience: Patience, shape: Shape, *, is_shown: bool = True) -> Json:
+def follow(
+    api: Api, request: Json, patience: Patience, shape: Shape, *, is_shown: bool = True, is_alone: bool = True
+) -> Json:
     """Make the request, show its outcome and return it; raises what it means if it is not the one that was wanted.
 
-    `is_shown`: not if something more is awaited, which is shown then.
+    `is_shown`: not if something more is awaited, which is shown then; `is_alone`: not if it is one of several, which
+    are shown together whatever becomes of them.
     """
     check_request_id(patience.request_id)
     timeout_s = moments.seconds(patience.decided_within, "--timeout")
@@ -117,14 +120,16 @@ def follow(api: Api, request: Json, patience: Patience, shape: Shape, *, is_show
         screen.note(f"The request may have been made: `topolog get {asking}` shows what was decided.", style="")
         raise
     if answer.is_refusal:
-        raise _shown_refusal(screen, shape, answer)
+        raise _shown_refusal(screen, shape, answer) if is_alone else answer.error
     if patience.dry_run:
-        print_answer(screen, shape, answer, View(columns.DRY_RUN, _label, dry_run_page))
+        if is_alone:
+            print_answer(screen, shape, answer, View(columns.DRY_RUN, _label, dry_run_page))
         return answer.item
     if not is_shown and answer.item.get("status") != "UNKNOWN":
         return answer.item
-    print_answer(screen, shape, answer, View(columns.OUTCOME, _label))
-    if shape.output.is_for_people and answer.item.get("token"):
+    if is_alone:
+        print_answer(screen, shape, answer, View(columns.OUTCOME, _label))
+    if is_alone and shape.output.is_for_people and answer.item.get("token"):
         screen.note(f"A read with --at-least {answer.item['token']} holds this.")
     _note_stopping(screen, request, answer.item, patience)
     _check(answer.item, patience)

@@ -89,16 +89,16 @@ def test_no_command_is_a_coroutine() -> None:
         "set",
         "drop",
         "list",
-        "auth",
-        "whoami",
-        "can-i",
-        "explain",
         "context",
         "list",
         "show",
         "use",
         "add",
         "remove",
+        "auth",
+        "whoami",
+        "can-i",
+        "explain",
     ]
     assert not [c.name for c in found if inspect.iscoroutinefunction(inspect.unwrap(c.callback))]
 

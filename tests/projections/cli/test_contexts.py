@@ -86,6 +86,7 @@ def test_a_protected_context_wants_a_reason_and_a_yes(
 def test_the_token_of_a_context_is_sent_and_never_shown(cli: Cli, api: FakeApi, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("s3cr3t\n")
+    token.chmod(0o600)
     cli("context", "add", "prod", "--api", api.url, "--token-file", str(token))
     cli("context", "use", "prod")
     assert cli("get", "nodes").code == 0
