@@ -122,7 +122,7 @@ def _projector() -> list[Metric]:
         app = make_app([Served(projector, Requester(chronicle.log.writer(), "api-1", ""))])
 
         async def ask() -> None:
-            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://api") as client:
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
                 await client.get("/livez")
 
         asyncio.run(ask())

@@ -75,7 +75,7 @@ def api(world: World, folder: Path) -> Iterator[tuple[Projector, httpx.AsyncClie
         projector.step()
         app = make_app([Served(projector, Requester(world.log.writer(), "api-1", "broker:9092", "demo"))])
         transport = httpx.ASGITransport(app)
-        yield projector, httpx.AsyncClient(transport=transport, base_url="http://api")
+        yield projector, httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
 
 def post(client: httpx.AsyncClient, **headers: str) -> httpx.Response:
@@ -175,7 +175,12 @@ def test_what_is_no_traceparent_does_not_reach_the_decisions(value: bytes) -> No
 def test_a_request_is_a_line_of_the_log_at_debug_with_its_trace(caplog: pytest.LogCaptureFixture) -> None:
     """G2.5: logs have trace_id and the request; here as the record has them before it is rendered."""
     world, traces = World(["c1"], ["n1"]), list[str | None]()
-    caplog.handler.addFilter(lambda _: not traces.append(telemetry.trace_id()))
+
+    def noted(_: logging.LogRecord) -> bool:
+        traces.append(telemetry.trace_id())
+        return True
+
+    caplog.handler.addFilter(noted)
     request = UpdateRequested(RequestId("x", 1), world.log_id, "ann", "", CUSTOMER, 0, None, None)
     with caplog.at_level(logging.DEBUG, "topolog.coordinator"):
         world.log.put(Topic.REQUESTS, "x", CODEC.encode(request), ((telemetry.HEADER, PARENT.encode()),))
