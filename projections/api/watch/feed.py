@@ -195,7 +195,8 @@ class Feeds:
 
     @property
     def readers(self) -> int:
-        return sum(each.readers for each in self._feeds.values())
+        """Any thread may ask."""
+        return sum(each.readers for each in tuple(self._feeds.values()))
 
     @asynccontextmanager
     async def joined(self, watched: Watched) -> AsyncIterator[Feed]:
