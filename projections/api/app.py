@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from prometheus_client import CollectorRegistry
 
 from topolog.projections.api import (
@@ -53,7 +53,13 @@ def make_app(served: Sequence[Served], access: Access | None = None) -> FastAPI:
             each.commits.detach()
 
     app = FastAPI(
-        title="topolog", version="v1", description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None
+        title="topolog",
+        version="v1",
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        dependencies=[Depends(problems.refuse_unknown_parameters)],
+        docs_url=None,
+        redoc_url=None,
     )
     registry = CollectorRegistry()
     registry.register(metrics.Together([metrics.ProjectionMetrics(each.projector) for each in served]))

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 from fastapi import FastAPI, Request
+from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -30,6 +31,9 @@ from topolog.projections.moments import ForeignToken
 
 PROBLEM_JSON = "application/problem+json"
 RETRY_AFTER_S = 1
+
+_STRICT = "/v1/"
+_HINT = "/openapi.json lists what each address takes."
 
 _LOGGER = logging.getLogger(__name__)
 _STATUSES: Sequence[tuple[type[TopologError], HTTPStatus]] = (
@@ -113,10 +117,13 @@ def _of_reading(request: Request) -> Mapping[str, str]:
     return headers
 
 
-async def _on_invalid_parameters(request: Request, error: Exception) -> Response:
+async def _on_invalid_parameters(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     invalid = [
-        {"name": ".".join(str(part) for part in each["loc"][1:]), "reason": _reason(each, request)}
+        {
+            "name": ".".join(str(part) for part in each["loc"][1:]),
+            "reason": str(each["msg"]).removeprefix("Value error, "),
+        }
         for each in error.errors()
     ]
     listed = "; ".join(f"{each['name']}: {each['reason']}" for each in invalid)
@@ -124,26 +131,32 @@ async def _on_invalid_parameters(request: Request, error: Exception) -> Response
         HTTPStatus.BAD_REQUEST,
         BadInput.code,
         f"The question cannot be understood: {listed}.",
-        hint="/openapi.json lists what each address takes.",
+        hint=_HINT,
         invalid_params=invalid,
     )
 
 
-def _reason(error: Mapping[str, Any], request: Request) -> str:
-    if error["type"] != "extra_forbidden":
-        return str(error["msg"]).removeprefix("Value error, ")
-    known = _parameters_of(request)
-    near = get_close_matches(str(error["loc"][-1]), known, n=1)
-    listed = f"there are {', '.join(known)}" if known else "there is none"
-    return f"there is no such parameter ({f'did you mean {near[0]}?' if near else listed})"
+def refuse_unknown_parameters(request: Request) -> None:
+    """Raise InvalidParameter for what the address does not take: a slip must neither widen a list nor do in earnest
+    what was only to be tried."""
+    dependant = getattr(request.scope.get("route"), "dependant", None)
+    if dependant is None or not request.url.path.startswith(_STRICT):
+        return
+    known = sorted(_parameters_of(dependant))
+    for name in request.query_params:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            listed = f"there are {', '.join(known)}" if known else "there is none"
+            reason = f"there is no such parameter ({f'did you mean {near[0]}?' if near else listed})"
+            raise InvalidParameter(name, reason, hint=_HINT)
 
 
-def _parameters_of(request: Request) -> list[str]:
-    """The names of what the address takes in its query."""
-    route = request.scope.get("route")
-    dependant = getattr(route, "dependant", None)
-    models = (field.field_info.annotation for field in dependant.query_params) if dependant else ()
-    return sorted(name for model in models for name in getattr(model, "model_fields", ()))
+def _parameters_of(dependant: Dependant) -> Iterator[str]:
+    """The names of what an address takes in its query."""
+    for field in dependant.query_params:
+        yield from getattr(field.field_info.annotation, "model_fields", (field.alias,))
+    for each in dependant.dependencies:
+        yield from _parameters_of(each)
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:

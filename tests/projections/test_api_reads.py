@@ -428,20 +428,6 @@ def test_metrics_for_prometheus(client: Client, chronicle: Chronicle, projector:
     assert 'route="/v1/clusters/{cluster}/nodes",status="200"' in text
 
 
-def test_openapi_describes_every_address_with_an_example(client: Client) -> None:
-    """G2.3: OpenAPI 3.1 with examples, and every schema it refers to."""
-    document = client.get("/openapi.json").json()
-    assert document["openapi"].startswith("3.1")
-    schemas = document["components"]["schemas"]
-    refs = {part.split('"')[0] for part in client.get("/openapi.json").text.split("#/components/schemas/")[1:]}
-    assert refs <= schemas.keys()
-    for path, methods in document["paths"].items():
-        if path.startswith("/v1/") and "get" in methods:
-            answer = methods["get"]["responses"]["200"]["content"]["application/json"]
-            assert answer["example"]["kind"] == answer["schema"]["properties"]["kind"]["const"], path
-            assert methods["get"]["description"], path
-
-
 def test_the_page_shows_the_cluster_without_a_script(client: Client) -> None:
     """Issue 3: one plain overview page at /, readable without JavaScript, nothing from elsewhere."""
     answer = client.get("/")

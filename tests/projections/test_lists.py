@@ -130,8 +130,8 @@ def test_pages_of_any_question_are_the_whole_list_filtered_and_sorted(site: Site
     assert found == (in_order(name, expected, sort) if sort else expected)
 
 
-LASTING = [each for name, each in LISTINGS.items() if not each.no_past and name not in ("nodes", "leases")]
-"""Lists of which everything is kept; of leases the renewals of the past are not."""
+LASTING = [each for name, each in LISTINGS.items() if not each.no_past and name not in ("nodes", "leases", "pending")]
+"""Lists of which everything is kept. Of leases the renewals of the past are not, and what is pending goes by them."""
 
 
 def content(each: Listing[Any], reading: Reading) -> Any:
@@ -187,6 +187,7 @@ def test_only_some_fields_of_each_item(site: Site) -> None:
         ("/decisions", {"after": "2999-01-01T00:00Z"}, "future"),
         ("/export/nodes", {"fields": "nod"}, "Did you mean node?"),
         ("/nodes/n1/history", {"sort": "changes"}, "no field 'changes'"),
+        ("/projections", {"dry_run": "true"}, "there is none"),
     ],
 )
 def test_what_is_not_known_is_told_what_is(site: Site, path: str, parameters: dict[str, str], says: str) -> None:
