@@ -7,7 +7,7 @@ import msgspec
 from topolog.events.exchange import TriggerType
 
 
-class PartitionCopy(msgspec.Struct, frozen=True):
+class PartitionCopy(msgspec.Struct, frozen=True, gc=False):
     """One node's copy of a partition, in this `state` since that position; `wanted`: by the affinity."""
 
     node: str
@@ -17,7 +17,7 @@ class PartitionCopy(msgspec.Struct, frozen=True):
     is_member: bool
 
 
-class Partition(msgspec.Struct, frozen=True):
+class Partition(msgspec.Struct, frozen=True, gc=False):
     """One partition of a group. `state` is the most urgent thing that can be said of it as a whole:
 
     LOST (no owner is left), PAUSED (nobody acts until the exchange ends), MOVING (a wanted copy loads), SWITCHING (the

@@ -19,8 +19,9 @@ def examples(page: str) -> list[tuple[str, str]]:
 
 
 def is_as_said(answer: str, said: str) -> bool:
-    """Whether the answer is what was said; a line with nothing but `…` stands for any lines."""
-    pattern = "".join(r"(?:.*\n)*" if line == "…" else f"{re.escape(line)}\n" for line in said.splitlines())
+    """Whether the answer is what was said; `…` stands for any text, alone in a line for any lines."""
+    lines = (r"(?:.*\n)*" if line == "…" else f"{re.escape(line).replace('…', '.*')}\n" for line in said.splitlines())
+    pattern = "".join(lines)
     return re.fullmatch(pattern, f"{answer}\n") is not None
 
 
@@ -33,9 +34,12 @@ def client(tmp_path: Path) -> Iterator[Client]:
 def test_every_command_answers_what_stands_below_it(client: Client) -> None:
     found = examples(PAGE.read_text(encoding="utf-8"))
     assert len(found) > 10
+    following = ""
     for command, said in found:
-        answer = shown(curl(client, command))
+        response = curl(client, command.replace("$next", following))
+        answer = shown(response)
         assert is_as_said(answer, said), f"{command}\n{answer}"
+        following = response.json().get("next") or "" if "json" in response.headers["Content-Type"] else ""
 
 
 @pytest.mark.parametrize(
@@ -47,6 +51,8 @@ def test_every_command_answers_what_stands_below_it(client: Client) -> None:
         ("a\nb\nc", "a\n…", True),
         ("a\nb\nc", "…\nb\n…", True),
         ("a\nb\nc", "a\nc", False),
+        ('"next": "xyz"', '"next": "…"', True),
+        ('"next": "xyz"', '"last": "…"', False),
         ("a\nb\nc", "a\n…\nd", False),
         ("a\nb\nc", "…\nb", False),
         ("a\nb\nc", "b\n…", False),
