@@ -74,7 +74,8 @@ def test_every_address_tells_its_parameters_errors_and_headers(document: Json) -
             assert "X-Topolog-Token" in resolved(document, response)["headers"], path
         names = {each["name"] for each in parameters}
         if method == "get" and path.split("/")[4] not in OF_THIS_PROCESS:
-            assert names >= {"as_of", "at_least", "wait", "max_age", "Topolog-At-Least", "Prefer", "If-None-Match"}
+            assert "as_of" in names or names >= {"from", "to"}, path
+            assert names >= {"at_least", "wait", "max_age", "Topolog-At-Least", "Prefer", "If-None-Match"}
 
 
 def test_every_example_is_as_its_schema_says(document: Json) -> None:
