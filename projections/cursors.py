@@ -19,7 +19,8 @@ T = TypeVar("T")
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True):
     """The next page of `path`, with these `filters`, as of `position`, begins behind the item with key `after`; in the
-    order `sort` behind the place `after`. `sort` and `fields` are as they were given."""
+    order `sort` behind the place `after`. `sort` and `fields` are as they were given; `since` is the earlier position
+    of a comparison."""
 
     path: str
     position: int
@@ -27,6 +28,7 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
     filters: Mapping[str, str]
     sort: str = ""
     fields: str = ""
+    since: int = -1
 
     def __str__(self) -> str:
         return base64.urlsafe_b64encode(msgspec.msgpack.encode(self)).rstrip(b"=").decode()

@@ -111,12 +111,13 @@ def newest(reading: Reading, age_ms: int) -> ExchangeDetail:
 
 def open_row(reading: Reading) -> ExchangeRow | None:
     """The one exchange that is open."""
-    return next((row for _, row in reading.rows(ExchangeRow) if row.completed_at is None), None)
+    row = last_row(reading)
+    return row if row is not None and row.completed_at is None else None
 
 
 def last_row(reading: Reading) -> ExchangeRow | None:
     """The newest exchange, open or not."""
-    return max((row for _, row in reading.rows(ExchangeRow)), key=lambda row: row.started_at, default=None)
+    return row_at(reading, reading.position)
 
 
 def open_for_ms(reading: Reading, age_ms: int, row: ExchangeRow) -> int:

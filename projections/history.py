@@ -199,7 +199,6 @@ def _change(reading: Reading, subject: str, position: Position, before: Any, aft
 
 def change_of(about: Sequence[Decided], position: Position, before: Any, after: Any) -> Change:
     """What these decisions of the set that ends at `position` made of one thing; both sides as JSON's own values."""
-    was, now = _flat(before), _flat(after)
     return Change(
         position=position,
         time=iso(about[-1].logged_at_ms),
@@ -207,12 +206,18 @@ def change_of(about: Sequence[Decided], position: Position, before: Any, after: 
         actor=about[-1].actor,
         reason=about[-1].reason,
         cause=about[-1].cause,
-        changes={
-            field: (was.get(field), now.get(field))
-            for field in dict.fromkeys([*was, *now])
-            if field not in _NOT_SHOWN and (was.get(field) or None) != (now.get(field) or None)
-        },
+        changes=changed_fields(before, after),
     )
+
+
+def changed_fields(before: Any, after: Any) -> dict[str, tuple[Any, Any]]:
+    """field -> (before, after) of what is not the same on both sides, fields of fields as `a.b`."""
+    was, now = _flat(before), _flat(after)
+    return {
+        field: (was.get(field), now.get(field))
+        for field in dict.fromkeys([*was, *now])
+        if field not in _NOT_SHOWN and (was.get(field) or None) != (now.get(field) or None)
+    }
 
 
 def _flat(value: Any, path: str = "") -> dict[str, Any]:

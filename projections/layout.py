@@ -17,7 +17,7 @@ other fields makes a store of its own beside the old one, and nobody has to reme
 """
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import msgspec
@@ -233,6 +233,7 @@ def decode(data: bytes, type_: type[Any]) -> Any:
         raise DamagedStore(f"A stored {type_.__name__} cannot be read: {error}.") from error
 
 
+@cache
 def shape() -> str:
     """A digest (12 hex digits) of every field that is stored, texts for people left out."""
     return shape_of([*ROWS, *SIDE_ROWS, *EVENTS, Decided, Changed, Meta])

@@ -7,7 +7,7 @@ from topolog.events.baseline import ClusterStateRow
 from topolog.events.cluster_state import ClusterState
 from topolog.events.ids import Position
 from topolog.events.membership import NodeRow, Standing, WaitingJoinRow
-from topolog.events.metadata import ProposalRow, RemovalRow
+from topolog.events.metadata import ProposalRow, RemovalRow, TypeRow
 from topolog.events.objects import ChangeRow, ChangeStatus
 from topolog.projections import baselines, change_rows, definition_words, patience
 from topolog.projections.change_rows import Line
@@ -142,18 +142,29 @@ _FOR = {
 
 
 def of_types(view: PendingView) -> Iterator[Pending]:
-    """Versions of types that are proposed, and removals."""
-    for _, row in view.reading.rows(ProposalRow):
-        said = f"Version {row.version} of type {row.name} is proposed, and not every server has applied it."
-        name = shlex.quote(row.name)
-        commands = (f"topolog explain type {name}", f"topolog explain decision {row.position}")
-        about = f"type {row.name}"
-        yield view.of_verdict(What("PROPOSAL", f"{row.name}/{row.version}", about, commands), said, row.position)
-    for _, removal in view.reading.rows(RemovalRow):
-        said = f"Type {removal.name} is being removed, and not every server has applied that."
-        commands = (f"topolog explain type {shlex.quote(removal.name)}", f"topolog explain decision {removal.position}")
-        about = f"type {removal.name}"
-        yield view.of_verdict(What("TYPE-REMOVAL", removal.name, about, commands), said, removal.position)
+    """Versions of types that are proposed, and removals: each is found by its type, for the history of proposals has
+    a row for each that there ever was."""
+    for key, row in view.reading.rows(TypeRow):
+        for version in range(row.accepted_version + 1, row.pending_version + 1):
+            proposal = view.reading.row(ProposalRow, f"{key}/{version}")
+            if proposal is not None:
+                yield _proposal(view, proposal)
+        removal = view.reading.row(RemovalRow, key) if row.removing else None
+        if removal is not None:
+            yield _type_removal(view, removal)
+
+
+def _proposal(view: PendingView, row: ProposalRow) -> Pending:
+    said = f"Version {row.version} of type {row.name} is proposed, and not every server has applied it."
+    commands = (f"topolog explain type {shlex.quote(row.name)}", f"topolog explain decision {row.position}")
+    what = What("PROPOSAL", f"{row.name}/{row.version}", f"type {row.name}", commands)
+    return view.of_verdict(what, said, row.position)
+
+
+def _type_removal(view: PendingView, row: RemovalRow) -> Pending:
+    said = f"Type {row.name} is being removed, and not every server has applied that."
+    commands = (f"topolog explain type {shlex.quote(row.name)}", f"topolog explain decision {row.position}")
+    return view.of_verdict(What("TYPE-REMOVAL", row.name, f"type {row.name}", commands), said, row.position)
 
 
 def of_changes(view: PendingView) -> Iterator[Pending]:

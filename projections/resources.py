@@ -364,6 +364,17 @@ class Change(msgspec.Struct, frozen=True):
     changes: Mapping[str, tuple[Any, Any]]
 
 
+class Diff(msgspec.Struct, frozen=True):
+    """One item of a list that differs between two moments. `change`: ADDED, REMOVED or CHANGED; `before` and `after` as
+    the list had it then; `changes` field by field in words, fields of fields as `a.b`."""
+
+    name: str
+    change: str
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+    changes: tuple[str, ...] = ()
+
+
 class Cause(msgspec.Struct, frozen=True):
     """One link of a chain of causes: the decision, and what it answered.
 

@@ -1,6 +1,6 @@
 """What can be asked of the cluster's topics: what each is to be like, and how far this process has read those it reads.
 
-No broker is asked: what a topic is really like, `topolog doctor` says. What is read has no past.
+No broker is asked, so a topic may really be otherwise. How far it is read has no past.
 """
 
 from collections.abc import Mapping

@@ -55,6 +55,8 @@ def tables(reading: Reading) -> Mapping[str, TableVerified]:
     for _, row in reading.rows(SessionRow):
         if row.ended_at is not None:
             ended.setdefault(row.definition.table, []).append(row)
+    if not ended:
+        return {}  # nor is there a time of now where nothing was decided
     declared: dict[str, list[ReplicaDefinition]] = {}
     for _, replica in reading.rows(ReplicaRow):
         declared.setdefault(replica.definition.table, []).append(replica.definition)

@@ -1,20 +1,21 @@
 """Every metric that the roles really export, by their own collectors; run, it writes the page of them anew."""
 
+import asyncio
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+import httpx
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
-from prometheus_client.parser import text_string_to_metric_families
 from tests.projections.chronicle import Chronicle
-from tests.projections.serving import served
 from tests.scenarios.world import World
 
 from topolog.events.log import InMemoryLog
-from topolog.projections.api.metrics import ProjectionMetrics
+from topolog.projections.api.app import make_app
+from topolog.projections.api.served import Served
 from topolog.projections.archive.metrics import ArchiveMetrics
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
@@ -30,8 +31,6 @@ from topolog.streams.validator.metrics import ValidatorMetrics
 
 PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
 BEGINS = "<!-- The tables below are made: .venv/bin/python -m tests.exported -->\n"
-
-_OF_API = ("topolog_api_request_seconds",)
 
 ROLES = {
     "coordinator": "Coordinators, stand-bys too",
@@ -113,16 +112,22 @@ def _validator() -> list[Metric]:
 
 
 def _projector() -> list[Metric]:
+    """All that its registry has, after one answer."""
     chronicle = Chronicle().start()
     with (
         tempfile.TemporaryDirectory() as folder,
         closing(Projector(chronicle.log.reader(), Path(folder), "main", wall_ms=lambda: chronicle.now_ms)) as projector,
-        served(projector, Requester(chronicle.log.writer(), "api-1", "")) as client,
     ):
         projector.step()
-        client.get("/livez")
-        told = text_string_to_metric_families(client.get("/metrics").text)
-        return [*ProjectionMetrics(projector).collect(), *(each for each in told if each.name in _OF_API)]
+        app = make_app([Served(projector, Requester(chronicle.log.writer(), "api-1", ""))])
+
+        async def ask() -> None:
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
+                await client.get("/livez")
+
+        asyncio.run(ask())
+        registry: CollectorRegistry = app.state.registry
+        return list(registry.collect())
 
 
 def tables(found: Iterable[Exported]) -> str:

@@ -35,4 +35,4 @@ def test_no_label_is_the_id_of_something(found: list[Exported]) -> None:
     """G2.5: a metric per node or per request would outgrow any Prometheus."""
     for each in found:
         assert not ENTITIES & set(each.labels), each.name
-        assert each.role == "process" or each.name.startswith("topolog_api_") or "cluster" in each.labels
+        assert each.role == "process" or "route" in each.labels or "cluster" in each.labels

@@ -1,5 +1,6 @@
 """Where settings come from, what refuses them, and what is shown of them."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -204,3 +205,81 @@ def test_settings_cannot_be_changed(write: Write) -> None:
 def test_a_duration_reads_back_as_it_was_written(ms: int) -> None:
     """What `config show` prints can be pasted into the file."""
     assert duration_ms(duration_text(ms)) == ms
+
+
+@pytest.mark.parametrize("name", ["sasl.password_file", "sasl.password.file"])
+def test_a_secret_may_stand_in_a_file_of_its_own(write: Write, tmp_path: Path, name: str) -> None:
+    """Ask 22. The setting is the secret's, the origin tells of the file, and nothing shows what is in it."""
+    secret = tmp_path / "password"
+    secret.touch(0o600)
+    secret.write_text("hunter2\n")
+    loaded = load({f"kafka.{name}": str(secret)}, environ={})
+    assert loaded.settings.kafka["sasl.password"] == "hunter2"
+    assert origin(loaded, "kafka.sasl.password") == f"flag, file {secret}"
+    assert load(environ={"TOPOLOG_KAFKA__SASL_PASSWORD_FILE": str(secret)}).settings == loaded.settings
+    assert "hunter2" not in f"{loaded} {loaded.shown()} {loaded.settings}"
+    with pytest.raises(BadInput, match=r"kafka\.sasl\.password is set, and so is"):
+        load({f"kafka.{name}": str(secret), "kafka.sasl.password": "x"}, environ={})
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o602, 0o660])
+def test_a_secret_that_others_may_read_is_none(write: Write, tmp_path: Path, mode: int) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("hunter2")
+    secret.chmod(mode)
+    with pytest.raises(BadInput, match=f"mode {mode:o}") as caught:
+        load({"kafka.sasl.password_file": str(secret)}, environ={})
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.hint == f"chmod 600 {secret}"
+
+
+def test_a_secret_of_another_user_may_be_read_by_our_group(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a container gets one mounted."""
+    secret = tmp_path / "password"
+    secret.write_text("hunter2")
+    secret.chmod(0o440)
+    monkeypatch.setattr(os, "geteuid", lambda: secret.stat().st_uid + 1)
+    assert load({"kafka.sasl.password_file": str(secret)}, environ={}).settings.kafka["sasl.password"] == "hunter2"
+
+
+OIDC = {"auth.oidc_issuer": "https://id.example", "auth.oidc_audience": "topolog", "auth.oidc_jwks": "keys.json"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        ({"api.tls_cert": "c.pem"}, "api.tls_cert and api.tls_key belong together"),
+        ({"api.tls_key": "k.pem"}, "api.tls_cert and api.tls_key belong together"),
+        ({**OIDC, "auth.oidc_audience": ""}, "auth.oidc_issuer needs auth.oidc_audience and auth.oidc_jwks"),
+        ({"auth.oidc_jwks": "keys.json"}, "mean nothing without auth.oidc_issuer"),
+        (OIDC, "auth.roles must say what roles give"),
+        ({"auth.proxy_from": "10.0.0.1"}, "auth.roles must say what roles give"),
+        ({"auth.roles": "ops = viewer"}, "auth.roles means nothing without"),
+        ({**OIDC, "auth.authorization": "false", "auth.roles": "ops = viewer"}, "auth.roles decides nothing"),
+        ({"auth.authorization": "false"}, "auth.authorization is off, and nothing of auth.tokens_file"),
+        ({"auth.authorization": "false", "auth.anonymous": "viewer"}, "everybody do everything"),
+        ({"auth.changes_per_minute": 0}, "auth.changes_per_minute"),
+        ({"auth.oidc_leeway": "30"}, "auth.oidc_leeway .*needs a number and a unit"),
+        ({"auth.token_file": "x"}, "Did you mean a"),
+    ],
+)
+def test_access_that_contradicts_itself_is_refused_at_the_start(
+    write: Write, flags: dict[str, object], complaint: str
+) -> None:
+    """Part 6: authentication and authorization are switched apart, and an invalid combination is no start."""
+    with pytest.raises(BadInput, match=complaint):
+        load(flags, environ={})
+
+
+def test_access_reaches_the_processes_of_up_as_it_was_set(write: Write) -> None:
+    """A list of the file is one text, so that the environment can hold it too."""
+    write('[auth]\nproxy_from = ["10.0.0.1", "10.1.0.0/16"]\nroles = ["ops = operator@main", "boss = admin"]\n')
+    settings = load(environ={}).settings
+    assert settings.auth.roles == "ops = operator@main; boss = admin"
+    assert load(environ=environment_of(settings, {})).settings == settings
+
+
+def test_an_api_with_a_certificate_is_found_over_https(write: Write) -> None:
+    assert load({"api.tls_cert": "c", "api.tls_key": "k"}, environ={}).settings.api.url == "https://127.0.0.1:8642"

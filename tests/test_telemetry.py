@@ -1,6 +1,7 @@
 """One trace through a request, the decision about it, and its projection; nothing of it where no SDK is (G2.5)."""
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -74,7 +75,7 @@ def api(world: World, folder: Path) -> Iterator[tuple[Projector, httpx.AsyncClie
         projector.step()
         app = make_app([Served(projector, Requester(world.log.writer(), "api-1", "broker:9092", "demo"))])
         transport = httpx.ASGITransport(app)
-        yield projector, httpx.AsyncClient(transport=transport, base_url="http://api")
+        yield projector, httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
 
 def post(client: httpx.AsyncClient, **headers: str) -> httpx.Response:
@@ -169,6 +170,25 @@ def test_what_is_no_traceparent_does_not_reach_the_decisions(value: bytes) -> No
     world.log.put(Topic.REQUESTS, "x", CODEC.encode(request), ((telemetry.HEADER, value),))
     world.settle()
     assert header_of(decided(world, MetadataUpdateProposed)) is None
+
+
+def test_a_request_is_a_line_of_the_log_at_debug_with_its_trace(caplog: pytest.LogCaptureFixture) -> None:
+    """G2.5: logs have trace_id and the request; here as the record has them before it is rendered."""
+    world, traces = World(["c1"], ["n1"]), list[str | None]()
+
+    def noted(_: logging.LogRecord) -> bool:
+        traces.append(telemetry.trace_id())
+        return True
+
+    caplog.handler.addFilter(noted)
+    request = UpdateRequested(RequestId("x", 1), world.log_id, "ann", "", CUSTOMER, 0, None, None)
+    with caplog.at_level(logging.DEBUG, "topolog.coordinator"):
+        world.log.put(Topic.REQUESTS, "x", CODEC.encode(request), ((telemetry.HEADER, PARENT.encode()),))
+        world.settle()
+    (record,) = (each for each in caplog.records if "MetadataUpdateProposed" in each.getMessage())
+    assert record.__dict__["request"] == "x/1"
+    assert record.__dict__["position"] == world.decisions()[-2].place.position
+    assert TRACE in traces
 
 
 def test_the_header_is_no_part_of_what_readers_fold() -> None:

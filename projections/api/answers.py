@@ -21,7 +21,7 @@ from starlette.responses import Response
 
 from topolog.events.errors import BadInput, NotCaughtUp, Retriable
 from topolog.projections.api.listed import Asked, Find, Listing
-from topolog.projections.api.parameters import PageParameters, ReadParameters
+from topolog.projections.api.parameters import KnowledgeParameters, NoParameters, PageParameters, ReadParameters
 from topolog.projections.api.problems import parameter
 from topolog.projections.api.waiting import Commits
 from topolog.projections.cursors import Cursor, Page, cut
@@ -104,7 +104,7 @@ class Answers:
         time = position_time(reading, reading.position)
         return AsOf(reading.position, time, str(token), self.projector.age_ms, self.projector.stopped)
 
-    async def catch_up(self, request: Request, parameters: ReadParameters) -> None:
+    async def catch_up(self, request: Request, parameters: KnowledgeParameters) -> None:
         """Wait until `at_least` is reached; raises NotCaughtUp if that takes longer than `wait`, and Stale if what is
         known is older than `max_age` then."""
         at_least = parameters.at_least or request.headers.get(AT_LEAST)
@@ -188,7 +188,7 @@ def headers_of(stands: AsOf) -> dict[str, str]:
     return {"X-Topolog-Token": stands.token, "X-Topolog-Age-Ms": str(stands.age_ms)}
 
 
-def filters_of(listing: Listing[Any], parameters: ReadParameters) -> dict[str, str]:
+def filters_of(listing: Listing[Any], parameters: NoParameters) -> dict[str, str]:
     """The filters of this list that were given, by name."""
     given = parameters.model_dump(exclude_none=True, include=set(listing.filters.model_fields))
     return {name: str(value) for name, value in given.items()}
@@ -222,7 +222,7 @@ def _has(request: Request, tag: str) -> bool:
     return tag in (each.strip() for each in had.split(","))
 
 
-def _patience_ms(request: Request, parameters: ReadParameters) -> int:
+def _patience_ms(request: Request, parameters: KnowledgeParameters) -> int:
     """By `wait`, else by `Prefer: wait=5`, which is in seconds (RFC 7240)."""
     preferred = re.search(r"\bwait=(\d{1,5})\b", request.headers.get("prefer", ""))
     if preferred and "wait" not in parameters.model_fields_set:

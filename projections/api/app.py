@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from topolog.projections.api import (
     baseline_reads,
     contract,
+    diffs,
     explain_reads,
     export,
     health,
@@ -56,6 +57,8 @@ def make_app(served: Sequence[Served], access: Access | None = None) -> FastAPI:
     )
     registry = CollectorRegistry()
     registry.register(metrics.Together([metrics.ProjectionMetrics(each.projector) for each in served]))
+    serving = [metrics.ServingMetrics(each.projector.cluster, each.feeds, each.desk.requester) for each in served]
+    registry.register(metrics.Together(serving))
     registry.register(metrics.Together([projection_metrics.GenerationMetrics(each.projector) for each in served]))
     app.state.served = {each.projector.cluster: each for each in served}
     app.state.registry = registry
@@ -67,6 +70,7 @@ def make_app(served: Sequence[Served], access: Access | None = None) -> FastAPI:
         reads.clusters,
         reads.router,
         lists.router,
+        diffs.router,
         export.router,
         writes.router,
         replays.router,

@@ -78,7 +78,7 @@ def _known_event(event: str | None) -> str | None:
     if event is None or event in known:
         return event
     near = get_close_matches(event, known, n=1)
-    raise ValueError(f"there is no such event{f', did you mean {near[0]}?' if near else ''}")
+    raise ValueError(f"there is no such event{f' (did you mean {near[0]}?)' if near else ''}")
 
 
 _Bool = Literal["true", "false"]

@@ -16,12 +16,15 @@ from topolog.events.membership import NodeRow
 from topolog.events.metadata import ProposalRow
 from topolog.projections import change_rows, changes, exchanges, partitions, queries, sessions, verified_tables
 from topolog.projections.api import repair_metrics
+from topolog.projections.api.watch.feed import Feeds
 from topolog.projections.packed import CONDITIONS
 from topolog.projections.projector import Projector
+from topolog.projections.requester import Requester
 from topolog.projections.sides import LetterRow
 from topolog.projections.verified_tables import TableVerified
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_STREAMS = (b"text/event-stream", b"application/jsonl", b"application/x-ndjson")
 _LEASES = ("VALID", "OVERDUE", "NONE")
 _BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -131,14 +134,36 @@ class Together(Collector):
         yield from families.values()
 
 
+class ServingMetrics(Collector):
+    """Of one cluster: who is being answered by it for long, and what it has asked for."""
+
+    def __init__(self, cluster: str, feeds: Feeds, requester: Requester) -> None:
+        self._cluster = cluster
+        self._feeds = feeds
+        self._requester = requester
+
+    def collect(self) -> Iterator[Metric]:
+        gauges = {
+            "watchers": ("Callers who watch a list.", self._feeds.readers),
+            "open_requests": ("Requests of this process without a known outcome.", len(self._requester.open)),
+        }
+        for name, (text, value) in gauges.items():
+            gauge = GaugeMetricFamily(f"topolog_api_{name}", text, labels=["cluster"])
+            gauge.add_metric([self._cluster], value)
+            yield gauge
+
+
 class Latency:
-    """ASGI middleware: observes how long each answer took, by its route and not by its address."""
+    """ASGI middleware: observes how long each answer took, by its route and not by its address.
+
+    A stream lasts as long as its reader likes: of one it is observed how long it took to begin.
+    """
 
     def __init__(self, app: ASGIApp, registry: CollectorRegistry) -> None:
         self._app = app
         self._seconds = Histogram(
             "topolog_api_request_seconds",
-            "Time from request to the end of the answer.",
+            "Time from a request to the end of its answer, of a stream to its beginning.",
             ["method", "route", "status"],
             buckets=_BUCKETS_S,
             registry=registry,
@@ -148,19 +173,24 @@ class Latency:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        started_s, status = time.perf_counter(), 500
+        started_s, status, took_s = time.perf_counter(), 500, 0.0
 
         async def observed_send(message: Message) -> None:
-            nonlocal status
+            nonlocal status, took_s
             if message["type"] == "http.response.start":
                 status = message["status"]
+                took_s = time.perf_counter() - started_s if _is_stream(message) else 0.0
             await send(message)
 
         try:
             await self._app(scope, receive, observed_send)
         finally:
             route = getattr(scope.get("route"), "path", "other")
-            self._seconds.labels(scope["method"], route, status).observe(time.perf_counter() - started_s)
+            self._seconds.labels(scope["method"], route, status).observe(took_s or time.perf_counter() - started_s)
+
+
+def _is_stream(message: Message) -> bool:
+    return any(name.lower() == b"content-type" and value.startswith(_STREAMS) for name, value in message["headers"])
 
 
 @router.get("/metrics")

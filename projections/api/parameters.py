@@ -17,7 +17,20 @@ class NoParameters(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class ReadParameters(NoParameters):
+class KnowledgeParameters(NoParameters):
+    """How much the answer must know."""
+
+    at_least: Annotated[
+        str | None, Field(description="A token or position that the answer must know; waits for it up to `wait`.")
+    ] = None
+    wait: Annotated[str, Field(description="How long `at_least` may wait, as 250ms, 5s.")] = "5s"
+    max_age: Annotated[
+        str | None,
+        Field(description="How old the answer may be, as 500ms, 5s: 503 `stale` if this reader knows less."),
+    ] = None
+
+
+class ReadParameters(KnowledgeParameters):
     """Which moment is asked about, and how much the answer must know."""
 
     as_of: Annotated[
@@ -26,14 +39,6 @@ class ReadParameters(NoParameters):
             description="The past: a position (1234), a time (2026-11-21T02:00Z), ms since 1970, how long ago (15m), "
             "the coming of a view (topology:4.1), or the end of an exchange (exchange:4.0)."
         ),
-    ] = None
-    at_least: Annotated[
-        str | None, Field(description="A token or position that the answer must know; waits for it up to `wait`.")
-    ] = None
-    wait: Annotated[str, Field(description="How long `at_least` may wait, as 250ms, 5s.")] = "5s"
-    max_age: Annotated[
-        str | None,
-        Field(description="How old the answer may be, as 500ms, 5s: 503 `stale` if this reader knows less."),
     ] = None
 
 

@@ -135,7 +135,7 @@ def _reason(error: Mapping[str, Any], request: Request) -> str:
     known = _parameters_of(request)
     near = get_close_matches(str(error["loc"][-1]), known, n=1)
     listed = f"there are {', '.join(known)}" if known else "there is none"
-    return f"there is no such parameter{f', did you mean {near[0]}?' if near else f'; {listed}'}"
+    return f"there is no such parameter ({f'did you mean {near[0]}?' if near else listed})"
 
 
 def _parameters_of(request: Request) -> list[str]:

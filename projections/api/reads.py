@@ -89,12 +89,6 @@ async def get_lease(request: Request, here: Here, name: str, given: parameters.R
     return await here.one(request, given, "Lease", lambda r, age_ms: queries.lease(r, age_ms, name))
 
 
-@router.get("/leases/{name}/explain", tags=["leases"], responses=contract.one(resources.Explanation))
-async def explain_lease(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
-    """What is to be said of the node that holds the lease."""
-    return await here.one(request, given, "Explanation", lambda r, age_ms: explain.explain_node(r, age_ms, name))
-
-
 @router.get("/lease-health/{name}", tags=["leases"], responses=contract.one(resources.LeaseHealth))
 async def get_lease_health(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
     """How punctual the heartbeats of one member are. It has no past."""

@@ -98,6 +98,14 @@ def _ago(waited_ms: object) -> object:
     return ago(waited_ms) if isinstance(waited_ms, int) else None
 
 
+def _waited_for(item: Json) -> object:
+    """Who, and when each was last heard where that is known: `n3 (15 s ago)`."""
+    return [
+        f"{each.get('node')}{f' ({heard} ago)' if (heard := _ago(each.get('heard_ms'))) else ''}"
+        for each in listed(item, "waits_for")
+    ]
+
+
 _TIME = Column("TIME", lambda item: item.get("time"), brief=to_the_second)
 
 BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
@@ -133,12 +141,11 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
     resources.PENDING: (
         field("NAME", "name"),
         Column("WAITS", lambda item: _ago(item.get("waited_ms"))),
-        Column("FOR", lambda item: [each.get("node") for each in listed(item, "waits_for")], folds=True),
+        Column("FOR", _waited_for, folds=True),
         field("ENDS", "ends", folds=True),
         field("WHAT", "sentence", folds=True),
         field("KIND", "kind", wide=True),
         field("SINCE", "since", wide=True),
-        Column("HEARD MS AGO", lambda item: [each.get("heard_ms") for each in listed(item, "waits_for")], wide=True),
         field("AT MOST MS", "at_most_ms", wide=True),
         Column("NEXT", lambda item: next(iter(names(item.get("next"))), None), wide=True, folds=True),
     ),

@@ -173,7 +173,8 @@ class Frame(msgspec.Struct, frozen=True):
 
     def api(self, *path: object, **query: object) -> str:
         """An address of the API, of what is shown here."""
-        return f"/v1{_address(self.cluster, path, {**query, **self.moment})}"
+        moment = self.moment if self.has_past else {}
+        return f"/v1{_address(self.cluster, path, {**query, **moment})}"
 
     def commands(self, *told: str, api: str) -> tuple[Command, ...]:
         """The same in the terminal: commands as they follow `topolog`, and one that asks the API."""
@@ -183,6 +184,6 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 def _address(cluster: str, path: Sequence[object], query: Mapping[str, object]) -> str:
-    parts = "/".join(quote(str(part), safe="") for part in path if str(part))
+    parts = "/".join(quote(str(part), safe="@") for part in path if str(part))
     given = urlencode({name: value for name, value in query.items() if value not in (None, "")})
     return f"/clusters/{quote(cluster, safe='')}/{parts}{'?' if given else ''}{given}"

@@ -50,7 +50,8 @@ class Api(Section):
     @field_validator("url")
     @classmethod
     def _where_the_api_listens(cls, url: str, given: ValidationInfo) -> str:
-        return url.rstrip("/") or "http://{host}:{port}".format(**{"host": None, "port": None, **given.data})
+        scheme = "https" if given.data.get("tls_cert") else "http"
+        return url.rstrip("/") or f"{scheme}://{given.data.get('host')}:{given.data.get('port')}"
 
 
 class Auth(Section):

@@ -31,8 +31,13 @@ _GIVEN: Final = ("request", "position", "term", "node")
 
 _LIBRARY: Final = "topolog.kafka.librdkafka"
 _SECRETS: Final = re.compile(
-    r"(?i)((?:password|passwd|secret|token|api[-_]?key|authorization|bearer)[\"']?\s*[=:]\s*[\"']?(?:bearer\s+)?|bearer\s+|//[^/\s:@]*:)"
-    r"([^\s\"',;@&]+)"
+    r"""(
+        (?i:password|passwd|secret|api[-_]?key|authorization|(?:access|refresh|id|client|auth)[-_]?token|[?&]token)
+            ["']?\s*[=:]\s*["']?(?:(?:Bearer|Basic)\s+)?   # what is given a value by name
+        | \b(?:Bearer|Basic)\s+
+        | //[^/\s:@]*:(?=[^/\s@]+@)                         # the user of a URL
+    )([^\s"',;@&]+)""",
+    re.VERBOSE,
 )
 _SHORTEST_SECRET: Final = 4
 """What is shorter stands in too many lines that have nothing to do with it."""

@@ -5,13 +5,16 @@ answered, has none.
 """
 
 import contextlib
+import logging
 from collections.abc import Iterator
 
 from topolog.events import telemetry
 from topolog.events.log import Entry, Headers
-from topolog.events.stamp import HEADER_NAME
+from topolog.events.stamp import HEADER_NAME, decode_stamp
 from topolog.events.topics import RECORD_BYTES_MAX, Topic
 from topolog.streams.coordinator.core import Core, Outgoing
+
+_LOGGER = logging.getLogger("topolog.coordinator")
 
 
 class Traces:
@@ -35,8 +38,16 @@ class Traces:
         )
         with about:
             yield
+            self._say(core, before)
         if traceparent is not None:
             self._of.update((each.stamp, traceparent) for each in core.outbox[before:])
+
+    def _say(self, core: Core, before: int) -> None:
+        """One line for each request at the level debug, with what it is found by."""
+        if _LOGGER.isEnabledFor(logging.DEBUG) and len(core.outbox) > before:
+            cause, _, request = decode_stamp(core.outbox[before].stamp).cause.partition(" ")
+            said = {"request": request, "position": core.ahead.position}
+            _LOGGER.debug("%s: %s.", cause, type(core.decided[-1]).__name__, extra=said)
 
     def headers(self, outgoing: Outgoing) -> Headers:
         """Those of a decision's record; its trace is left out where it would make the record too big."""

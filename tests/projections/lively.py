@@ -4,6 +4,8 @@ from pathlib import Path
 
 from tests.projections.chronicle import Chronicle
 from tests.projections.sharing import Sharing, shared_out
+from tests.streams.rules.cluster import join_request, joiner
+from tests.streams.rules.exchanging import CAPABILITIES
 
 from topolog.events.log import Entry, InMemoryLog
 from topolog.events.object_types import ObjectType
@@ -15,7 +17,7 @@ from topolog.projections.projector import Projector
 def lively(chronicle: Chronicle) -> Chronicle:
     """Partitions are shared out several times and types agreed on; it ends with an exchange that is open."""
     cluster = shared_out(chronicle, "n1", "n2", "n10")
-    chronicle.join("watcher", kind=NodeKind.CLIENT)
+    cluster.ask(join_request(joiner("watcher", kind=NodeKind.CLIENT, capabilities=CAPABILITIES)))
     for name in ("Customer", "Order", "Order2"):
         chronicle.propose(name, {"id": "long"})
         chronicle.accept(name, "n1", "n2", "n10")
@@ -30,7 +32,7 @@ def lively(chronicle: Chronicle) -> Chronicle:
 
 
 def _grow(cluster: Sharing) -> None:
-    cluster.join("n3")
+    cluster.join("n3", rack="r1")
     cluster.renew("n3")
     cluster.rest()
     cluster.create("parts", 7, 0)
@@ -45,7 +47,7 @@ def _shrink(cluster: Sharing) -> None:
 
 
 def _begin_to_grow(cluster: Sharing) -> None:
-    cluster.join("n4")
+    cluster.join("n4", rack="r2")
     cluster.renew("n4")
     cluster.settle_exchange()
 

@@ -30,7 +30,9 @@ def served(projector: Projector, requester: Requester, access: Access | None = N
 @contextmanager
 def serving(clusters: Sequence[Served], access: Access | None = None) -> Iterator[httpx.Client]:
     """A client of an API over these clusters."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+        listener.bind(("127.0.0.1", 0))  # with its protocol said, or asyncio leaves Nagle's delay of 40 ms on
+        listener.listen()
         config = uvicorn.Config(
             make_app(clusters, access), log_config=None, proxy_headers=False, timeout_graceful_shutdown=1
         )

@@ -1,6 +1,7 @@
 """The query API's reads: envelope, lists, pages, the past, waiting, errors."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,21 @@ def get(client: Client, path: str, expected: int = 200, **parameters: str | int)
 
 def names(body: Json, field: str = "name") -> list[Any]:
     return [item[field] for item in body["items"]]
+
+
+def test_metrics_of_a_store_that_has_read_nothing_damage_nothing(tmp_path: Path) -> None:
+    """A scrape comes as soon as the process answers; what is not there yet was taken for a damaged store."""
+    chronicle = Chronicle()
+    with (
+        closing(Projector(chronicle.log.reader(), tmp_path, "main")) as empty,
+        served(empty, requester(chronicle)) as api,
+    ):
+        assert 'topolog_projection_position{cluster="main"} -1.0' in api.get("/metrics").text
+        chronicle.start()
+        empty.step()
+        empty.step()
+        assert empty.stopped is None
+        assert 'topolog_projection_damaged{cluster="main"} 0.0' in api.get("/metrics").text
 
 
 def test_every_answer_says_what_it_reflects(client: Client, chronicle: Chronicle) -> None:

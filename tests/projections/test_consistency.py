@@ -4,15 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from httpx import Client
+from tests.projections.asking import addresses
 from tests.projections.chronicle import LOG_ID, Chronicle
 from tests.projections.lively import lively
 from tests.projections.serving import served
 
-from topolog.projections.api import written
-from topolog.projections.api.listings import LISTINGS
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 
@@ -103,29 +101,9 @@ def test_reads_ask_nothing_of_the_broker(chronicle: Chronicle, tmp_path: Path) -
         reader.calls.clear()
         writer.calls.clear()
         asked = 0
-        for path in addresses(client):
+        for _, path in addresses(client):
             assert client.get(path).status_code in (200, 400, 404, 409), path
             asked += 1
         assert asked > 100
         assert (reader.calls, writer.calls) == ([], [])
     projector.close()
-
-
-def addresses(client: Client) -> Iterator[str]:
-    """Every address that can be read, with the name of something that is there if a list has it."""
-    for path, methods in msgspec.json.decode(written.document())["paths"].items():
-        if "get" not in methods:
-            continue
-        name = path.removeprefix("/v1/clusters/{cluster}/").split("/")[0]
-        items = client.get(f"{MAIN}/{name}").json().get("items", []) if name in LISTINGS else []
-        title = str(msgspec.json.decode(msgspec.json.encode(items[0]))[title_field(name)]) if items else "x/1/1"
-        parts = iter(title.split("/"))
-        words = [next(parts, "1") if word.startswith("{") else word for word in path.split("/")[4:]]
-        yield "/".join([MAIN, *words]) if "{cluster}" in path else path
-
-
-def title_field(name: str) -> str:
-    named = {"nodes": "node", "leases": "node", "lease-health": "node", "decisions": "position", "requests": "id"}
-    numbered = dict.fromkeys(("baselines", "changes", "sessions", "repairs"), "number")
-    versioned = dict.fromkeys(("views", "exchanges"), "version")
-    return (named | numbered | versioned | {"branches": "node", "dead-letters": "id"}).get(name, "name")

@@ -1,9 +1,10 @@
 """Lists of the API: filters, order, fields, pages, and that the past is what a fresh fold makes of it."""
 
+import asyncio
 import csv
 import io
 import random
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,8 @@ import pytest
 from httpx import Client
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.requests import ClientDisconnect
+from starlette.types import Message
 from tests.projections.chronicle import Chronicle
 from tests.projections.lively import Rereading, lively
 from tests.projections.serving import served
@@ -275,3 +278,32 @@ def test_an_export_is_of_one_moment_and_of_what_is_asked_for(
     ]
     assert site.get("/export/nope", 404)["code"] == "not_found"
     assert site.get("/export/lease-health", 400, as_of=3)["detail"].startswith("Lease health has no past")
+
+
+def test_who_takes_nothing_is_cut_off_and_read_for_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow client holds one portion, for a while; the end of a whole answer is not sent."""
+    monkeypatch.setattr(export, "STALL_S", 0.01)
+    made, sent = [], []
+
+    async def portions() -> AsyncIterator[bytes]:
+        for number in range(1_000):
+            made.append(number)
+            yield b"row\n"
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+        if len(sent) == 3:
+            await asyncio.Event().wait()
+
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def serve() -> None:
+        scope = {"type": "http", "asgi": {"spec_version": "2.4"}}
+        await export.Streamed(portions())(scope, receive, send)
+
+    with pytest.raises(ClientDisconnect):
+        asyncio.run(serve())
+    assert made == [0, 1]
+    assert not any(message["type"] == "http.response.body" and not message["more_body"] for message in sent)

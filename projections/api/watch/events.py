@@ -32,6 +32,9 @@ from topolog.projections.listing import with_fields
 from topolog.projections.moments import Token
 from topolog.projections.store import Reading
 
+Items = Mapping[str, tuple[bytes, Any]]
+"""By key: what must differ for an item to have changed, and the item."""
+
 _WINDOW = 10_000
 """So many positions of a list that only grows are looked at in one go."""
 
@@ -131,14 +134,12 @@ class Watched(msgspec.Struct, frozen=True):
         told = [self._told("ADDED", Mark(reading.position), None, each) for each in page.items]
         return (told[::-1], None) if self.grows else (told, page.last)
 
-    def present(self, reading: Reading, age_ms: int) -> dict[str, tuple[bytes, Any]]:
+    def present(self, reading: Reading, age_ms: int) -> Items:
         """The items of a list that shows the present, by key, each with what must differ for it to have changed."""
         found = self.listing.items(reading, Asked(age_ms, self.filters))
         return {self.listing.key(each): (self._lasting(each), each) for each in found}
 
-    def between(
-        self, mark: Mark, old: Mapping[str, tuple[bytes, Any]], new: Mapping[str, tuple[bytes, Any]]
-    ) -> Iterator[Event]:
+    def between(self, mark: Mark, old: Items, new: Items) -> Iterator[Event]:
         """What has become of a list, both given by key; in the order of keys."""
         for key in sorted(old.keys() | new.keys()):
             if key not in new:
@@ -173,7 +174,7 @@ class Watched(msgspec.Struct, frozen=True):
     def _changed(self, reading: Reading, end: Position, rows: Collection[Key]) -> list[Event]:
         """What one set has done to the list."""
         before = reading.surely_decision(end).set_start - 1
-        old, new = (self._by_key(reading.as_of(at).settled(), rows) for at in (before, end))
+        old, new = (self.touched(reading.as_of(at), rows) for at in (before, end))
         events = list(self.between(Mark(end), old, new))
         last = len(events) - 1
         marks = (Mark(end) if number == last else Mark(end, number + 1) for number in range(len(events)))
@@ -182,8 +183,9 @@ class Watched(msgspec.Struct, frozen=True):
             for each, mark in zip(events, marks, strict=True)
         ]
 
-    def _by_key(self, reading: Reading, rows: Collection[Key]) -> dict[str, tuple[bytes, Any]]:
-        found = self.listing.items(reading, Asked(filters=self.filters, rows=frozenset(rows)))
+    def touched(self, reading: Reading, rows: Collection[Key]) -> Items:
+        """The items as they will be told of this position for ever, those at least that these rows can have changed."""
+        found = self.listing.items(reading.settled(), Asked(filters=self.filters, rows=frozenset(rows)))
         try:
             return {self.listing.key(each): (self._lasting(each), each) for each in found}
         except NotFound:  # what the filters name is not there yet, or not any more

@@ -8,7 +8,7 @@ kept is told so, with the token at which it can go on, and costs the others noth
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from itertools import islice, takewhile
 from typing import Any
@@ -17,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 
 from topolog.events.errors import DamagedStore, Overloaded, Retriable, TopologError
 from topolog.projections.api.waiting import Commits
-from topolog.projections.api.watch.events import Event, Mark, Watched
+from topolog.projections.api.watch.events import Event, Items, Mark, Watched
 from topolog.projections.projector import Projector
 
 BOOKMARK_S = 10.0
@@ -35,8 +35,6 @@ PATIENCE_S = 60.0
 """How long a reader may take nothing, its buffers being full, before its connection is closed."""
 
 _RETRY_S = 0.5
-
-Items = Mapping[str, tuple[bytes, Any]]
 
 
 class FellBehind(Retriable):
@@ -197,7 +195,8 @@ class Feeds:
 
     @property
     def readers(self) -> int:
-        return sum(each.readers for each in self._feeds.values())
+        """Any thread may ask."""
+        return sum(each.readers for each in tuple(self._feeds.values()))
 
     @asynccontextmanager
     async def joined(self, watched: Watched) -> AsyncIterator[Feed]:

@@ -34,7 +34,7 @@ async function help() {
 
 const does = {
   "?": help,
-  "/": () => document.querySelector("main .filters input, main .filters select, #as_of")?.focus(),
+  "/": () => (document.querySelector(".filters :is(input:not([type=hidden]), select)") ?? document.querySelector("#as_of"))?.focus(),
   j: () => walk(1),
   k: () => walk(-1),
   ArrowLeft: () => document.querySelector('.moment a[rel="prev"]')?.click(),

@@ -52,8 +52,8 @@ async function tell(address, how) {
 // To another moment of this view: the address follows, so that it can be sent to somebody else.
 export async function go(address) {
   document.body.classList.add("loading");
-  await tell(address, { all: true });
   if (location.href !== new URL(address, location.href).href) history.pushState(null, "", address);
+  await tell(address, { all: true });
 }
 
 export function begin(then) {

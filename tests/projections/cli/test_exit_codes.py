@@ -192,14 +192,15 @@ def test_a_mistyped_command_gets_a_proposal(cli: Cli) -> None:
 
 
 ALL = (
-    "cluster (cl), nodes (no), leases (le), types (ty), groups (gr), partitions (pa), exchanges (ex), joins (jo), "
-    "databases (db), tables (ta), table-views (tv), grants (gn), changes (ch), sessions (se), decisions (de), "
-    "requests (re)."
+    "cluster (cl), nodes (no), leases (le), lease-health (lh), types (ty), groups (gr), partitions (pa), maps (ma), "
+    "exchanges (ex), baselines (bl), views (vi), joins (jo), databases (db), tables (ta), table-views (tv), "
+    "grants (gn), changes (ch), sessions (se), trees (tr), differences (di), repairs (rp), replicas (rl), "
+    "schedules (sc), decisions (de), requests (re), dead-letters (dl)."
 )
 WITH_A_PAST = (
-    ALL.replace("leases (le), ", "")
-    .replace("joins (jo)", "baselines (bl), views (vi)")
-    .replace("sessions (se), decisions (de)", "sessions (se), replicas (rl), schedules (sc)")
+    "cluster (cl), nodes (no), types (ty), groups (gr), partitions (pa), exchanges (ex), baselines (bl), views (vi), "
+    "databases (db), tables (ta), table-views (tv), grants (gn), changes (ch), sessions (se), replicas (rl), "
+    "schedules (sc), requests (re)."
 )
 
 

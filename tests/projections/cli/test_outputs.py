@@ -73,6 +73,8 @@ READS = {
     "explain-type": "explain type Customer",
     "explain-group": "explain gr/orders",
     "explain-join": "explain join n3",
+    "get-pending": "get pending",
+    "explain-decision": "explain decision 399",
     "baseline-graph": "baseline graph",
     "explain-partition": "explain pa/orders/17",
     "explain-exchange": "explain exchange",

@@ -37,6 +37,7 @@ class Kept:
         self.folder = folder
         self.workshop = workshop
         self.clock = Clock()
+        self.batch_max = 1_000_000
         self._orders = 0
         self.projector = self.made(KEPT)
 
@@ -64,8 +65,10 @@ class Kept:
         return sorted(path.name.rpartition("-")[2] for path in self.folder.glob("rows-*"))
 
     def made(self, terms: Terms = KEPT) -> Projector:
+        reader = self.chronicle.log.reader()
+        reader.batch_max = self.batch_max
         return Projector(
-            self.chronicle.log.reader(),
+            reader,
             self.folder,
             "main",
             now_s=self.clock.now_s,

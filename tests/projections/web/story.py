@@ -108,10 +108,12 @@ def _compared(rounds: Rounds) -> tuple[int, int]:
     differing_tables(rounds)
     preview = rounds.start(union_definition(segments=2), reason="after the outage")
     rounds.run(preview)
+    _beat(rounds.chronicle, 1, "n1", "n2", "n3", "n4")
     for name in ("R3", "R4", "R5"):
         rounds.declare(name, rows(*range(1, 12)), table="stock", datacenter="ams")
     rounds.tables["stock"]["R5"].pop(4)
     rounds.run(rounds.start(definition("stock", segments=4), reason="weekly"))
+    _beat(rounds.chronicle, 1, "n1", "n2", "n3", "n4")
     repair = rounds.start(union_definition(SessionKind.REPAIR, preview=Position(preview)), reason="as seen")
     rounds.run(repair)
     return preview, repair

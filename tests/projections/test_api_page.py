@@ -1,0 +1,56 @@
+"""docs/api.md: every command on it is run, in order, and answers what stands below it (G8: API examples all run)."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from httpx import Client
+from tests.projections.asking import asked, curl, shown
+
+PAGE = Path(__file__).parents[2] / "docs" / "api.md"
+BLOCK = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def examples(page: str) -> list[tuple[str, str]]:
+    """Each command and what it is said to answer."""
+    parts = (part for block in BLOCK.findall(page) for part in re.split(r"^\$ ", block, flags=re.MULTILINE) if part)
+    return [(command, answer.rstrip()) for command, _, answer in (part.partition("\n") for part in parts)]
+
+
+def is_as_said(answer: str, said: str) -> bool:
+    """Whether the answer is what was said; a line with nothing but `…` stands for any lines."""
+    pattern = "".join(r"(?:.*\n)*" if line == "…" else f"{re.escape(line)}\n" for line in said.splitlines())
+    return re.fullmatch(pattern, f"{answer}\n") is not None
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Client]:
+    with asked(tmp_path) as client:
+        yield client
+
+
+def test_every_command_answers_what_stands_below_it(client: Client) -> None:
+    found = examples(PAGE.read_text(encoding="utf-8"))
+    assert len(found) > 10
+    for command, said in found:
+        answer = shown(curl(client, command))
+        assert is_as_said(answer, said), f"{command}\n{answer}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "is_so"),
+    [
+        ("a\nb\nc", "a\nb\nc", True),
+        ("a\nb\nc", "a\n…\nc", True),
+        ("a\nb\nc", "…\nc", True),
+        ("a\nb\nc", "a\n…", True),
+        ("a\nb\nc", "…\nb\n…", True),
+        ("a\nb\nc", "a\nc", False),
+        ("a\nb\nc", "a\n…\nd", False),
+        ("a\nb\nc", "…\nb", False),
+        ("a\nb\nc", "b\n…", False),
+    ],
+)
+def test_another_answer_would_be_noticed(answer: str, said: str, is_so: bool) -> None:
+    assert is_as_said(answer, said) is is_so
