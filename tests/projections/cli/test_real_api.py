@@ -94,3 +94,15 @@ def test_a_list_is_ordered_and_narrowed_to_fields(real: Real, capsys: pytest.Cap
     assert command(real, capsys, "get", "nodes", "--filter", "standing=LEFT", "-o", "name").out == ""
     assert command(real, capsys, "get", "nodes", "--filter", "standign=LEFT").code == 2
     assert command(real, capsys, "get", "node", "n1", "--fields", "node", "-o", "csv").out == "node\nn1\n"
+
+
+def test_two_moments_are_compared(real: Real, capsys: pytest.CaptureFixture[str]) -> None:
+    with Api(real.url) as api:
+        before = str(api.get(("nodes",)).as_of["position"])
+    assert command(real, capsys, "diff", "nodes", "--from", before).code == 0
+    real.join("n2")
+    ended = command(real, capsys, "diff", "nodes", "--from", before)
+    assert (ended.code, ended.out) == (8, "+ n2\n")
+    assert command(real, capsys, "diff", "node/n1", "--from", before).code == 0
+    shown = command(real, capsys, "diff", "cluster", "--from", before, "-o", "csv")
+    assert (shown.code, "members 1 → 2" in shown.out) == (8, True), shown
