@@ -49,8 +49,8 @@ SILENCE_S = 60.0
 PAUSES_S = (0.1, 5.0)
 """Between two attempts to resume a watch: the first, and the longest."""
 
-WITHOUT_PAST = ("leases", "lease-health", "dead-letters", "projections")
-"""What is not of the log: each watch of it begins with a snapshot."""
+WITHOUT_PAST = ("leases", "lease-health", "differences", "dead-letters")
+"""What is not of the log alone: each watch of it begins with a snapshot."""
 
 
 def _unguarded(_: str) -> None:
@@ -217,7 +217,7 @@ class Api:
         *,
         since: str | None = None,
         on_break: Callable[[TopologError, float], None] = _in_silence,
-    ) -> Iterator[WatchEvent]:
+    ) -> Generator[WatchEvent]:
         """The rows that are there (ADDED), SYNCED, then every change for as long as the caller goes on; with `since`, a
         token, only the changes behind it.
 

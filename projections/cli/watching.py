@@ -17,19 +17,20 @@ import yaml
 
 from topolog.events.errors import BadInput, TopologError
 from topolog.projections.cli import columns
-from topolog.projections.cli.client import Api
+from topolog.projections.cli.client import WITHOUT_PAST, Api
 from topolog.projections.cli.column import Column
 from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.following import WatchEvent
 from topolog.projections.cli.narrowing import Filters
 from topolog.projections.cli.options import Format, NameArgument, ResourceArgument, Shape, Target
 from topolog.projections.cli.output import Rows
+from topolog.projections.cli.pausing import Pause
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import CLUSTER, Resource, find_item
+from topolog.projections.cli.resources import CLUSTER, DECISIONS, Resource, find_item
 from topolog.projections.cli.terminal import Redrawn, Screen, plain
 from topolog.projections.cli.transport import Param
 
-_EVENTS = {"ADDED": "+", "MODIFIED": "~", "DELETED": "-"}
+_LOOK_S = 30.0
 
 SinceOption = Annotated[
     str | None,
@@ -86,6 +87,10 @@ def events(
     changes_only: bool = False,
 ) -> Iterator[WatchEvent]:
     """The events of one resource, or of one thing of it. Who stops is told how to go on."""
+    if since is not None and kind.plural in (*WITHOUT_PAST, CLUSTER.plural):
+        raise BadInput(
+            f"What becomes of {kind.usual} is not kept.", hint="Without --since it begins with what there is."
+        )
     newest, is_synced = since, since is not None
 
     def on_break(error: TopologError, pause_s: float) -> None:
@@ -93,7 +98,10 @@ def events(
         screen.note(f"{error.message} Going on {from_here} in {pause_s:g} s.", style="yellow")
 
     try:
-        for event in api.watch(kind.path(), params, since=since, on_break=on_break):
+        watched = (
+            _of_cluster(api) if kind is CLUSTER else api.watch(kind.path(), params, since=since, on_break=on_break)
+        )
+        for event in watched:
             newest = event.token or newest
             is_ours = not event.is_change or name in (None, event.name, kind.name_of(event.item)) or kind is CLUSTER
             if is_ours and (is_synced or not changes_only or not event.is_change):
@@ -103,6 +111,18 @@ def events(
         if newest:
             screen.note(f"`topolog watch {kind.usual} --since {newest}` goes on from here.", style="")
         raise
+
+
+def _of_cluster(api: Api) -> Iterator[WatchEvent]:
+    """The cluster as a whole is no list: it is looked at whenever something was decided."""
+    answer, pause = api.get(CLUSTER.path()), Pause(api, DECISIONS.path())
+    yield WatchEvent("ADDED", answer.token or "", api.cluster, answer.item)
+    yield WatchEvent("SYNCED", answer.token or "")
+    while True:
+        pause.until_change(answer, _LOOK_S)
+        before, answer = answer, api.get(CLUSTER.path())
+        if answer.token != before.token and answer.item != before.item:
+            yield WatchEvent("MODIFIED", answer.token or "", api.cluster, answer.item)
 
 
 class Printer:
