@@ -9,8 +9,10 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import Field, ValidationError
 
+from topolog.projections.api.access.reads import AuditFilters
 from topolog.projections.api.filters import Filters
 from topolog.projections.api.listed import Asked as AskedOfList
+from topolog.projections.api.listed import Listing
 from topolog.projections.api.listings import LISTINGS
 from topolog.projections.api.problems import InvalidParameter, parameter
 from topolog.projections.cursors import Page, cut
@@ -50,6 +52,7 @@ _OWN: Mapping[str, type[Filters]] = {
     "leases": StripFilters,
     "proposals": ProposalFilters,
     "baselines": Filters,
+    "audit": AuditFilters,
 }
 _USUAL: Mapping[str, str] = {"window": lease_page.WINDOW}
 
@@ -71,10 +74,15 @@ def filters_of(view: str, given: Mapping[str, str]) -> tuple[Filter, ...]:
 
 
 def page_of(
-    view: str, reading: Reading, age_ms: int, now_ms: int, filters: Mapping[str, str], sort: str, behind: str | None
+    listing: Listing[Any],
+    reading: Reading,
+    age_ms: int,
+    now_ms: int,
+    filters: Mapping[str, str],
+    sort: str,
+    behind: str | None,
 ) -> Page[Any]:
     """One page of the API's list of this name, as the API itself would cut it."""
-    listing = LISTINGS[view]
     asked = AskedOfList(age_ms, listing.resolved(reading, filters, now_ms), behind)
     if sort:
         with parameter("sort"):

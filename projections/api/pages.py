@@ -5,6 +5,7 @@ address holds the whole state: `as_of` and the filters, which are those of the A
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -15,7 +16,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from topolog.events.errors import NotFound, TopologError
 from topolog.projections.api import console_lists, problems
+from topolog.projections.api.access.reads import AUDIT, records_of
 from topolog.projections.api.answers import Answers
+from topolog.projections.api.listed import Listing
+from topolog.projections.api.listings import LISTINGS
 from topolog.projections.api.problems import parameter
 from topolog.projections.api.served import all_served, served_of
 from topolog.projections.cursors import Page
@@ -122,9 +126,21 @@ def _made(request: Request, cluster: str, path: str, make: Callable[[Asked], str
         now_ms = answers.projector.wall_ms()
 
         def listed() -> Page[Any]:
-            return console_lists.page_of(view, shown, frame.as_of.age_ms, now_ms, filters, sort, behind)
+            return console_lists.page_of(
+                _listing(request, view, cluster, filters), shown, frame.as_of.age_ms, now_ms, filters, sort, behind
+            )
 
         return make(Asked(answers.projector, gallery, newest, shown, frame, choices, listed, sort, behind))
+
+
+def _listing(request: Request, view: str, cluster: str, filters: Mapping[str, str]) -> Listing[Any]:
+    """The API's list of this name."""
+    if view == AUDIT.name:
+        try:
+            return replace(AUDIT, find=records_of(request, cluster, filters.get("since")))
+        except NotFound:
+            return AUDIT  # which is empty, and says why
+    return LISTINGS[view]
 
 
 def _frame(

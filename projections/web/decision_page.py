@@ -1,26 +1,22 @@
 """One decision: what it answered, what was decided with it, what followed; its fields as they were logged."""
 
 import re
-from collections.abc import Iterator
-from itertools import islice, takewhile
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from topolog.events.asked import RequestId
-from topolog.projections import queries, told_changes
-from topolog.projections.layout import Decided
+from topolog.projections import explain_decision, queries, told_changes
 from topolog.projections.moments import iso
-from topolog.projections.resources import Decision
-from topolog.projections.store import Reading
+from topolog.projections.resources import Cause, Decision
 from topolog.projections.web import things, values
 from topolog.projections.web.asking import Asked
 from topolog.projections.web.event_words import words
 from topolog.projections.web.templates import rendered
 from topolog.projections.web.values import Value
 
-_FOLLOWED = 8
-_LOOKED_AHEAD = 400
 _REQUEST = re.compile(r"requests@\d+ (?P<id>\S+/\d+)")
 _NODE = re.compile(r"(?:heartbeats/\d+@\d+ |deadline lease/)(?P<node>\S+)")
 
@@ -36,25 +32,31 @@ class Link(msgspec.Struct, frozen=True):
 
 def page(asked: Asked, name: str) -> str:
     found = told_changes.decision(asked.reading, things.position_of(name))
+    told = explain_decision.explain_decision(asked.reading, asked.age_ms, found.position)
     frame = asked.frame
     return rendered(
         "decision.html",
         frame,
         decision=found,
         title=f"{found.subject}: {words(found.event)}",
-        before=list(_causes(asked, found)),
-        beside=[_link("in the same set", asked, each) for each in _beside(asked.reading, found)],
-        after=[_link("then", asked, each) for each in _followed(asked.reading, found)],
+        explanation=told,
+        before=[*_input(asked, found), *_links(asked, "after", told.causes[:-1])],
+        beside=list(_beside(asked, found, {each.position for each in (*told.causes, *told.followed)})),
+        after=list(_links(asked, "then", told.followed)),
         fields=list(values.fields(frame, found, frozenset({"content"}))),
         content=list(tree(found.content)),
         moment=frame.to_at(found.set_end),
-        commands=frame.commands(f"describe decision {found.position}", api=frame.api("decisions", found.position)),
+        commands=frame.commands(
+            f"explain decision {found.position}",
+            f"describe decision {found.position}",
+            api=frame.api("decisions", found.position),
+        ),
         api=frame.api("decisions", found.position),
     )
 
 
-def _causes(asked: Asked, found: Decision) -> Iterator[Link]:
-    """What it answered, by its stamp: the request or the heartbeat it came from; and what was decided before."""
+def _input(asked: Asked, found: Decision) -> Iterator[Link]:
+    """The request or the heartbeat it came from, by its stamp."""
     frame = asked.frame
     if match := _REQUEST.match(found.cause):
         request = match["id"]
@@ -66,32 +68,23 @@ def _causes(asked: Asked, found: Decision) -> Iterator[Link]:
         yield Link("because of", Value(match["node"], frame.to("nodes", match["node"])), about=found.cause)
     elif found.cause:
         yield Link("because of", Value(found.cause), about=found.actor)
-    set_start = asked.reading.surely_decision(found.position).set_start
-    earlier = next(iter(asked.reading.decisions(set_start, found.subject)), None)
-    if earlier is not None:
-        yield _link("after", asked, earlier)
 
 
-def _beside(reading: Reading, found: Decision) -> list[Decided]:
-    """What happened at once with it."""
-    together = reading.decisions_of_set(reading.surely_decision(found.set_end).position)
-    return [each for each in together if each.position != found.position]
+def _beside(asked: Asked, found: Decision, named: Collection[int]) -> Iterator[Link]:
+    """What happened at once with it, and is not named already."""
+    for each in asked.reading.decisions_of_set(asked.reading.surely_decision(found.set_end).position):
+        if each.position != found.position and each.position not in named:
+            about = f"{each.subject} {words(each.event_name)}"
+            yield Link("at once with it", _position(asked, each.position, about), iso(each.logged_at_ms))
 
 
-def _followed(reading: Reading, found: Decision) -> list[Decided]:
-    """What was decided about the same soon after, oldest first."""
-    newest_first = reading.positions(found.set_end + 1 + _LOOKED_AHEAD, found.subject)
-    later = list(takewhile(lambda position: position > found.set_end, newest_first))
-    return [reading.surely_decision(position) for position in islice(reversed(later), _FOLLOWED)]
+def _links(asked: Asked, arrow: str, causes: Iterable[Cause]) -> Iterator[Link]:
+    for each in causes:
+        yield Link(arrow, _position(asked, each.position, words(each.event)), each.time, each.reason or each.cause)
 
 
-def _link(arrow: str, asked: Asked, decided: Decided) -> Link:
-    what = Value(
-        str(decided.position),
-        asked.frame.to("decisions", decided.position),
-        note=f"{decided.subject} {words(decided.event_name)}",
-    )
-    return Link(arrow, what, iso(decided.logged_at_ms), decided.reason)
+def _position(asked: Asked, position: int, note: str) -> Value:
+    return Value(str(position), asked.frame.to("decisions", position), note=note)
 
 
 class Leaf(msgspec.Struct, frozen=True):

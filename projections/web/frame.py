@@ -26,6 +26,7 @@ MENU: Sequence[tuple[str, Sequence[Place]]] = (
         "Now",
         (
             Place("", "Overview"),
+            Place("pending", "Pending"),
             Place("heat", "Heat map"),
             Place("exchanges", "Exchanges"),
             Place("leases", "Leases"),
@@ -40,7 +41,9 @@ MENU: Sequence[tuple[str, Sequence[Place]]] = (
             Place("proposals", "Proposals"),
             Place("changes", "Changes"),
             Place("requests", "Requests"),
+            Place("audit", "Audit"),
             Place("dead-letters", "Dead letters"),
+            Place("topics", "Topics"),
             Place("projections", "Projection"),
         ),
     ),

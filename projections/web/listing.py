@@ -8,7 +8,7 @@ import msgspec
 
 from topolog.projections.cursors import cut
 from topolog.projections.web.asking import Asked
-from topolog.projections.web.frame import Frame
+from topolog.projections.web.frame import Command, Frame
 from topolog.projections.web.templates import rendered
 from topolog.projections.web.values import Shown
 
@@ -28,7 +28,8 @@ class Column(msgspec.Struct, frozen=True):
 class Listing(msgspec.Struct, frozen=True):
     """A list of the API as a table: `empty` says why there may be nothing in it.
 
-    `told`: the filters that the command line knows too. `find` makes a list that the API has not, each item with its
+    `told`: the filters that the command line knows too; `terminal`: its command, empty if there is none, None for the
+    usual one. `find` makes a list that the API has not, each item with its
     `key`; it heeds `asked.behind` itself.
     """
 
@@ -39,6 +40,7 @@ class Listing(msgspec.Struct, frozen=True):
     empty: str
     has_past: bool = True
     told: frozenset[str] = frozenset()
+    terminal: str | None = None
     find: Callable[[Asked], Iterable[Any]] | None = None
     key: Callable[[Any], str] = str
 
@@ -76,13 +78,16 @@ def _head(column: Column, asked: Asked) -> tuple[Column, str, str]:
     return column, asked.frame.narrowed(sort=following), now
 
 
-def _commands(listing: Listing, asked: Asked) -> Any:
+def _commands(listing: Listing, asked: Asked) -> tuple[Command, ...]:
+    """The same in the terminal."""
+    command = f"get {listing.view}" if listing.terminal is None else listing.terminal
     options = "".join(
         f" --{name.replace('_', '-')} {shell_word(value)}"
         for name, value in asked.filters.items()
         if name in listing.told
     )
-    return asked.frame.commands(f"get {listing.view}{options}", api=asked.frame.api(listing.view, **asked.filters))
+    told = (f"{command}{options}",) if command else ()
+    return asked.frame.commands(*told, api=asked.frame.api(listing.view, **asked.filters))
 
 
 def shell_word(text: str) -> str:

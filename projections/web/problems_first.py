@@ -1,19 +1,26 @@
 """What is not as it should be, the worst first: each a sentence, where to look, and the command that says more."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 
 import msgspec
 
-from topolog.projections import change_rows, exchanges, letters, partitions, queries, situation
+from topolog.projections import letters, partitions, situation
 from topolog.projections.durations import ago
 from topolog.projections.health import lease_health
 from topolog.projections.packed import CONDITIONS, Condition
 from topolog.projections.partitions import in_words
-from topolog.projections.resources import Cluster, LeaseHealth, Node
+from topolog.projections.pending import pending
+from topolog.projections.pending_resources import Pending
+from topolog.projections.resources import Cluster, LeaseHealth
 from topolog.projections.store import Reading
 
 TONES = ("bad", "busy", "ok")
 _LISTED = 6
+_OF_A_KIND = 3
+_BAD = frozenset({"COORDINATOR", "COLD", "LOST", "PAUSED", "SILENT"})
+_COUNTED = frozenset({"LOST", "PAUSED", "LOADING", "HAND-OVER"})
+"""Kinds of which a cluster may have thousands: partitions are counted instead."""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -27,15 +34,13 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def problems(reading: Reading, age_ms: int, stopped: str | None, cluster: Cluster) -> list[Problem]:
-    """All of them, the worst first; of equal ones in the order in which they are looked for."""
+    """All of them, the worst first: what is pending, in the order of the API, and what a reader of now can tell."""
     found = [
         *_of_reader(age_ms, stopped, cluster),
         *_of_cluster(cluster),
         *_of_partitions(reading),
-        *_of_nodes(queries.nodes(reading, age_ms)),
-        *_of_exchange(reading, age_ms),
+        *_of_pending(pending(reading, age_ms)),
         *(_of_health(lease_health(reading, age_ms)) if reading.is_current else ()),
-        *_of_agreement(reading, cluster),
         *_of_letters(reading),
     ]
     return sorted(found, key=lambda problem: TONES.index(problem.tone))
@@ -62,31 +67,16 @@ def _of_reader(age_ms: int, stopped: str | None, cluster: Cluster) -> Iterator[P
 
 
 def _of_cluster(cluster: Cluster) -> Iterator[Problem]:
-    say_why = "explain cluster"
-    if not cluster.coordinator:
-        yield Problem("bad", "No coordinator leads: nothing is decided.", "decisions", command=say_why)
-    if cluster.cold:
-        yield Problem(
-            "bad",
-            f"The cluster is cold: it waits for {cluster.cold.quorum} members of the baseline.",
-            "baselines",
-            command=say_why,
-        )
+    """What is so until somebody changes it, and hence waits for nothing."""
     if cluster.state == "INACTIVE":
-        yield Problem("bad", "The cluster is inactive: nothing is read or written.", "baselines", command=say_why)
+        yield Problem(
+            "bad", "The cluster is inactive: nothing is read or written.", "baselines", command="explain cluster"
+        )
     elif cluster.state != "ACTIVE":
-        yield Problem("busy", "The cluster is read-only: nothing is written.", "baselines", command=say_why)
-    if cluster.target:
-        waits = f", which waits for {_listed([each.node for each in cluster.awaited])}" if cluster.awaited else ""
-        state = cluster.target.replace("_", " ").lower()
-        yield Problem("busy", f"The cluster becomes {state}{waits}.", "baselines", command=say_why)
+        yield Problem("busy", "The cluster is read-only: nothing is written.", "baselines", command="explain cluster")
     if cluster.baseline and cluster.baseline.away:
         away = _listed(cluster.baseline.away)
         yield Problem("busy", f"Of the baseline are away: {away}.", "baselines", command="get baselines")
-    if cluster.draining:
-        yield Problem("busy", f"Handing over all copies: {_listed(cluster.draining)}.", "nodes", command="get nodes")
-    if cluster.waiting_joins:
-        yield Problem("busy", f"Waiting to join: {cluster.waiting_joins}.", "decisions", {"event": "JoinWaiting"})
 
 
 def _of_partitions(reading: Reading) -> Iterator[Problem]:
@@ -113,34 +103,19 @@ def _of_partitions(reading: Reading) -> Iterator[Problem]:
         )
 
 
-def _of_nodes(nodes: Sequence[Node]) -> Iterator[Problem]:
-    overdue = [node.node for node in nodes if node.lease and node.lease.state == "OVERDUE"]
-    if overdue:
-        yield Problem(
-            "bad", f"No lease was renewed in time: {_listed(overdue)}.", "leases", command="get leases --state OVERDUE"
-        )
-    without = [node.node for node in nodes if node.lease and node.lease.state == "NONE"]
-    if without:
-        yield Problem("bad", f"No valid lease yet: {_listed(without)}.", "leases", command="get leases --state NONE")
-    stopping = [node.node for node in nodes if node.standing == "STOPPING"]
-    if stopping:
-        yield Problem("busy", f"On the way out: {_listed(stopping)}.", "nodes", {"standing": "STOPPING"}, "get nodes")
-
-
-def _of_exchange(reading: Reading, age_ms: int) -> Iterator[Problem]:
-    row = exchanges.open_row(reading)
-    if row is None:
-        return
-    since = ago(exchanges.open_for_ms(reading, age_ms, row))
-    silent = [each.node for each in exchanges.silent(row)]
-    waits = f", waits for {_listed(silent)}" if silent else ""
-    tone = "bad" if row.overdue else "busy"
-    yield Problem(
-        tone,
-        f"Exchange {row.version} has been running for {since}{waits}.",
-        f"exchanges/{row.version}",
-        command="explain exchange newest",
-    )
+def _of_pending(found: Sequence[Pending]) -> Iterator[Problem]:
+    """The first of each kind in full, the others of it by their count."""
+    for kind, alike in groupby(found, key=lambda each: each.kind):
+        same = [each for each in alike if each.kind not in _COUNTED]
+        for each in same[:_OF_A_KIND]:
+            is_bad = kind in _BAD or (
+                kind == "EXCHANGE" and any(holder.lease == "OVERDUE" for holder in each.waits_for)
+            )
+            command = each.next[0].removeprefix("topolog ") if each.next else "get pending"
+            yield Problem("bad" if is_bad else "busy", each.sentence, f"pending/{each.name}", command=command)
+        if len(same) > _OF_A_KIND:
+            more = f"And {len(same) - _OF_A_KIND} more of {kind.lower()}."
+            yield Problem("bad" if kind in _BAD else "busy", more, "pending", {"kind": kind}, "get pending")
 
 
 def _of_health(found: Sequence[LeaseHealth]) -> Iterator[Problem]:
@@ -152,35 +127,6 @@ def _of_health(found: Sequence[LeaseHealth]) -> Iterator[Problem]:
     if any(state == "UNKNOWN" for state, _ in told):
         sentence = next(sentence for state, sentence in told if state == "UNKNOWN")
         yield Problem("ok", sentence, "lease-health", {}, "get lease-health")
-
-
-def _of_agreement(reading: Reading, cluster: Cluster) -> Iterator[Problem]:
-    if cluster.pending_types:
-        count = cluster.pending_types
-        yield Problem(
-            "busy",
-            f"{count} type{' is' if count == 1 else 's are'} not accepted yet.",
-            "proposals",
-            {"outcome": "PENDING"},
-            "get types",
-        )
-    opened = change_rows.opened(reading)
-    if opened:
-        yield Problem(
-            "busy",
-            f"{len(opened)} change{' of definitions is' if len(opened) == 1 else 's of definitions are'} under way.",
-            "changes",
-            {"state": "PREPARED"},
-            "get changes --state PREPARED",
-        )
-    if cluster.open_sessions:
-        yield Problem(
-            "busy",
-            f"{cluster.open_sessions} session{' compares' if cluster.open_sessions == 1 else 's compare'} replicas.",
-            "sessions",
-            {"state": "RUNNING"},
-            "get sessions --state RUNNING",
-        )
 
 
 def _of_letters(reading: Reading) -> Iterator[Problem]:

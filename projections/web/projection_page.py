@@ -2,6 +2,8 @@
 
 from topolog.projections import situation
 from topolog.projections.moments import iso
+from topolog.projections.upkeep.listing import listed
+from topolog.projections.web import values
 from topolog.projections.web.asking import Asked
 from topolog.projections.web.templates import rendered
 
@@ -20,7 +22,9 @@ def page(asked: Asked) -> str:
         stopped=projector.stopped,
         ignored=sorted(newest.meta.ignored.items()),
         decided=projector.decided.most_common(20),
+        generations=list(projector.told(listed)),
+        state=values.state,
         cluster=situation.cluster(newest, projector.age_ms),
-        commands=frame.commands("get cluster", api="/metrics"),
-        api="/metrics",
+        commands=frame.commands("projection status", api=frame.api("projections")),
+        api=frame.api("projections"),
     )

@@ -22,8 +22,10 @@ from topolog.projections import (
     letters,
     objects,
     partitions,
+    pending,
     queries,
     replicas,
+    topics,
     trees,
     views,
 )
@@ -41,14 +43,17 @@ _DIGITS_MAX = 18
 
 
 class Thing(msgspec.Struct, frozen=True):
-    """What is shown of things of one kind. Each function takes the question and the thing's name."""
+    """What is shown of things of one kind. Each function takes the question and the thing's name.
+
+    `has_terminal`: the command line knows them too.
+    """
 
     noun: str
     find: Callable[[Asked, str], Any]
     explain: Callable[[Asked, str], Explanation] | None = None
     history: Callable[[Asked, str], Iterable[Change]] | None = None
     links: Callable[[Asked, Any], Sequence[Value]] = lambda _asked, _item: ()
-    has_past: bool = True
+    has_terminal: bool = True
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -73,7 +78,7 @@ def page(thing: Thing, asked: Asked, name: str) -> str:
     return rendered(
         "thing.html",
         frame,
-        title=f"{thing.noun.capitalize()} {name}",
+        title=f"{thing.noun.replace('-', ' ').capitalize()} {name}",
         noun=thing.noun,
         explanation=told,
         fields=list(values.fields(frame, item)) if isinstance(item, msgspec.Struct) else [],
@@ -85,7 +90,9 @@ def page(thing: Thing, asked: Asked, name: str) -> str:
             name,
             has_explain=told is not None,
             has_history=thing.history is not None,
-        ),
+        )
+        if thing.has_terminal
+        else frame.commands(api=frame.api(view, *name.split("/"))),
         api=frame.api(view, *name.split("/")),
     )
 
@@ -190,7 +197,6 @@ THINGS = {
     "lease-health": Thing(
         "lease-health",
         lambda asked, name: health.lease_health_of(asked.reading, asked.age_ms, name),
-        has_past=False,
     ),
     "types": Thing(
         "type",
@@ -233,7 +239,17 @@ THINGS = {
         lambda asked, name: explain_request.explain_request(asked.reading, asked.age_ms, request_id(name)),
         lambda asked, name: history.of_request(asked.reading, request_id(name)),
     ),
-    "dead-letters": Thing("dead-letter", lambda asked, name: letters.letter(asked.reading, name), has_past=False),
+    "dead-letters": Thing("dead-letter", lambda asked, name: letters.letter(asked.reading, name)),
+    "topics": Thing(
+        "topic",
+        lambda asked, name: topics.topic(asked.reading, asked.age_ms, name),
+        has_terminal=False,
+    ),
+    "pending": Thing(
+        "pending",
+        lambda asked, name: pending.named(asked.reading, asked.age_ms, name),
+        links=lambda asked, each: (Value("its decision", asked.frame.to("decisions", each.since)),),
+    ),
     "replicas": Thing(
         "replica",
         lambda asked, name: replicas.replica(asked.reading, name),
@@ -245,5 +261,5 @@ THINGS = {
         history=lambda asked, name: history.of_schedule(asked.reading, name),
     ),
     "trees": Thing("tree", lambda asked, name: trees.tree(asked.reading, name)),
-    "differences": Thing("difference", lambda asked, name: differences.difference(asked.reading, name), has_past=False),
+    "differences": Thing("difference", lambda asked, name: differences.difference(asked.reading, name)),
 }

@@ -14,7 +14,20 @@ from topolog.projections.web.frame import Frame
 
 _TONES: Mapping[str, str] = {
     **dict.fromkeys(
-        ("MEMBER", "VALID", "OK", "OWNING", "ACCEPTED", "GRANTED", "COMPLETED", "COMMITTED", "SUCCEEDED", "CURRENT"),
+        (
+            "MEMBER",
+            "VALID",
+            "OK",
+            "OWNING",
+            "ACCEPTED",
+            "GRANTED",
+            "COMPLETED",
+            "COMMITTED",
+            "SUCCEEDED",
+            "CURRENT",
+            "SHOWN",
+            "DONE",
+        ),
         "ok",
     ),
     **dict.fromkeys(("AGREE", "REPAIRED", "USING", "EQUAL", "ACTIVE"), "ok"),
@@ -121,9 +134,10 @@ def plain(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, msgspec.Struct):
-        value = {name: getattr(value, name) for name in value.__struct_fields__}
+        value = {name.replace("_", " "): getattr(value, name) for name in value.__struct_fields__}
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_within(each)}" for key, each in value.items()) or "–"
+        said = {key: each for key, each in value.items() if each not in (None, "", (), [], {})}
+        return ", ".join(f"{key} {_within(each)}" for key, each in said.items()) or "–"
     if isinstance(value, list | tuple):
         return ", ".join(_within(each) for each in value) or "–"
     return str(value)

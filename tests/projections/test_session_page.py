@@ -62,7 +62,7 @@ def test_a_pair_has_a_strip_and_the_same_in_words(rounds: Rounds, projector: Pro
         "0": "different; 3 rows differ; differs in 07000000..0a000000",
         "1": "equal",
     }
-    assert '<rect x="56" width="24" height="16" class="differs4"/>' in html
+    assert '<rect x="28.0" width="12.0" height="16" class="differs4"/>' in html
     assert "two contents have the same version" in html
     assert "<code>[8]</code>" in html
 

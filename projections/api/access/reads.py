@@ -1,6 +1,6 @@
 """What can be asked about access: who one is, what one may, and the audit."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
@@ -113,13 +113,20 @@ async def can_i(request: Request, here: Here, given: Annotated[PermissionParamet
 @router.get("/audit", responses=contract.many(resources.AuditRecord))
 async def list_audit(request: Request, here: Here, given: Annotated[AuditParameters, Query()]) -> Response:
     """What was asked of this process that changes something, and what was turned away, newest first."""
+    return await here.page(request, given, AUDIT, records_of(request, here.projector.cluster, given.since))
+
+
+def records_of(
+    request: Request, cluster: str, since: str | None
+) -> Callable[[Reading, listed.Asked], Iterator[resources.AuditRecord]]:
+    """What finds the records that the caller may see; raises NotFound where no audit is kept."""
     access: Access = request.app.state.access
     if access.ledger is None:
         raise NotFound("This process keeps no audit.", hint="`topolog run projector` does.")
-    if given.since is not None:
+    if since is not None:
         with parameter("since"):
-            _since(given.since, wall_ms())
-    ledger, cluster = access.ledger, here.projector.cluster
+            _since(since, wall_ms())
+    ledger = access.ledger
     ledger.tell_repeats()
     sees_all = principal_of(request).may(Asked(Right.AUDIT, ANY, "audit"))
 
@@ -132,7 +139,7 @@ async def list_audit(request: Request, here: Here, given: Annotated[AuditParamet
             if is_ours and fitting.takes(record):
                 yield _with_outcome(reading, record)
 
-    return await here.page(request, given, AUDIT, find)
+    return find
 
 
 class _Fitting(msgspec.Struct, frozen=True):

@@ -1,6 +1,8 @@
 """Lists of what was asked and decided: decisions, requests, input that nobody could read."""
 
+from topolog.projections.pending_resources import Pending
 from topolog.projections.resources import Decision, Request
+from topolog.projections.topics import ClusterTopic
 from topolog.projections.web import values
 from topolog.projections.web.event_words import tone_of, words
 from topolog.projections.web.frame import Frame
@@ -10,12 +12,10 @@ from topolog.projections.web.values import Shown, Value
 _CONTENT_CHARS = 160
 
 
-def what(_: Frame, each: Decision) -> Shown:
-    tone = tone_of(each.event)
-    return (
-        Value(each.subject),
-        Value(words(each.event), tone="bad") if tone == "bad" else Value(note=words(each.event)),
-    )
+def what(frame: Frame, each: Decision) -> Shown:
+    is_bad = tone_of(each.event) == "bad"
+    told = Value(words(each.event), tone="bad") if is_bad else Value(words(each.event))
+    return (Value(each.subject), told, Value(each.event, frame.to("decisions", event=each.event), is_code=True))
 
 
 def content(_: Frame, each: Decision) -> Shown:
@@ -30,8 +30,7 @@ DECISIONS = Listing(
     columns=(
         Column("Position", lambda f, each: values.position(f, each.position), is_number=True, sort="position"),
         Column("Time", lambda _, each: values.time(each.time)),
-        Column("What", what),
-        Column("Event", lambda f, each: Value(each.event, f.to("decisions", event=each.event), is_code=True)),
+        Column("What", what, is_wide=True),
         Column("Content", content, is_wide=True),
         Column("Asked by", lambda f, each: values.actor(f, each.actor)),
         Column("Why", lambda _, each: Value(each.reason, note=each.cause), is_wide=True),
@@ -41,7 +40,7 @@ DECISIONS = Listing(
 )
 
 
-def _about(_: Frame, each: Request) -> Shown:
+def _message(_: Frame, each: Request) -> Shown:
     return Value(f"{each.code}: {each.message}" if each.code else each.message or "–")
 
 
@@ -54,7 +53,7 @@ REQUESTS = Listing(
         Column("Time", lambda _, each: values.time(each.time), sort="time"),
         Column("About", lambda _, each: each.subject),
         Column("Outcome", lambda _, each: values.state(each.status), sort="status"),
-        Column("Message", _about, is_wide=True),
+        Column("Message", _message, is_wide=True),
         Column("Asked by", lambda _, each: each.actor, sort="actor"),
         Column("Why", lambda _, each: each.reason or "–", is_wide=True),
         Column("Decided at", lambda f, each: values.position(f, each.position), is_number=True),
@@ -78,5 +77,79 @@ DEAD_LETTERS = Listing(
         ),
     ),
     empty="Nothing has died: everything that was sent could be read.",
+    has_past=False,
+)
+
+
+def _holders(frame: Frame, each: Pending) -> Shown:
+    holders = tuple(holder.node for holder in each.waits_for)
+    if each.kind == "SESSION":  # who is waited for is a replica
+        return ", ".join(holders) or "–"
+    return values.names(frame, "nodes", holders, 6)
+
+
+def _about(frame: Frame, each: Pending) -> Shown:
+    return Value(each.name, frame.to("pending", *each.name.split("/")))
+
+
+PENDING = Listing(
+    view="pending",
+    title="Pending",
+    about="Everything that is not over, the worst first: what it waits for, whom, and until when at the latest.",
+    columns=(
+        Column("What", _about),
+        Column("Sentence", lambda _, each: each.sentence, is_wide=True),
+        Column("Waits for", _holders),
+        Column("Waited", lambda _, each: values.exact(each.waited_ms), is_number=True, sort="waited_ms"),
+        Column("Ends", lambda _, each: each.ends, is_wide=True),
+        Column("What helps", lambda _, each: tuple(Value(line, is_code=True) for line in each.next[:2]), is_wide=True),
+        Column("Since", lambda f, each: values.position(f, each.since), is_number=True, sort="since"),
+    ),
+    empty="Nothing waits for anything: all is agreed on, shared out and at rest.",
+)
+
+
+def _lag(_: Frame, each: ClusterTopic) -> Shown:
+    if not each.is_read:
+        return "not read here"
+    return "–" if each.lag_s is None else f"{each.lag_s:.1f} s"
+
+
+TOPICS = Listing(
+    view="topics",
+    title="Topics",
+    about="What each topic is for, and how far this process has read it: how many seconds behind. They have no past.",
+    columns=(
+        Column("Topic", lambda f, each: Value(each.name, f.to("topics", each.name))),
+        Column("Says", lambda _, each: each.says, is_wide=True),
+        Column("Partitions", lambda _, each: each.partitions, is_number=True),
+        Column("Key", lambda _, each: each.key),
+        Column("Policy", lambda _, each: each.policy),
+        Column("Kept", lambda _, each: "for ever" if each.retention_ms < 0 else values.span(each.retention_ms)),
+        Column("Behind", _lag, is_number=True),
+        Column("Next offsets", lambda _, each: ", ".join(str(part.offset) for part in each.read) or "–"),
+        Column("Read", lambda _, each: "–" if each.records is None else f"{each.records:,}", is_number=True),
+    ),
+    empty="No topic is as these filters say.",
+    terminal="",
+    has_past=False,
+)
+
+AUDIT = Listing(
+    view="audit",
+    title="Audit",
+    about="Who asked this process for what that changes something, from where, why, and what became of it.",
+    columns=(
+        Column("Time", lambda _, each: values.time(each.time)),
+        Column("Who", lambda f, each: Value(each.principal, f.narrowed(who=each.principal), note=each.method)),
+        Column("What", lambda _, each: each.what, is_wide=True),
+        Column("Result", lambda _, each: values.state(each.result, "dry run" if each.dry_run else each.code)),
+        Column("Outcome", lambda f, each: (values.state(each.outcome), values.position(f, each.position))),
+        Column("Why", lambda _, each: each.reason or each.detail or "–", is_wide=True),
+        Column("From", lambda _, each: Value(each.client, note=each.agent), is_wide=True),
+        Column("Times", lambda _, each: each.count, is_number=True),
+    ),
+    empty="No record: nobody has asked for a change, nobody was turned away, or this process keeps no audit.",
+    terminal="",
     has_past=False,
 )

@@ -17,13 +17,16 @@ from tests.projections.repairing import Rounds, definition, differing_tables, ro
 from tests.projections.serving import served
 from tests.projections.sharing import Sharing
 
+from topolog.events.baseline import StateChangeFinished, cluster_state
 from topolog.events.codec import CODEC
 from topolog.events.exchange import open_exchange
 from topolog.events.health import Figures, HealthHeard, LeaseHealth, Minute
 from topolog.events.ids import Incarnation, NodeId, Offset, Position
+from topolog.events.metadata import Evidence
 from topolog.events.object_types import ObjectType
 from topolog.events.repair_definition import SessionKind
 from topolog.events.repair_tasks import TaskKind
+from topolog.events.terms import changed_view
 from topolog.events.topics import Topic
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
@@ -74,6 +77,8 @@ def _happened(chronicle: Chronicle, projector: Projector, writer: AnsweringWrite
     cluster = Sharing(chronicle)
     cluster.join("n1", "n2", "n3", "n4", rack="r1")
     _beat(chronicle, 3, "n1", "n2", "n3", "n4")
+    projector.step()
+    _activated(chronicle, client)
     _follow(cluster).create("orders", 64, 1, persistent=False)
     cluster.create("stock", 32, 1)
     cluster.rest()
@@ -149,6 +154,17 @@ def _waits_for_n3(cluster: Sharing) -> None:
     chronicle.now_ms += 12_000
     cluster.settle_exchange()
     chronicle.now_ms += 2_000
+
+
+def _activated(chronicle: Chronicle, client: httpx.Client) -> None:
+    """An operator activates the cluster, which sets its first baseline."""
+    body = {"kind": "cluster-state", "state": "ACTIVE", "reason": "the shop opens"}
+    answer = client.post(f"{MAIN}/requests", json=body)
+    assert answer.status_code == 200, answer.text
+    state = chronicle.fold.state
+    started = cluster_state(state).started_at
+    assert started is not None
+    chronicle.decide(StateChangeFinished(started, Evidence(applied=("n1",)), changed_view(state)))
 
 
 def _follow(cluster: Sharing) -> Sharing:

@@ -15,7 +15,7 @@ from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-WITHOUT_PAST = ("lease-health", "differences", "dead-letters", "projections", "help")
+WITHOUT_PAST = ("lease-health", "differences", "dead-letters", "projections", "topics", "audit", "help")
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: .ci/browser installs one")
 

@@ -24,6 +24,9 @@ LISTS = (
     "requests",
     "dead-letters",
     "proposals",
+    "pending",
+    "topics",
+    "audit",
 )
 PICTURES = ("", "heat", "heat?group=orders", "leases", "baselines", "projections", "help")
 THINGS = (
@@ -40,10 +43,11 @@ THINGS = (
     "grants/ada@shop.orders",
     "exchanges/6.0",
     "exchanges/newest",
-    "sessions/28",
+    "sessions/31",
     "replicas/orders@R1",
     "schedules/nightly",
     "decisions/12",
     "dead-letters/0",
+    "topics/decisions",
 )
 EVERY = (*PICTURES, *LISTS, *THINGS)
