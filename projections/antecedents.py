@@ -7,6 +7,7 @@ one subject is not sought further back than `_LOOKED_AT`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from itertools import islice
 
 from topolog.events import exchange as x
@@ -55,9 +56,12 @@ class _Here:
 
     def __init__(self, reading: Reading, decided: Decided) -> None:
         self.reading = reading
-        self.before = reading.as_of(decided.set_start - 1)
         self.decided = decided
         self.position = decided.position
+
+    @cached_property
+    def before(self) -> Reading:
+        return self.reading.as_of(self.decided.set_start - 1)
 
     def newest(self, subject: str, kind: type) -> Position | None:
         """The last decision of this kind about a subject, before this one."""
@@ -82,20 +86,19 @@ def _of(here: _Here, event: Event) -> _Found:
 
 
 def _of_member(here: _Here, event: Event) -> _Found | None:
-    before = here.before
     match event:
         case m.LeaseStopped(request=None):
             return [here.newest("exchange", x.ExchangeStarted)]
         case m.NodeJoined() | m.JoinWithdrawn():
             node = event.joiner.node if isinstance(event, m.NodeJoined) else event.node
-            return [_waiting(before, node)]
+            return [_waiting(here.before, node)]
         case RequestRefused(subject=subject) if subject.startswith("node "):
-            return [_waiting(before, subject.removeprefix("node "))]
+            return [_waiting(here.before, subject.removeprefix("node "))]
         case m.NodeLeft(node=node):
-            row = before.row(m.NodeRow, node)
+            row = here.before.row(m.NodeRow, node)
             return [row.stopped_at if row else None]
         case DrainFinished(node=node):
-            drain = before.row(DrainRow, node)
+            drain = here.before.row(DrainRow, node)
             return [drain.started_at if drain else None]
         case _:
             return None
@@ -107,22 +110,21 @@ def _waiting(before: Reading, node: str) -> Position | None:
 
 
 def _of_definition(here: _Here, event: Event) -> _Found | None:
-    before = here.before
     match event:
         case MetadataUpdateAccepted(type_name=name, version=version):
-            proposal = before.row(ProposalRow, f"{type_id(name)}/{version}")
+            proposal = here.before.row(ProposalRow, f"{type_id(name)}/{version}")
             return [proposal.position if proposal else None]
         case MetadataRemoveAccepted(type_name=name):
-            removal = before.row(RemovalRow, str(type_id(name)))
+            removal = here.before.row(RemovalRow, str(type_id(name)))
             return [removal.position if removal else None]
         case o.SchemaChangePrepared(change=number):
             return [number]
         case o.SchemaChangeCommitted(changes=numbers):
-            return [_prepared(before, each) for each in numbers]
+            return [_prepared(here.before, each) for each in numbers]
         case o.SchemaChangeRolledBack(request=None, change=number):
-            return [_prepared(before, number)]
+            return [_prepared(here.before, number)]
         case o.DataDeletionConfirmed(changes=numbers):
-            rows = (before.row(o.ChangeRow, str(each)) for each in numbers)
+            rows = (here.before.row(o.ChangeRow, str(each)) for each in numbers)
             return [row.closed_at for row in rows if row]
         case _:
             return None
@@ -134,21 +136,20 @@ def _prepared(before: Reading, number: Position) -> Position:
 
 
 def _of_cluster(here: _Here, event: Event) -> _Found | None:
-    before = here.before
     match event:
         case StateChangeFinished(started=started):
             return [started]
         case LeaseTermsConfirmed(changed=changed):
             return [changed]
         case BaselineChanged(cause=Cause.ADJUSTED) | AutoAdjustSuppressed():
-            row = before.row(AutoAdjustRow, "")
+            row = here.before.row(AutoAdjustRow, "")
             return [row.last_at, row.first_at] if row else ()
         case BaselineChanged(cause=Cause.DRAINED):
             return [Position(here.position - 1)]
         case StateChangeStarted() | ClusterWarmed() | BaselineChanged() if event.cause in _BY_JOINING:
-            return [_newest_at(before, event.online, lambda row: row.joined_at)]
+            return [_newest_at(here.before, event.online, lambda row: row.joined_at)]
         case ClusterCold(awaited=awaited):
-            return [_newest_at(before, awaited, lambda row: row.left_at)]
+            return [_newest_at(here.before, awaited, lambda row: row.left_at)]
         case _:
             return None
 
@@ -222,22 +223,21 @@ def _of_states(before: Reading, event: x.PartitionStatesChanged) -> _Found:
 
 
 def _of_session(here: _Here, event: Event) -> _Found | None:
-    before = here.before
     match event:
         case repair.SessionOpened(schedule=name) | SchedulePostponed(name=name) if name:
             return [here.newest(f"schedule {name}", ScheduleSet)]
         case repair.SessionOpened(session=number):
             return [number]
         case repair.TaskCompleted() | repair.TaskProgressed() | repair.TaskFailed():
-            return [_assigned(before, event.task), *_opened(before, event.task.session)]
+            return [_assigned(here.before, event.task), *_opened(here.before, event.task.session)]
         case repair.TaskAssigned(task=task):
-            return [*_in_segment(here, task.session, task.segment, _STEPS), *_opened(before, task.session)]
+            return [*_in_segment(here, task.session, task.segment, _STEPS), *_opened(here.before, task.session)]
         case repair.PairCompared() | repair.RowsCompared():
-            return [*_in_segment(here, event.session, event.segment, _DONE), *_opened(before, event.session)]
+            return [*_in_segment(here, event.session, event.segment, _DONE), *_opened(here.before, event.session)]
         case repair.StepStarted() | repair.SegmentEnded() | repair.SegmentHalved():
-            return [*_in_segment(here, event.session, event.segment, _ENDS), *_opened(before, event.session)]
+            return [*_in_segment(here, event.session, event.segment, _ENDS), *_opened(here.before, event.session)]
         case repair.SessionEnded(request=None, session=number):
-            return [here.newest(f"session {number}", repair.SegmentEnded), *_opened(before, number)]
+            return [here.newest(f"session {number}", repair.SegmentEnded), *_opened(here.before, number)]
         case _:
             return None
 
