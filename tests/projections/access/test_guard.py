@@ -208,6 +208,16 @@ def test_a_dry_run_takes_the_right_to_read_and_nothing_is_sent(
     assert (both.status_code, sent(chronicle)) == (403, 0)
 
 
+def test_what_is_done_to_this_process_is_an_administrator_s_and_kept(client: Client, door: Door) -> None:
+    action = {"action": "pause", "reason": "the disk is slow"}
+    address = f"{MAIN}/projections/actions"
+    assert client.post(address, json=action, headers=door.of("operator")).status_code == 403
+    assert problem(client.post(address, json={"action": "pause"}, headers=door.of("admin"))) == (400, "reason_required")
+    assert client.post(address, json=action, headers=door.of("admin")).status_code < 300
+    kept = [(each["what"], each["result"], each["reason"]) for each in records(client, door, who="admin")]
+    assert ("pause projections", "DONE", "the disk is slow") in kept
+
+
 def test_what_cannot_be_undone_takes_a_reason(client: Client, door: Door) -> None:
     client.post(REQUESTS, json=GROUP, headers=door.of("admin"))
     drop = {"kind": "drop-group", "name": "orders"}
