@@ -40,8 +40,10 @@ class AuditFilters(filters.Filters):
         str | None, Field(description="Only what is called so, as `drop-group*`; `*` for anything."), filters.HEEDED
     ] = None
     result: Annotated[_RESULTS | None, Field(description="Only these."), filters.HEEDED] = None
-    since: Annotated[
-        str | None, Field(description="Only from this time on, or from so long ago (`1h`)."), filters.HEEDED
+    after: Annotated[
+        str | None,
+        Field(description="Only what came after this time, or so long ago (`1h`)."),
+        filters.HEEDED,
     ] = None
 
 
@@ -116,9 +118,9 @@ async def list_audit(request: Request, here: Here, given: Annotated[AuditParamet
     access: Access = request.app.state.access
     if access.ledger is None:
         raise NotFound("This process keeps no audit.", hint="`topolog run projector` does.")
-    if given.since is not None:
-        with parameter("since"):
-            _since(given.since, wall_ms())
+    if given.after is not None:
+        with parameter("after"):
+            _since(given.after, wall_ms())
     ledger, cluster = access.ledger, here.projector.cluster
     ledger.tell_repeats()
     sees_all = principal_of(request).may(Asked(Right.AUDIT, ANY, "audit"))
@@ -150,7 +152,7 @@ class _Fitting(msgspec.Struct, frozen=True):
 
 
 def _fitting(given: Mapping[str, str], now_ms: int) -> _Fitting:
-    since = given.get("since")
+    since = given.get("after")
     return _Fitting(
         given.get("who", ANY),
         given.get("what", ANY),
