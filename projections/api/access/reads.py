@@ -40,9 +40,9 @@ class AuditFilters(filters.Filters):
         str | None, Field(description="Only what is called so, as `drop-group*`; `*` for anything."), filters.HEEDED
     ] = None
     result: Annotated[_RESULTS | None, Field(description="Only these."), filters.HEEDED] = None
-    after: Annotated[
+    within: Annotated[
         str | None,
-        Field(description="Only what came after this time, or so long ago (`1h`)."),
+        Field(description="Only of the last hour (`1h`), or from this time on."),
         filters.HEEDED,
     ] = None
 
@@ -118,9 +118,9 @@ async def list_audit(request: Request, here: Here, given: Annotated[AuditParamet
     access: Access = request.app.state.access
     if access.ledger is None:
         raise NotFound("This process keeps no audit.", hint="`topolog run projector` does.")
-    if given.after is not None:
-        with parameter("after"):
-            _since(given.after, wall_ms())
+    if given.within is not None:
+        with parameter("within"):
+            _since(given.within, wall_ms())
     ledger, cluster = access.ledger, here.projector.cluster
     ledger.tell_repeats()
     sees_all = principal_of(request).may(Asked(Right.AUDIT, ANY, "audit"))
@@ -152,7 +152,7 @@ class _Fitting(msgspec.Struct, frozen=True):
 
 
 def _fitting(given: Mapping[str, str], now_ms: int) -> _Fitting:
-    since = given.get("after")
+    since = given.get("within")
     return _Fitting(
         given.get("who", ANY),
         given.get("what", ANY),

@@ -320,7 +320,7 @@ def test_the_audit_is_narrowed_and_read_page_by_page(client: Client, door: Door)
     assert len(records(client, door, who="operator")) == 5
     assert [each["what"] for each in records(client, door, what="*g3")] == ["create-group groups/g3"]
     assert records(client, door, result="DENIED") == []
-    assert len(records(client, door, after="1h")) == 6
+    assert len(records(client, door, within="1h")) == 6
     seen, cursor = [], None
     while True:
         params = {"cursor": cursor} if cursor else {"limit": 2}
@@ -330,7 +330,7 @@ def test_the_audit_is_narrowed_and_read_page_by_page(client: Client, door: Door)
         if not cursor:
             break
     assert "".join(seen) == "943210"
-    for wrong in ({"after": "soon"}, {"as_of": "2"}, {"whoo": "x"}):
+    for wrong in ({"within": "soon"}, {"as_of": "2"}, {"whoo": "x"}):
         assert client.get(f"{MAIN}/audit", params=wrong, headers=door.of("auditor")).status_code == 400
 
 
