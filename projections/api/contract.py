@@ -42,6 +42,8 @@ _PROBLEM = {"content": {"application/problem+json": {"schema": {"$ref": _REF.for
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     304: {"description": "What is asked for is what `If-None-Match` names; nothing is sent."},
     400: {"description": "The question cannot be understood: `invalid_params` says what.", **_PROBLEM},
+    401: {"description": "The API does not know who asks; `hint` says how it can.", **_PROBLEM},
+    403: {"description": "Whoever asks may not; `missing` has the least grants that it takes.", **_PROBLEM},
     404: {"description": "There is no such thing; `hint` has the nearest names.", **_PROBLEM},
     409: {"description": "`token_foreign`: the token is of another log.", **_PROBLEM},
     410: {"description": "Before the beginning of what is kept.", **_PROBLEM},

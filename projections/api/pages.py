@@ -137,7 +137,7 @@ def _listing(request: Request, view: str, cluster: str, filters: Mapping[str, st
     """The API's list of this name."""
     if view == AUDIT.name:
         try:
-            return replace(AUDIT, find=records_of(request, cluster, filters.get("since")))
+            return replace(AUDIT, find=records_of(request, cluster, filters.get("within")))
         except NotFound:
             return AUDIT  # which is empty, and says why
     return LISTINGS[view]

@@ -18,7 +18,15 @@ from topolog.projections.cli.narrowing import Filters
 from topolog.projections.cli.options import NameArgument, ResourceArgument, Shape, Target
 from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import CLUSTER, DEAD_LETTERS, DIFFERENCES, LEASE_HEALTH, Resource, find_item
+from topolog.projections.cli.resources import (
+    AUDIT,
+    CLUSTER,
+    DEAD_LETTERS,
+    DIFFERENCES,
+    LEASE_HEALTH,
+    Resource,
+    find_item,
+)
 from topolog.projections.cli.terminal import Screen, clean
 
 _SIGNS = {"ADDED": "+", "REMOVED": "-", "CHANGED": "~"}
@@ -28,7 +36,7 @@ _COLUMNS = (
     field("CHANGE", "change"),
     Column("CHANGES", lambda item: "; ".join(map(str, item.get("changes") or ())), folds=True),
 )
-_PAST_MISSING = (LEASE_HEALTH, DIFFERENCES, DEAD_LETTERS)
+_PAST_MISSING = (LEASE_HEALTH, DIFFERENCES, DEAD_LETTERS, AUDIT)
 
 
 def diff(

@@ -206,7 +206,7 @@ def _resource(values: Values) -> tuple[Resource, str | None]:
     return find_item(str(values["resource"]), values.get("name"), (*RESOURCES, JOINS))
 
 
-_KINDS = {"map": "NodeMap", "change": "SchemaChange"}
+_KINDS = {"map": "NodeMap", "change": "SchemaChange", "audit": "AuditRecord"}
 """What the API calls it where that is another name than the command line's."""
 
 
@@ -218,6 +218,7 @@ def _of_resource(kind: Resource, *, is_many: bool) -> Described:
         repair_resources,
         resources,
     )
+    from topolog.projections.api.access import resources as access
 
     rows: Mapping[str, Any] = {
         "cluster": resources.Cluster,
@@ -245,6 +246,7 @@ def _of_resource(kind: Resource, *, is_many: bool) -> Described:
         "decision": resources.Decision,
         "request": resources.Request,
         "dead-letter": resources.DeadLetter,
+        "audit": access.AuditRecord,
     }
     details = {
         "map": partition_resources.NodeMapDetail,

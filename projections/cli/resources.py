@@ -90,6 +90,8 @@ SCHEDULES = Resource("schedule", "schedules", "sc", "name", has_past=True, filte
 DECISIONS = Resource("decision", "decisions", "de", "position")
 REQUESTS = Resource("request", "requests", "re", "id")
 DEAD_LETTERS = Resource("dead-letter", "dead-letters", "dl", "id")
+AUDIT = Resource("audit", "audit", "au", "id")
+"""What was asked of the API that changes something, and what it turned away; a list and nothing else."""
 PENDING = Resource("pending", "pending", "pe", "name", filters=("kind", "node"), segments=2)
 RESOURCES = (
     CLUSTER,
@@ -118,6 +120,7 @@ RESOURCES = (
     DECISIONS,
     REQUESTS,
     DEAD_LETTERS,
+    AUDIT,
 )
 REPLAYABLE = (DEAD_LETTERS,)
 REMOVABLE = (TYPES, NODES)
@@ -167,7 +170,7 @@ EXPLAINED = (
     REQUESTS,
     DEAD_LETTERS,
 )
-AWAITED = tuple(each for each in RESOURCES if each not in (MAPS, TREES, DIFFERENCES, DECISIONS, DEAD_LETTERS))
+AWAITED = tuple(each for each in RESOURCES if each not in (MAPS, TREES, DIFFERENCES, DECISIONS, DEAD_LETTERS, AUDIT))
 
 
 def find(text: str, among: Iterable[Resource] = RESOURCES) -> Resource:

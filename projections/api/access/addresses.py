@@ -36,6 +36,7 @@ READ: Mapping[str, Right] = {
             "tables",
             "table-views",
             "grants",
+            "pending",
             "changes",
             "sessions",
             "trees",
@@ -66,6 +67,9 @@ OF_THIS_PROCESS = "projections"
 
 REQUESTS = "requests"
 CAN_I = "can-i"
+_PICTURES = {"heat": "partitions", "proposals": "types"}
+"""Pages of the console that show a resource under another name."""
+_HELP = "help"
 _VIEWS = frozenset({"diff", "export"})
 """Another view of the resource that follows."""
 _ASPECTS = frozenset({"history", "explain", "forecast", "join", "changes"})
@@ -76,14 +80,14 @@ _NARROWED = {"partitions": ("group", "{}/*"), "maps": ("group", "{}/*"), "leases
 class Wanted(msgspec.Struct, frozen=True):
     """What an address is about. `asked` None: whoever is known may. `is_probe`: whoever asks may.
 
-    `asks_by_form`: the body says what is needed. `of_first`: it is about the first cluster that the caller may see.
+    `asks_by_form`: the body says what is needed. `of_all_seen`: it shows each cluster that the caller may see.
     """
 
     asked: Asked | None = None
     cluster: str | None = None
     is_probe: bool = False
     asks_by_form: bool = False
-    of_first: bool = False
+    of_all_seen: bool = False
     changes: bool = False
 
 
@@ -98,9 +102,7 @@ def wanted(method: str, path: str, query: str = "") -> Wanted | None:
         return Wanted()
     match path.split("/"):
         case ["", ""] if is_read:
-            return Wanted(Asked(Right.READ, ANY, "cluster"), of_first=True)
-        case ["", "sessions", name] if is_read and name:
-            return Wanted(Asked(Right.READ, ANY, "sessions", name), of_first=True)
+            return Wanted(Asked(Right.READ, ANY, "cluster"), of_all_seen=True)
         case ["", "v1", "clusters", cluster, *rest] if cluster and rest and all(rest):
             return _of_cluster(method, cluster, rest, query)
         case ["", "clusters", cluster, *rest] if cluster and is_read:
@@ -112,7 +114,13 @@ def _of_console(cluster: str, rest: Sequence[str], query: str) -> Wanted | None:
     """A page shows what the API tells."""
     if rest in ([], [""]):
         return Wanted(Asked(Right.READ, cluster, "cluster"), cluster)
-    return _of_cluster("GET", cluster, list(rest), query) if all(rest) else None
+    view, name = rest[0], list(rest[1:])
+    if view == _HELP:
+        return Wanted(cluster=cluster)
+    view = _PICTURES.get(view, view)
+    if view not in READ or "" in name[:-1]:
+        return None
+    return _of_cluster("GET", cluster, [view, *filter(None, name)], query)
 
 
 def _of_cluster(method: str, cluster: str, rest: list[str], query: str) -> Wanted | None:

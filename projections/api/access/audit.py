@@ -101,13 +101,14 @@ def masked(value: Any) -> Any:
     return value
 
 
-def reason_in(body: bytes) -> str:
+def text_in(body: bytes, name: str) -> str:
+    """A text of the body, nothing if it holds none of this name."""
     try:
         given = json.loads(body) if body else None
     except (ValueError, RecursionError):
         return ""
-    reason = given.get("reason") if isinstance(given, dict) else None
-    return reason[:_TEXT_CHARS] if isinstance(reason, str) else ""
+    text = given.get(name) if isinstance(given, dict) else None
+    return short(text) if isinstance(text, str) else ""
 
 
 def trace_id(traceparent: str) -> str:

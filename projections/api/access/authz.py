@@ -24,23 +24,25 @@ def check_address(principal: Principal, wanted: Wanted | None, clusters: Sequenc
     if wanted is None:
         raise _not_there(f"{what}: there is nothing that could be asked.", "/openapi.json lists all addresses.")
     seen, asked = principal.visible(clusters), wanted.asked
-    if wanted.of_first and asked is not None:
-        asked = msgspec.structs.replace(asked, cluster=next(iter(seen), asked.cluster))
     if wanted.cluster is not None and wanted.cluster not in seen:
         error = not_found(wanted.cluster, seen, "cluster")
         raise _not_there(error.message, error.hint)
-    if asked is not None and not principal.may(asked):
-        raise forbidden(principal, [asked])
+    needed = [] if asked is None else [asked]
+    if wanted.of_all_seen and seen:
+        needed = [msgspec.structs.replace(each, cluster=cluster) for each in needed for cluster in seen]
+    if not all(principal.may(each) for each in needed):
+        raise forbidden(principal, needed)
 
 
-def check_form(principal: Principal, cluster: str, body: bytes, query: str) -> Change | None:
-    """What the form in this body changes; raises Denied unless the principal may do all of it.
+def asked_of(principal: Principal, cluster: str, body: bytes, query: str) -> Change | None:
+    """What the form in this body changes.
 
-    None for a body that is no form: whoever may change anything of the cluster is told so by the address itself.
+    None for a body that is no form: whoever may change anything of the cluster is told so by the address itself, and
+    whoever may not is told that; raises Denied.
     """
     is_dry_run = dry_run(query)
     try:
-        asked = change(forms.read_form(body), cluster, is_dry_run=is_dry_run)
+        return change(forms.read_form(body), cluster, is_dry_run=is_dry_run)
     except BadInput:
         if any(grant.reaches(cluster) and Right.CHANGE in grant.rights for grant in principal.grants):
             return None
@@ -51,18 +53,21 @@ def check_form(principal: Principal, cluster: str, body: bytes, query: str) -> C
             hint=f"It takes a grant such as operator@{cluster}.",
             missing=[f"operator@{cluster}"],
         ) from None
+
+
+def check_change(principal: Principal, asked: Change) -> None:
+    """Raise Denied unless the principal may do all of it."""
     if not all(principal.may(each) for each in asked.asked):
         raise forbidden(principal, asked.asked)
-    return asked
 
 
-def check_reason(asked: Change) -> None:
-    """Raise Denied for a protected change that nobody gives a reason for."""
-    if asked.is_protected and not asked.reason.strip():
+def check_reason(what: str, reason: str) -> None:
+    """Raise Denied if nobody says why something protected is done."""
+    if not reason.strip():
         raise Denied(
             HTTPStatus.BAD_REQUEST,
             "reason_required",
-            f"{asked.what} of {asked.subjects} takes a reason: it cannot be undone, or concerns everybody.",
+            f"{what} takes a reason: it cannot be undone, or concerns everybody.",
             hint='Add "reason" to the body, or --reason to the command.',
         )
 

@@ -20,9 +20,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from topolog.events.requests import REQUEST_BYTES_MAX
 from topolog.projections.api.access import audit
 from topolog.projections.api.access.access import Access
-from topolog.projections.api.access.addresses import METRICS, Wanted, wanted
+from topolog.projections.api.access.addresses import METRICS, OF_THIS_PROCESS, Wanted, wanted
 from topolog.projections.api.access.authn import ACTOR, is_loopback
-from topolog.projections.api.access.authz import check_address, check_form, check_reason, dry_run
+from topolog.projections.api.access.authz import asked_of, check_address, check_change, check_reason, dry_run
+from topolog.projections.api.access.grants import Right
 from topolog.projections.api.access.ledger import AuditFailed
 from topolog.projections.api.access.principals import Denied, Principal, Unknown
 from topolog.projections.api.problems import problem
@@ -112,12 +113,16 @@ class Guard:
         visit.body = await _body(receive)
         cluster = visit.wanted.cluster or ""
         is_open = self._access.authentication.is_open
+        is_protected = visit.wanted.asked is not None and visit.wanted.asked.right is Right.ADMINISTER
+        visit.what = _what(visit)
         if visit.wanted.asks_by_form:
-            asked = check_form(visit.principal, cluster, visit.body, visit.query)
+            asked = asked_of(visit.principal, cluster, visit.body, visit.query)
             if asked is not None:
                 visit.what = f"{asked.what} {asked.subjects}".strip()
-                if not is_open and not dry_run(visit.query):
-                    check_reason(asked)
+                is_protected = asked.is_protected
+                check_change(visit.principal, asked)
+        if is_protected and not is_open:
+            check_reason(visit.what, audit.text_in(visit.body, "reason"))
         if not is_open:
             self._access.limits.change(visit.principal.name)
         record = _record(visit, audit.BEGUN)
@@ -237,7 +242,7 @@ def _record(visit: Visit, result: str) -> audit.Record:
         what=audit.short(visit.what or _what(visit)),
         parameters=audit.parameters(dict(parse_qsl(visit.query)), visit.body),
         dry_run=dry_run(visit.query),
-        reason=audit.reason_in(visit.body),
+        reason=audit.text_in(visit.body, "reason"),
         result=result,
         request_id=audit.short(visit.headers.get("idempotency-key", "")),
         trace_id=audit.trace_id(visit.headers.get("traceparent", "")),
@@ -245,11 +250,14 @@ def _record(visit: Visit, result: str) -> audit.Record:
 
 
 def _what(visit: Visit) -> str:
-    """What is done by an address alone: `replay dead-letters/3`; of a read the address."""
+    """What is done, as far as the address says it: `replay dead-letters/3`; of a read the address."""
     asked = visit.wanted.asked if visit.wanted is not None and visit.wanted.changes else None
     if asked is None:
         return visit.where
-    return f"{visit.path.rpartition('/')[2]} {asked.resource}{'' if asked.name is None else f'/{asked.name}'}"
+    done = visit.path.rpartition("/")[2]
+    if asked.resource == OF_THIS_PROCESS:
+        done = audit.text_in(visit.body, "action") or done
+    return f"{done} {asked.resource}{'' if asked.name is None else f'/{asked.name}'}"
 
 
 def _challenge(denied: Denied) -> str:

@@ -40,8 +40,10 @@ class AuditFilters(filters.Filters):
         str | None, Field(description="Only what is called so, as `drop-group*`; `*` for anything."), filters.HEEDED
     ] = None
     result: Annotated[_RESULTS | None, Field(description="Only these."), filters.HEEDED] = None
-    since: Annotated[
-        str | None, Field(description="Only from this time on, or from so long ago (`1h`)."), filters.HEEDED
+    within: Annotated[
+        str | None,
+        Field(description="Only of the last hour (`1h`), or from this time on."),
+        filters.HEEDED,
     ] = None
 
 
@@ -113,19 +115,19 @@ async def can_i(request: Request, here: Here, given: Annotated[PermissionParamet
 @router.get("/audit", responses=contract.many(resources.AuditRecord))
 async def list_audit(request: Request, here: Here, given: Annotated[AuditParameters, Query()]) -> Response:
     """What was asked of this process that changes something, and what was turned away, newest first."""
-    return await here.page(request, given, AUDIT, records_of(request, here.projector.cluster, given.since))
+    return await here.page(request, given, AUDIT, records_of(request, here.projector.cluster, given.within))
 
 
 def records_of(
-    request: Request, cluster: str, since: str | None
+    request: Request, cluster: str, within: str | None
 ) -> Callable[[Reading, listed.Asked], Iterator[resources.AuditRecord]]:
     """What finds the records that the caller may see; raises NotFound where no audit is kept."""
     access: Access = request.app.state.access
     if access.ledger is None:
         raise NotFound("This process keeps no audit.", hint="`topolog run projector` does.")
-    if since is not None:
-        with parameter("since"):
-            _since(since, wall_ms())
+    if within is not None:
+        with parameter("within"):
+            _since(within, wall_ms())
     ledger = access.ledger
     ledger.tell_repeats()
     sees_all = principal_of(request).may(Asked(Right.AUDIT, ANY, "audit"))
@@ -157,7 +159,7 @@ class _Fitting(msgspec.Struct, frozen=True):
 
 
 def _fitting(given: Mapping[str, str], now_ms: int) -> _Fitting:
-    since = given.get("since")
+    since = given.get("within")
     return _Fitting(
         given.get("who", ANY),
         given.get("what", ANY),

@@ -12,6 +12,8 @@ from topolog.projections.api.access.addresses import wanted
 from topolog.projections.api.access.grants import Asked, Right
 from topolog.projections.api.app import make_app
 from topolog.projections.api.served import Served
+from topolog.projections.web import views
+from topolog.projections.web.things import THINGS
 
 
 def routes(app: FastAPI) -> Iterator[tuple[str, str]]:
@@ -39,9 +41,16 @@ def app() -> FastAPI:
 
 def test_no_route_is_undeclared(app: FastAPI) -> None:
     """An address that nobody has thought of would be denied to everybody: that is to be noticed here."""
-    found = list(routes(app))
+    found = [each for each in routes(app) if "{view}" not in each[1]]
     assert len(found) > 80
     assert [each for each in found if wanted(each[0], filled(each[1])) is None] == []
+
+
+def test_no_view_of_the_console_is_undeclared() -> None:
+    assert [view for view in (*views.LISTS, *views.PAGES) if wanted("GET", f"/clusters/main/{view}") is None] == []
+    named = {view: wanted("GET", f"/clusters/main/{view}/x1") for view in (*views.SINGLE, *THINGS)}
+    assert [view for view, found in named.items() if found is None] == []
+    assert all(each and each.asked and each.asked.name == "x1" for each in named.values())
 
 
 def test_names_are_what_the_router_takes_them_for(app: FastAPI) -> None:
@@ -74,10 +83,13 @@ def filled(path: str) -> str:
         ("GET", "/v1/clusters/main/dead-letters/3", "", Asked(Right.READ_PAYLOAD, "main", "dead-letters", "3")),
         ("GET", "/v1/clusters/main/export/differences", "", Asked(Right.READ_PAYLOAD, "main", "differences")),
         ("GET", "/clusters/main/", "", Asked(Right.READ, "main", "cluster")),
+        ("GET", "/clusters/main/heat", "group=orders", Asked(Right.READ, "main", "partitions", "orders/*")),
+        ("GET", "/clusters/main/decisions/", "", Asked(Right.READ, "main", "decisions")),
+        ("GET", "/clusters/main/dead-letters/3", "", Asked(Right.READ_PAYLOAD, "main", "dead-letters", "3")),
         ("GET", "/clusters/main/exchanges/4.0", "", Asked(Right.READ, "main", "exchanges", "4.0")),
         ("GET", "/clusters/main/audit", "", Asked(Right.AUDIT, "main", "audit")),
         ("POST", "/v1/clusters/main/nodes/n3/join", "", Asked(Right.READ, "main", "nodes", "n3")),
-        ("POST", "/v1/clusters/main/projections/2/rebuild", "", Asked(Right.ADMINISTER, "main", "projections")),
+        ("POST", "/v1/clusters/main/projections/actions", "", Asked(Right.ADMINISTER, "main", "projections")),
     ],
 )
 def test_an_address_needs_what_it_shows_or_does(method: str, path: str, query: str, asked: Asked) -> None:
@@ -100,6 +112,9 @@ def test_an_address_needs_what_it_shows_or_does(method: str, path: str, query: s
         ("POST", "/v1/clusters/main/groups/orders"),
         ("POST", "/v1/clusters/main/can-i"),
         ("POST", "/clusters/main/groups"),
+        ("GET", "/clusters/main/secrets"),
+        ("GET", "/clusters/main/export/groups"),
+        ("GET", "/clusters/main/groups//orders"),
         ("PUT", "/v1/clusters/main/groups"),
         ("DELETE", "/v1/clusters/main/groups/orders"),
         ("POST", "/livez"),

@@ -208,6 +208,16 @@ def test_a_dry_run_takes_the_right_to_read_and_nothing_is_sent(
     assert (both.status_code, sent(chronicle)) == (403, 0)
 
 
+def test_what_is_done_to_this_process_is_an_administrator_s_and_kept(client: Client, door: Door) -> None:
+    action = {"action": "pause", "reason": "the disk is slow"}
+    address = f"{MAIN}/projections/actions"
+    assert client.post(address, json=action, headers=door.of("operator")).status_code == 403
+    assert problem(client.post(address, json={"action": "pause"}, headers=door.of("admin"))) == (400, "reason_required")
+    assert client.post(address, json=action, headers=door.of("admin")).status_code < 300
+    kept = [(each["what"], each["result"], each["reason"]) for each in records(client, door, who="admin")]
+    assert ("pause projections", "DONE", "the disk is slow") in kept
+
+
 def test_what_cannot_be_undone_takes_a_reason(client: Client, door: Door) -> None:
     client.post(REQUESTS, json=GROUP, headers=door.of("admin"))
     drop = {"kind": "drop-group", "name": "orders"}
@@ -310,7 +320,7 @@ def test_the_audit_is_narrowed_and_read_page_by_page(client: Client, door: Door)
     assert len(records(client, door, who="operator")) == 5
     assert [each["what"] for each in records(client, door, what="*g3")] == ["create-group groups/g3"]
     assert records(client, door, result="DENIED") == []
-    assert len(records(client, door, since="1h")) == 6
+    assert len(records(client, door, within="1h")) == 6
     seen, cursor = [], None
     while True:
         params = {"cursor": cursor} if cursor else {"limit": 2}
@@ -320,7 +330,7 @@ def test_the_audit_is_narrowed_and_read_page_by_page(client: Client, door: Door)
         if not cursor:
             break
     assert "".join(seen) == "943210"
-    for wrong in ({"since": "soon"}, {"as_of": "2"}, {"whoo": "x"}):
+    for wrong in ({"within": "soon"}, {"as_of": "2"}, {"whoo": "x"}):
         assert client.get(f"{MAIN}/audit", params=wrong, headers=door.of("auditor")).status_code == 400
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -124,7 +125,7 @@ def test_scripts_come_with_tokens_over_https(tmp_path: Path, certificate: Mappin
         audit = httpx.get(
             f"{api[1]}/v1/clusters/main/audit",
             headers={"Authorization": f"Bearer {(tmp_path / 'root.token').read_text().strip()}"},
-            verify=certificate["TOPOLOG_API__CA_FILE"],
+            verify=ssl.create_default_context(cafile=certificate["TOPOLOG_API__CA_FILE"]),
         )
         kept = [(each["principal"], each["what"], each["code"]) for each in audit.json()["items"]]
         assert ("ci", "drop-group groups/invoices", "forbidden") in kept

@@ -1,6 +1,7 @@
 """A tiny query API on loopback for the command line to talk to, and a way to run commands as `main` runs them."""
 
 import json
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from topolog.projections.cli.app import build, run
 from topolog.projections.cli.session_tokens import NoTokens
 
 Json = dict[str, Any]
+WRITES = os.environ.pop("TOPOLOG_WRITE_GOLDEN", "")
+"""Taken out of the environment, in which the command line would look for a setting of that name."""
 ANSWERS: dict[str, Json] = yaml.safe_load((Path(__file__).parent / "answers.yaml").read_text())
 
 

@@ -5,7 +5,6 @@
 
 import csv
 import json
-import os
 from io import StringIO
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import jsonschema  # type: ignore[import-untyped]  # it has no types
 import pytest
 import yaml
 from rich.console import Console
-from tests.projections.cli.conftest import ANSWERS, Cli, Ended, FakeApi
+from tests.projections.cli.conftest import ANSWERS, WRITES, Cli, Ended, FakeApi
 
 from topolog.projections.cli.columns import BY_RESOURCE, HISTORY
 from topolog.projections.cli.options import Format
@@ -38,6 +37,7 @@ READS = {
     "get-requests": "get requests",
     "get-request": "get request cli-4f2a/3",
     "get-dead-letters": "get dead-letters",
+    "get-audit": "get audit --filter who=ann",
     "get-databases": "get databases",
     "get-tables": "get tables",
     "get-table-views": "get tv",
@@ -116,7 +116,7 @@ def check_golden(name: str, output: str, ended: Ended) -> None:
     """Compare what a command wrote with the file of this name, stdout first, then stderr and the exit code."""
     shown = f"{ended.out}--- stderr, exit code {ended.code}\n{ended.err}"
     file = GOLDEN / f"{name}.{output}.txt"
-    if os.environ.get("TOPOLOG_WRITE_GOLDEN"):
+    if WRITES:
         GOLDEN.mkdir(exist_ok=True)
         file.write_text(shown)
     assert shown == file.read_text()

@@ -1,11 +1,10 @@
 """`topolog projection …` against golden files of its own, and what it waits for."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.projections.cli.conftest import Asked, Cli, Ended, FakeApi
+from tests.projections.cli.conftest import WRITES, Asked, Cli, Ended, FakeApi
 
 from topolog.projections.cli.options import Format
 
@@ -93,7 +92,7 @@ def answer(*items: Json) -> Json:
 def check_golden(name: str, ended: Ended) -> None:
     shown = f"{ended.out}--- stderr, exit code {ended.code}\n{ended.err}"
     file = GOLDEN / f"{name}.txt"
-    if os.environ.get("TOPOLOG_WRITE_GOLDEN"):
+    if WRITES:
         GOLDEN.mkdir(exist_ok=True)
         file.write_text(shown)
     assert shown == file.read_text()
