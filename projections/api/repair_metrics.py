@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from topolog.events.sessions import SegmentStatus, SessionRow, SessionStatus
+from topolog.projections.differing_leaves import differing_leaves
 from topolog.projections.session_totals import segments_of
 from topolog.projections.store import Reading
 
@@ -28,11 +29,10 @@ def of_repair(reading: Reading, cluster: str) -> Iterator[Metric]:
     yield _by("last_success_timestamp_seconds", text, cluster, "table", times)
     differ = GaugeMetricFamily(
         "topolog_merkle_diff_leaves",
-        "Leaves that differ between replicas, as the newest session of the table that compared any has found.",
+        "Leaves that differ between replicas, as the newest ended session of the table left them.",
         labels=["cluster", "table"],
     )
-    for table, row in {row.definition.table: row for row in rows if row.segments}.items():
-        leaves = sum(pair.leaves for each in segments_of(reading, row) for pair in each.pairs)
+    for table, leaves in differing_leaves(reading).items():
         differ.add_metric([cluster, table], leaves)
     yield differ
 

@@ -150,16 +150,16 @@ class Meeting(Process):
     def __init__(self, world: World) -> None:
         super().__init__(world, "rendezvous")
         self.spoil: Spoil = lambda page: page
-        self._desk = Desk(self.reader, SpoiltWriter(self.writer, self), world.clock, "rendezvous-1", 4_711)
+        self.desk = Desk(self.reader, SpoiltWriter(self.writer, self), world.clock, "rendezvous-1", 4_711)
         self._pages = world.log.reader()
         self._pages.assign({(Topic.TREES, number): None for number in range(PARTITIONS[Topic.TREES])})
 
     def step(self) -> None:
-        self._desk.step(0)
-        if self._desk.is_ready:
+        self.desk.step(0)
+        if self.desk.is_ready:
             for entry in self._pages.poll(0):
-                self._desk.take(entry.value)
-                self._desk.step(0)
+                self.desk.take(entry.value)
+                self.desk.step(0)
 
 
 class SpoiltWriter:
