@@ -6,11 +6,12 @@ offered was made by another version, of another cluster or log.
 Invariant. At every moment the folder has one store that counts, and it is whole: the one with the highest number, of
 those with this version's shape of rows. What counts never stands behind what has been read from the one before.
 
-Argument. Every step is one rename. A rebuild is made in `rebuilding/` or `building/`, where nobody looks, and moved to
-`offered/` when it is whole. The projector moves it to `taken/`, reads it on from the log to where its own store stands,
-and only then gives it a number: whoever starts behind a crash finds either the store of before and what is to be taken
-over, or the new store with all that has been shown. The former is removed, or kept for a way back, which is the same
-way: it is moved to `building/`, read on to the end of the log, offered, and gets the next number.
+Argument. Every step is one rename, or the removal of a file. A rebuild is made in `rebuilding/` or `building/`, where
+nobody looks, and moved to `offered/` when it is whole. The projector moves it to `taken/`, gives it a number that is
+marked as not counting, reads it on from the log to where its own store stands, and only then removes the mark: whoever
+starts behind a crash finds either the store of before and what is to be taken over, or the new store with all that has
+been shown. The former is removed, or kept for a way back, which is the same way: it is moved to `building/`, read on to
+the end of the log, offered, and gets the next number.
 
     rows-<shape>-<n>            a store; a changed shape of rows is built beside the store of before
     rows-<shape>-<n>.damaged    set aside, for who looks into it
@@ -18,7 +19,8 @@ way: it is moved to `building/`, read on to the end of the log, offered, and get
     building/                   one that the projector was asked for is made here, and gone on with after a kill
     building/recalled           what is here is the former store, read on to take its place again
     offered/                    it is whole; a projector that looks here takes it over
-    taken/                      the projector has it, and reads it on
+    taken/                      the projector has it; its store is there, or
+    rows-<shape>-<n>.taken      has this number and does not count yet: the projector reads it on
     refused.txt                 why the projector did not take what was offered last, which is gone
 """
 
@@ -36,6 +38,7 @@ _LOGGER = logging.getLogger(__name__)
 DAMAGED = ".damaged"
 REBUILDING, BUILDING = "rebuilding", "building"
 _OFFERED, _TAKEN, _RECALLED = "offered", "taken", "recalled"
+_MARK = ".taken"
 _REFUSED, _LOCK = "refused.txt", "rebuilding.lock"
 
 
@@ -69,7 +72,7 @@ def drop_older_generations(folder: Path, *, keep: Path | None = None) -> None:
     """Remove the stores that count no longer, but for the one to keep; damaged ones stay for who looks into it."""
     current = generation_path(folder)
     for path in folder.glob("rows-*"):
-        if path not in (current, keep) and path.suffix != DAMAGED:
+        if path.is_dir() and path not in (current, keep) and path.suffix != DAMAGED and not _mark_of(path).exists():
             _LOGGER.info("Removing %s, which %s has replaced.", path, current.name)
             shutil.rmtree(path, ignore_errors=True)
 
@@ -162,7 +165,7 @@ def claim(folder: Path) -> Path | None:
     """The folder of what is to be taken over; the same one again after a crash. None if nothing is offered."""
     taken, offered = folder / _TAKEN, folder / _OFFERED
     if taken.exists():
-        if any(taken.glob("rows-*")):
+        if any(taken.glob("rows-*")) or _marked(folder) is not None:
             return taken
         shutil.rmtree(taken)  # it has become the store: what made it so was killed before it had cleared up
     try:
@@ -175,12 +178,32 @@ def taken_path(folder: Path) -> Path:
     return folder / _TAKEN
 
 
-def promote(folder: Path) -> Path:
-    """From here on what was taken is the store that counts; nobody may have it open. Returns where it is."""
-    taken = folder / _TAKEN
-    path = generation_path(taken).rename(_next_path(folder))
-    shutil.rmtree(taken, ignore_errors=True)
+def admit(folder: Path) -> Path | None:
+    """Give what was taken its number, which does not count yet; returns where it is, and stays when it counts.
+
+    None if it holds no store of this shape.
+    """
+    marked = _marked(folder)
+    held = marked if marked and marked.exists() else next(iter(_live(folder / _TAKEN)), None)
+    if held is None:
+        return None
+    newest = max(map(number_of, _live(folder)), default=0)  # what was made for a damaged store has a higher number
+    path = marked if marked and number_of(marked) > newest else _next_path(folder)
+    if path != held:
+        _mark_of(path).touch()
+        held.rename(path)
+    for mark in _marks(folder):
+        if mark != _mark_of(path):
+            mark.unlink()
     return path
+
+
+def promote(folder: Path) -> None:
+    """From here on what was taken is the store that counts."""
+    marked = _marked(folder)
+    assert marked is not None, "it was admitted"
+    _mark_of(marked).unlink()
+    shutil.rmtree(folder / _TAKEN, ignore_errors=True)
 
 
 def refuse(folder: Path, path: Path, why: str) -> None:
@@ -193,6 +216,7 @@ def refuse(folder: Path, path: Path, why: str) -> None:
         with suppress(OSError):  # not even that can be removed
             shutil.rmtree(move_aside(path), ignore_errors=True)
     shutil.rmtree(folder / _TAKEN, ignore_errors=True)
+    _mark_of(path).unlink(missing_ok=True)
 
 
 def offered_path(folder: Path) -> Path | None:
@@ -203,7 +227,7 @@ def offered_path(folder: Path) -> Path | None:
 def building_path(folder: Path) -> Path | None:
     """The store that is built, offered or taken, None if there is none."""
     places = (folder / name for name in (BUILDING, _OFFERED, _TAKEN))
-    return next((path for place in places for path in _live(place)), None)
+    return next((path for place in places for path in _live(place)), _marked(folder))
 
 
 def is_taken(folder: Path) -> bool:
@@ -231,12 +255,26 @@ def _next_path(folder: Path) -> Path:
 def _live(folder: Path) -> list[Path]:
     """The stores of this shape that are not set aside, the one that counts last."""
     found = [path for path in folder.glob(f"{_prefix()}*") if path.name.removeprefix(_prefix()).isdecimal()]
-    return sorted(found, key=number_of)
+    return sorted((path for path in found if not _mark_of(path).exists()), key=number_of)
+
+
+def _marked(folder: Path) -> Path | None:
+    """The store that has a number and does not count yet, or is to have it."""
+    paths = [mark.with_name(mark.name.removesuffix(_MARK)) for mark in _marks(folder)]
+    return next((path for path in paths if path.exists()), next(iter(paths), None))
+
+
+def _marks(folder: Path) -> list[Path]:
+    return list(folder.glob(f"{_prefix()}*{_MARK}"))
+
+
+def _mark_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}{_MARK}")
 
 
 def number_of(path: Path) -> int:
     """Which of its folder's stores it is; 0 for none that this version could have made."""
-    number = path.name.removeprefix(_prefix()).removesuffix(DAMAGED)
+    number = path.name.removeprefix(_prefix()).removesuffix(DAMAGED).removesuffix(_MARK)
     return int(number) if number.isdecimal() else 0
 
 

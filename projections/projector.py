@@ -105,7 +105,7 @@ class Projector:
         self._sides = SideTopics(now_s, wall_ms)
         self._shown, self._held = opening.opened(folder, cluster, holds=workshop is not None)
         self.keeper = Keeper(folder, cluster, workshop, terms, now_s, wall_ms)
-        self._succession = Succession(folder, cluster, lambda: self.keeper.keeps_former, wall_ms)
+        self._succession = Succession(folder, lambda: self.keeper.keeps_former, wall_ms)
         if self._held:
             self.keeper.note_damage(self._shown.store, self._held)
         self._recovery = Recovery(self._log_end, now_s)

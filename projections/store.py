@@ -212,9 +212,12 @@ class Reading:
 class Store:
     """The projection of one cluster in `folder`, opened or made. One thread writes, any thread reads."""
 
-    def __init__(self, folder: Path, cluster: str) -> None:
-        """Raises DamagedStore, and BadInput for another cluster's folder or one that cannot be used."""
-        self.path = generation_path(folder)
+    def __init__(self, folder: Path, cluster: str, path: Path | None = None) -> None:
+        """Raises DamagedStore, and BadInput for another cluster's folder or one that cannot be used.
+
+        `path` names a store that is not the one that counts in the folder.
+        """
+        self.path = path or generation_path(folder)
         self._open_readings = 0
         self._is_closed = False
         self._changed = threading.Condition()

@@ -26,9 +26,8 @@ _LOGGER = logging.getLogger(__name__)
 class Succession:
     """One thread calls. `keeps` says whether a store that was shown is kept."""
 
-    def __init__(self, folder: Path, cluster: str, keeps: Callable[[], bool], wall_ms: Callable[[], int]) -> None:
+    def __init__(self, folder: Path, keeps: Callable[[], bool], wall_ms: Callable[[], int]) -> None:
         self._folder = folder
-        self._cluster = cluster
         self._keeps = keeps
         self._wall_ms = wall_ms
         self._path = generations.taken_path(folder)
@@ -45,7 +44,8 @@ class Succession:
         reach("projector.taken")
         self._path = taken
         try:
-            self.successor = taking_over.opened(taken, shown)
+            self._path = generations.admit(self._folder) or taken
+            self.successor = taking_over.opened(self._folder, shown)
         except TopologError as error:
             self._turn_down(error)
             raise
@@ -69,14 +69,12 @@ class Succession:
                 )
             return None
         taking_over.take_sides_along(shown.store, successor.store)
-        successor.store.close()
         reach("projector.succeeding")
-        self._path = generations.promote(self._folder)
+        generations.promote(self._folder)
         reach("projector.succeeded")
-        store = Store(self._folder, self._cluster)
         self.successor = None
         self.former.append(shown.store)
-        return Projection(store, successor.sets.fold.state)
+        return successor.again()
 
     def note_former(self, former: Projection, now: Projection, damage: str | None) -> None:
         """Say of what was shown that it is so no more, and in what it differs from what is; one with known damage is

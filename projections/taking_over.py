@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 
 from topolog.events.errors import BadInput, DamagedStore, NotCaughtUp
-from topolog.projections.generations import generation_path
+from topolog.projections.generations import admit
 from topolog.projections.layout import Meta
 from topolog.projections.projection import Projection
 from topolog.projections.sides import SIDE_PARTITIONS, SIDE_ROWS, SideWrite
@@ -18,11 +18,15 @@ _BATCH_ROWS = 100
 
 
 def opened(folder: Path, shown: Meta) -> Projection:
-    """What was offered, with all its rows. Raises BadInput for a store that is not of this version, cluster or log,
-    NotCaughtUp for one that is too far behind, DamagedStore for one whose rows do not have the hash that it says."""
-    if not generation_path(folder).is_dir():
+    """What was taken in the projector's folder, with all its rows.
+
+    Raises BadInput for a store that is not of this version, cluster or log, NotCaughtUp for one that is too far behind,
+    DamagedStore for one whose rows do not have the hash that it says.
+    """
+    path = admit(folder)
+    if path is None:
         raise BadInput("It holds no store of this version: another one has made it.")
-    store = Store(folder, shown.cluster)
+    store = Store(folder, shown.cluster, path)
     try:
         _check(store.meta, shown)
         return Projection(store, store.load())

@@ -28,7 +28,16 @@ from topolog.events.state import HASH_MODULUS, row_hash
 from topolog.events.topics import Topic
 from topolog.projections import layout, queries, taking_over
 from topolog.projections.archive.rebuilding import Outcome, Standing, Task, awaited, rebuild_store
-from topolog.projections.generations import DAMAGED, generation_path, is_pending, put, rebuilding, why_refused
+from topolog.projections.generations import (
+    DAMAGED,
+    admit,
+    claim,
+    generation_path,
+    is_pending,
+    put,
+    rebuilding,
+    why_refused,
+)
 from topolog.projections.layout import Meta
 from topolog.projections.projector import Projector
 from topolog.projections.self_check.rebuild import Rebuild
@@ -447,3 +456,23 @@ def test_a_kill_while_an_offer_is_refused_ends_no_later_projector(
         stepped(projector, tmp_path)
     assert why_refused(tmp_path) is not None
     assert not is_pending(tmp_path)
+
+
+def test_what_is_being_read_on_counts_more_than_what_was_made_for_a_damaged_store(
+    chronicle: Chronicle, tmp_path: Path
+) -> None:
+    """Killed on the way, and the disk has eaten the store that was shown: an empty one has taken a number meanwhile."""
+    project(chronicle, tmp_path)
+    offer(chronicle, tmp_path)
+    taken = claim(tmp_path)
+    assert taken is not None
+    admitted = admit(tmp_path)
+    assert admitted is not None
+    (generation_path(tmp_path) / "CURRENT").write_bytes(b"no list")
+    with closing(Projector(chronicle.log.reader(), tmp_path, "main")) as projector:
+        projector.step()
+        assert projector.meta.position == chronicle.position
+        stepped(projector, tmp_path)
+        assert projector._shown.store.path == generation_path(tmp_path)
+    assert [each for each in stores(tmp_path) if each.isdecimal()] == ["4"]
+    assert not list(tmp_path.glob("*.taken"))
