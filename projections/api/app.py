@@ -40,8 +40,11 @@ Errors are problem documents (RFC 9457) with a stable `code`. Reads ask nothing 
 """
 
 
-def make_app(served: Sequence[Served], access: Access | None = None) -> FastAPI:
-    """The app over clusters whose projectors somebody else runs; without `access` it is open to whoever reaches it."""
+def make_app(served: Sequence[Served], access: Access | None = None, environment: str = "") -> FastAPI:
+    """The app over clusters whose projectors somebody else runs; without `access` it is open to whoever reaches it.
+
+    `environment` is the word that stands on every page.
+    """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -61,6 +64,7 @@ def make_app(served: Sequence[Served], access: Access | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
+    app.state.environment = environment
     registry = CollectorRegistry()
     registry.register(metrics.Together([metrics.ProjectionMetrics(each.projector) for each in served]))
     serving = [metrics.ServingMetrics(each.projector.cluster, each.feeds, each.desk.requester) for each in served]

@@ -156,7 +156,7 @@ def _frame(
         fence_ms=cluster_row(reading).fence_ms,
         slider=slider(newest, reading),
         base=str(request.base_url).rstrip("/"),
-        environment=getattr(request.app.state, "environment", ""),
+        environment=request.app.state.environment,
         has_past=view not in views.WITHOUT_PAST,
         refresh_s=_REFRESH_S if view in views.REFRESHED else None,
     )

@@ -76,14 +76,25 @@ class Tls(NamedTuple):
     key: Path
 
 
+class Front(NamedTuple):
+    """How the process meets its callers: whom it lets in, by which certificate, under which name on its pages."""
+
+    access: Access | None = None
+    tls: Tls | None = None
+    environment: str = ""
+
+
+OPEN = Front()
+"""To whoever reaches it, which is allowed on loopback only."""
+
+
 def serve(
     sources: Sequence[Source],
     host: str,
     port: int,
     *,
     address: str,
-    access: Access | None = None,
-    tls: Tls | None = None,
+    front: Front = OPEN,
     at_port: Callable[[CollectorRegistry], AbstractContextManager[None]] = lambda _: contextlib.nullcontext(),
     on_ready: Callable[[str], None] = lambda url: _LOGGER.info("The API answers at %s", url),
 ) -> None:
@@ -93,7 +104,7 @@ def serve(
     called with the API's URL once it answers. Readers and writers are closed at the end. Raises BadInput if the port is
     taken, a folder cannot be used, or others could reach an API that asks nobody who they are.
     """
-    access = access or Access()
+    access, tls = front.access or Access(), front.tls
     with contextlib.ExitStack() as stack:
         stack.callback(access.close)
         for source in sources:
@@ -101,7 +112,7 @@ def serve(
         listener = stack.enter_context(contextlib.closing(_listen(host, port)))
         access.check_address(listener.getsockname()[0])
         served = [stack.enter_context(_serving(source, address)) for source in sources]
-        app = make_app(served, access)
+        app = make_app(served, access, front.environment)
         stack.enter_context(at_port(app.state.registry))
         config = uvicorn.Config(
             app,

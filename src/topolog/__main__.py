@@ -251,7 +251,7 @@ def run_projector(
     """Project the logs of clusters into stores, and answer the query API and the pages from them."""
     from topolog.events.kafka import KafkaReader, KafkaWriter
     from topolog.events.kafka_admin import KafkaAdmin
-    from topolog.projections.api.server import Source, serve
+    from topolog.projections.api.server import Front, Source, serve
     from topolog.projections.upkeep.keeper import Terms
     from topolog.projections.upkeep.workshop import Processes
 
@@ -281,8 +281,7 @@ def run_projector(
         settings.api.host,
         settings.api.port,
         address=settings.kafka["bootstrap.servers"],
-        access=access,
-        tls=tls_of(settings),
+        front=Front(access, tls_of(settings), settings.api.environment),
         at_port=functools.partial(registry_served, settings.metrics),
     )
 

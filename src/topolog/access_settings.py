@@ -44,6 +44,8 @@ class Api(Section):
     """The file that holds the token which the command line shows; nobody else may read it."""
     ca_file: Folder | None = None
     """The file of the authority, as PEM, that the command line believes an https API by, unless the system does."""
+    environment: Annotated[str, Field(max_length=40)] = ""
+    """A word that stands on every page of the console, such as PRODUCTION."""
     url: str = Field("", validate_default=True)
     """Where the command line finds the API; made of host and port unless it is set."""
 

@@ -18,7 +18,7 @@ from tests.projections.chronicle import Chronicle
 
 from topolog.access import access_of, tls_of
 from topolog.events.errors import BadInput
-from topolog.projections.api.server import Source, serve
+from topolog.projections.api.server import Front, Source, serve
 from topolog.settings import load
 
 ROOT = Path(__file__).parents[3]
@@ -65,8 +65,7 @@ def main(folder: Path) -> None:
         settings.api.host,
         0,
         address="broker:9092",
-        access=access_of(settings),
-        tls=tls_of(settings),
+        front=Front(access_of(settings), tls_of(settings)),
         on_ready=lambda url: print(url, flush=True),  # noqa: T201  # it is what the test reads
     )
 
