@@ -11,6 +11,7 @@ import msgspec
 from fastapi import FastAPI, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
+from pydantic.fields import FieldInfo
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -154,7 +155,10 @@ def refuse_unknown_parameters(request: Request) -> None:
 def _parameters_of(dependant: Dependant) -> Iterator[str]:
     """The names of what an address takes in its query."""
     for field in dependant.query_params:
-        yield from getattr(field.field_info.annotation, "model_fields", (field.alias,))
+        fields: Mapping[str, FieldInfo] = getattr(field.field_info.annotation, "model_fields", {})
+        yield from (each.alias or name for name, each in fields.items())
+        if not fields:
+            yield field.alias
     for each in dependant.dependencies:
         yield from _parameters_of(each)
 
