@@ -130,7 +130,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory, unused_port: Callable[[], int
     environment = {key: value for key, value in os.environ.items() if not key.startswith("TOPOLOG_")}
     environment |= {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "XDG_CONFIG_HOME": str(folder / "config"),
         "XDG_DATA_HOME": str(folder / "data"),
+        "XDG_STATE_HOME": str(folder / "state"),
         "TOPOLOG_BROKER__PORT": str(unused_port()),
         "TOPOLOG_API__PORT": str(unused_port()),
         "TOPOLOG_LEASE__FENCE": FENCE,

@@ -4,6 +4,7 @@ On a terminal `get -w` draws its table again and again in place; whoever reads o
 connection that breaks is made again without gap or repeat, and stderr says so.
 """
 
+import contextlib
 import csv
 import io
 import json
@@ -64,9 +65,9 @@ def watch(  # noqa: PLR0913 (its options)
     kind, name = find_item(resource, name)
     screen = Screen(no_color=shape.no_color)
     arguments = _words(command)
-    printer = Printer(screen, shape, kind)
+    printer = Printer(screen, shape, kind, begins=since is None)
     seen = 0
-    with connect(target) as api:
+    with connect(target) as api, contextlib.closing(printer):
         for event in events(api, screen, kind, name, filters.of(kind), since, changes_only=changes_only):
             printer.show(event)
             if event.is_change and arguments:
@@ -126,14 +127,14 @@ def _of_cluster(api: Api) -> Iterator[WatchEvent]:
 
 
 class Printer:
-    """Prints one event after the other in one format."""
+    """Prints one event after the other in one format. `begins`: what is there comes first."""
 
-    def __init__(self, screen: Screen, shape: Shape, kind: Resource) -> None:
+    def __init__(self, screen: Screen, shape: Shape, kind: Resource, *, begins: bool) -> None:
         self._screen = screen
         self._output = shape.output
         self._kind = kind
         self._columns = columns.BY_RESOURCE[kind]
-        self._waiting: list[Json] | None = [] if self._output.is_for_people else None
+        self._waiting: list[Json] | None = [] if begins else None
         self._rows = EventRows(self._columns, wide=self._output is Format.WIDE)
         self._has_header = False
 
@@ -153,6 +154,12 @@ class Printer:
                 self._csv(event)
             case _:
                 self._table(event)
+
+    def close(self) -> None:
+        """Print what still waits for the rest of what is there."""
+        if self._waiting:
+            self._screen.data(self._rows.text(self._waiting, with_header=True))
+            self._waiting = None
 
     def _csv(self, event: WatchEvent) -> None:
         written = io.StringIO()

@@ -25,6 +25,7 @@ from tests.integration import (
 from tests.integration.armed import AT_ONCE
 from tests.integration.conftest import PATIENCE_S, Process, decode_requests, event_name, eventually
 from tests.integration.crash_site import LANDED, CrashSite, assert_died, name_of
+from tests.projections.upkeep import test_kills
 
 from topolog.events.asked import RequestId
 from topolog.events.asking import encode_request
@@ -402,7 +403,7 @@ def test_every_failpoint_is_crashed_at() -> None:
     of_exchanges = (entry for _, entry in (*test_exchange_failpoints.COORDINATOR, *test_exchange_failpoints.NODE))
     entries = [*COORDINATOR, *FOUNDING, *NODE, *PROJECTOR, *SIDES, *SNAPSHOT, *RESTORING, *alone, *of_exchanges]
     entries += [*test_schema_failpoints.ENTRIES, *test_validator_failpoints.ENTRIES, *test_rendezvous.ENTRIES]
-    tried = {name_of(entry) for entry in entries}
+    tried = {name_of(entry) for entry in (*entries, *test_kills.PLACES, test_kills.RECALLED)}
     assert tried == set(FAILPOINTS)
 
 

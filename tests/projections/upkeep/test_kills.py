@@ -47,6 +47,7 @@ PLACES = (
     "projector.succeeded",
     "projector.former-noted",
 )
+RECALLED = "projector.recalled"
 PATIENCE_S = 90.0
 SWITCHES = 6
 """Fifty were run once; each takes some seconds of many readers."""
@@ -83,7 +84,7 @@ def test_killed_at_any_step_of_a_rebuild_it_is_carried_out_once(tmp_path: Path, 
     assert not any((tmp_path / name).exists() for name in ("building", "offered", "taken"))
 
 
-@pytest.mark.parametrize("place", ["projector.recalled", *PLACES])
+@pytest.mark.parametrize("place", [RECALLED, *PLACES])
 def test_killed_at_any_step_of_the_way_back_it_is_gone_once(tmp_path: Path, place: str) -> None:
     if place == "build.written":
         pytest.skip("the former has nothing to read: no set is written")
