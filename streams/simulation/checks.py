@@ -147,7 +147,7 @@ class Checks:
         world, state = self._world, self.ledger.state
         roles = [each.driver.role for each in world.coordinators]
         if roles.count(Role.LEADING) != 1 or roles.count(Role.FOLLOWING) != len(roles) - 1:
-            return ", ".join(each.describe() for each in world.coordinators)
+            return ", ".join(each.describe() for each in world.coordinators) or "no coordinator runs"
         for node in world.nodes:
             row = state.get(m.NodeRow, node.name)
             if node.session.core.phase is not Phase.MEMBER or (node.is_server and not node.holds_lease):

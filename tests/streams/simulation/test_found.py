@@ -7,12 +7,13 @@ from tests.scenarios import world as scenarios
 
 from topolog.events import ownership as o
 from topolog.events.errors import Refused
+from topolog.events.exchange import open_exchange
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.ids import NodeId
 from topolog.events.log import InMemoryLog, InMemoryWriter
 from topolog.events.membership import NodeRow
 from topolog.events.partitions import PartitionState
-from topolog.events.requests import Joiner, NodeKind
+from topolog.events.requests import ExchangeRequested, Joiner, NodeKind
 from topolog.events.topics import PARTITIONS, Topic
 from topolog.streams.clock import ManualClock
 from topolog.streams.coordinator.core import Role
@@ -145,6 +146,51 @@ def test_the_disk_of_a_life_before_the_last_one_is_no_owners_return(folder: str)
     assert not back.is_fenced
     assert back.service.disk, "its service says that it has whole copies"
     assert owned_by(world, "n1") == []
+
+
+def test_while_no_coordinator_runs_nothing_is_at_rest() -> None:
+    """Seed 13 at a span of 8 s: the faults ended in a power cut, and what only an open exchange was to find again was
+    judged as if nothing were to come any more (FOUND_AGAIN)."""
+    world = World(2)
+    checks = Checks(world)
+    live(world, checks, 1_000)
+    assert checks.unrest() == ""
+    for each in list(world.coordinators):
+        world.kill(each, 500)
+    assert world.coordinators == []
+    assert checks.unrest() == "no coordinator runs"
+    live(world, checks, 3_000)
+    assert len(world.coordinators) > 1
+    assert checks.unrest() == ""
+
+
+def test_an_owner_that_came_back_behind_the_question_is_found_by_the_next_coordinator() -> None:
+    """DS2, K4, seed 13: its joining waits behind an open exchange when the only coordinator dies; till the next one
+    leads the partitions stay lost."""
+    world = scenarios.World(["c1"])
+    world.node("n1", folder="disk of n1")
+    asked = world.node("n2")
+    world.create_group("operator", GroupDefinition("orders", 8, 0))
+    world.settle()
+    gone = owned_by(world, "n1")
+    assert gone
+    world.kill("n1")
+    world.run(scenarios.PROCEED_MS + 1_000)
+    assert owned_by(world, "n1") == []
+    asked.wire.is_mute = True
+    world.ask(ExchangeRequested(world.operator_id(), world.log_id, "ada", ""))
+    world.settle()
+    back = world.node("n1", folder="disk of n1", disk=True)
+    world.run(500)
+    assert not back.is_fenced
+    assert open_exchange(world.state) is not None
+    world.kill("c1")
+    asked.wire.is_mute = False
+    world.run(500)
+    assert owned_by(world, "n1") == []
+    world.start("c2")
+    world.run(scenarios.PROCEED_MS)
+    assert owned_by(world, "n1") == gone
 
 
 def load(world: scenarios.World) -> None:
