@@ -94,7 +94,12 @@ class Stream:
 
     def rows_per_s(self) -> float:
         """How fast the newest batch went, 0 before there is one."""
-        progress = None if is_over(0) else self.query.lastProgress
+        try:
+            progress = None if is_over(0) else self.query.lastProgress
+        except Exception:
+            if not is_over(_END_S):
+                raise
+            return 0.0  # the JVM died meanwhile, which `wait` says
         return float(progress.processedRowsPerSecond or 0.0) if progress else 0.0
 
     def _land(self, batch: DataFrame, number: int) -> None:
