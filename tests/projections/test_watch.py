@@ -229,7 +229,7 @@ def test_a_slow_reader_is_cut_off_with_a_token(
             slow.settimeout(20)
             slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
             slow.connect((host, port))
-            slow.sendall(f"GET {TYPES}?watch=true HTTP/1.1\r\nHost: x\r\nAccept: application/jsonl\r\n\r\n".encode())
+            slow.sendall(f"GET {TYPES}?watch=true HTTP/1.1\r\nHost: {host}\r\nAccept: application/jsonl\r\n\r\n".encode())
             fields = {f"field_{number}": "String" for number in range(1_500)}
             with watching(client) as brisk:
                 brisk.until("SYNCED")

@@ -6,8 +6,8 @@ end; the token given before it is where to go on.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -17,6 +17,8 @@ from topolog.events.errors import TopologError
 from topolog.projections.api.watch.events import Event, Mark, Watched
 from topolog.projections.api.watch.feed import Feed, Feeds, Place
 from topolog.projections.projector import Projector
+
+Write = Callable[[list[Event]], Awaitable[None]]
 
 _PAGE = 500
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -33,17 +35,18 @@ class Watch:
         self._since = since
         self._newest = newest
 
-    async def events(self) -> AsyncGenerator[list[Event], None]:
-        """What to tell, a few events at a time. It ends when the feed does; an error is the last event."""
+    async def tell(self, write: Write) -> None:
+        """Write what there is to tell, a few events at a time, until the feed ends; an error is the last event."""
         try:
             async with self.feeds.joined(self._watched) as feed:
-                async for told in self._told(feed):
-                    self.mark = told[-1].mark
-                    yield told
-            yield [self._watched.said("BOOKMARK", self.mark)]
+                place = await self._begun(feed, write)
+                while told := await place.next():
+                    self.mark = place.mark
+                    await write(told)
+            await write([self._watched.said("BOOKMARK", self.mark)])
         except TopologError as error:
             detail = f"{error.message} {error.hint}".strip()
-            yield [self._watched.said("ERROR", self.mark, error.code, detail)]
+            await write([self._watched.said("ERROR", self.mark, error.code, detail)])
 
     async def changes(self, wait_s: float, limit: int) -> tuple[list[Event], Mark]:
         """Up to `limit` events behind the mark, as soon as there is one, and the mark to go on behind."""
@@ -55,35 +58,31 @@ class Watch:
                         told = [each for each in await place.next() if each.item is not None][:limit]
             return told, told[-1].mark if told else place.mark
 
-    async def _told(self, feed: Feed) -> AsyncIterator[list[Event]]:
+    async def _begun(self, feed: Feed, write: Write) -> Place:
+        """Write what comes before all that the feed tells, and the place from where that goes on."""
         if self._since is not None:
-            place = Place(feed, self._since)
-        elif self._watched.listing.shows_present:
+            return Place(feed, self._since)
+        if self._watched.listing.shows_present:
             while feed.present is None and not feed.has_ended:
                 await feed.changed()
-            place = Place(feed, feed.mark, feed.next_number)
-            yield [*self._watched.between(feed.mark, {}, feed.present or {}), self._watched.said("SYNCED", feed.mark)]
-        else:
-            async for told in self._snapshot():
-                yield told
-            place = Place(feed, self.mark)
-        while told := await place.next():
-            yield told
+            place, present = Place(feed, feed.mark, feed.next_number), feed.present or {}
+            await write([*self._watched.between(feed.mark, {}, present), self._watched.said("SYNCED", feed.mark)])
+            return place
+        await self._write_snapshot(write)
+        return Place(feed, self.mark)
 
-    async def _snapshot(self) -> AsyncIterator[list[Event]]:
+    async def _write_snapshot(self, write: Write) -> None:
         """The list as it was when the watch began, a page at a time: no reading stays open for a slow caller."""
 
         def page(after: str | None) -> tuple[list[Event], str | None]:
             with self._projector.reading() as newest:
-                return self._watched.snapshot(newest.as_of(mark.position), after, self._page_size)
+                return self._watched.snapshot(newest.as_of(self.mark.position), after, self._page_size)
 
-        mark, after, is_first = self.mark, None, True
-        while is_first or after is not None:
-            is_first = False
+        told, after = await run_in_threadpool(page, None)
+        while after is not None:
+            await write(told)
             told, after = await run_in_threadpool(page, after)
-            if told:
-                yield told
-        yield [self._watched.said("SYNCED", mark)]
+        await write([*told, self._watched.said("SYNCED", self.mark)])
 
     @property
     def _page_size(self) -> int:
@@ -111,12 +110,13 @@ class Stream(Response):
                 await telling
 
     async def _tell(self, send: Send) -> None:
+        async def write(told: list[Event]) -> None:
+            body = b"".join([each.line if self._as_lines else each.frame for each in told])
+            with self._watch.feeds.sending():
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        async with aclosing(self._watch.events()) as events:
-            async for told in events:
-                body = b"".join(each.line if self._as_lines else each.frame for each in told)
-                with self._watch.feeds.sending():
-                    await send({"type": "http.response.body", "body": body, "more_body": True})
+        await self._watch.tell(write)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
