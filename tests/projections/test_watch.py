@@ -168,6 +168,27 @@ def test_the_newest_decisions_then_every_new_one(
         assert summary([told.next()]) == [("ADDED", str(chronicle.position))]
 
 
+def test_decisions_of_one_set_can_be_told_one_by_one(
+    client: httpx.Client, chronicle: Chronicle, projector: Projector
+) -> None:
+    """A token may stand between two decisions of one set: nothing behind it is left out."""
+    start = chronicle.position
+    chronicle.replace_in_one_set("n1", "n2")
+    chronicle.replace_in_one_set("n2", "n1")
+    projector.step()
+    expected = [str(at) for at in range(start + 1, chronicle.position + 1)]
+    token, heard = str(start), list[str]()
+    while len(heard) < len(expected):
+        params = {"changes_since": token, "limit": "1", "wait": "0ms"}
+        answer = client.get("/v1/clusters/main/decisions", params=params).json()
+        assert answer["items"], f"nothing behind {token}, of {expected}"
+        heard += [each["name"] for each in answer["items"]]
+        token = answer["next"]
+    assert heard == expected
+    with watching(client, "/v1/clusters/main/decisions", since=str(start + 1)) as told:
+        assert told.next()["name"] == expected[1]
+
+
 def test_what_has_no_past_begins_anew_each_time(
     client: httpx.Client, chronicle: Chronicle, projector: Projector
 ) -> None:
@@ -229,7 +250,8 @@ def test_a_slow_reader_is_cut_off_with_a_token(
             slow.settimeout(20)
             slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
             slow.connect((host, port))
-            slow.sendall(f"GET {TYPES}?watch=true HTTP/1.1\r\nHost: {host}\r\nAccept: application/jsonl\r\n\r\n".encode())
+            asked = f"GET {TYPES}?watch=true HTTP/1.1\r\nHost: {host}\r\nAccept: application/jsonl\r\n\r\n"
+            slow.sendall(asked.encode())
             fields = {f"field_{number}": "String" for number in range(1_500)}
             with watching(client) as brisk:
                 brisk.until("SYNCED")

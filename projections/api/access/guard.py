@@ -104,7 +104,7 @@ class Guard:
         if authentication.is_open:
             return
         check_address(visit.principal, visit.wanted, self._clusters(), visit.where)
-        if ("watch", "true") in parse_qsl(visit.query):
+        if any(each == ("watch", "true") or each[0] == "changes_since" for each in parse_qsl(visit.query)):
             while_open.enter_context(self._access.limits.watching(visit.principal.name))
 
     async def _begun(self, visit: Visit, receive: Receive) -> audit.Record:

@@ -75,7 +75,7 @@ async def _mark(answers: Answers, given: ListParameters, watched: Watched, text:
             f"This reader is at position {answers.projector.meta.position}, {mark.position} was asked for.",
             hint=answers.projector.stopped or f"It did not come within {wait_ms} ms; ask again.",
         )
-    if mark.told is not None:
+    if mark.told is not None or watched.grows:
         return mark
     with answers.reading(None) as reading:  # a position inside a set stands for all of it
         return Mark(reading.as_of(mark.position).position)

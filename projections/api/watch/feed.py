@@ -112,6 +112,9 @@ class Feed:
                 await asyncio.sleep(_RETRY_S)
             except TopologError as error:
                 self.end(error)
+            except Exception:
+                self.end(TopologError("This is a defect of topolog; the log of its server has the details."))
+                raise
 
     async def _look_at_log(self) -> None:
         await self._commits.until(lambda: self._projector.meta.position > self.mark.position or None, BOOKMARK_S)
@@ -153,6 +156,16 @@ class Place:
         self.mark = mark
         self._feed = feed
         self._number = feed.number_behind(mark) if number is None else number
+
+    async def at_hand(self) -> list[Event]:
+        """What is there already, without waiting for more; raises as `next` does."""
+        told: list[Event] = []
+        while not told and self._number is None:
+            told = await self._from_store()
+        told = told or self._from_feed()
+        if told:
+            self.mark = told[-1].mark
+        return told
 
     async def next(self) -> list[Event]:
         """What comes next, as soon as there is something; empty at the feed's end. Raises FellBehind, and what has

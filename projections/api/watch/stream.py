@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -34,28 +35,32 @@ class Watch:
         self._watched = watched
         self._since = since
         self._newest = newest
+        self._is_synced = since is not None
 
     async def tell(self, write: Write) -> None:
         """Write what there is to tell, a few events at a time, until the feed ends; an error is the last event."""
         try:
             async with self.feeds.joined(self._watched) as feed:
                 place = await self._begun(feed, write)
+                self._is_synced = True
                 while told := await place.next():
                     self.mark = place.mark
                     await write(told)
             await write([self._watched.said("BOOKMARK", self.mark)])
         except TopologError as error:
             detail = f"{error.message} {error.hint}".strip()
-            await write([self._watched.said("ERROR", self.mark, error.code, detail)])
+            said = self._watched.said("ERROR", self.mark, error.code, detail)
+            await write([said if self._is_synced else msgspec.structs.replace(said, token=None)])
 
     async def changes(self, wait_s: float, limit: int) -> tuple[list[Event], Mark]:
         """Up to `limit` events behind the mark, as soon as there is one, and the mark to go on behind."""
         async with self.feeds.joined(self._watched) as feed:
-            place, told = Place(feed, self.mark), list[Event]()
+            place = Place(feed, self.mark)
+            told = _changes(await place.at_hand())[:limit]
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     while not told and not feed.has_ended:
-                        told = [each for each in await place.next() if each.item is not None][:limit]
+                        told = _changes(await place.next())[:limit]
             return told, told[-1].mark if told else place.mark
 
     async def _begun(self, feed: Feed, write: Write) -> Place:
@@ -65,8 +70,11 @@ class Watch:
         if self._watched.listing.shows_present:
             while feed.present is None and not feed.has_ended:
                 await feed.changed()
-            place, present = Place(feed, feed.mark, feed.next_number), feed.present or {}
-            await write([*self._watched.between(feed.mark, {}, present), self._watched.said("SYNCED", feed.mark)])
+            feed.check()
+            place = Place(feed, feed.mark, feed.next_number)
+            if feed.present is not None:
+                there = self._watched.between(feed.mark, {}, feed.present)
+                await write([*there, self._watched.said("SYNCED", feed.mark)])
             return place
         await self._write_snapshot(write)
         return Place(feed, self.mark)
@@ -118,6 +126,10 @@ class Stream(Response):
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         await self._watch.tell(write)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _changes(told: list[Event]) -> list[Event]:
+    return [each for each in told if each.item is not None]
 
 
 async def _gone(receive: Receive) -> None:
