@@ -81,8 +81,8 @@ RUNS = (
         1_500,
     ),
     Run("pauses", "store_pauses", "--rounds 5", "--nodes 3 --rounds 1 --partitions 4", 900),
-    Run("reads", "partition_reads", "--groups 977 --rounds 200", "--groups 5 --nodes 10 --rounds 5", 1_800),
-    Run("lists", "list_reads", "--rounds 60", "--groups 1 --nodes 5 --rounds 3", 600),
+    Run("reads", "partition_reads", "--groups 977 --rounds 200", "--groups 5 --nodes 20 --rounds 5", 1_800),
+    Run("lists", "list_reads", "--rounds 60", "--groups 1 --nodes 20 --rounds 3", 600),
     Run("as-of-1m", "as_of_reads", "--positions 1000000", "--positions 3000 --reads 50", 900, "--cache"),
     Run(
         "takeover",
@@ -93,7 +93,7 @@ RUNS = (
     ),
     Run("memory", "memory", "--proposals 5000", "--proposals 50 --rest 1", 600),
     Run("projector", "rebuild", "--clusters 1", "--clusters 1 --decisions 3000", 600, "--folder"),
-    Run("exchange-1m", "large_exchange", "", "--groups 2 --partitions 500 --nodes 10 --deaths 1", 1_200),
+    Run("exchange-1m", "large_exchange", "", "--groups 2 --partitions 500 --nodes 20 --deaths 2", 1_200),
     Run("false-removals", "false_removals", "--stalls 20000", "--stalls 100", 3_600),
     Run("exchange", "exchange", "--groups 1 10", "--members 3 --groups 1 --rounds 1", 900),
     Run(

@@ -69,18 +69,22 @@ def newest(kept: Iterable[Result]) -> dict[tuple[str, str], Result]:
 
 
 def drawn(figures: Sequence[Figure], kept: Iterable[Result]) -> str:
-    """The table; what was not measured yet has no value and no date."""
+    """The table; what was not measured yet is only counted."""
     found = newest(kept)
     made = {result.at: result for result in found.values()}
     machines = sorted({_described(result.machine) for result in made.values()})
     lines = [f"Made by `make bench` on {'; '.join(machines)}.", ""] if machines else []
-    lines += [HEAD]
-    for section, each in groupby(figures, attrgetter("section")):
+    known = [figure for figure in figures if (figure.run, figure.key) in found]
+    lines += [HEAD] if known else []
+    for section, each in groupby(known, attrgetter("section")):
+        lines.append(f"| **{section}** | | | | | |")
+        lines += [_row(figure, found[figure.run, figure.key]) for figure in each]
+    if len(known) < len(figures):
         lines += [
-            f"| **{section}** | | | | | |",
-            *(_row(figure, found.get((figure.run, figure.key))) for figure in each),
+            "",
+            f"Not measured yet with it: {len(figures) - len(known)} of {len(figures)} figures (`make bench`).",
         ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).lstrip("\n") + "\n"
 
 
 def redraw(figures: Sequence[Figure], readme: Path = README, folder: Path = FOLDER) -> bool:
@@ -106,10 +110,8 @@ def _git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def _row(figure: Figure, result: Result | None) -> str:
+def _row(figure: Figure, result: Result) -> str:
     goal = f"{figure.sense.value} {_numbers(figure.goal)} {figure.unit}".strip() if figure.goal else _NONE
-    if result is None:
-        return f"| {_named(figure)} | {_NONE} | {goal} | | {figure.peers or _NONE} | |"
     value = result.figures[figure.key]
     shown = f"{_numbers(figure.values(value))} {figure.unit}".strip()
     met = "" if not figure.goal else "yes" if figure.is_met(value) else "**no**"
