@@ -53,7 +53,9 @@ def measured(run: Run, *, is_quick: bool, cache: Path | None) -> dict[str, Value
         try:
             output, _ = process.communicate(timeout=run.limit_s)
         except (subprocess.TimeoutExpired, KeyboardInterrupt) as error:
-            os.killpg(process.pid, signal.SIGKILL)
+            os.killpg(process.pid, signal.SIGKILL)  # its broker and members too
+            if isinstance(error, KeyboardInterrupt):
+                raise
             raise Failed(f"{run.name} was not over after {run.limit_s} s.") from error
     if process.returncode:
         raise Failed(f"{run.name} ended with {process.returncode}:\n{output}")
@@ -109,6 +111,7 @@ def main() -> int:
     if arguments.redraw:
         print("The table has changed." if redraw(FIGURES) else "The table is as it was.")
         return 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     failed = 0
     for run in RUNS:
         if arguments.only and run.name not in arguments.only:
