@@ -20,7 +20,7 @@ PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadscope --no-loadscope-reorder
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo '  ARGS="..." is passed on by up, test and soak, for example: make up ARGS=--demo'
+	@echo '  ARGS="..." is passed on by up, test, bench and soak, for example: make up ARGS=--demo'
 
 up: $(READY) ## Start everything on this machine: a real Kafka, coordinator, projector, API
 	@exec $(BIN)/topolog up $(ARGS)
@@ -34,8 +34,8 @@ check: $(READY) ## Lint, format, types (strict, tests included) and the architec
 	@$(BIN)/mypy
 	@$(BIN)/pytest -q tests/test_architecture.py
 
-bench: $(READY) ## Print the figures of the metadata round
-	@$(BIN)/python tests/benchmarks/metadata_round.py $(ARGS)
+bench: $(READY) ## Measure all figures on a quiet machine, and redraw the table in README.md
+	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
 openapi: $(READY) ## Write docs/openapi.json anew from what the API is
 	@$(BIN)/python -m topolog.projections.api.written > docs/openapi.json

@@ -24,6 +24,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import msgspec
+from tests.benchmarks.told import Value, add_json, tell
+from tests.benchmarks.told import spread as percentiles
 from tests.streams.node.shard import Shard
 
 from topolog.events.exchange import ExchangeCompleted, HandOverRow, open_exchange, queued
@@ -188,10 +190,11 @@ def broker(bootstrap: str | None, port: int) -> Iterator[str]:
             yield local.bootstrap
 
 
-def measure(bootstrap: str, members: int, arguments: argparse.Namespace) -> None:
+def measure(bootstrap: str, members: int, arguments: argparse.Namespace) -> dict[str, Value]:
     """With `members` members: one more joins and leaves, again and again."""
     cluster = f"bench-{os.getpid()}-{members}"
     KafkaAdmin({"bootstrap.servers": bootstrap}).create_topics(cluster, PLANS)
+    told: dict[str, Value] = {}
     with contextlib.ExitStack() as stack:
         stack.enter_context(coordinator(cluster, bootstrap))
         watcher = stack.enter_context(contextlib.closing(Watcher(bootstrap, cluster)))
@@ -207,6 +210,10 @@ def measure(bootstrap: str, members: int, arguments: argparse.Namespace) -> None
             declare(client, watcher, groups, arguments.backups)
             taken = [a_round(processes, members, watcher) for _ in range(arguments.rounds + 1)][1:]  # one to warm up
             report(members, groups, taken)
+            for change, each in (("join", [join for join, _ in taken]), ("leave", [leave for _, leave in taken])):
+                told[f"{change}_completed_ms.{members}.{groups}"] = percentiles([found.completed_ms for found in each])
+                told[f"{change}_rest_ms.{members}.{groups}"] = percentiles([found.rest_ms for found in each])
+    return told
 
 
 def declare(client: Node, watcher: Watcher, groups: int, backups: int) -> None:
@@ -251,10 +258,13 @@ def main() -> None:
     parser.add_argument("--backups", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--bootstrap", help="an existing broker; by default one is started for the measurement")
+    add_json(parser)
     arguments = parser.parse_args()
+    told: dict[str, Value] = {}
     with broker(arguments.bootstrap, 19_692) as bootstrap:
         for members in arguments.members:
-            measure(bootstrap, members, arguments)
+            told |= measure(bootstrap, members, arguments)
+    tell(arguments, told)
 
 
 if __name__ == "__main__":

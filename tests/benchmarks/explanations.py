@@ -5,6 +5,7 @@ what a question is about lies between much that it is not. The bar is peers.md O
 most 200 ms.
 """
 
+import argparse
 import random
 import sys
 import tempfile
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.benchmarks.told import Spread, Value, add_json, spread, tell
 from tests.projections.chronicle import Chronicle
 from tests.projections.sharing import Sharing
 
@@ -59,7 +61,7 @@ def written(positions: int) -> Chronicle:
     return chronicle
 
 
-def timed(what: str, ask: Callable[[], object], times: int = ASKED) -> None:
+def timed(what: str, ask: Callable[[], object], times: int = ASKED) -> Spread:
     took = []
     for _ in range(times):
         began = time.perf_counter()
@@ -68,9 +70,10 @@ def timed(what: str, ask: Callable[[], object], times: int = ASKED) -> None:
     took.sort()
     sys.stdout.write(f"{what:42} p50 {took[len(took) // 2]:8.2f} ms   p99 {took[len(took) * 99 // 100]:8.2f} ms\n")
     sys.stdout.flush()
+    return spread(took)
 
 
-def measure(reading: Reading) -> None:
+def measure(reading: Reading) -> dict[str, Value]:
     numbers = random.Random(2)
 
     def partition() -> object:
@@ -80,22 +83,27 @@ def measure(reading: Reading) -> None:
         then = reading.as_of(numbers.randrange(reading.position // 10, reading.position))
         return explain_partition.explain_partition(then, "orders", numbers.randrange(PARTITIONS))
 
-    timed("why is partition p on node n", partition)
-    timed("the same, as of the past", past_partition)
+    why = timed("why is partition p on node n", partition)
+    why_then = timed("the same, as of the past", past_partition)
     timed("chain of any decision", lambda: causes.chain(reading, numbers.randrange(reading.position)))
     timed("a decision, with what followed", lambda: any_decision(reading, numbers))
-    timed("everything pending", lambda: pending.pending(reading, 0))
+    waits = timed("everything pending", lambda: pending.pending(reading, 0))
     past = "everything pending, as of the past"
     timed(past, lambda: pending.pending(reading.as_of(numbers.randrange(1_000, reading.position)), 0))
+    return {"why_ms": why, "why_then_ms": why_then, "pending_ms": waits}
 
 
 def any_decision(reading: Reading, numbers: random.Random) -> object:
     return explain_decision.explain_decision(reading, 0, numbers.randrange(reading.position))
 
 
-def main(positions: int) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("positions", type=int, nargs="?", default=POSITIONS)
+    add_json(parser)
+    arguments = parser.parse_args()
     began = time.perf_counter()
-    chronicle = written(positions)
+    chronicle = written(arguments.positions)
     entries = len(chronicle.log.entries(Topic.DECISIONS))
     sys.stdout.write(f"{entries} records written in {time.perf_counter() - began:.0f} s\n")
     with tempfile.TemporaryDirectory() as folder:
@@ -104,9 +112,10 @@ def main(positions: int) -> None:
             pass
         sys.stdout.write(f"projected by {time.perf_counter() - began:.0f} s\n")
         with projector.reading() as reading:
-            measure(reading)
+            told = measure(reading)
         projector.close()
+    tell(arguments, told)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else POSITIONS)
+    main()

@@ -20,6 +20,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from tests.benchmarks.rebuild import archives, entries_of
+from tests.benchmarks.told import Spread, Value, add_json, spread, tell
 
 from topolog.events.log import Entry, InMemoryLog, LogReader
 from topolog.events.membership import NodeRow
@@ -155,7 +156,7 @@ def quantiles(values: list[float]) -> str:
     return f"{cut[49] * 1000:,.1f} | {cut[94] * 1000:,.1f} | {cut[98] * 1000:,.1f} | {max(values) * 1000:,.0f}"
 
 
-def measured(name: str, projector: Projector, live: Live, work: Callable[[], float]) -> None:
+def measured(name: str, projector: Projector, live: Live, work: Callable[[], float]) -> Spread:
     """One row: what readers and the newest records waited for while `work` was done, and its rate."""
     live.lag_s.clear()
     readers = Readers(projector)
@@ -165,6 +166,7 @@ def measured(name: str, projector: Projector, live: Live, work: Callable[[], flo
     lag = quantiles(live.lag_s)
     sys.stdout.write(f"| {name} | {rate_text} | {quantiles(readers.took_s)} | {lag} | {readers.failed} |\n")
     sys.stdout.flush()
+    return spread([each * 1000 for each in readers.took_s])
 
 
 def idle() -> float:
@@ -207,15 +209,17 @@ def main() -> None:
     parser.add_argument("--decisions", type=int, default=60_000)
     parser.add_argument("--live", type=float, default=50)
     parser.add_argument("--folder", type=Path, help="where the log is kept between runs")
+    add_json(parser)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         (path,) = archives(arguments.folder or Path(scratch), 1, arguments.decisions)
         entries = entries_of(path)
         tail = min(20_000, len(entries) // 3)
-        run(path, Live(entries, tail, arguments.live), Path(scratch) / "store")
+        told = run(path, Live(entries, tail, arguments.live), Path(scratch) / "store")
+    tell(arguments, told)
 
 
-def run(path: Path, live: Live, folder: Path) -> None:
+def run(path: Path, live: Live, folder: Path) -> dict[str, Value]:
     def as_it_is() -> OpenReader:
         return functools.partial(open_archive, path, live.left)
 
@@ -231,14 +235,16 @@ def run(path: Path, live: Live, folder: Path) -> None:
     )
     sys.stdout.write(f"{head}\n|---|" + "---:|" * 10 + "\n")
     with live.growing(projector):
-        measured("nothing", projector, live, idle)
-        measured("a rebuild in a process", projector, live, lambda: rebuilt(projector, Processes(as_it_is())))
+        told: dict[str, Value] = {"read_ms": measured("nothing", projector, live, idle)}
+        work = functools.partial(rebuilt, projector, Processes(as_it_is()))
+        told["read_beside_rebuild_ms"] = measured("a rebuild in a process", projector, live, work)
         measured("the way back", projector, live, lambda: rebuilt(projector, Processes(as_it_is()), Action.BACK))
         measured("a rebuild in a thread", projector, live, lambda: rebuilt(projector, Threads(as_it_is())))
     stop.set()
     running.join()
     for held, swapped in switches:
         sys.stdout.write(f"switch: the projector was held for {held * 1000:.1f} ms, a reader {swapped * 1000:.3f} ms\n")
+    told["switch_ms"] = spread([held * 1000 for held, _ in switches])
     size, position = bytes_of(projector._shown.store.path), projector.meta.position
     projector.close()
     began_s = time.perf_counter()
@@ -248,6 +254,7 @@ def run(path: Path, live: Live, folder: Path) -> None:
     sys.stdout.write(
         f"restart at position {position:,}, {size / 1e6:,.1f} MB: first read after {took_s * 1000:,.0f} ms\n"
     )
+    return {**told, "restart_ms": took_s * 1000}
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from tests.benchmarks.told import add_json, spread, tell
 from tests.projections.chronicle import LOG_ID, Chronicle
 
 from topolog.events import membership as m
@@ -217,6 +218,9 @@ class Stopwatch:
             self.profile.disable()
         self.taken.setdefault(label, []).append(taken)
 
+    def of(self, label: str) -> list[float]:
+        return [wall for wall, _ in self.taken.get(label, [])]
+
     def report(self) -> None:
         print("ms: least, median, greatest (median of the processor)")
         for label, taken in self.taken.items():
@@ -226,7 +230,7 @@ class Stopwatch:
             pstats.Stats(self.profile).sort_stats("cumulative").print_stats(45)
 
 
-def measure(arguments: argparse.Namespace) -> None:
+def measure(arguments: argparse.Namespace) -> Stopwatch:
     watch = Stopwatch(is_profiling=arguments.profile)
     chronicle = written(arguments.groups, arguments.partitions, arguments.nodes, arguments.backups)
     site = Site(chronicle)
@@ -240,6 +244,7 @@ def measure(arguments: argparse.Namespace) -> None:
         if readers:
             readers.close()
     watch.report()
+    return watch
 
 
 def event(site: Site, watch: Stopwatch, readers: Readers | None, label: str, happens: Callable[[], None]) -> None:
@@ -281,12 +286,18 @@ def main() -> None:
     parser.add_argument("--backups", type=int, default=2)
     parser.add_argument("--deaths", type=int, default=4)
     parser.add_argument("--profile", action="store_true", help="show where the coordinator's time goes")
+    add_json(parser)
     arguments = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     print(
         f"{arguments.groups} groups of {arguments.partitions:,}, {arguments.nodes} nodes, {arguments.backups} backups"
     )
-    measure(arguments)
+    watch = measure(arguments)
+    decided = f"decided and encoded (goal {GOAL_MS})"
+    labels = {"first_death_ms": "one dies, the first", "death_ms": "one dies", "join_ms": "one joins"}
+    found = {key: watch.of(f"{label}: {decided}") for key, label in labels.items()}
+    found["stored_ms"] = watch.of("one dies: the projector folds and stores it")
+    tell(arguments, {key: spread(taken) for key, taken in found.items() if taken})
 
 
 if __name__ == "__main__":

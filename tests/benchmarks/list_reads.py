@@ -12,11 +12,11 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from statistics import quantiles
 
 import msgspec
 from httpx import Client
 from tests.benchmarks.partition_reads import written
+from tests.benchmarks.told import Spread, add_json, spread, tell
 from tests.projections.serving import served
 
 from topolog.projections.projector import Projector
@@ -65,30 +65,32 @@ def questions(position: int) -> Mapping[str, Callable[[Client], object]]:
     }
 
 
-def times_ms(client: Client, ask: Callable[[Client], object], rounds: int) -> tuple[float, float, float]:
-    """p50 and p95 by the clock of who asks, and the mean of the processor's time, the asker's own included."""
+def times_ms(client: Client, ask: Callable[[Client], object], rounds: int) -> tuple[Spread, float]:
+    """What it takes by the clock of who asks, and the mean of the processor's time, the asker's own included."""
     found, began_own_s = [], time.process_time()
     for _ in range(rounds):
         began_s = time.perf_counter()
         ask(client)
         found.append((time.perf_counter() - began_s) * 1000)
-    cuts = quantiles(found, n=20)
-    return cuts[9], cuts[18], (time.process_time() - began_own_s) * 1000 / rounds
+    return spread(found), (time.process_time() - began_own_s) * 1000 / rounds
 
 
-def table(groups: int, nodes: int, rounds: int) -> str:
+def measured(groups: int, nodes: int, rounds: int) -> dict[str, tuple[Spread, float]]:
     chronicle = written(groups, nodes)
     with tempfile.TemporaryDirectory() as folder:
         projector = Projector(chronicle.log.reader(), Path(folder), "main", wall_ms=lambda: chronicle.now_ms)
         while projector.step():
             pass
-        lines = ["| question | p50 ms | p95 ms | processor ms |", "|---|---:|---:|---:|"]
         with served(projector, Requester(chronicle.log.writer(), "api-1", "broker:9092")) as client:
-            for name, ask in questions(chronicle.position).items():
-                p50, p95, own = times_ms(client, ask, rounds)
-                lines.append(f"| {name} | {p50:,.1f} | {p95:,.1f} | {own:,.1f} |")
+            asked = questions(chronicle.position)
+            found = {name: times_ms(client, ask, rounds) for name, ask in asked.items()}
         projector.close()
-    return "\n".join(lines)
+    return found
+
+
+def table(found: Mapping[str, tuple[Spread, float]]) -> str:
+    lines = [f"| {name} | {wall.p50:,.1f} | {wall.p95:,.1f} | {own:,.1f} |" for name, (wall, own) in found.items()]
+    return "\n".join(["| question | p50 ms | p95 ms | processor ms |", "|---|---:|---:|---:|", *lines])
 
 
 def main() -> None:
@@ -97,13 +99,15 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=30)
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--write", action="store_true", help=f"put the figures into {PAGE.name}")
+    add_json(parser)
     arguments = parser.parse_args()
-    measured = table(arguments.groups, arguments.nodes, arguments.rounds)
-    sys.stdout.write(f"{measured}\n")
+    found = measured(arguments.groups, arguments.nodes, arguments.rounds)
+    sys.stdout.write(f"{table(found)}\n")
     if arguments.write:
         before, begin, rest = PAGE.read_text(encoding="utf-8").partition("<!-- costs -->\n")
         _, end, after = rest.partition("<!-- end of costs -->")
-        PAGE.write_text(f"{before}{begin}{measured}\n{end}{after}", encoding="utf-8")
+        PAGE.write_text(f"{before}{begin}{table(found)}\n{end}{after}", encoding="utf-8")
+    tell(arguments, {f"{name.replace(' ', '_').replace(',', '')}_ms": wall for name, (wall, _) in found.items()})
 
 
 if __name__ == "__main__":

@@ -1,23 +1,28 @@
 """How long a proposal takes until it is accepted and applied at its proposer, on a real broker (DESIGN §8).
 
-    python tests/benchmarks/metadata_round.py [--members 3 8 16] [--proposals 400] [--in-flight 16 64 256]
+    python -m tests.benchmarks.metadata_round [--members 3 8 16] [--proposals 400] [--in-flight 16 64 256]
+        [--flight-members 16] [--one-process] [--warm-up 30] [--bootstrap HOST:PORT]
 
-Broker, coordinator and every member run on this machine, each in a process of its own. Figures of Apache Ignite 2.18
-stand beside ours; its members agree in memory, ours through the broker's log.
+Broker, coordinator and every member run on this machine, each in a process of its own; with `--one-process` all members
+are in one, and share what one interpreter can do. Figures of Apache Ignite 2.18 stand beside ours; its members agree in
+memory, ours through the broker's log.
 """
 
 import argparse
+import contextlib
 import multiprocessing
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import Future
 from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
+
+from tests.benchmarks.told import Value, add_json, spread, tell
 
 from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.metadata import ObjectType
@@ -26,7 +31,7 @@ from topolog.streams.local.broker import LocalBroker
 from topolog.streams.local.runtime import LOW_LATENCY
 from topolog.streams.node.client import Node, Outcome
 
-IGNITE_MS = {3: "1.6 / 8", 8: "3.6 / 17", 16: "6.8 / 43"}
+IGNITE_MS = {3: "1.6 / 8", 8: "3.6 / 17", 16: "6.8 / 43", 32: "15 / 34"}
 GOALS_MS = {3: "2.5 / 6", 8: "4 / 10", 16: "6 / 14", 32: "10 / 22", 64: "18 / 32"}
 GOALS_PER_S = {16: 1_000, 64: 2_200, 256: 3_000}
 WARM_UP_S = 30.0
@@ -51,8 +56,8 @@ def one_at_a_time(node: Node, prefix: str, count: int) -> list[float]:
     return taken
 
 
-def warm_up(node: Node) -> None:
-    until = time.monotonic() + WARM_UP_S
+def warm_up(node: Node, seconds: float) -> None:
+    until = time.monotonic() + seconds
     round_ = 0
     while time.monotonic() < until:
         round_ += 1
@@ -73,46 +78,73 @@ def many_at_once(node: Node, prefix: str, count: int, in_flight: int) -> float:
     return count / (time.perf_counter() - start)
 
 
-def measure(bootstrap: str, members: int, arguments: argparse.Namespace) -> None:
+@contextlib.contextmanager
+def in_processes(cluster: str, count: int, bootstrap: str) -> Iterator[None]:
+    """So many members more, each in a process of its own, all of them joined."""
+    ready, done = multiprocessing.Barrier(count + 1), multiprocessing.Event()
+    others = [
+        multiprocessing.Process(target=member, args=(cluster, f"n{number}", bootstrap, ready, done), daemon=True)
+        for number in range(1, count + 1)
+    ]
+    for process in others:
+        process.start()
+    ready.wait()
+    try:
+        yield
+    finally:
+        done.set()
+        for process in others:
+            process.join(10)
+
+
+@contextlib.contextmanager
+def beside(cluster: str, count: int, bootstrap: str) -> Iterator[None]:
+    """The same in the proposer's own process."""
+    with contextlib.ExitStack() as stack:
+        for number in range(1, count + 1):
+            stack.enter_context(Node(cluster, f"n{number}", kafka={"bootstrap.servers": bootstrap}))
+        yield
+
+
+def measure(bootstrap: str, members: int, arguments: argparse.Namespace) -> dict[str, Value]:
     cluster = f"bench-{os.getpid()}-{members}"
     KafkaAdmin({"bootstrap.servers": bootstrap}).create_topics(cluster, PLANS)
     command = [sys.executable, "-m", "topolog", "run", "coordinator", "--set", f"cluster.name={cluster}"]
     command += ["--set", f"kafka.bootstrap.servers={bootstrap}"]
     coordinator = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    ready, done = multiprocessing.Barrier(members), multiprocessing.Event()
-    others = [
-        multiprocessing.Process(target=member, args=(cluster, f"n{number}", bootstrap, ready, done), daemon=True)
-        for number in range(1, members)
-    ]
-    for process in others:
-        process.start()
+    others = beside if arguments.one_process else in_processes
     try:
-        with Node(cluster, "n0", kafka={"bootstrap.servers": bootstrap}) as node:
-            ready.wait()
-            warm_up(node)
-            report(node, members, coordinator.pid, arguments)
+        with (
+            others(cluster, members - 1, bootstrap),
+            Node(cluster, "n0", kafka={"bootstrap.servers": bootstrap}) as node,
+        ):
+            warm_up(node, arguments.warm_up)
+            return report(node, members, coordinator.pid, arguments)
     finally:
-        done.set()
-        for process in others:
-            process.join(10)
         coordinator.terminate()
         coordinator.wait(10)
 
 
-def report(node: Node, members: int, coordinator: int, arguments: argparse.Namespace) -> None:
+def report(node: Node, members: int, coordinator: int, arguments: argparse.Namespace) -> dict[str, Value]:
     before = cpu_s(coordinator)
-    taken = one_at_a_time(node, "Latency", arguments.proposals)
+    taken = spread(one_at_a_time(node, "Latency", arguments.proposals))
     cpu_ms = (cpu_s(coordinator) - before) * 1000 / arguments.proposals
-    cuts = statistics.quantiles(taken, n=100)
     print(
-        f"{members:3} members: {cuts[49]:5.1f} / {cuts[98]:5.1f} ms p50 / p99 (goal {GOALS_MS.get(members, '-')}, "
+        f"{members:3} members: {taken.p50:5.1f} / {taken.p99:5.1f} ms p50 / p99 (goal {GOALS_MS.get(members, '-')}, "
         f"Ignite in memory {IGNITE_MS.get(members, '-')}), coordinator {cpu_ms:.2f} ms CPU a proposal",
         flush=True,
     )
-    for in_flight in arguments.in_flight if members == arguments.flight_members else ():
+    told: dict[str, Value] = {
+        f"round_ms.{members}": taken,
+        f"rounds_per_s.{members}": 1_000 / taken.p50,
+        f"coordinator_ms.{members}": cpu_ms,
+    }
+    for in_flight in arguments.in_flight if members in arguments.flight_members else ():
         rate = many_at_once(node, f"Flight{in_flight}x", arguments.proposals * 5, in_flight)
+        told[f"accepted_per_s.{members}.{in_flight}"] = rate
         goal = GOALS_PER_S.get(in_flight, 0)
         print(f"{members:3} members, {in_flight:3} in flight: {rate:,.0f} accepted/s (goal {goal:,})", flush=True)
+    return told
 
 
 def cpu_s(pid: int) -> float:
@@ -122,22 +154,29 @@ def cpu_s(pid: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--members", type=int, nargs="*", default=[3, 8, 16])
     parser.add_argument("--proposals", type=int, default=400)
     parser.add_argument("--in-flight", type=int, nargs="*", default=[16, 64, 256])
-    parser.add_argument("--flight-members", type=int, default=16)
+    parser.add_argument("--flight-members", type=int, nargs="*", default=[16])
+    parser.add_argument("--one-process", action="store_true", help="all members in one process")
+    parser.add_argument("--warm-up", type=float, default=WARM_UP_S, metavar="S")
     parser.add_argument("--bootstrap", help="an existing broker; by default one is started for the measurement")
+    add_json(parser)
     arguments = parser.parse_args()
-    if arguments.bootstrap:
+    told: dict[str, Value] = {}
+    with contextlib.ExitStack() as stack:
+        bootstrap = arguments.bootstrap
+        if not bootstrap:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            broker = LocalBroker(Path(folder) / "broker", port=19392, flags=LOW_LATENCY)
+            stack.enter_context(
+                broker.running(ready=lambda at: KafkaAdmin({"bootstrap.servers": at}).wait_until_usable())
+            )
+            bootstrap = broker.bootstrap
         for members in arguments.members:
-            measure(arguments.bootstrap, members, arguments)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        broker = LocalBroker(Path(folder) / "broker", port=19392, flags=LOW_LATENCY)
-        with broker.running(ready=lambda bootstrap: KafkaAdmin({"bootstrap.servers": bootstrap}).wait_until_usable()):
-            for members in arguments.members:
-                measure(broker.bootstrap, members, arguments)
+            told |= measure(bootstrap, members, arguments)
+    tell(arguments, told)
 
 
 if __name__ == "__main__":

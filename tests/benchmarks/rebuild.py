@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from tests.benchmarks.told import add_json, tell
 from tests.projections.archive.landed import in_landings
 from tests.projections.chronicle import Chronicle
 
@@ -111,43 +112,48 @@ def rebuilt_one(archive: Path, folder: Path) -> None:
     assert told.position >= 0
 
 
-def rate(name: str, count: int, work: Callable[[], object]) -> None:
+def rate(name: str, count: int, work: Callable[[], object]) -> float:
+    """Events per second, printed with what each costs."""
     began_s, began_own_s = time.perf_counter(), time.process_time()
     work()
     took_s, own_s = time.perf_counter() - began_s, time.process_time() - began_own_s
     sys.stdout.write(f"| {name} | {count / took_s:,.0f} | {took_s / count * 1e6:.1f} | {own_s / count * 1e6:.1f} |\n")
     sys.stdout.flush()
+    return count / took_s
 
 
-def by_itself(archive: Path, scratch: Path) -> int:
-    """The steps of one cluster, each alone; how many records there are."""
+def by_itself(archive: Path, scratch: Path) -> dict[str, float]:
+    """The steps of one cluster, each alone: events per second."""
     entries = entries_of(archive)
     count = len(entries)
-    rate("read from the archive", count, lambda: read(archive))
-    rate("judged by stamps", count, lambda: judged(entries))
-    rate("folded, without a store", count, lambda: folded(entries))
-    rate("live projector, log in memory", count, lambda: projected(entries, scratch / "live"))
-    rate("rebuild of one cluster", count, lambda: rebuilt_one(archive, scratch / "made"))
-    return count
+    return {
+        "read_per_s": rate("read from the archive", count, lambda: read(archive)),
+        "judged_per_s": rate("judged by stamps", count, lambda: judged(entries)),
+        "folded_per_s": rate("folded, without a store", count, lambda: folded(entries)),
+        "live_per_s": rate("live projector, log in memory", count, lambda: projected(entries, scratch / "live")),
+        "rebuilt_per_s": rate("rebuild of one cluster", count, lambda: rebuilt_one(archive, scratch / "made")),
+    }
 
 
-def by_spark(paths: Sequence[Path], folder: Path, cores: int, decisions: int) -> None:
+def by_spark(paths: Sequence[Path], folder: Path, cores: int, decisions: int) -> float:
+    """Events per second of all clusters together."""
     tasks = [Task(Archive(path).about.cluster, folder / path.name, path) for path in paths]
     with spark_session(folder / "spark", SessionSettings(cores=cores, memory="1g")) as session:
         collected(outcomes(session, tasks[:1]))  # the first one starts Python processes and imports
         for path in folder.glob("c*"):
             shutil.rmtree(path)
         name = f"{len(tasks)} clusters, Spark on {cores} cores"
-        rate(name, len(tasks) * decisions, lambda: collected(outcomes(session, tasks)))
+        return rate(name, len(tasks) * decisions, lambda: collected(outcomes(session, tasks)))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--decisions", type=int, default=200_000)
-    parser.add_argument("--clusters", type=int, default=4)
+    parser.add_argument("--clusters", type=int, default=4, help="those of Spark's run; with 1 there is none")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--folder", type=Path, help="where archives are kept between runs")
     parser.add_argument("--profile", action="store_true", help="of the rebuild of one cluster, instead of the figures")
+    add_json(parser)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         paths = archives(arguments.folder or Path(scratch), arguments.clusters, arguments.decisions)
@@ -157,8 +163,11 @@ def main() -> None:
             pstats.Stats(profile).sort_stats("tottime").print_stats(40)
             return
         sys.stdout.write("| step | events/s | µs per event | µs of processors |\n|---|---:|---:|---:|\n")
-        count = by_itself(paths[0], Path(scratch))
-        by_spark(paths, Path(scratch) / "many", arguments.cores, count)
+        told = by_itself(paths[0], Path(scratch))
+        if len(paths) > 1:
+            count = len(entries_of(paths[0]))
+            told["rebuilt_on_all_cores_per_s"] = by_spark(paths, Path(scratch) / "many", arguments.cores, count)
+    tell(arguments, told)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from pyspark.sql import functions as F  # noqa: N812 (its customary name)
 from tests.benchmarks.peers_of_comparison import PEERS, asked
 from tests.benchmarks.processor import Cost, measured
 from tests.benchmarks.replica_tables import written
+from tests.benchmarks.told import Value, add_json, tell
 
 from topolog.events.repair_definition import Policy, SessionDefinition, SessionKind
 from topolog.events.repair_plan import Difference, Direction
@@ -147,7 +148,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="where the tables are kept for the next run")
     parser.add_argument("--peers", type=Path, help="a Python with duckdb and reladiff")
+    add_json(parser)
     arguments = parser.parse_args()
+    told: dict[str, Value] = {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = (arguments.folder or Path(scratch)).absolute()
         # Spark's own number of partitions: the join is not to suffer from ours.
@@ -166,7 +169,10 @@ def main() -> None:
                         del runs["ours"]  # nearly all leaves differ: a session says that all is to be copied
                     if arguments.peers:
                         runs |= {by: partial(peer, arguments.peers, by, places) for by in PEERS}
-                    report(rows, name, {by: best(run, arguments.rounds) for by, run in runs.items()})
+                    found = {by: best(run, arguments.rounds) for by, run in runs.items()}
+                    report(rows, name, found)
+                    told |= {f"{by.replace(' ', '_')}_s.{rows}.{one_in}": cost.wall for by, (cost, _) in found.items()}
+    tell(arguments, told)
 
 
 def warm_up(spark: SparkSession, folder: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.benchmarks.processor import measured
 from tests.benchmarks.replica_tables import written
+from tests.benchmarks.told import Value, add_json, tell
 
 from topolog.events.token_range import FULL
 from topolog.events.tree_spec import Strength, TreeSpec
@@ -34,7 +35,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--folder", type=Path, help="where the tables are kept for the next run")
+    add_json(parser)
     arguments = parser.parse_args()
+    told: dict[str, Value] = {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.folder or Path(scratch)
         with spark_session(Path(scratch) / "spark", SessionSettings(memory="4g")) as spark:
@@ -50,10 +53,12 @@ def main() -> None:
                     costs.append(cost)
                 best = min(costs, key=lambda cost: cost.wall)
                 rate = arguments.rows / best.wall / 1e6
+                told[f"rows_per_s.{strength.value}.{bits}"] = rate * 1e6
                 largest = max(leaf.rows for leaf in made)
                 print(
                     f"| {strength.value} | 2^{bits} | {best.wall:.1f} | {best.processor:.1f} | {rate:.2f} | {largest} |"
                 )
+    tell(arguments, told)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
+from tests.benchmarks.told import Spread, Value, add_json, spread, tell
 from tests.integration.conftest import eventually
 from tests.integration.schema_operator import Operator
 from tests.streams.rules.changing import INT, add, alter, database, drop, drop_column, grant, retype, table
@@ -120,16 +121,17 @@ def one(operator: Operator, *statements: Statement) -> float:
     return (time.perf_counter() - start) * 1000
 
 
-def report_latency(operator: Operator, count: int, changes: int) -> None:
-    until = time.monotonic() + WARM_UP_S
+def report_latency(operator: Operator, count: int, changes: int, warm_up_s: float) -> Spread:
+    until = time.monotonic() + warm_up_s
     while time.monotonic() < until:
         one(operator, *toggled(operator))
     taken = [one(operator, *toggled(operator)) for _ in range(changes)]
-    cuts = statistics.quantiles(taken, n=100)
-    print(f"{count:3} members, all up: a change in {cuts[49]:.1f} / {cuts[98]:.1f} ms p50 / p99", flush=True)
+    found = spread(taken)
+    print(f"{count:3} members, all up: a change in {found.p50:.1f} / {found.p99:.1f} ms p50 / p99", flush=True)
+    return found
 
 
-def report_deaths(stage: Stage, operator: Operator, deaths: int) -> None:
+def report_deaths(stage: Stage, operator: Operator, deaths: int) -> Spread:
     with operator.looking() as state:
         row = cluster(state)
     goal_ms = row.proceed_ms + 1_000
@@ -146,6 +148,7 @@ def report_deaths(stage: Stage, operator: Operator, deaths: int) -> None:
         f"known to be dead: {statistics.median(known):.1f} / {max(known):.1f} ms",
         flush=True,
     )
+    return spread(newly)
 
 
 def report_batch(stage: Stage, operator: Operator, batch: int) -> None:
@@ -198,18 +201,20 @@ def report_checks(stage: Stage, operator: Operator) -> None:
     operator.change(drop(f"ada@{TABLE}", ObjectKind.GRANT))
 
 
-def measure(bootstrap: str, given: argparse.Namespace) -> None:
+def measure(bootstrap: str, given: argparse.Namespace) -> dict[str, Value]:
+    told: dict[str, Value] = {}
     for count in given.members:
         stage = Stage(bootstrap, count, given.fence_ms, given.margin_ms)
         with stage.running() as operator:
             if "latency" in given.only:
-                report_latency(operator, count, given.changes)
+                told[f"change_ms.{count}"] = report_latency(operator, count, given.changes, given.warm_up)
             if "deaths" in given.only:
-                report_deaths(stage, operator, given.deaths)
+                told[f"change_one_dead_ms.{count}"] = report_deaths(stage, operator, given.deaths)
             if "batch" in given.only:
                 report_batch(stage, operator, given.batch)
             if "checks" in given.only:
                 report_checks(stage, operator)
+    return told
 
 
 def main() -> None:
@@ -220,16 +225,18 @@ def main() -> None:
     parser.add_argument("--deaths", type=int, default=3)
     parser.add_argument("--fence-ms", type=int, default=2_000)
     parser.add_argument("--margin-ms", type=int, default=500)
+    parser.add_argument("--warm-up", type=float, default=WARM_UP_S, metavar="S")
     parser.add_argument("--only", nargs="*", default=["latency", "deaths", "batch", "checks"])
     parser.add_argument("--bootstrap", help="an existing broker; by default one is started for the measurement")
+    add_json(parser)
     given = parser.parse_args()
     if given.bootstrap:
-        measure(given.bootstrap, given)
+        tell(given, measure(given.bootstrap, given))
         return
     with tempfile.TemporaryDirectory() as folder:
         broker = LocalBroker(Path(folder) / "broker", port=19492, flags=LOW_LATENCY)
         with broker.running(ready=lambda bootstrap: KafkaAdmin({"bootstrap.servers": bootstrap}).wait_until_usable()):
-            measure(broker.bootstrap, given)
+            tell(given, measure(broker.bootstrap, given))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.benchmarks.told import Value, add_json, tell
+
 from topolog.events import membership as m
 from topolog.events import metadata as md
 from topolog.events import requests as q
@@ -134,7 +136,7 @@ def start_s(kafka: dict[str, str], cluster: str, end: int) -> tuple[float, Posit
     return taken, session.started_from
 
 
-def measure(bootstrap: str, positions: int, arguments: argparse.Namespace) -> Iterator[str]:
+def measure(bootstrap: str, positions: int, arguments: argparse.Namespace, told: dict[str, Value]) -> Iterator[str]:
     kafka = {"bootstrap.servers": bootstrap}
     cluster = f"bench-{os.getpid()}-{positions}"
     KafkaAdmin(kafka).create_topics(cluster, PLANS)
@@ -145,6 +147,7 @@ def measure(bootstrap: str, positions: int, arguments: argparse.Namespace) -> It
     writer.flush(60)
     without, started_from = start_s(kafka, cluster, work.position)
     assert started_from is None
+    told[f"without_s.{positions}"] = without
     yield f"{work.position:>10,} positions  without a snapshot {without:8.2f} s"
     began = time.perf_counter()
     work.take_snapshot()
@@ -154,6 +157,7 @@ def measure(bootstrap: str, positions: int, arguments: argparse.Namespace) -> It
     writer.flush(60)
     with_one, started_from = start_s(kafka, cluster, work.position)
     assert started_from is not None
+    told[f"with_s.{positions}"] = with_one
     tail = work.position - started_from
     yield f"{work.position:>10,} positions  with a snapshot    {with_one:8.2f} s  ({tail:,} behind it)"
     yield f"{'':>21}  to take it         {taking:8.2f} s"
@@ -166,6 +170,7 @@ def main() -> None:
     parser.add_argument("--types", type=int, default=2_000, help="types in the state")
     parser.add_argument("--tail", type=int, default=2_000, help="positions behind the snapshot")
     parser.add_argument("--bootstrap", default="", help="a Kafka that runs already; else one is started")
+    add_json(parser)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if arguments.bootstrap:
@@ -176,10 +181,12 @@ def main() -> None:
 
 
 def run(bootstrap: str, arguments: argparse.Namespace) -> None:
+    told: dict[str, Value] = {}
     for positions in arguments.positions:
-        for line in measure(bootstrap, positions, arguments):
+        for line in measure(bootstrap, positions, arguments, told):
             sys.stdout.write(f"{line}\n")
             sys.stdout.flush()
+    tell(arguments, told)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from tests.benchmarks.exchange import PATIENCE_S, Watcher, broker, coordinator
+from tests.benchmarks.told import add_json, spread, tell
 
 from topolog.events.errors import TopologError
 from topolog.events.groups import GroupRow
@@ -44,6 +45,15 @@ FIRST = 11
 """n1 to n5 would load rows."""
 
 GOAL_MS = 500
+SERVED = f"kill -9: served by another (goal {GOAL_MS})"
+KEYS = {
+    SERVED: "kill_served_ms",
+    "nothing happens": "calm_ms",
+    "join: handed over": "join_moved_ms",
+    "join: served by the same node throughout": "join_kept_ms",
+    "leave in order: handed over": "leave_moved_ms",
+}
+"""What scripts call them."""
 CALM_S = 1.5
 RETRY_S = 0.005
 _STORED = 204
@@ -207,14 +217,14 @@ class Pauses:
     """ms by kind of pause, over all rounds."""
 
     def __init__(self) -> None:
-        self._taken: dict[str, list[float]] = {}
+        self.taken: dict[str, list[float]] = {}
 
     def note(self, kind: str, ms: list[float]) -> None:
-        self._taken.setdefault(kind, []).extend(ms)
+        self.taken.setdefault(kind, []).extend(ms)
 
     def report(self) -> None:
         print("ms p50 / max, of so many")
-        for kind, ms in self._taken.items():
+        for kind, ms in self.taken.items():
             print(f"  {kind:<76} {statistics.median(ms):6,.0f} / {max(ms):6,.0f}  of {len(ms)}")
 
 
@@ -245,7 +255,7 @@ def killed(acks: Sequence[Ack], name: str, at_s: float, pauses: Pauses) -> None:
         before = [ack for ack in found if ack.at_s < at_s]
         behind = [ack.at_s for ack in found if ack.at_s > at_s and ack.node != name]
         if before and before[-1].node == name:
-            pauses.note(f"kill -9: served by another (goal {GOAL_MS})", [(behind[0] - at_s) * 1000])
+            pauses.note(SERVED, [(behind[0] - at_s) * 1000])
         else:
             pauses.note("kill -9: served by others before", [longest_ms(found)])
 
@@ -288,11 +298,13 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=16, help="of the store's 64, those that are written to")
     parser.add_argument("--every-ms", type=float, default=20.0, help="pace of the writes to each partition")
     parser.add_argument("--bootstrap", help="an existing broker; by default one is started for the measurement")
+    add_json(parser)
     arguments = parser.parse_args()
     with contextlib.ExitStack() as stack:
         bootstrap = stack.enter_context(broker(arguments.bootstrap, 19_792))
         pauses = measure(bootstrap, arguments, stack)
     pauses.report()
+    tell(arguments, {KEYS[kind]: spread(ms) for kind, ms in pauses.taken.items() if kind in KEYS})
 
 
 if __name__ == "__main__":

@@ -1,23 +1,26 @@
 """What a crash costs on a real broker, with a sentinel and without one (DESIGN §8).
 
-    python tests/benchmarks/takeover.py [--rounds 20] [--slow-rounds 3] [--fence 20s] [--bootstrap HOST:PORT]
+    python -m tests.benchmarks.takeover [--rounds 20] [--slow-rounds 3] [--fence 20s] [--bootstrap HOST:PORT]
 
-Two figures, both read from the log: `kill -9` of a node until its NodeLeft, and `kill -9` of the coordinator that leads
-until the first decision of the next term that is not its start. Each round begins when the process to be killed has
-settled, its sentinel too; without sentinels a round lasts as long as the lease or the silence that it costs, hence
-fewer of them. Broker and processes run on this machine.
+Three figures, all read from the log: `kill -9` of a node until its NodeLeft; `kill -9` of the coordinator that leads,
+and SIGTERM to it, until the first decision of the next term that is not its start. Each round begins when the process
+to be killed has settled, its sentinel too; without sentinels a round lasts as long as the lease or the silence that it
+costs, hence fewer of them. Broker and processes run on this machine.
 """
 
 import argparse
 import contextlib
 import os
-import statistics
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+
+from tests.benchmarks.told import Value, add_json, spread, tell
 
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.kafka import KafkaReader
@@ -28,7 +31,7 @@ from topolog.events.topics import PLANS, Topic
 from topolog.streams.local.broker import LocalBroker
 from topolog.streams.local.runtime import LOW_LATENCY
 
-MEMBER = Path(__file__).parent.parent / "integration" / "member.py"
+MEMBER = "tests.integration.member"
 NODE_GOAL_MS = 500
 SETTLE_S = 2.0
 PATIENCE_S = 120.0
@@ -84,7 +87,7 @@ class Site:
     def node_round(self, number: int) -> float:
         """ms from the kill of a node that has just joined to its NodeLeft."""
         name = f"n{number}"
-        command = [sys.executable, str(MEMBER), self.name, name, self._bootstrap, str(self._sentinel)]
+        command = [sys.executable, "-m", MEMBER, self.name, name, self._bootstrap, str(self._sentinel)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as member:
             assert member.stdout is not None
             member.stdout.readline()  # it says that it is a member
@@ -94,13 +97,13 @@ class Site:
             self.log.read_until(lambda each: isinstance(each.event, NodeLeft) and each.event.node == name)
             return (time.perf_counter() - start) * 1000
 
-    def coordinator_round(self, _: int) -> float:
-        """ms from the kill of the leader to the first decision of the next term; the dead one then stands by."""
+    def coordinator_round(self, _: int, number: signal.Signals = signal.SIGKILL) -> float:
+        """ms from this signal to the leader to the first decision of the next term; the dead one then stands by."""
         self.log.rest(SETTLE_S)
         row = cluster(self.log.fold.state)
         leader, term = row.coordinator, row.term
         start = time.perf_counter()
-        self.coordinators[leader].kill()
+        self.coordinators[leader].send_signal(number)
         self.log.read_until(lambda each: each.place.term > term and not isinstance(each.event, TermStarted))
         taken_ms = (time.perf_counter() - start) * 1000
         self.coordinators[leader].wait()
@@ -126,29 +129,37 @@ class Site:
         return subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
 
-def measure(bootstrap: str, arguments: argparse.Namespace, *, sentinel: bool) -> None:
+def measure(bootstrap: str, arguments: argparse.Namespace, *, sentinel: bool) -> dict[str, Value]:
     rounds = arguments.rounds if sentinel else arguments.slow_rounds
     what = f"{'with' if sentinel else 'without'} a sentinel, fence {arguments.fence}"
+    told: dict[str, Value] = {}
     with contextlib.closing(Site(bootstrap, arguments.fence, sentinel=sentinel)) as site:
-        report(f"kill -9 of a node -> NodeLeft, {what}", map(site.node_round, range(rounds)), NODE_GOAL_MS)
-        report(
-            f"kill -9 of the leader -> first decision of the next, {what}", map(site.coordinator_round, range(rounds))
-        )
-
-
-def report(what: str, rounds: Iterator[float], goal_ms: int | None = None) -> None:
-    taken = list(rounds)
-    goal = f" (goal {goal_ms})" if goal_ms else ""
-    print(f"{what}: {statistics.median(taken):,.0f} / {max(taken):,.0f} ms p50 / max of {len(taken)}{goal}", flush=True)
+        planned = partial(site.coordinator_round, number=signal.SIGTERM)
+        for key, name, round_, goal_ms in (
+            ("node_left_ms", "kill -9 of a node -> NodeLeft", site.node_round, NODE_GOAL_MS),
+            ("leader_killed_ms", "kill -9 of the leader -> first decision of the next", site.coordinator_round, None),
+            ("leader_stopped_ms", "SIGTERM to the leader -> first decision of the next", planned, None),
+        ):
+            if rounds and (sentinel or round_ is not planned):
+                taken = spread([round_(number) for number in range(rounds)])
+                told[f"{key}.{'sentinel' if sentinel else 'silent'}"] = taken
+                goal = f" (goal {goal_ms})" if goal_ms else ""
+                print(
+                    f"{name}, {what}: {taken.p50:,.0f} / {taken.max:,.0f} ms p50 / max of {taken.count}{goal}",
+                    flush=True,
+                )
+    return told
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--slow-rounds", type=int, default=3, help="rounds without sentinels")
     parser.add_argument("--fence", default="20s")
     parser.add_argument("--bootstrap", help="an existing broker; by default one is started for the measurement")
+    add_json(parser)
     arguments = parser.parse_args()
+    told: dict[str, Value] = {}
     with contextlib.ExitStack() as stack:
         bootstrap = arguments.bootstrap
         if not bootstrap:
@@ -159,7 +170,8 @@ def main() -> None:
             )
             bootstrap = broker.bootstrap
         for sentinel in (True, False):
-            measure(bootstrap, arguments, sentinel=sentinel)
+            told |= measure(bootstrap, arguments, sentinel=sentinel)
+    tell(arguments, told)
 
 
 if __name__ == "__main__":

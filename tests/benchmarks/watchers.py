@@ -9,20 +9,18 @@ common to both processes.
 """
 
 import argparse
-import json
 import os
 import selectors
 import signal
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
+from tests.benchmarks.told import Spread, add_json, spread, tell
 from tests.projections.chronicle import Chronicle
 
 from topolog.projections.api.server import Source, serve
@@ -36,23 +34,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--watchers", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--json", action="store_true", help="one line for scripts")
+    add_json(parser)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.serve:
         _serve()
         return
-    first_ms, last_ms = measured(asked.watchers, asked.rounds)
-    if asked.json:
-        print(json.dumps({"watchers": asked.watchers, "first_ms": first_ms, "last_ms": last_ms}))
-        return
-    p50, p99 = last_ms
-    print(f"{asked.watchers} watchers, {asked.rounds} decisions: the last one has it after {p50:.1f} / {p99:.1f} ms")
-    print(f"the first one after {first_ms[0]:.1f} / {first_ms[1]:.1f} ms; etcd's last {ETCD_MS[0]} / {ETCD_MS[1]} ms")
+    first, last = measured(asked.watchers, asked.rounds)
+    print(
+        f"{asked.watchers} watchers, {asked.rounds} decisions: the last has it after {last.p50:.1f} / {last.p99:.1f} ms"
+    )
+    print(f"the first one after {first.p50:.1f} / {first.p99:.1f} ms; etcd's last {ETCD_MS[0]} / {ETCD_MS[1]} ms")
+    tell(asked, {"first_ms": first, "last_ms": last})
 
 
-def measured(watchers: int, rounds: int) -> tuple[tuple[float, float], tuple[float, float]]:
-    """p50 and p99 (ms) of the first and of the last watcher that has an event."""
+def measured(watchers: int, rounds: int) -> tuple[Spread, Spread]:
+    """The ms of the first and of the last watcher that has an event."""
     command = [sys.executable, "-m", "tests.benchmarks.watchers", "--serve"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as server:
         assert server.stdin is not None
@@ -68,7 +65,7 @@ def measured(watchers: int, rounds: int) -> tuple[tuple[float, float], tuple[flo
                 firsts.append((first_ns - began_ns) / 1e6)
                 lasts.append((last_ns - began_ns) / 1e6)
         server.stdin.close()
-    return _percentiles(firsts), _percentiles(lasts)
+    return spread(firsts), spread(lasts)
 
 
 class Crowd:
@@ -117,11 +114,6 @@ def _serve() -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = Source("main", log.reader(), log.writer(), Path(folder))
         serve([source], "127.0.0.1", 0, address="memory", on_ready=on_ready)
-
-
-def _percentiles(values: Sequence[float]) -> tuple[float, float]:
-    cuts = statistics.quantiles(values, n=100)
-    return cuts[49], cuts[98]
 
 
 if __name__ == "__main__":
