@@ -13,7 +13,6 @@ looked for in every entry, whatever its format: in text they are masked, an entr
 
 import json
 import platform
-import re
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,25 +24,18 @@ from pathlib import Path
 
 from topolog.events.errors import BadInput, TopologError
 from topolog.events.log import Entry, LogReader
+from topolog.events.masking import CHARS_MIN, masked, masked_values
 from topolog.events.topics import Topic
 from topolog.projections.cli.client import Api
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.resources import CLUSTER, RESOURCES
 from topolog.projections.recorded_log import encode
-from topolog.settings import MASK
 
 FORMAT = 1
 MANIFEST, LOG = "manifest.json", "log.msgpack"
 ROWS_MAX = 100_000
 """Of one resource; what is beyond is counted in the manifest as left out."""
 
-_SECRET_CHARS_MIN = 4
-"""A shorter text would be found everywhere."""
-_CREDENTIALS = (
-    re.compile(r"(?<=://)[^/\s:@\"]+:[^/\s@\"]+(?=@)"),
-    re.compile(r"(?i)(?<=bearer )[\w.~+/=-]{8,}"),
-    re.compile(r"(?i)(?<=password=)[^\s\"&;,]+"),
-)
 _PACKAGES = ("topolog", "confluent-kafka", "fastapi", "httpx", "msgspec", "rocksdict", "typer", "uvicorn")
 
 
@@ -56,10 +48,11 @@ class Bundle:
     missing: dict[str, str] = field(default_factory=dict)
 
     def add_json(self, name: str, content: object) -> None:
-        self.add_text(name, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        found = masked_values(content, self._spellings())
+        self.entries[name] = (json.dumps(found, indent=2, ensure_ascii=False) + "\n").encode()
 
     def add_text(self, name: str, text: str) -> None:
-        self.entries[name] = redacted(text, self.secrets).encode()
+        self.entries[name] = self.masked(text).encode()
 
     def add_bytes(self, name: str, data: bytes) -> None:
         if any(secret.encode() in data for secret in self.secrets):
@@ -72,7 +65,7 @@ class Bundle:
         try:
             gather()
         except TopologError as error:
-            self.missing[name] = redacted(error.message, self.secrets)
+            self.missing[name] = self.masked(error.message)
 
     def write(self, path: Path, about: Json) -> None:
         """Write the zip, for its owner alone; BadInput if that cannot be done, or the file is there."""
@@ -86,14 +79,12 @@ class Bundle:
         except OSError as error:
             raise BadInput(f"{path} cannot be written: {error.strerror or error}.", hint="--file names it.") from error
 
+    def masked(self, text: str) -> str:
+        return masked(text, self._spellings())
 
-def redacted(text: str, secrets: Sequence[str]) -> str:
-    """The text without these, and without what looks like one."""
-    for secret in secrets:
-        text = text.replace(secret, MASK).replace(json.dumps(secret)[1:-1], MASK)
-    for pattern in _CREDENTIALS:
-        text = pattern.sub(MASK, text)
-    return text
+    def _spellings(self) -> Sequence[str]:
+        """The secrets, also as JSON within a text has them."""
+        return [form for each in self.secrets for form in (each, json.dumps(each)[1:-1])]
 
 
 def known_secrets(values: Mapping[str, str], files: Sequence[Path]) -> list[str]:
@@ -102,7 +93,7 @@ def known_secrets(values: Mapping[str, str], files: Sequence[Path]) -> list[str]
     for path in files:
         with suppress(OSError, UnicodeDecodeError):
             found.add(path.read_text(encoding="utf-8").strip())
-    return sorted((each for each in found if len(each) >= _SECRET_CHARS_MIN), key=len, reverse=True)
+    return sorted((each for each in found if len(each) >= CHARS_MIN), key=len, reverse=True)
 
 
 def gather_api(bundle: Bundle, api: Api) -> None:
@@ -117,7 +108,7 @@ def gather_api(bundle: Bundle, api: Api) -> None:
             params = moment if kind.has_past else {}
             answer = api.get(kind.path(), params) if kind is CLUSTER else api.get_rows(kind.path(), params, ROWS_MAX)
         except TopologError as error:
-            bundle.missing[name] = redacted(error.message, bundle.secrets)
+            bundle.missing[name] = bundle.masked(error.message)
             continue
         if not moment and "position" in answer.as_of:
             moment = {"as_of": str(answer.as_of["position"])}
