@@ -3,7 +3,7 @@
     manifest.json       what is in it, of which cluster, by which versions; what is missing, and why
     doctor.json         what `topolog doctor` found
     settings.json       every setting with its origin, secrets masked
-    resources/*.json    every list of the API as -o json prints it, at one position
+    resources/*.json    every list of the API as -o json prints it, at one position if it has a past
     metrics.txt         what /metrics said
     log.msgpack         the records of the log as they are, if the broker could be asked: `topolog open` replays them
 
@@ -28,7 +28,7 @@ from topolog.events.masking import CHARS_MIN, masked, masked_values
 from topolog.events.topics import Topic
 from topolog.projections.cli.client import Api
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import CLUSTER, RESOURCES
+from topolog.projections.cli.resources import CLUSTER, LEASES, PAST_MISSING, RESOURCES
 from topolog.projections.recorded_log import encode
 
 FORMAT = 1
@@ -36,6 +36,8 @@ MANIFEST, LOG = "manifest.json", "log.msgpack"
 ROWS_MAX = 100_000
 """Of one resource; what is beyond is counted in the manifest as left out."""
 
+_OF_NOW = (*PAST_MISSING, LEASES)
+"""What is gathered as it is at that moment: it has no past, or, as renewals of leases, none that is kept."""
 _PACKAGES = ("topolog", "confluent-kafka", "fastapi", "httpx", "msgspec", "rocksdict", "typer", "uvicorn")
 
 
@@ -97,7 +99,7 @@ def known_secrets(values: Mapping[str, str], files: Sequence[Path]) -> list[str]
 
 
 def gather_api(bundle: Bundle, api: Api) -> None:
-    """Every list at one position, how ready the API is, its figures; raises if it does not answer at all."""
+    """Every list, at one position if it has a past; how ready the API is, its figures. Raises if it never answers."""
     api.clusters()
     bundle.attempt("readyz.json", lambda: bundle.add_json("readyz.json", api.document("/readyz")[1]))
     bundle.attempt("metrics.txt", lambda: bundle.add_text("metrics.txt", api.metrics()))
@@ -105,7 +107,7 @@ def gather_api(bundle: Bundle, api: Api) -> None:
     for kind in RESOURCES:
         name = f"resources/{kind.plural}.json"
         try:
-            params = moment if kind.has_past else {}
+            params = {} if kind in _OF_NOW else moment
             answer = api.get(kind.path(), params) if kind is CLUSTER else api.get_rows(kind.path(), params, ROWS_MAX)
         except TopologError as error:
             bundle.missing[name] = bundle.masked(error.message)

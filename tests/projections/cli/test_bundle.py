@@ -110,6 +110,18 @@ def test_no_secret_gets_into_a_bundle(api: FakeApi, tmp_path: Path) -> None:
     assert (tmp_path / "b.zip").stat().st_mode & 0o077 == 0
 
 
+def test_all_that_has_a_past_is_gathered_at_one_position(api: FakeApi) -> None:
+    """Lists of different moments would contradict each other; leases as of the past say nothing."""
+    with Api(api.url) as asked:
+        gather_api(Bundle(()), asked)
+    asked_for = {each.path.rpartition("/")[2]: each.params for each in api.asked if each.path.count("/") == 4}
+    of_now = {name for name, params in asked_for.items() if "as_of" not in params}
+    assert of_now == {"cluster", "leases", "lease-health", "differences", "dead-letters", "audit"}
+    position = str(ANSWERS["/v1/clusters/demo/cluster"]["asOf"]["position"])
+    assert {params["as_of"] for name, params in asked_for.items() if name not in of_now} == {position}
+    assert {"pending", "maps", "trees", "repairs", "decisions", "requests"} <= asked_for.keys()
+
+
 def test_a_log_that_is_too_long_is_left_out(tmp_path: Path) -> None:
     chronicle = Chronicle().start()
     made = Bundle(())
