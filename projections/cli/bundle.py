@@ -3,7 +3,7 @@
     manifest.json       what is in it, of which cluster, by which versions; what is missing, and why
     doctor.json         what `topolog doctor` found
     settings.json       every setting with its origin, secrets masked
-    resources/*.json    every list of the API as -o json prints it, at one position
+    resources/*.json    every list of the API as -o json prints it, at one position if it has a past
     metrics.txt         what /metrics said
     log.msgpack         the records of the log as they are, if the broker could be asked: `topolog open` replays them
 
@@ -13,7 +13,6 @@ looked for in every entry, whatever its format: in text they are masked, an entr
 
 import json
 import platform
-import re
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,25 +24,20 @@ from pathlib import Path
 
 from topolog.events.errors import BadInput, TopologError
 from topolog.events.log import Entry, LogReader
+from topolog.events.masking import CHARS_MIN, masked, masked_values
 from topolog.events.topics import Topic
 from topolog.projections.cli.client import Api
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import CLUSTER, RESOURCES
+from topolog.projections.cli.resources import CLUSTER, LEASES, PAST_MISSING, RESOURCES
 from topolog.projections.recorded_log import encode
-from topolog.settings import MASK
 
 FORMAT = 1
 MANIFEST, LOG = "manifest.json", "log.msgpack"
 ROWS_MAX = 100_000
 """Of one resource; what is beyond is counted in the manifest as left out."""
 
-_SECRET_CHARS_MIN = 4
-"""A shorter text would be found everywhere."""
-_CREDENTIALS = (
-    re.compile(r"(?<=://)[^/\s:@\"]+:[^/\s@\"]+(?=@)"),
-    re.compile(r"(?i)(?<=bearer )[\w.~+/=-]{8,}"),
-    re.compile(r"(?i)(?<=password=)[^\s\"&;,]+"),
-)
+_OF_NOW = (*PAST_MISSING, LEASES)
+"""What is gathered as it is at that moment: it has no past, or, as renewals of leases, none that is kept."""
 _PACKAGES = ("topolog", "confluent-kafka", "fastapi", "httpx", "msgspec", "rocksdict", "typer", "uvicorn")
 
 
@@ -56,10 +50,11 @@ class Bundle:
     missing: dict[str, str] = field(default_factory=dict)
 
     def add_json(self, name: str, content: object) -> None:
-        self.add_text(name, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        found = masked_values(content, self._spellings())
+        self.entries[name] = (json.dumps(found, indent=2, ensure_ascii=False) + "\n").encode()
 
     def add_text(self, name: str, text: str) -> None:
-        self.entries[name] = redacted(text, self.secrets).encode()
+        self.entries[name] = self.masked(text).encode()
 
     def add_bytes(self, name: str, data: bytes) -> None:
         if any(secret.encode() in data for secret in self.secrets):
@@ -72,7 +67,7 @@ class Bundle:
         try:
             gather()
         except TopologError as error:
-            self.missing[name] = redacted(error.message, self.secrets)
+            self.missing[name] = self.masked(error.message)
 
     def write(self, path: Path, about: Json) -> None:
         """Write the zip, for its owner alone; BadInput if that cannot be done, or the file is there."""
@@ -86,14 +81,12 @@ class Bundle:
         except OSError as error:
             raise BadInput(f"{path} cannot be written: {error.strerror or error}.", hint="--file names it.") from error
 
+    def masked(self, text: str) -> str:
+        return masked(text, self._spellings())
 
-def redacted(text: str, secrets: Sequence[str]) -> str:
-    """The text without these, and without what looks like one."""
-    for secret in secrets:
-        text = text.replace(secret, MASK).replace(json.dumps(secret)[1:-1], MASK)
-    for pattern in _CREDENTIALS:
-        text = pattern.sub(MASK, text)
-    return text
+    def _spellings(self) -> Sequence[str]:
+        """The secrets, also as JSON within a text has them."""
+        return [form for each in self.secrets for form in (each, json.dumps(each)[1:-1])]
 
 
 def known_secrets(values: Mapping[str, str], files: Sequence[Path]) -> list[str]:
@@ -102,11 +95,11 @@ def known_secrets(values: Mapping[str, str], files: Sequence[Path]) -> list[str]
     for path in files:
         with suppress(OSError, UnicodeDecodeError):
             found.add(path.read_text(encoding="utf-8").strip())
-    return sorted((each for each in found if len(each) >= _SECRET_CHARS_MIN), key=len, reverse=True)
+    return sorted((each for each in found if len(each) >= CHARS_MIN), key=len, reverse=True)
 
 
 def gather_api(bundle: Bundle, api: Api) -> None:
-    """Every list at one position, how ready the API is, its figures; raises if it does not answer at all."""
+    """Every list, at one position if it has a past; how ready the API is, its figures. Raises if it never answers."""
     api.clusters()
     bundle.attempt("readyz.json", lambda: bundle.add_json("readyz.json", api.document("/readyz")[1]))
     bundle.attempt("metrics.txt", lambda: bundle.add_text("metrics.txt", api.metrics()))
@@ -114,10 +107,10 @@ def gather_api(bundle: Bundle, api: Api) -> None:
     for kind in RESOURCES:
         name = f"resources/{kind.plural}.json"
         try:
-            params = moment if kind.has_past else {}
+            params = {} if kind in _OF_NOW else moment
             answer = api.get(kind.path(), params) if kind is CLUSTER else api.get_rows(kind.path(), params, ROWS_MAX)
         except TopologError as error:
-            bundle.missing[name] = redacted(error.message, bundle.secrets)
+            bundle.missing[name] = bundle.masked(error.message)
             continue
         if not moment and "position" in answer.as_of:
             moment = {"as_of": str(answer.as_of["position"])}

@@ -49,6 +49,9 @@ SILENCE_S = 60.0
 PAUSES_S = (0.1, 5.0)
 """Between two attempts to resume a watch: the first, and the longest."""
 
+_BOUND = frozenset({"as_of", "to", "at_least", "cursor"})
+"""Who asks for one of these has said already what the answer must know."""
+
 WITHOUT_PAST = ("leases", "lease-health", "differences", "dead-letters")
 """What is not of the log alone: each watch of it begins with a snapshot."""
 
@@ -169,7 +172,7 @@ class Api:
         """One answer about the cluster."""
         given = dict(params or {})
         address = self._address(path)
-        token = None if given.keys() & {"as_of", "at_least", "cursor"} else self._tokens.newest(self.cluster)
+        token = None if given.keys() & _BOUND else self._tokens.newest(self.cluster)
         if token is None:
             return self._remembered(self._get(address, given))
         status, body = self._transport.send("GET", address, {**given, "at_least": token, "wait": CATCH_UP})
@@ -203,10 +206,10 @@ class Api:
     def diff(self, path: Segments, since: str, until: str | None = None, params: Params | None = None) -> Answer:
         """What of a list differs between two moments (`until` None: now), all of it; a moment is what `as_of` takes."""
         moments = {"from": since} if until is None else {"from": since, "to": until}
-        first = self._get(self._address(("diff", *path)), {**(params or {}), **moments, "limit": PAGE_ROWS})
+        first = self.get(("diff", *path), {**(params or {}), **moments, "limit": PAGE_ROWS})
         items, cursor = list(first.items), first.next
         while cursor:
-            page = self._get(self._address(("diff", *path)), {**moments, "limit": PAGE_ROWS, "cursor": cursor})
+            page = self.get(("diff", *path), {**moments, "limit": PAGE_ROWS, "cursor": cursor})
             items, cursor = items + page.items, page.next
         return Answer(first.status, {**first.body, "items": items, "next": None})
 

@@ -27,8 +27,8 @@ from pathlib import Path
 import platformdirs
 
 from topolog.events.errors import BadInput, NotFound
+from topolog.events.masking import MASK
 from topolog.projections.cli.credentials import of_settings
-from topolog.settings import MASK
 
 VARIABLE = "TOPOLOG_CONTEXT"
 DEFAULT_API = "http://127.0.0.1:8642"

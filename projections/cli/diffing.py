@@ -18,15 +18,7 @@ from topolog.projections.cli.narrowing import Filters
 from topolog.projections.cli.options import NameArgument, ResourceArgument, Shape, Target
 from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import (
-    AUDIT,
-    CLUSTER,
-    DEAD_LETTERS,
-    DIFFERENCES,
-    LEASE_HEALTH,
-    Resource,
-    find_item,
-)
+from topolog.projections.cli.resources import CLUSTER, PAST_MISSING, Resource, find_item
 from topolog.projections.cli.terminal import Screen, clean
 
 _SIGNS = {"ADDED": "+", "REMOVED": "-", "CHANGED": "~"}
@@ -36,7 +28,6 @@ _COLUMNS = (
     field("CHANGE", "change"),
     Column("CHANGES", lambda item: "; ".join(map(str, item.get("changes") or ())), folds=True),
 )
-_PAST_MISSING = (LEASE_HEALTH, DIFFERENCES, DEAD_LETTERS, AUDIT)
 
 
 def diff(
@@ -53,7 +44,7 @@ def diff(
 ) -> None:
     """Say what differs between two moments: `topolog diff partitions --from 15m`. Exit code 8 if anything does."""
     kind, name = find_item(resource, name)
-    if kind in _PAST_MISSING:
+    if kind in PAST_MISSING:
         raise BadInput(f"{kind.plural} have no past.", hint=f"`topolog watch {kind.plural}` shows what changes.")
     if since is None:
         raise BadInput("Since when?", hint="--from 15m, --from 1234, --from exchange:4.0")

@@ -39,16 +39,6 @@ class WatchObject(msgspec.Struct, frozen=True):
     item: dict[str, Any] = {}
 
 
-class Difference(msgspec.Struct, frozen=True):
-    """What of one row differs between two moments: it was ADDED, REMOVED or CHANGED."""
-
-    name: str
-    change: str
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
-    changes: tuple[str, ...]
-
-
 class RepairPlan(msgspec.Struct, frozen=True):
     """What a repair would do about what a preview has found."""
 
@@ -152,7 +142,7 @@ def _fixed() -> Mapping[str, Described]:
 
     return {
         "watch": Described(WatchObject, "WatchEvent", is_bare=True),
-        "diff": Described(Difference, "Diff", is_many=True),
+        "diff": Described(resources.Diff, "Diff", is_many=True),
         "history": Described(resources.Change, "History", is_many=True),
         "replay": Described(resources.Replay, "Replay"),
         "graph": Described(baseline_resources.Baseline, "BaselineList", is_many=True),
@@ -215,6 +205,7 @@ def _of_resource(kind: Resource, *, is_many: bool) -> Described:
         baseline_resources,
         object_resources,
         partition_resources,
+        pending_resources,
         repair_resources,
         resources,
     )
@@ -222,6 +213,7 @@ def _of_resource(kind: Resource, *, is_many: bool) -> Described:
 
     rows: Mapping[str, Any] = {
         "cluster": resources.Cluster,
+        "pending": pending_resources.Pending,
         "node": resources.Node,
         "lease": resources.Lease,
         "lease-health": resources.LeaseHealth,

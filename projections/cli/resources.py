@@ -122,6 +122,8 @@ RESOURCES = (
     DEAD_LETTERS,
     AUDIT,
 )
+PAST_MISSING = (LEASE_HEALTH, DIFFERENCES, DEAD_LETTERS, AUDIT)
+"""What cannot be asked for as of a moment; it is not of the log alone."""
 REPLAYABLE = (DEAD_LETTERS,)
 REMOVABLE = (TYPES, NODES)
 CREATABLE = (GROUPS,)

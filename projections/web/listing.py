@@ -1,7 +1,7 @@
 """Lists: one page of what a query finds, as a table with its filters, readable and usable without a script."""
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -28,9 +28,9 @@ class Column(msgspec.Struct, frozen=True):
 class Listing(msgspec.Struct, frozen=True):
     """A list of the API as a table: `empty` says why there may be nothing in it.
 
-    `told`: the filters that the command line knows too; `terminal`: its command, empty if there is none, None for the
-    usual one. `find` makes a list that the API has not, each item with its
-    `key`; it heeds `asked.behind` itself.
+    `told`: the filters that are options of the command line, all others are given by `--filter`; `terminal`: its
+    command, empty if there is none, None for the usual one. `find` makes a list that the API has not, each item with
+    its `key`; it heeds `asked.behind` itself, and `nearest` says which list of the API, filtered how, has most of it.
     """
 
     view: str
@@ -42,6 +42,7 @@ class Listing(msgspec.Struct, frozen=True):
     told: frozenset[str] = frozenset()
     terminal: str | None = None
     find: Callable[[Asked], Iterable[Any]] | None = None
+    nearest: Callable[[Mapping[str, str]], tuple[str, Mapping[str, str]]] | None = None
     key: Callable[[Any], str] = str
 
 
@@ -64,7 +65,7 @@ def page(listing: Listing, asked: Asked, template: str = "list.html", **more: An
         following=following,
         is_first=asked.behind is None,
         commands=_commands(listing, asked),
-        api=frame.api(listing.view, **asked.filters),
+        api=_api(listing, asked),
         **{"items": found.items, **more},
     )
 
@@ -78,16 +79,33 @@ def _head(column: Column, asked: Asked) -> tuple[Column, str, str]:
     return column, asked.frame.narrowed(sort=following), now
 
 
+def _elsewhere(listing: Listing, asked: Asked) -> tuple[str, Mapping[str, str]]:
+    """Which list of the API it is, and how that is filtered."""
+    return (listing.view, asked.filters) if listing.nearest is None else listing.nearest(asked.filters)
+
+
+def _api(listing: Listing, asked: Asked) -> str:
+    view, filters = _elsewhere(listing, asked)
+    return asked.frame.api(view, **filters, sort=_sort(listing, asked))
+
+
+def _sort(listing: Listing, asked: Asked) -> str:
+    return asked.sort if listing.find is None else ""
+
+
 def _commands(listing: Listing, asked: Asked) -> tuple[Command, ...]:
     """The same in the terminal."""
-    command = f"get {listing.view}" if listing.terminal is None else listing.terminal
-    options = "".join(
-        f" --{name.replace('_', '-')} {shell_word(value)}"
-        for name, value in asked.filters.items()
-        if name in listing.told
-    )
-    told = (f"{command}{options}",) if command else ()
-    return asked.frame.commands(*told, api=asked.frame.api(listing.view, **asked.filters))
+    view, filters = _elsewhere(listing, asked)
+    command = f"get {view}" if listing.terminal is None else listing.terminal
+    options = "".join(_option(name, value, is_own=name in listing.told) for name, value in filters.items())
+    sort = _sort(listing, asked)
+    order = f" {shell_word(f'--sort={sort}')}" if sort else ""  # with its sign, for it may begin with one
+    told = (f"{command}{options}{order}",) if command else ()
+    return asked.frame.commands(*told, api=_api(listing, asked))
+
+
+def _option(name: str, value: str, *, is_own: bool) -> str:
+    return f" --{name} {shell_word(value)}" if is_own else f" --filter {shell_word(f'{name}={value}')}"
 
 
 def shell_word(text: str) -> str:

@@ -134,6 +134,18 @@ def _outcome(frame: Frame, each: Proposal) -> Shown:
     return Value(shown.text, tone=shown.tone, note=f"{each.code}: {each.message}") if each.code else shown
 
 
+_DECIDED = {"ACCEPTED": "MetadataUpdateAccepted", "REJECTED": "MetadataUpdateRejected"}
+
+
+def _nearest(filters: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
+    """Types for what is proposed, decisions for what became of it."""
+    wanted, outcome = filters.get("type"), filters.get("outcome")
+    if outcome in _DECIDED:
+        return "decisions", {"event": _DECIDED[outcome], **({"subject": f"type {wanted}"} if wanted else {})}
+    status = {"status": outcome} if outcome else {}
+    return "types", {**({"name": wanted} if wanted else {}), **status}
+
+
 PROPOSALS = Listing(
     view="types",
     title="Proposals",
@@ -154,5 +166,6 @@ PROPOSALS = Listing(
     find=lambda asked: proposals(
         asked.reading, asked.filters, None if asked.behind is None else position_of(asked.behind)
     ),
+    nearest=_nearest,
     key=lambda each: str(each.position),
 )

@@ -10,7 +10,6 @@ level. At debug librdkafka speaks too, which otherwise repeats itself once a sec
 
 import functools
 import logging
-import re
 import signal
 import sys
 import threading
@@ -19,9 +18,10 @@ from typing import Any, Final, TextIO
 
 import structlog
 
+from topolog.events.masking import CHARS_MIN, masked
 from topolog.events.telemetry import trace_id
 from topolog.secret_files import SECRET
-from topolog.settings import MASK, Log, Settings
+from topolog.settings import Log, Settings
 
 Facts = Callable[[], Mapping[str, object]]
 EventDict = MutableMapping[str, Any]
@@ -30,17 +30,6 @@ _GIVEN: Final = ("request", "position", "term", "node")
 """What a caller may say of a record by `extra=`."""
 
 _LIBRARY: Final = "topolog.kafka.librdkafka"
-_SECRETS: Final = re.compile(
-    r"""(
-        (?i:password|passwd|secret|api[-_]?key|authorization|(?:access|refresh|id|client|auth)[-_]?token|[?&]token)
-            ["']?\s*[=:]\s*["']?(?:(?:Bearer|Basic)\s+)?   # what is given a value by name
-        | \b(?:Bearer|Basic)\s+
-        | //[^/\s:@]*:(?=[^/\s@]+@)                         # the user of a URL
-    )([^\s"',;@&]+)""",
-    re.VERBOSE,
-)
-_SHORTEST_SECRET: Final = 4
-"""What is shorter stands in too many lines that have nothing to do with it."""
 
 
 def set_up(
@@ -63,7 +52,7 @@ def set_up(
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
         structlog.processors.format_exc_info,
-        functools.partial(_masked, tuple(each for each in secrets if len(each) >= _SHORTEST_SECRET)),
+        functools.partial(_masked, tuple(each for each in secrets if len(each) >= CHARS_MIN)),
     ]
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
@@ -140,13 +129,7 @@ def _with_facts(fixed: Mapping[str, object], facts: Facts, _: Any, __: str, even
 
 
 def _masked(secrets: tuple[str, ...], _: Any, __: str, event: EventDict) -> EventDict:
-    return {key: _mask(value, secrets) if isinstance(value, str) else value for key, value in event.items()}
-
-
-def _mask(text: str, secrets: tuple[str, ...]) -> str:
-    for secret in secrets:
-        text = text.replace(secret, MASK)
-    return _SECRETS.sub(rf"\1{MASK}", text)
+    return {key: masked(value, secrets) if isinstance(value, str) else value for key, value in event.items()}
 
 
 def _json(_: Any, __: str, event: EventDict) -> str:

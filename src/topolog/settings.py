@@ -34,6 +34,7 @@ from pydantic import (
 from topolog.access_settings import Api, Audit, Auth, access_contradictions, with_secrets
 from topolog.events.errors import BadInput
 from topolog.events.lease_terms import contradictions
+from topolog.events.masking import MASK
 from topolog.secret_files import SECRET, read_secret
 from topolog.setting_types import (
     HIGHEST_PORT,
@@ -68,7 +69,6 @@ PREFIX: Final = "TOPOLOG_"
 NOT_SETTINGS: Final = frozenset(
     {"TOPOLOG_CONFIG", "TOPOLOG_CONTEXT", "TOPOLOG_DEBUG", "TOPOLOG_FAILPOINT", "TOPOLOG_SUPERVISOR_PIPE"}
 )
-MASK: Final = "******"
 
 
 class Cluster(Section):

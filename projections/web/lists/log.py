@@ -150,6 +150,5 @@ AUDIT = Listing(
         Column("Times", lambda _, each: each.count, is_number=True),
     ),
     empty="No record: nobody has asked for a change, nobody was turned away, or this process keeps no audit.",
-    terminal="",
     has_past=False,
 )

@@ -21,6 +21,17 @@ from topolog.projections.recorded_log import RecordedReader, RefusingWriter, dec
 from topolog.projections.requester import Requester
 
 SECRET = "hunter2-äß"
+PLANTED = "abcdefgh12345"
+TOLD = (
+    "Bearer {}",
+    "Authorization: Basic {}",
+    "client_secret={}",
+    "access_token={}",
+    "GET /v1?token={}",
+    "sasl.password={}",
+    '{{"password": "{}"}}',
+    "https://ann:{}@registry",
+)
 
 
 def test_a_bundle_replays_the_cluster_it_was_taken_of(tmp_path: Path) -> None:
@@ -71,23 +82,44 @@ def test_no_secret_gets_into_a_bundle(api: FakeApi, tmp_path: Path) -> None:
     """Whatever answers, errors and records say: what is known to be secret here, and what looks like it, is masked."""
     token = tmp_path / "token"
     token.write_text("t0ken-of-ada\n")
-    item = {"node": "n1", "endpoint": f"http://ada:{SECRET}@n1", "attributes": {"note": "Bearer abcdefgh12345"}}
+    item = {
+        "node": "n1",
+        "endpoint": f"http://ada:{SECRET}@n1",
+        "attributes": {f"note {number}": told.format(PLANTED) for number, told in enumerate(TOLD)},
+        "password": PLANTED,
+    }
     api.reply("/v1/clusters/demo/nodes", 200, {"kind": "NodeList", "items": [item], "note": SECRET})
-    api.reply("/v1/clusters/demo/types", 503, {"code": "x", "detail": "t0ken-of-ada is not known."})
+    api.reply("/v1/clusters/demo/types", 503, {"code": "x", "detail": f"t0ken-of-ada, password={PLANTED}: not known."})
     made = Bundle(known_secrets({"sasl.password": SECRET}, [token, tmp_path / "missing"]))
     with Api(api.url) as asked:
         gather_api(made, asked)
     made.add_bytes(LOG, encode([Entry(Topic.DECISIONS, 0, Offset(0), "k", SECRET.encode(), (), 7)]))
+    made.add_text("metrics.txt", "\n".join(told.format(PLANTED) for told in TOLD))
     made.write(tmp_path / "b.zip", about("demo", api.url))
     with zipfile.ZipFile(tmp_path / "b.zip") as archive:
         contents = {name: archive.read(name) for name in archive.namelist()}
-    for secret in (SECRET, json.dumps(SECRET)[1:-1], "t0ken-of-ada", "abcdefgh12345"):
+    for secret in (SECRET, json.dumps(SECRET)[1:-1], "t0ken-of-ada", PLANTED):
         assert [name for name, data in contents.items() if secret.encode() in data] == []
     assert LOG not in contents
+    (node,) = json.loads(contents["resources/nodes.json"])["items"]
+    assert (node["node"], node["password"], len(node["attributes"])) == ("n1", "******", len(TOLD))
+    assert contents["metrics.txt"].count(b"******") == len(TOLD)
     manifest = json.loads(contents["manifest.json"])
     assert manifest["missing"][LOG] == "it holds a secret of the settings"
     assert json.loads(contents["resources/groups.json"]) == ANSWERS["/v1/clusters/demo/groups"]
     assert (tmp_path / "b.zip").stat().st_mode & 0o077 == 0
+
+
+def test_all_that_has_a_past_is_gathered_at_one_position(api: FakeApi) -> None:
+    """Lists of different moments would contradict each other; leases as of the past say nothing."""
+    with Api(api.url) as asked:
+        gather_api(Bundle(()), asked)
+    asked_for = {each.path.rpartition("/")[2]: each.params for each in api.asked if each.path.count("/") == 4}
+    of_now = {name for name, params in asked_for.items() if "as_of" not in params}
+    assert of_now == {"cluster", "leases", "lease-health", "differences", "dead-letters", "audit"}
+    position = str(ANSWERS["/v1/clusters/demo/cluster"]["asOf"]["position"])
+    assert {params["as_of"] for name, params in asked_for.items() if name not in of_now} == {position}
+    assert {"pending", "maps", "trees", "repairs", "decisions", "requests"} <= asked_for.keys()
 
 
 def test_a_log_that_is_too_long_is_left_out(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tests.projections.cli.conftest import ANSWERS, WRITES, Cli, Ended, FakeApi
 from topolog.projections.cli.columns import BY_RESOURCE, HISTORY
 from topolog.projections.cli.options import Format
 from topolog.projections.cli.output import Rows
-from topolog.projections.cli.resources import find
+from topolog.projections.cli.resources import RESOURCES, find
 from topolog.projections.cli.terminal import plain
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -286,3 +286,21 @@ def test_long_text_folds_where_that_helps() -> None:
     lines = captured.get().splitlines()
     assert max(map(len, lines)) <= 80
     assert "".join(lines).count("a") == 40
+
+
+@pytest.mark.parametrize(
+    ("command", "field"),
+    [("get pending", "waits_for"), ("get pending join/n3", "waits_for"), ("diff nodes --from 1", "changes")],
+)
+def test_the_schema_names_the_fields_of_an_item(command: str, field: str, cli: Cli) -> None:
+    """An item that may be anything would tell a script nothing."""
+    schema = json.loads(cli(*command.split(), "-o", "schema").out)
+    properties = schema["properties"]
+    item = properties["items"]["items"] if "items" in properties else properties["item"]
+    assert field in schema["$defs"][item["$ref"].rpartition("/")[2]]["properties"]
+
+
+def test_every_resource_has_a_schema_of_its_own(cli: Cli) -> None:
+    for kind in RESOURCES:
+        schema = json.loads(cli("get", kind.usual, "-o", "schema").out)
+        assert schema["$defs"], kind.usual

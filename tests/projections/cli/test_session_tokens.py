@@ -70,6 +70,21 @@ def test_a_client_remembers_for_itself(api: FakeApi) -> None:
         assert [each["node"] for each in asked.list(("nodes",))] == ["n1", "n2"]
 
 
+def test_what_differs_until_now_is_of_what_was_seen_too(api: FakeApi) -> None:
+    """A diff is a read as any other: it demands the newest token, and its answer's is remembered."""
+    diff: Json = {"kind": "Diff", "asOf": {"position": 600, "token": "9c.600"}, "items": [], "next": None}
+    api.reply("/v1/clusters/demo/requests", 200, GRANTED)
+    api.reply("/v1/clusters/demo/diff/nodes", 200, diff)
+    with Api(api.url) as asked:
+        asked.submit({"kind": "hold", "on": True})
+        asked.diff(("nodes",), "15m")
+        assert demanded(api) == "9c.500"
+        asked.diff(("nodes",), "15m", "400")
+        assert demanded(api) is None, "both moments are named"
+        asked.get(("nodes",))
+        assert demanded(api) == "9c.600"
+
+
 def test_tokens_are_kept_by_api_and_cluster_and_only_grow(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "sessions.json"
     east, west = FileTokens(file, "http://east/"), FileTokens(file, "http://west")

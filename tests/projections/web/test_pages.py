@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from functools import cache
+from html import unescape
 from html.parser import HTMLParser
 from urllib.parse import parse_qs, urlsplit
 
@@ -252,13 +253,54 @@ def test_a_decision_leads_from_its_cause_to_what_followed(story: Story) -> None:
     assert re.search(r"request → cli-1/\d+|because of → ", shown.words)
 
 
+def offered(text: str) -> Iterator[list[str]]:
+    """The commands of a page, word by word."""
+    return (shlex.split(unescape(line)) for line in re.findall(r'data-copy="([^"]+)"', text))
+
+
+@pytest.mark.parametrize(
+    ("view", "command", "address"),
+    [
+        ("types?status=PENDING", "get types --filter status=PENDING", "types?status=PENDING"),
+        ("nodes?name=n*&sort=-node", "get nodes --filter 'name=n*' --sort=-node", "nodes?name=n%2A&sort=-node"),
+        ("sessions?state=SUCCEEDED&paused=false", "--state SUCCEEDED --filter paused=false", "state=SUCCEEDED&paused"),
+        ("pending?kind=SESSION&sort=since", "get pending --filter kind=SESSION --sort=since", "kind=SESSION"),
+        ("decisions?subject=type Customer", "--filter 'subject=type Customer'", "subject=type+Customer"),
+        ("audit?result=DENIED", "get audit --filter result=DENIED", "audit?result=DENIED"),
+        ("topics?is_read=true", "", "topics?is_read=true"),
+        ("proposals", "get types", "types"),
+        ("proposals?outcome=PENDING", "get types --filter status=PENDING", "types?status=PENDING"),
+        ("proposals?type=Customer", "get types --filter name=Customer", "types?name=Customer"),
+        (
+            "proposals?outcome=ACCEPTED&type=Customer",
+            "get decisions --filter event=MetadataUpdateAccepted --filter 'subject=type Customer'",
+            "decisions?event=MetadataUpdateAccepted&subject=type+Customer",
+        ),
+        ("proposals?outcome=REJECTED&sort=time", "event=MetadataUpdateRejected", "event=MetadataUpdateRejected"),
+    ],
+)
+def test_what_the_terminal_is_told_narrows_and_sorts_as_the_page_does(
+    story: Story, view: str, command: str, address: str
+) -> None:
+    """A command that leaves a filter out shows more than the page it was copied from."""
+    client, _ = story
+    answer = asked(client, view)
+    assert answer.status_code == 200
+    *own, curl = offered(answer.text)
+    assert (len(own) == 1) == bool(command)
+    for line in own:
+        assert wrong(shlex.join(line)) == ""
+        assert command in shlex.join(line)
+    assert address in curl[-1]
+    assert client.get(curl[-1]).status_code == (404 if "audit" in view else 200)  # the story's server keeps no audit
+
+
 @pytest.mark.parametrize("view", EVERY)
 def test_every_view_says_how_the_terminal_asks_for_the_same(story: Story, view: str) -> None:
     """G2.4: copy as `topolog` or curl; each command can be given, each address answers."""
     client, told = story
     for answer in (asked(client, view), asked(client, view, as_of=told.quiet)):
-        for line in re.findall(r'data-copy="([^"]+)"', answer.text):
-            command = shlex.split(line.replace("&#39;", "'").replace("&amp;", "&"))
+        for command in offered(answer.text):
             if command[0] == "topolog":
                 assert wrong(shlex.join(command)) == ""
             else:
