@@ -94,7 +94,7 @@ def _no_member(reading: Reading, name: str) -> NotFound:
 def _now(reading: Reading, age_ms: int) -> _Now:
     cluster = cluster_row(reading)
     watches = (row for _, row in reading.sides(WatchRow) if row.heard.log_id.hex() == cluster.log_id)
-    return _Now(cluster, reading.meta.logged_at_ms + age_ms, tuple(watches), reading.heard_ago_ms)
+    return _Now(cluster, reading.meta.logged_at_ms + age_ms, tuple(watches), reading.present.heard_ago_ms)
 
 
 def _shown(now: _Now, node: NodeRow, row: HealthRow | None) -> resources.LeaseHealth:

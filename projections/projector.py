@@ -45,7 +45,7 @@ from topolog.projections.recovery import Recovering, Recovery
 from topolog.projections.rocks import DiskFull
 from topolog.projections.side_topics import SideTopics
 from topolog.projections.sides import SIDE_PARTITIONS
-from topolog.projections.store import Reading, Store
+from topolog.projections.store import Present, Reading, Store, reading_of
 from topolog.projections.succession import Succession
 from topolog.projections.upkeep.keeper import TERMS, Keeper, Terms
 from topolog.projections.upkeep.orders import Order
@@ -208,9 +208,8 @@ class Projector:
         with ExitStack() as stack:
             with self._swap:
                 shown = self._shown
-                reading = stack.enter_context(shown.store.reading())
-            reading.progress = self._measured.progress()
-            reading.heard_ago_ms = self._sides.heard_ago_ms
+                view = stack.enter_context(shown.store.view())
+            reading = reading_of(view, Present(self._sides.heard_ago_ms, self._measured.progress()))
             try:
                 yield reading
             except DamagedStore as error:

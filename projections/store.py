@@ -18,9 +18,9 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import TypeVar
 
+import msgspec
 from rocksdict import Options, Rdict, WriteBatch
 
 from topolog.events.errors import BadInput, DamagedStore, Gone, NotFound, Retriable
@@ -41,22 +41,34 @@ R = TypeVar("R", bound=Row)
 S = TypeVar("S", bound=SideRow)
 
 
+class Present(msgspec.Struct, frozen=True):
+    """What a projector knows beside its store: how long ago it has read the last word about a partition of lease
+    health, and how far it has read which topics."""
+
+    heard_ago_ms: Mapping[int, int] = {}
+    progress: Progress = Progress()
+
+
+_NOTHING_BESIDE = Present()
+
+
 class Reading:
     """All rows at one position, and the past up to it. It holds still while the projector goes on; one thread uses it.
 
-    `meta` is that of the store's newest position, whatever position is read. `heard_ago_ms` is what its projector knows
-    beside the store: how long ago it has read the last word about a partition of lease health; `progress`, how far it
-    has read which topics.
+    `meta` is that of the store's newest position, and `present` as it is now, whatever position is read; None keeps all
+    that is known of the present alone out of what is read.
     """
 
-    heard_ago_ms: Mapping[int, int] = MappingProxyType({})
-    progress = Progress()
-
-    def __init__(self, view: View, meta: Meta, at: Position, *, is_present: bool = True) -> None:
+    def __init__(self, view: View, meta: Meta, at: Position, present: Present | None = _NOTHING_BESIDE) -> None:
         self._view = view
+        self._present = present
         self.meta = meta
         self.position = at
-        self.is_current = is_present and at == meta.position
+        self.is_current = present is not None and at == meta.position
+
+    @property
+    def present(self) -> Present:
+        return self._present or _NOTHING_BESIDE
 
     def as_of(self, position: int) -> "Reading":
         """The same at another position. One inside a set stands for the whole set, for a set happens at once.
@@ -70,7 +82,8 @@ class Reading:
                 f"Position {position} has not been reached here; the newest is {self.position}.",
                 hint="To wait for it, ask with at_least instead of as_of.",
             )
-        return Reading(self._view, self.meta, self.surely_decision(Position(position)).set_end)
+        end = self.surely_decision(Position(position)).set_end
+        return Reading(self._view, self.meta, end, self._present)
 
     def row(self, kind: type[R], key: str) -> R | None:
         name = (kind.KIND, key)
@@ -106,7 +119,7 @@ class Reading:
 
     def settled(self) -> "Reading":
         """The same position as it will be told for ever: without what is known of the present alone."""
-        return Reading(self._view, self.meta, self.position, is_present=False)
+        return Reading(self._view, self.meta, self.position, None)
 
     def state(self, *kinds: type[Row]) -> State:
         """The rows of these kinds (all if none is named) as the State that rules and folds work on."""
@@ -340,12 +353,12 @@ class Store:
         return meta
 
 
-def reading_of(view: View) -> Reading:
+def reading_of(view: View, present: Present = _NOTHING_BESIDE) -> Reading:
     """What the view shows at the newest position that it has."""
     stored = view.get(layout.META_KEY)
     assert stored is not None, "a store says where it stands from its first write on"
     meta = layout.decode(stored, Meta)
-    return Reading(view, meta, meta.position)
+    return Reading(view, meta, meta.position, present)
 
 
 def _open(path: Path) -> Rdict:

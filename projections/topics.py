@@ -80,7 +80,7 @@ def _no_topic(name: str) -> NotFound:
 
 def _shown(reading: Reading, age_ms: int, plan: TopicPlan) -> ClusterTopic:
     key, says = ABOUT[plan.topic]
-    read = _read(reading.progress, plan)
+    read = _read(reading.present.progress, plan)
     return ClusterTopic(
         name=plan.topic.short_name,
         topic=topic_name(reading.meta.cluster, plan.topic),
@@ -92,7 +92,7 @@ def _shown(reading: Reading, age_ms: int, plan: TopicPlan) -> ClusterTopic:
         says=says,
         is_read=bool(read),
         records=sum(each.records for each in read) if read else None,
-        lag_s=_lag_s(reading.progress, plan.topic, age_ms) if read else None,
+        lag_s=_lag_s(reading.present.progress, plan.topic, age_ms) if read else None,
         read=read,
     )
 

@@ -345,6 +345,7 @@ TOPICS = Listing(
     key=lambda each: each.name,
     filters=filters.Topics,
     no_past=topics.NO_PAST,
+    shows_present=True,
 )
 
 LISTINGS: Mapping[str, Listing[Any]] = {

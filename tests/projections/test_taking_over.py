@@ -278,7 +278,7 @@ def test_what_is_not_in_the_log_of_decisions_goes_along(chronicle: Chronicle, tm
         with projector.reading() as reading:
             assert len(list(reading.sides(LetterRow))) == 1
             assert len(list(reading.sides(WatchRow))) == 1
-            assert reading.heard_ago_ms
+            assert reading.present.heard_ago_ms
 
 
 def other_cluster(chronicle: Chronicle, folder: Path) -> str:

@@ -1,5 +1,6 @@
 """Topics through the API: what they are to be like, and how far the reader has come, as it has seen it itself."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.projections.serving import served
 
 from topolog.events.topics import PLANS, Topic
 from topolog.projections import topics
+from topolog.projections.api.watch import feed
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 
@@ -54,6 +56,34 @@ def test_how_far_is_counted_where_it_is_read(client: Client, chronicle: Chronicl
     dead: Json = client.get(f"{TOPICS}/dead").json()["item"]
     assert (dead["records"], dead["read"][0]["offset"]) == (1, 1)
     assert dead["read"][0]["last_time"] is not None
+
+
+def test_every_page_shows_the_present(client: Client, chronicle: Chronicle, projector: Projector) -> None:
+    """A page that is gone on with is of an older position by then; how far topics are read is not."""
+    first: Json = client.get(TOPICS, params={"limit": 1}).json()
+    chronicle.join("n2")
+    projector.step()
+    rest: Json = client.get(TOPICS, params={"cursor": first["next"]}).json()
+    assert rest["asOf"]["position"] < projector.meta.position
+    assert [item["name"] for item in rest["items"] if item["is_read"]] == ["dead", "lease-health", "trees"]
+
+
+def test_a_watch_tells_how_far_the_reader_comes(
+    client: Client, chronicle: Chronicle, projector: Projector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is about the present: no token leads back to it."""
+    monkeypatch.setattr(feed, "LOOK_S", 0.05)
+    lines = {"Accept": "application/jsonl"}
+    with client.stream("GET", TOPICS, params={"watch": "true", "is_read": "true"}, headers=lines) as answer:
+        events = map(json.loads, answer.iter_lines())
+        *found, synced = [next(events) for _ in range(5)]
+        assert [each["name"] for each in found] == ["dead", "decisions", "lease-health", "trees"]
+        assert (synced["type"], synced.get("token")) == ("SYNCED", None)
+        chronicle.log.put(Topic.DEAD, "x", b"garbage")
+        projector.step()
+        event: Json = next(events)
+    assert (event["type"], event["name"], event["item"]["records"]) == ("MODIFIED", "dead", 1)
+    assert client.get(TOPICS, params={"changes_since": "1"}).status_code == 400
 
 
 def test_a_restart_goes_on_where_it_was_and_counts_anew(chronicle: Chronicle, make_projector: MakeProjector) -> None:
