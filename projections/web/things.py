@@ -14,7 +14,11 @@ from topolog.projections import (
     changes,
     differences,
     explain,
+    explain_baseline,
     explain_change,
+    explain_lease,
+    explain_letter,
+    explain_repair,
     explain_request,
     groups,
     health,
@@ -24,6 +28,7 @@ from topolog.projections import (
     partitions,
     pending,
     queries,
+    repairs,
     replicas,
     topics,
     trees,
@@ -182,8 +187,12 @@ def _object(noun: str, kind: ObjectKind) -> Thing:
 
 
 def _map(asked: Asked, name: str) -> Shown | Any:
+    return partitions.node_map(asked.reading, *_group_and_node(name))
+
+
+def _group_and_node(name: str) -> tuple[str, str]:
     group, _, node = name.partition("/")
-    return partitions.node_map(asked.reading, group, node)
+    return group, node
 
 
 THINGS = {
@@ -197,6 +206,7 @@ THINGS = {
     "lease-health": Thing(
         "lease-health",
         lambda asked, name: health.lease_health_of(asked.reading, asked.age_ms, name),
+        lambda asked, name: explain_lease.explain_lease_health(asked.reading, asked.age_ms, name),
     ),
     "types": Thing(
         "type",
@@ -212,15 +222,21 @@ THINGS = {
         lambda asked, name: history.of_group(asked.reading, name),
         _of_group,
     ),
-    "maps": Thing("map", _map),
+    "maps": Thing(
+        "map",
+        _map,
+        lambda asked, name: explain_lease.explain_map(asked.reading, asked.age_ms, *_group_and_node(name)),
+    ),
     "views": Thing(
         "view",
         lambda asked, name: views.view(asked.reading, name),
+        lambda asked, name: explain_baseline.explain_view(asked.reading, name),
         history=lambda asked, name: history.of_view(asked.reading, name),
     ),
     "baselines": Thing(
         "baseline",
         lambda asked, name: baselines.baseline(asked.reading, name),
+        lambda asked, name: explain_baseline.explain_baseline(asked.reading, asked.age_ms, name),
         history=lambda asked, name: history.of_baseline(asked.reading, name),
     ),
     "databases": _object("database", ObjectKind.DATABASE),
@@ -239,7 +255,11 @@ THINGS = {
         lambda asked, name: explain_request.explain_request(asked.reading, asked.age_ms, request_id(name)),
         lambda asked, name: history.of_request(asked.reading, request_id(name)),
     ),
-    "dead-letters": Thing("dead-letter", lambda asked, name: letters.letter(asked.reading, name)),
+    "dead-letters": Thing(
+        "dead-letter",
+        lambda asked, name: letters.letter(asked.reading, name),
+        lambda asked, name: explain_letter.explain_letter(asked.reading, name),
+    ),
     "topics": Thing(
         "topic",
         lambda asked, name: topics.topic(asked.reading, asked.age_ms, name),
@@ -253,13 +273,29 @@ THINGS = {
     "replicas": Thing(
         "replica",
         lambda asked, name: replicas.replica(asked.reading, name),
+        lambda asked, name: explain_repair.explain_replica(asked.reading, name),
         history=lambda asked, name: history.of_replica(asked.reading, name),
     ),
     "schedules": Thing(
         "schedule",
         lambda asked, name: replicas.schedule(asked.reading, name),
+        lambda asked, name: explain_repair.explain_schedule(asked.reading, name),
         history=lambda asked, name: history.of_schedule(asked.reading, name),
     ),
-    "trees": Thing("tree", lambda asked, name: trees.tree(asked.reading, name)),
-    "differences": Thing("difference", lambda asked, name: differences.difference(asked.reading, name)),
+    "trees": Thing(
+        "tree",
+        lambda asked, name: trees.tree(asked.reading, name),
+        lambda asked, name: explain_repair.explain_tree(asked.reading, name),
+    ),
+    "differences": Thing(
+        "difference",
+        lambda asked, name: differences.difference(asked.reading, name),
+        lambda asked, name: explain_repair.explain_difference(asked.reading, name),
+    ),
+    "repairs": Thing(
+        "repair",
+        lambda asked, name: repairs.repair(asked.reading, name),
+        lambda asked, name: explain_repair.explain_repair(asked.reading, name),
+        links=lambda asked, each: (Value("its session", asked.frame.to("sessions", each.number)),),
+    ),
 }

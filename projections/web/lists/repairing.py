@@ -106,7 +106,7 @@ REPAIRS = Listing(
     title="Repairs",
     about="What sessions that repair have moved.",
     columns=(
-        Column("Session", lambda f, each: Value(str(each.number), f.to("sessions", each.number)), is_number=True),
+        Column("Repair", lambda f, each: Value(str(each.number), f.to("repairs", each.number)), is_number=True),
         Column("Table", lambda _, each: each.table),
         Column("State", lambda _, each: values.state(each.state, each.code)),
         Column("Policy", lambda _, each: each.policy),

@@ -14,8 +14,11 @@ from topolog.events.errors import BadInput, Unreachable
 from topolog.events.ids import Offset
 from topolog.events.log import Entry
 from topolog.events.topics import Topic
+from topolog.projections.api.access.reads import AUDIT
+from topolog.projections.api.listings import LISTINGS
 from topolog.projections.cli.bundle import LOG, Bundle, about, gather_api, gather_log, known_secrets, read_bundle
 from topolog.projections.cli.client import Api
+from topolog.projections.cli.resources import PAST_MISSING
 from topolog.projections.projector import Projector
 from topolog.projections.recorded_log import RecordedReader, RefusingWriter, decode, encode
 from topolog.projections.requester import Requester
@@ -120,6 +123,12 @@ def test_all_that_has_a_past_is_gathered_at_one_position(api: FakeApi) -> None:
     position = str(ANSWERS["/v1/clusters/demo/cluster"]["asOf"]["position"])
     assert {params["as_of"] for name, params in asked_for.items() if name not in of_now} == {position}
     assert {"pending", "maps", "trees", "repairs", "decisions", "requests"} <= asked_for.keys()
+
+
+def test_what_has_no_past_is_what_the_api_says() -> None:
+    """A list that is taken for one with a past would be refused, and missing in every bundle."""
+    without = {name for name, each in {**LISTINGS, AUDIT.name: AUDIT}.items() if each.no_past}
+    assert {kind.plural for kind in PAST_MISSING} == without - {"topics"}, "topics are none of the command line's"
 
 
 def test_a_log_that_is_too_long_is_left_out(tmp_path: Path) -> None:

@@ -306,3 +306,29 @@ def test_every_view_says_how_the_terminal_asks_for_the_same(story: Story, view: 
             else:
                 is_kept = "/audit" not in command[-1]  # the story's server keeps no audit
                 assert client.get(command[-1]).status_code == (200 if is_kept else 404), command
+
+
+@pytest.mark.parametrize(
+    ("view", "noun"),
+    [
+        ("lease-health", "lease-health"),
+        ("maps", "map"),
+        ("baselines", "baseline"),
+        ("views", "view"),
+        ("trees", "tree"),
+        ("differences", "difference"),
+        ("repairs", "repair"),
+        ("replicas", "replica"),
+        ("schedules", "schedule"),
+        ("dead-letters", "dead-letter"),
+    ],
+)
+def test_a_page_says_why_as_the_api_does(story: Story, view: str, noun: str) -> None:
+    """One explanation wherever it is asked for; and the terminal is told how to ask."""
+    client, _ = story
+    (first, *_) = client.get(f"/v1/clusters/main/{view}").json()["items"]
+    name = next(str(first[field]) for field in ("name", "number", "version", "node", "id") if field in first)
+    why = client.get(f"/v1/clusters/main/{view}/{name}/explain").json()["item"]["sentence"]
+    answer = asked(client, f"{view}/{name}")
+    assert " ".join(why.split()) in unescape(" ".join(re.sub(r"<[^>]+>", "", answer.text).split()))
+    assert ["topolog", "explain", noun, name] in offered(answer.text)

@@ -44,6 +44,7 @@ THINGS = (
     "exchanges/6.0",
     "exchanges/newest",
     "sessions/31",
+    "repairs/162",
     "replicas/orders@R1",
     "schedules/nightly",
     "decisions/12",
