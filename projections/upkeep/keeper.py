@@ -147,6 +147,7 @@ class Keeper:
     def succeeded(self, shown: Store) -> None:
         """The projector's thread: another store is shown."""
         with self._orders.changing:
+            self._is_offered = False  # also if the disk is full: then `look` finds that it is done
             self._orders.change(damage=None)
             self._check_done(shown)
 
@@ -154,6 +155,7 @@ class Keeper:
         """The projector's thread: what was offered is refused, and gone."""
         with self._orders.changing:
             if self._is_offered and self.standing.wanted is not None:
+                self._is_offered = False  # also if the disk is full: then it is built once more
                 self._give_up(why)
 
     def note_damage(self, shown: Store, why: str) -> None:
@@ -229,12 +231,12 @@ class Keeper:
                         self._deaths, self.waits_for = 0, ""
                     self.progress = report
                 case Offered():
-                    self._is_offered, self.waits_for = True, ""
+                    self._is_offered, self.waits_for = generations.is_pending(self.folder), ""
                 case Failed():
                     self._fail(report)
         if is_over and self._build is work:
             self._build = None
-            if not self._is_offered and not any(isinstance(report, Failed) for report in reports):
+            if not self._is_offered and not any(isinstance(report, Failed | Offered) for report in reports):
                 self._fail(Failed("died", "What builds it has ended by itself.", is_passing=self._deaths < _DEATHS_MAX))
 
     def _fail(self, failed: Failed) -> None:
@@ -262,8 +264,8 @@ class Keeper:
         if wanted is None or about(shown.path).order != wanted.id:
             self._is_offered = False
             return wanted is None
-        _AUDIT.info("The %s of the store of %s is done: %s is shown.", wanted.action, self._cluster, shown.path.name)
         self._orders.change(wanted=None, refused=None)
+        _AUDIT.info("The %s of the store of %s is done: %s is shown.", wanted.action, self._cluster, shown.path.name)
         self._end_build()
         self._forget_progress(is_tidy=True)
         return True
