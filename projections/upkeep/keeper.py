@@ -39,7 +39,6 @@ _ROOM = 1.2
 """So many times what is shown must be free on the disk, for another one."""
 
 _BY_ITSELF = "topolog"
-_AUDIT = logging.getLogger("topolog.audit")
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -132,7 +131,7 @@ class Keeper:
                 case Action.SCRUB:
                     self._orders.change(scrub=self.standing.scrub or order)
             reach("projector.ordered")
-        _AUDIT.info("%s asks the projector of %s to %s: %s", order.by, self._cluster, order.action, order.reason)
+        _LOGGER.info("%s asks the projector of %s to %s: %s", order.by, self._cluster, order.action, order.reason)
 
     def look(self, shown: Store, *, reads_former: bool) -> None:
         """The projector's thread, between two looks at the log: carry on what is wanted."""
@@ -265,7 +264,7 @@ class Keeper:
             self._is_offered = False
             return wanted is None
         self._orders.change(wanted=None, refused=None)
-        _AUDIT.info("The %s of the store of %s is done: %s is shown.", wanted.action, self._cluster, shown.path.name)
+        _LOGGER.info("The %s of the store of %s is done: %s is shown.", wanted.action, self._cluster, shown.path.name)
         self._end_build()
         self._forget_progress(is_tidy=True)
         return True
