@@ -229,8 +229,11 @@ class Projector:
     def _meet(self, error: TopologError) -> None:
         """What an error means for this projector."""
         if self._succession.successor is not None:
-            self._refuse(error)
-            return
+            try:
+                self._refuse(error)
+                return
+            except TopologError as unwritten:
+                error = unwritten
         match error:
             case DamagedStore() if self.keeper.can_build:
                 self._held = self._damage = error.message
@@ -312,17 +315,19 @@ class Projector:
         self._assign()
         standing = self.keeper.standing.damage
         is_known = standing is not None and standing.store == former.store.path.name
-        self._succession.note_former(former, shown, standing.why if standing and is_known else damage)
-        self.keeper.succeeded(shown.store)
+        try:
+            self._succession.note_former(former, shown, standing.why if standing and is_known else damage)
+        finally:  # whatever cannot be written, it is shown
+            self.keeper.succeeded(shown.store)
         _LOGGER.info("The rebuilt store is shown, at position %d.", self.meta.position)
         self._tell()
 
     def _refuse(self, error: TopologError) -> None:
         """Go on with what is shown."""
         self._succession.refuse(error)
-        self.keeper.turned_down(str(error))
         self._shown = self._shown.again()
         self._assign()
+        self.keeper.turned_down(str(error))
 
     def _read(self, timeout_s: float) -> int:
         written = self._succession.successor or self._shown

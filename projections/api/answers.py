@@ -77,11 +77,11 @@ class Answers:
     ) -> Response:
         """An envelope with one page of a list; `find` finds its items in the place of the listing's own."""
         listing = listing if find is None else replace(listing, find=find)
-        cursor = _cursor(parameters, request.url.path, listing)
+        path, given, cursor = request.url.path, filters_of(listing, parameters), None
+        if parameters.cursor is not None:
+            cursor = cursor_of(parameters.cursor, path, listing, given, parameters.sort, parameters.fields)
         listing.check_past(parameters.as_of)
-        wanted = cursor or Cursor(
-            request.url.path, 0, "", filters_of(listing, parameters), parameters.sort or "", parameters.fields or ""
-        )
+        wanted = cursor or Cursor(path, 0, "", given, parameters.sort or "", parameters.fields or "")
         with parameter("sort"):
             order = Order.parse(wanted.sort, listing.item) if wanted.sort else None
         with parameter("fields"):
@@ -111,7 +111,7 @@ class Answers:
         if at_least is not None:
             with parameter("at_least" if parameters.at_least else AT_LEAST):
                 token = Token.parse(at_least)
-            await self._reach(token, _patience_ms(request, parameters))
+            await self.reach(token, patience_ms(request, parameters))
         if parameters.max_age is not None:
             with parameter("max_age"):
                 max_age_ms = duration_ms(parameters.max_age)
@@ -129,7 +129,9 @@ class Answers:
                 reading = reading_as_of(newest, as_of, self.projector.wall_ms())
             yield reading
 
-    async def _reach(self, token: Token, wait_ms: int) -> None:
+    async def reach(self, token: Token, wait_ms: int) -> None:
+        """Wait until the token's position is reached; raises NotCaughtUp if that takes longer, ForeignToken for one of
+        another log."""
         log_id = self.projector.meta.header.log_id
         token.check(log_id.hex() if log_id else token.log_id)
         if not await self.commits.until(lambda: self.projector.meta.position >= token.position or None, wait_ms / 1000):
@@ -222,7 +224,7 @@ def _has(request: Request, tag: str) -> bool:
     return tag in (each.strip() for each in had.split(","))
 
 
-def _patience_ms(request: Request, parameters: KnowledgeParameters) -> int:
+def patience_ms(request: Request, parameters: KnowledgeParameters) -> int:
     """By `wait`, else by `Prefer: wait=5`, which is in seconds (RFC 7240)."""
     preferred = re.search(r"\bwait=(\d{1,5})\b", request.headers.get("prefer", ""))
     if preferred and "wait" not in parameters.model_fields_set:
@@ -231,15 +233,14 @@ def _patience_ms(request: Request, parameters: KnowledgeParameters) -> int:
         return min(duration_ms(parameters.wait), WAIT_MS_MAX)
 
 
-def _cursor(parameters: PageParameters, path: str, listing: Listing[Any]) -> Cursor | None:
-    """The cursor, if one is given back; raises BadInput if what is given beside it contradicts it."""
-    if parameters.cursor is None:
-        return None
+def cursor_of(
+    text: str, path: str, listing: Listing[Any], given: Mapping[str, str], sort: str | None, fields: str | None
+) -> Cursor:
+    """The cursor that is given back; raises BadInput if the filters, the order or the fields beside it are others."""
     with parameter("cursor"):
-        cursor = Cursor.parse(parameters.cursor, path)
+        cursor = Cursor.parse(text, path)
         listing.checked(cursor.filters)
-        given = filters_of(listing, parameters)
-        others = ((parameters.sort, cursor.sort), (parameters.fields, cursor.fields))
+        others = ((sort, cursor.sort), (fields, cursor.fields))
         if given not in ({}, cursor.filters) or any(text not in (None, held) for text, held in others):
             raise BadInput(
                 "The cursor belongs to other filters, or to another order.", hint="Give back the cursor alone."

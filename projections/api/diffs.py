@@ -8,18 +8,18 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Query, Request
-from pydantic import ConfigDict, Field, create_model
+from fastapi import APIRouter, Request
+from pydantic import ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from topolog.events.state import Key
 from topolog.projections import history, queries, resources, situation
 from topolog.projections.api import contract
-from topolog.projections.api.answers import API_VERSION, Answers, filters_of, headers_of, json_response
+from topolog.projections.api.answers import API_VERSION, Answers, cursor_of, filters_of, headers_of, json_response
 from topolog.projections.api.listed import Listing
 from topolog.projections.api.listings import LISTINGS
-from topolog.projections.api.lists import Endpoint
+from topolog.projections.api.lists import asking
 from topolog.projections.api.parameters import LIMIT_MAX, KnowledgeParameters
 from topolog.projections.api.problems import InvalidParameter, parameter
 from topolog.projections.api.served import Here
@@ -48,7 +48,9 @@ class DiffParameters(KnowledgeParameters):
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
-    begin: Annotated[str, Field(alias="from", description="The earlier moment, as `as_of` takes it.")]
+    begin: Annotated[
+        str | None, Field(alias="from", description="The earlier moment, as `as_of` takes it; needed without `cursor`.")
+    ] = None
     end: Annotated[str | None, Field(alias="to", description="The later one; now unless it is given.")] = None
     limit: Annotated[int, Field(ge=1, le=LIMIT_MAX, description="The most items of one page.")] = 100
     cursor: Annotated[
@@ -111,10 +113,9 @@ def _page(here: Answers, listing: Listing[Any], given: DiffParameters, path: str
 def _asked(here: Answers, newest: Reading, listing: Listing[Any], given: DiffParameters, path: str) -> Cursor:
     """Both positions, and behind which item to go on; raises BadInput where they cannot be meant."""
     if given.cursor is not None:
-        with parameter("cursor"):
-            cursor = Cursor.parse(given.cursor, path)
-            listing.checked(cursor.filters)
-            return cursor
+        return cursor_of(given.cursor, path, listing, filters_of(listing, given), None, None)
+    if given.begin is None:
+        raise InvalidParameter("from", "it is needed to compare", hint="Say since when, as from=15m.")
     now_ms = here.projector.wall_ms()
     with parameter("from"):
         earlier = reading_as_of(newest, given.begin, now_ms)
@@ -133,19 +134,12 @@ def _add(listing: Listing[Any]) -> None:
 
     router.add_api_route(
         f"/{listing.name}",
-        _asking(compare, listing),
+        asking(compare, listing, DiffParameters),
         tags=[listing.tag],
         responses=contract.many(Diff, "Diff"),
         description=f"What differs between two moments. {listing.says}",
         name=f"compare {listing.name}",
     )
-
-
-def _asking(endpoint: Endpoint, listing: Listing[Any]) -> Endpoint:
-    title = "".join(part.title() for part in listing.name.split("-"))
-    model = create_model(f"{title}DiffParameters", __base__=(listing.filters, DiffParameters))
-    endpoint.__annotations__["given"] = Annotated[model, Query()]
-    return endpoint
 
 
 for _listing in COMPARED:

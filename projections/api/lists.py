@@ -10,7 +10,7 @@ from starlette.responses import Response
 from topolog.projections.api import contract, filters
 from topolog.projections.api.listed import Listing
 from topolog.projections.api.listings import LISTINGS
-from topolog.projections.api.parameters import ListParameters, PageParameters, ReadParameters
+from topolog.projections.api.parameters import KnowledgeParameters, ListParameters, PageParameters
 from topolog.projections.api.served import There
 from topolog.projections.api.watch.asking import changes_of_list, watched_list
 
@@ -26,7 +26,7 @@ class HistoryParameters(filters.History, PageParameters):
 History = Annotated[HistoryParameters, Query()]
 
 
-def asking(endpoint: Endpoint, listing: Listing[Any], base: type[ReadParameters]) -> Endpoint:
+def asking(endpoint: Endpoint, listing: Listing[Any], base: type[KnowledgeParameters]) -> Endpoint:
     """The endpoint, whose parameter `given` takes those of `base` and the filters of the list."""
     title = "".join(part.title() for part in listing.name.split("-"))
     model = create_model(f"{title}{base.__name__}", __base__=(listing.filters, base))
@@ -39,7 +39,7 @@ def _add(listing: Listing[Any]) -> None:
         if given.watch == "true":
             return await watched_list(request, there.answers, there.feeds, given, listing)
         if given.changes_since is not None:
-            return await changes_of_list(there.answers, there.feeds, given, listing)
+            return await changes_of_list(request, there.answers, there.feeds, given, listing)
         return await there.answers.page(request, given, listing)
 
     router.add_api_route(

@@ -5,7 +5,6 @@ own. It answers also while the store that is shown cannot.
 """
 
 import secrets
-import time
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -20,6 +19,7 @@ from topolog.projections.api.answers import API_VERSION, json_response
 from topolog.projections.api.problems import InvalidParameter
 from topolog.projections.api.served import There
 from topolog.projections.api.writes import read_body
+from topolog.projections.patience import wall_ms
 from topolog.projections.projection_resources import Generation
 from topolog.projections.projector import Projector
 from topolog.projections.queries import not_found
@@ -87,8 +87,7 @@ async def act_on_projections(
     """Rebuild the store beside the one that is shown, go back to the former, cancel that, pause, resume, drop the
     former, or read all of it."""
     form = _read_form(await read_body(request))
-    now_ms = time.time_ns() // 1_000_000
-    order = Order(secrets.token_hex(8), form.action, x_topolog_actor, form.reason, now_ms, form.rate)
+    order = Order(secrets.token_hex(8), form.action, x_topolog_actor, form.reason, wall_ms(), form.rate)
     await run_in_threadpool(there.projector.act, order)
     found = await run_in_threadpool(_generations, there.projector)
     if form.action not in _LASTING:

@@ -35,9 +35,6 @@ Position = Annotated[int, Path(ge=0)]
 clusters = APIRouter(tags=["clusters"])
 router = APIRouter(prefix="/v1/clusters/{cluster}")
 
-_DIGITS_MAX = 18
-"""No position and no offset has more."""
-
 
 @clusters.get("/v1/clusters", responses=contract.many(resources.ClusterRef, "ClusterList"))
 async def list_clusters(everything: Everything, _: parameters.Nothing) -> Response:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from topolog.projections.archive import durable
+from topolog.projections.upkeep.writing import write
 
 _NAME = "about.json"
 
@@ -60,4 +60,5 @@ def about(store: Path) -> About:
 
 
 def note(store: Path, known: About) -> None:
-    durable.write(store / _NAME, msgspec.json.encode(known))
+    """Raises DiskFull and DiskFailed."""
+    write(store / _NAME, msgspec.json.encode(known))

@@ -39,7 +39,6 @@ _ROOM = 1.2
 """So many times what is shown must be free on the disk, for another one."""
 
 _BY_ITSELF = "topolog"
-_AUDIT = logging.getLogger("topolog.audit")
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -132,7 +131,7 @@ class Keeper:
                 case Action.SCRUB:
                     self._orders.change(scrub=self.standing.scrub or order)
             reach("projector.ordered")
-        _AUDIT.info("%s asks the projector of %s to %s: %s", order.by, self._cluster, order.action, order.reason)
+        _LOGGER.info("%s asks the projector of %s to %s: %s", order.by, self._cluster, order.action, order.reason)
 
     def look(self, shown: Store, *, reads_former: bool) -> None:
         """The projector's thread, between two looks at the log: carry on what is wanted."""
@@ -147,6 +146,7 @@ class Keeper:
     def succeeded(self, shown: Store) -> None:
         """The projector's thread: another store is shown."""
         with self._orders.changing:
+            self._is_offered = False  # also if the disk is full: then `look` finds that it is done
             self._orders.change(damage=None)
             self._check_done(shown)
 
@@ -154,6 +154,7 @@ class Keeper:
         """The projector's thread: what was offered is refused, and gone."""
         with self._orders.changing:
             if self._is_offered and self.standing.wanted is not None:
+                self._is_offered = False  # also if the disk is full: then it is built once more
                 self._give_up(why)
 
     def note_damage(self, shown: Store, why: str) -> None:
@@ -229,12 +230,12 @@ class Keeper:
                         self._deaths, self.waits_for = 0, ""
                     self.progress = report
                 case Offered():
-                    self._is_offered, self.waits_for = True, ""
+                    self._is_offered, self.waits_for = generations.is_pending(self.folder), ""
                 case Failed():
                     self._fail(report)
         if is_over and self._build is work:
             self._build = None
-            if not self._is_offered and not any(isinstance(report, Failed) for report in reports):
+            if not self._is_offered and not any(isinstance(report, Failed | Offered) for report in reports):
                 self._fail(Failed("died", "What builds it has ended by itself.", is_passing=self._deaths < _DEATHS_MAX))
 
     def _fail(self, failed: Failed) -> None:
@@ -262,8 +263,8 @@ class Keeper:
         if wanted is None or about(shown.path).order != wanted.id:
             self._is_offered = False
             return wanted is None
-        _AUDIT.info("The %s of the store of %s is done: %s is shown.", wanted.action, self._cluster, shown.path.name)
         self._orders.change(wanted=None, refused=None)
+        _LOGGER.info("The %s of the store of %s is done: %s is shown.", wanted.action, self._cluster, shown.path.name)
         self._end_build()
         self._forget_progress(is_tidy=True)
         return True

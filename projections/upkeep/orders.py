@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from topolog.projections.archive import durable
 from topolog.projections.upkeep.tasks import Scrubbed
+from topolog.projections.upkeep.writing import write
 
 _NAME = "upkeep.json"
 _LOGGER = logging.getLogger(__name__)
@@ -78,11 +78,11 @@ class Orders:
         self.standing = self._read()
 
     def change(self, **changes: Any) -> None:
-        """Have these fields hold, on the disk first."""
+        """Have these fields hold, on the disk first; raises DiskFull and DiskFailed, and nothing has changed then."""
         with self.changing:
             standing = msgspec.structs.replace(self.standing, **changes)
             if standing != self.standing:
-                durable.write(self._path, msgspec.json.encode(standing))
+                write(self._path, msgspec.json.encode(standing))
                 self.standing = standing
 
     def _read(self) -> Standing:

@@ -88,9 +88,17 @@ def test_pages_are_of_the_same_two_moments(client: httpx.Client, chronicle: Chro
     first = diff(client, {"from": "3", "limit": "1"})
     chronicle.propose("Aside", {"id": "long"})
     projector.step()
-    rest = diff(client, {"from": "3", "limit": "1", "cursor": first["next"]})
+    rest = diff(client, {"limit": "1", "cursor": first["next"]})
     assert [each["name"] for each in (*first["items"], *rest["items"])] == ["Customer", "Order"]
     assert rest["next"] is None
+
+
+def test_a_cursor_belongs_to_its_filters(client: httpx.Client) -> None:
+    """As with every list: the next page of another question is refused, not given."""
+    first = diff(client, {"from": "3", "limit": "1", "name": "*er"})
+    assert diff(client, {"cursor": first["next"], "name": "*er"})["items"]
+    refused = diff(client, {"cursor": first["next"], "name": "Cust*"}, 400)
+    assert "other filters" in refused["detail"]
 
 
 def test_nothing_differs_between_a_moment_and_itself(client: httpx.Client) -> None:

@@ -218,6 +218,13 @@ def test_what_cannot_be_watched_is_refused(
     assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 
+@pytest.mark.parametrize("params", [{"watch": "true", "since": "900"}, {"changes_since": "900"}], ids=str)
+def test_patience_is_also_what_a_header_prefers(client: httpx.Client, params: dict[str, str]) -> None:
+    answer = client.get(TYPES, params=params, headers={"Prefer": "wait=0"})
+    assert (answer.status_code, answer.json()["code"]) == (503, "not_caught_up")
+    assert "within 0 ms" in answer.json()["hint"]
+
+
 def test_a_filter_that_names_nothing_is_not_waited_for(client: httpx.Client) -> None:
     answer = client.get("/v1/clusters/main/partitions", params={"watch": "true", "group": "nowhere"})
     assert answer.status_code == 404

@@ -14,7 +14,7 @@ from topolog.projections.api.access.grants import ANY, Asked, Right
 
 PROBES = frozenset({"/livez", "/readyz", "/startupz"})
 METRICS = "/metrics"
-FOR_ANYBODY_KNOWN = frozenset({"/v1/clusters", "/v1/whoami", "/openapi.json", "/style.css", "/refresh.js"})
+FOR_ANYBODY_KNOWN = frozenset({"/v1/clusters", "/v1/whoami", "/openapi.json"})
 ASSETS = "/assets/"
 
 READ: Mapping[str, Right] = {

@@ -124,6 +124,7 @@ class Ledger:
         self._kinds = {name: _Files(folder, name, bytes_max, files) for name in (_CHANGES, _DENIED)}
         self._now_s = now_s
         self._again: dict[tuple[str, ...], _Again] = {}
+        self._counting = threading.Lock()
         self._lines: queue.SimpleQueue[_Line | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write, name="audit", daemon=True)
         self._writer.start()
@@ -136,24 +137,29 @@ class Ledger:
         return self._append(_CHANGES, end)
 
     def deny(self, record: Record) -> Future[None] | None:
-        """Keep what was turned away; None if the same was kept a moment ago, and is only counted.
+        """Keep what was turned away; None if the same was kept a moment ago, and is only counted. Any thread.
 
         Of who is not known only the address tells one from another: what is asked for can be varied without end.
         """
-        self.tell_repeats()
         is_known = record.principal != NOBODY
         about = (record.principal, record.cluster, record.what) if is_known else ()
         same = (record.client, record.code, *about)
-        if same in self._again:
-            self._again[same].count += 1
-            return None
-        if len(self._again) >= _KINDS_MAX:
-            self.tell_repeats(at_once=True)
-        self._again[same] = _Again(self._now_s(), record)
-        return self._append(_DENIED, record)
+        with self._counting:
+            self._tell_repeats()
+            if same in self._again:
+                self._again[same].count += 1
+                return None
+            if len(self._again) >= _KINDS_MAX:
+                self._tell_repeats(at_once=True)
+            self._again[same] = _Again(self._now_s(), record)
+            return self._append(_DENIED, record)
 
     def tell_repeats(self, *, at_once: bool = False) -> None:
-        """Keep the counts of what was turned away again and again."""
+        """Keep the counts of what was turned away again and again. Any thread."""
+        with self._counting:
+            self._tell_repeats(at_once=at_once)
+
+    def _tell_repeats(self, *, at_once: bool = False) -> None:
         now_s = self._now_s()
         for same, again in list(self._again.items()):
             if at_once or now_s - again.since_s >= _SAME_AGAIN_S:

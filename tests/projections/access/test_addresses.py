@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from topolog.projections.api.access.addresses import wanted
+from topolog.projections.api.access.addresses import FOR_ANYBODY_KNOWN, METRICS, PROBES, wanted
 from topolog.projections.api.access.grants import Asked, Right
 from topolog.projections.api.app import make_app
 from topolog.projections.api.served import Served
@@ -44,6 +44,11 @@ def test_no_route_is_undeclared(app: FastAPI) -> None:
     found = [each for each in routes(app) if "{view}" not in each[1]]
     assert len(found) > 80
     assert [each for each in found if wanted(each[0], filled(each[1])) is None] == []
+
+
+def test_no_declared_address_is_without_a_route(app: FastAPI) -> None:
+    """What nobody answers at must not be open either: the next route there would be so unseen."""
+    assert {*FOR_ANYBODY_KNOWN, *PROBES, METRICS} - {path for _, path in routes(app)} == set()
 
 
 def test_no_view_of_the_console_is_undeclared() -> None:
