@@ -24,7 +24,7 @@ from topolog.events.exchange import (
     PartitionsLost,
     TriggerType,
 )
-from topolog.events.ids import Position
+from topolog.events.ids import NOWHERE, Position
 from topolog.events.state import Key
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso, position_time
@@ -117,7 +117,7 @@ def open_row(reading: Reading) -> ExchangeRow | None:
 
 def last_row(reading: Reading) -> ExchangeRow | None:
     """The newest exchange, open or not."""
-    return row_at(reading, reading.position)
+    return None if reading.position == NOWHERE else row_at(reading, reading.position)
 
 
 def open_for_ms(reading: Reading, age_ms: int, row: ExchangeRow) -> int:

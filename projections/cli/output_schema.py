@@ -90,12 +90,16 @@ class ContextRow(msgspec.Struct, frozen=True):
 
 def show(command: Callable[..., object], values: Values) -> None:
     """Print the schema of what the command prints."""
-    Screen().data(json.dumps(schema_of(command.__name__, values), indent=2) + "\n")
+    found = _by_group(command) or described(command.__name__, values)
+    Screen().data(json.dumps(_schema(found), indent=2) + "\n")
 
 
 def schema_of(command: str, values: Values) -> Json:
     """The schema of what the command of this name prints if it is given these values."""
-    found = described(command, values)
+    return _schema(described(command, values))
+
+
+def _schema(found: Described) -> Json:
     items, defs = msgspec.json.schema_components([found.item], ref_template=_DEFS)
     [item] = items
     if found.is_bare:
@@ -116,6 +120,22 @@ def schema_of(command: str, values: Values) -> Json:
         "properties": properties,
         "$defs": {**defs, **more},
     }
+
+
+def _by_group(command: Callable[..., object]) -> Described | None:
+    """What a command prints whose name others have too: those of the groups `projection` and `auth`."""
+    group = command.__module__.rpartition(".")[2]
+    if group == "projection_commands":
+        from topolog.projections.projection_resources import Generation
+
+        return Described(Generation, "ProjectionList", is_many=True)
+    if group == "auth_commands":
+        from topolog.projections.api.access import resources as access
+
+        return Described(
+            *((access.WhoAmI, "WhoAmI") if command.__name__ == "whoami" else (access.Permission, "Permission"))
+        )
+    return None
 
 
 def described(command: str, values: Values) -> Described:

@@ -27,7 +27,7 @@ from topolog.projections.cli.options import Format, NameArgument, ResourceArgume
 from topolog.projections.cli.output import Rows
 from topolog.projections.cli.pausing import Pause
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import CLUSTER, DECISIONS, Resource, find_item
+from topolog.projections.cli.resources import AUDIT, CLUSTER, DECISIONS, Resource, find_item
 from topolog.projections.cli.terminal import Redrawn, Screen, plain
 from topolog.projections.cli.transport import Param
 
@@ -92,6 +92,8 @@ def events(
         raise BadInput(
             f"What becomes of {kind.usual} is not kept.", hint="Without --since it begins with what there is."
         )
+    if kind is AUDIT:
+        raise BadInput("The audit is not watched.", hint="`topolog get audit --filter within=1h` lists it.")
     newest, is_synced = since, since is not None
 
     def on_break(error: TopologError, pause_s: float) -> None:

@@ -14,7 +14,7 @@ from tests.projections.serving import served
 from topolog.projections.cli.app import build, run
 from topolog.projections.cli.client import Api
 from topolog.projections.cli.following import WatchEvent
-from topolog.projections.cli.resources import CLUSTER, RESOURCES, Resource
+from topolog.projections.cli.resources import AUDIT, CLUSTER, RESOURCES, Resource
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 
@@ -71,7 +71,11 @@ def test_a_wait_is_told_when_what_it_waits_for_has_come(real: Real, capsys: pyte
     assert command(real, capsys, "wait", "node/n2", "--timeout", "5s").code == 0
 
 
-@pytest.mark.parametrize("kind", [each for each in RESOURCES if each is not CLUSTER], ids=lambda each: each.plural)
+LISTED = [each for each in RESOURCES if each not in (AUDIT, CLUSTER)]
+"""The audit is what this process has done, and is not watched."""
+
+
+@pytest.mark.parametrize("kind", LISTED, ids=lambda each: each.plural)
 def test_everything_can_be_listed_and_watched(kind: Resource, real: Real, capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever the command line calls a resource, the API has it, and a watch of it gets to SYNCED."""
     with Api(real.url) as api, closing(api.watch(kind.path())) as events:
