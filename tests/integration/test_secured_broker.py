@@ -144,11 +144,11 @@ def test_nobody_may_do_what_is_another_role_s(secured_site: SecuredSite) -> None
         ("coordinator", Topic.REQUESTS),
         ("rendezvous", Topic.HEARTBEATS),
     ):
-        writer = KafkaWriter(broker.settings(role), site.cluster, timeout_ms=10_000)
+        writer = KafkaWriter(broker.settings(role), site.cluster, timeout_ms=60_000)
         said: list[str | None] = []
         try:
             writer.append(topic, "k", b"v", on_delivery=lambda error, _, said=said: said.append(error))  # type: ignore[misc]
-            writer.flush(10)
+            writer.flush(60)
         except NotAllowed as error:  # who may write nowhere is not let in as a writer
             said.append(error.message)
         assert said, role
