@@ -121,8 +121,10 @@ class Keeper:
                     self._orders.change(wanted=order, refused=None)
                     self._forget_progress()
                 case Action.CANCEL:
+                    is_own = self.standing.wanted is not None and self.standing.wanted.by == _BY_ITSELF
                     self._orders.change(wanted=None)
-                    self._mends = MENDS_MAX  # what it began by itself it does not begin again
+                    if is_own:  # what it began by itself it does not begin again
+                        self._mends = MENDS_MAX
                 case Action.PAUSE:
                     self._orders.change(paused=self.standing.paused or order)
                 case Action.RESUME:
