@@ -192,7 +192,10 @@ class Keeper:
         elif self._build is not None:
             self._hear_of_build(self._build)
         elif not self._is_offered and self._now_s() >= self._again_at_s and not self._check_done(shown):
-            self._begin_build(self._workshop, wanted, reads_former=reads_former)
+            try:
+                self._begin_build(self._workshop, wanted, reads_former=reads_former)
+            except OSError as error:  # no process, no memory or no room for it: there may be in a while
+                self._fail(Failed("not_begun", f"It cannot be begun: {error}.", is_passing=True))
 
     def _tidy_up(self) -> None:
         """What was built and is wanted no more goes, or back to where it was."""
@@ -285,7 +288,11 @@ class Keeper:
         if self._scrub is not None:
             self._hear_of_scrub(self._scrub, shown)
         elif self._workshop is not None and self._is_scrub_due():
-            self._scrub = self._workshop.begin(Scrub(shown.path, self.terms.scrub_bytes_per_s))
+            try:
+                self._scrub = self._workshop.begin(Scrub(shown.path, self.terms.scrub_bytes_per_s))
+            except OSError as error:
+                _LOGGER.warning("The store is not read through now, which cannot be begun: %s", error)
+                self._scrub_again_at_s = self._now_s() + _PAUSE_MAX_S
 
     def _is_scrub_due(self) -> bool:
         if self._build is not None or self._now_s() < self._scrub_again_at_s:

@@ -1,5 +1,6 @@
 """What can be asked of a projector's store: another one beside it, back, a pause, and what is noticed by itself."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from topolog.projections.projection_resources import Generation
 from topolog.projections.upkeep.about import about
 from topolog.projections.upkeep.listing import listed
 from topolog.projections.upkeep.orders import Action
-from topolog.projections.upkeep.tasks import Phase
+from topolog.projections.upkeep.tasks import Build, Phase, Scrub
+from topolog.projections.upkeep.workshop import Work
 
 
 def told(kept: Kept) -> dict[str, Generation]:
@@ -211,3 +213,28 @@ def test_no_file_of_an_order_that_cannot_be_read_stops_a_projector(kept: Kept) -
     kept.restarted()
     kept.settle()
     assert kept.projector.keeper.standing.wanted is None
+
+
+@pytest.mark.parametrize("action", [Action.REBUILD, Action.SCRUB])
+def test_what_no_process_can_be_had_for_is_begun_again(
+    kept: Kept, workshop: Inline, chronicle: Chronicle, action: Action, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine has no process or no room left for a while: what is shown goes on, and so does the order."""
+
+    def none_left(_: object) -> Work:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(workshop, "begin", none_left)
+    kept.order(action)
+    position = chronicle.join("m1")
+    for _ in range(5):
+        kept.projector.step()
+    assert kept.projector.meta.position == position
+    assert kept.projector.stopped is None
+    monkeypatch.undo()
+    kept.clock.s += 60
+    kept.settle()
+    kept.projector.step()
+    standing = kept.projector.keeper.standing
+    assert (standing.wanted, standing.refused, standing.scrub) == (None, None, None)
+    assert [task for task in workshop.begun if isinstance(task, Scrub if action is Action.SCRUB else Build)]
