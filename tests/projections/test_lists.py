@@ -178,6 +178,7 @@ def test_only_some_fields_of_each_item(site: Site) -> None:
         ("/nodes", {"sort": "joined"}, "Did you mean joined_at?"),
         ("/nodes", {"sort": "attributes"}, "no field 'attributes'"),
         ("/nodes", {"sort": "node,"}, "no field ''"),
+        ("/decisions", {"sort": "event,-event" + ",event" * 3_000}, "named twice"),
         ("/nodes", {"fields": "node,kin"}, "Did you mean kind?"),
         ("/nodes", {"stanidng": "LEFT"}, "did you mean standing?"),
         ("/nodes", {"xyz": "LEFT"}, "there are as_of, at_least"),
