@@ -9,12 +9,14 @@ and is carried out once.
 Argument. It is on the disk before it is answered (`orders.py`), and what is made for it carries its id: who starts
 behind a crash sees whether the store that is shown is the one that was wanted. What builds goes on where it was; one
 that ends for a passing reason, or dies, is begun again after a pause that grows, and one that dies again and again
-without coming further is given up.
+without coming further is given up. What was cancelled is shown to nobody, for it is cancelled under the same lock under
+which the projector claims what is offered, and withdrawn before the next claim and before the next order.
 """
 
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -115,6 +117,7 @@ class Keeper:
         `reads_former`: a reading of the store that was shown before is still open.
         """
         with self._orders.changing:
+            self._drop_cancelled()
             self._check(order, shown)
             match order.action:
                 case Action.REBUILD | Action.BACK:
@@ -145,6 +148,13 @@ class Keeper:
             if not reads_former and self._now_s() >= self._expires_at_s:
                 self._expires_at_s = self._now_s() + _EXPIRY_EVERY_S
                 self._expire_former()
+
+    @contextmanager
+    def claiming(self) -> Iterator[None]:
+        """The projector's thread: it takes up what is offered, which nobody cancels meanwhile or has cancelled."""
+        with self._orders.changing:
+            self._drop_cancelled()
+            yield
 
     def succeeded(self, shown: Store) -> None:
         """The projector's thread: another store is shown."""
@@ -196,6 +206,10 @@ class Keeper:
                 self._begin_build(self._workshop, wanted, reads_former=reads_former)
             except OSError as error:  # no process, no memory or no room for it: there may be in a while
                 self._fail(Failed("not_begun", f"It cannot be begun: {error}.", is_passing=True))
+
+    def _drop_cancelled(self) -> None:
+        if self.standing.wanted is None:
+            self._tidy_up()
 
     def _tidy_up(self) -> None:
         """What was built and is wanted no more goes, or back to where it was."""
