@@ -56,10 +56,17 @@ class Order(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str, item: type[msgspec.Struct]) -> "Order":
-        """The order in `-field,other`; raises BadInput for a field by which such items cannot be sorted."""
+        """The order in `-field,other`, each once; raises BadInput for a field by which such items cannot be sorted."""
         parts = [part.strip() for part in text.split(",")]
-        names = sortable_fields(item)
-        return cls(tuple((_checked(part.removeprefix("-"), names), part.startswith("-")) for part in parts))
+        names, by = sortable_fields(item), dict[str, bool]()
+        for part in parts:
+            name = _checked(part.removeprefix("-"), names)
+            if name in by:
+                raise BadInput(
+                    f"The field {name!r} is named twice.", hint="Behind the first time it would sort nothing."
+                )
+            by[name] = part.startswith("-")
+        return cls(tuple(by.items()))
 
     def page(self, items: Iterable[T], key: Callable[[T], str], after: str | None, limit: int) -> Page[T]:
         """One page of these items, behind the place `after` of the page before.

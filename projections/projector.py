@@ -295,7 +295,8 @@ class Projector:
         if self._succession.successor is not None or self._reader.search is not None:
             return
         try:
-            successor = self._succession.look(self.meta)
+            with self.keeper.claiming():
+                successor = self._succession.look(self.meta)
         except TopologError as error:
             self.keeper.turned_down(str(error))
             return

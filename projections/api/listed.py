@@ -3,6 +3,7 @@
 All of them are there, one beside the other, in `listings.py`.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -21,6 +22,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 _DIGITS_MAX = 18
 """No position and no offset has more."""
+_RESOLVED = re.compile(rf"-1|[0-9]{{1,{_DIGITS_MAX}}}")
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -96,11 +98,15 @@ class Listing(Generic[T]):
             raise BadInput(self.no_past, hint="Ask for what is, without as_of.")
 
     def checked(self, filters: Mapping[str, str]) -> Mapping[str, str]:
-        """Filters that come from outside another way than by parameters; raises BadInput unless they are ours."""
+        """The filters of a cursor, which anybody can write; raises BadInput unless they are as `resolved` made them."""
         try:
-            self.filters.model_validate(filters)
-        except ValidationError as error:
-            raise BadInput("This is no cursor of this API.", hint="Give back `next` of a page, unchanged.") from error
+            known = self.filters.model_validate(filters).model_dump(exclude_none=True)
+        except ValidationError:
+            known = {}
+        moments = [filters[name] for name in Spanned.model_fields if name in filters]
+        is_ours = {name: str(value) for name, value in known.items()} == filters
+        if not is_ours or not all(_RESOLVED.fullmatch(each) for each in moments):
+            raise BadInput("This is no cursor of this API.", hint="Give back `next` of a page, unchanged.")
         return filters
 
     def resolved(self, reading: Reading, filters: Mapping[str, str], now_ms: int) -> Mapping[str, str]:

@@ -1,5 +1,6 @@
 """/metrics for Prometheus: how far and how fresh this reader is, what it has seen, how long its answers take."""
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from prometheus_client.registry import Collector
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from topolog.events.errors import TopologError
 from topolog.events.membership import NodeRow
 from topolog.events.metadata import ProposalRow
 from topolog.projections import change_rows, changes, exchanges, partitions, queries, sessions, verified_tables
@@ -24,6 +26,7 @@ from topolog.projections.sides import LetterRow
 from topolog.projections.verified_tables import TableVerified
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_LOGGER = logging.getLogger(__name__)
 _STREAMS = (b"text/event-stream", b"application/jsonl", b"application/x-ndjson")
 _LEASES = ("VALID", "OVERDUE", "NONE")
 _BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -32,12 +35,36 @@ router = APIRouter(tags=["health"])
 
 
 class ProjectionMetrics(Collector):
-    """Read from the projector when Prometheus asks, so that nothing is counted twice."""
+    """Read from the projector when Prometheus asks, so that nothing is counted twice.
+
+    While its store cannot be read there is all the same what the projector knows of itself, as that it has stopped.
+    """
 
     def __init__(self, projector: Projector) -> None:
         self._projector = projector
 
     def collect(self) -> Iterator[Metric]:
+        yield from self._of_projector()
+        try:
+            found = list(self._of_store())
+        except TopologError as error:
+            _LOGGER.warning("There are no figures of what the store of %s holds: %s", self._projector.cluster, error)
+        else:
+            yield from found
+
+    def _of_projector(self) -> Iterator[Metric]:
+        projector = self._projector
+        yield from self._gauges(
+            {
+                "position": ("Position of the newest decision that is projected.", projector.meta.position),
+                "age_seconds": ("How long ago the end of the log was last known.", projector.age_ms / 1000),
+                "stopped": ("1 if the projector reads no further.", int(projector.stopped is not None)),
+            }
+        )
+        yield self._counter("ignored_records", "Records that do not count.", "reason", projector.meta.ignored.items())
+        yield self._counter("decisions", "Decisions read since the start.", "event", list(projector.decided.items()))
+
+    def _of_store(self) -> Iterator[Metric]:
         projector, cluster = self._projector, [self._projector.cluster]
         with projector.reading() as reading:
             members = sum(row.is_member for _, row in reading.rows(NodeRow))
@@ -56,9 +83,6 @@ class ProjectionMetrics(Collector):
             repair = tuple(repair_metrics.of_repair(reading, projector.cluster))
         oldest_s = max(0, projector.wall_ms() - min(letters)) / 1000 if letters else 0
         gauges = {
-            "position": ("Position of the newest decision that is projected.", projector.meta.position),
-            "age_seconds": ("How long ago the end of the log was last known.", projector.age_ms / 1000),
-            "stopped": ("1 if the projector reads no further.", int(projector.stopped is not None)),
             "members": ("Members of the cluster.", members),
             "open_exchange_seconds": ("For how long an exchange has been open; 0 while none is.", open_ms / 1000),
             "open_changes": ("Changes of databases, tables, views and grants that are not over.", len(opened)),
@@ -72,10 +96,7 @@ class ProjectionMetrics(Collector):
             "oldest_dead_letter_seconds": ("Since the oldest of them was put aside; 0 if there is none.", oldest_s),
             "pending_proposals": ("Versions that are proposed and not yet accepted.", proposals),
         }
-        for name, (text, value) in gauges.items():
-            gauge = GaugeMetricFamily(f"topolog_projection_{name}", text, labels=["cluster"])
-            gauge.add_metric(cluster, value)
-            yield gauge
+        yield from self._gauges(gauges)
         by_state = GaugeMetricFamily(
             "topolog_projection_partitions",
             "Partitions by the most urgent thing to say of them.",
@@ -92,8 +113,12 @@ class ProjectionMetrics(Collector):
         yield held
         yield from repair
         yield from self._of_tables(tables)
-        yield self._counter("ignored_records", "Records that do not count.", "reason", projector.meta.ignored.items())
-        yield self._counter("decisions", "Decisions read since the start.", "event", list(projector.decided.items()))
+
+    def _gauges(self, told: Mapping[str, tuple[str, float]]) -> Iterator[Metric]:
+        for name, (text, value) in told.items():
+            gauge = GaugeMetricFamily(f"topolog_projection_{name}", text, labels=["cluster"])
+            gauge.add_metric([self._projector.cluster], value)
+            yield gauge
 
     def _of_tables(self, tables: Mapping[str, TableVerified]) -> Iterator[Metric]:
         differ = GaugeMetricFamily(

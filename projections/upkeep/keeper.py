@@ -9,12 +9,14 @@ and is carried out once.
 Argument. It is on the disk before it is answered (`orders.py`), and what is made for it carries its id: who starts
 behind a crash sees whether the store that is shown is the one that was wanted. What builds goes on where it was; one
 that ends for a passing reason, or dies, is begun again after a pause that grows, and one that dies again and again
-without coming further is given up.
+without coming further is given up. What was cancelled is shown to nobody, for it is cancelled under the same lock under
+which the projector claims what is offered, and withdrawn before the next claim and before the next order.
 """
 
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -114,14 +116,17 @@ class Keeper:
         `reads_former`: a reading of the store that was shown before is still open.
         """
         with self._orders.changing:
+            self._drop_cancelled()
             self._check(order, shown)
             match order.action:
                 case Action.REBUILD | Action.BACK:
                     self._orders.change(wanted=order, refused=None)
                     self._forget_progress()
                 case Action.CANCEL:
+                    is_own = self.standing.wanted is not None and self.standing.wanted.by == _BY_ITSELF
                     self._orders.change(wanted=None)
-                    self._mends = MENDS_MAX  # what it began by itself it does not begin again
+                    if is_own:  # what it began by itself it does not begin again
+                        self._mends = MENDS_MAX
                 case Action.PAUSE:
                     self._orders.change(paused=self.standing.paused or order)
                 case Action.RESUME:
@@ -142,6 +147,13 @@ class Keeper:
             if not reads_former and self._now_s() >= self._expires_at_s:
                 self._expires_at_s = self._now_s() + _EXPIRY_EVERY_S
                 self._expire_former()
+
+    @contextmanager
+    def claiming(self) -> Iterator[None]:
+        """The projector's thread: it takes up what is offered, which nobody cancels meanwhile or has cancelled."""
+        with self._orders.changing:
+            self._drop_cancelled()
+            yield
 
     def succeeded(self, shown: Store) -> None:
         """The projector's thread: another store is shown."""
@@ -191,7 +203,14 @@ class Keeper:
         elif self._build is not None:
             self._hear_of_build(self._build)
         elif not self._is_offered and self._now_s() >= self._again_at_s and not self._check_done(shown):
-            self._begin_build(self._workshop, wanted, reads_former=reads_former)
+            try:
+                self._begin_build(self._workshop, wanted, reads_former=reads_former)
+            except OSError as error:  # no process, no memory or no room for it: there may be in a while
+                self._fail(Failed("not_begun", f"It cannot be begun: {error}.", is_passing=True))
+
+    def _drop_cancelled(self) -> None:
+        if self.standing.wanted is None:
+            self._tidy_up()
 
     def _tidy_up(self) -> None:
         """What was built and is wanted no more goes, or back to where it was."""
@@ -284,7 +303,11 @@ class Keeper:
         if self._scrub is not None:
             self._hear_of_scrub(self._scrub, shown)
         elif self._workshop is not None and self._is_scrub_due():
-            self._scrub = self._workshop.begin(Scrub(shown.path, self.terms.scrub_bytes_per_s))
+            try:
+                self._scrub = self._workshop.begin(Scrub(shown.path, self.terms.scrub_bytes_per_s))
+            except OSError as error:
+                _LOGGER.warning("The store is not read through now, which cannot be begun: %s", error)
+                self._scrub_again_at_s = self._now_s() + _PAUSE_MAX_S
 
     def _is_scrub_due(self) -> bool:
         if self._build is not None or self._now_s() < self._scrub_again_at_s:

@@ -24,6 +24,7 @@ from topolog.projections import listing, patience
 from topolog.projections.api import export
 from topolog.projections.api.listed import Asked, Listing
 from topolog.projections.api.listings import LISTINGS
+from topolog.projections.cursors import Cursor
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 from topolog.projections.store import Reading
@@ -178,6 +179,7 @@ def test_only_some_fields_of_each_item(site: Site) -> None:
         ("/nodes", {"sort": "joined"}, "Did you mean joined_at?"),
         ("/nodes", {"sort": "attributes"}, "no field 'attributes'"),
         ("/nodes", {"sort": "node,"}, "no field ''"),
+        ("/decisions", {"sort": "event,-event" + ",event" * 3_000}, "named twice"),
         ("/nodes", {"fields": "node,kin"}, "Did you mean kind?"),
         ("/nodes", {"stanidng": "LEFT"}, "did you mean standing?"),
         ("/nodes", {"xyz": "LEFT"}, "there are as_of, at_least"),
@@ -204,6 +206,24 @@ def test_a_cursor_holds_to_its_order_and_filters(site: Site) -> None:
     for other in ({"sort": "node"}, {"standing": "LEFT"}, {"fields": "node"}):
         problem = site.get("/nodes", 400, cursor=cursor, **other)
         assert "belongs to other" in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "filters"),
+    [
+        ("decisions", {"after": "abc"}),
+        ("decisions", {"until": "9" * 5_000}),
+        ("decisions", {"term": " 3"}),
+        ("diff/exchanges", {"after": "-2"}),
+        ("diff/exchanges", {"until": "9" * 5_000}),
+        ("trees", {"segment": "5.0"}),
+    ],
+)
+def test_a_cursor_whose_filters_are_none_of_ours_is_refused(site: Site, path: str, filters: dict[str, str]) -> None:
+    """Whoever writes a cursor writes what he likes: what was never given out is bad input, not a defect."""
+    cursor = str(Cursor(f"{MAIN}/{path}", 20, "19", filters, since=3))
+    begin = {"from": "3"} if path.startswith("diff") else {}
+    assert site.get(f"/{path}", 400, cursor=cursor, **begin)["invalid_params"][0]["name"] == "cursor"
 
 
 def test_a_list_that_is_too_long_to_be_sorted_says_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,11 @@ from tests.integration.conftest import eventually
 from tests.projections.chronicle import Chronicle
 from tests.projections.serving import served
 
+from topolog.events.errors import Retriable
 from topolog.projections.api import metrics
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
+from topolog.projections.store import Reading
 
 ROUTE = "/v1/clusters/{cluster}/nodes"
 
@@ -64,3 +66,18 @@ def test_a_stream_is_timed_to_its_beginning(kind: str, took_s: float, monkeypatc
     asyncio.run(metrics.Latency(app, registry)({"type": "http", "method": "GET"}, nothing, taken))
     labels = {"method": "GET", "route": "other", "status": "200"}
     assert registry.get_sample_value("topolog_api_request_seconds_sum", labels) == took_s
+
+
+def test_while_a_store_cannot_be_read_there_is_what_its_projector_knows_of_itself(
+    client: Client, projector: Projector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The figures of one cluster do not go with the store of another, and an alert on `stopped` needs its figure."""
+
+    def broken() -> Reading:
+        raise Retriable("The store is being opened again.")
+
+    monkeypatch.setattr(projector, "reading", broken)
+    assert told(client, "topolog_projection_stopped") == 0
+    assert told(client, "topolog_projection_position") == projector.meta.position
+    assert told(client, "topolog_projection_age_seconds") >= 0
+    assert "topolog_projection_members" not in client.get("/metrics").text

@@ -18,6 +18,8 @@ NOBODY = "-"
 _SECRET = re.compile(r"password|secret|token|credential|authorization|api[_-]?key|private", re.IGNORECASE)
 _SHOWN_CHARS = 4_000
 _TEXT_CHARS = 500
+_DEPTH_MAX = 20
+_CUT = "cut"
 _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}.*")
 
 DENIED, BEGUN, DONE, REFUSED, FAILED, UNKNOWN = "DENIED", "BEGUN", "DONE", "REFUSED", "FAILED", "UNKNOWN"
@@ -89,15 +91,22 @@ def parameters(query: Mapping[str, str], body: bytes) -> dict[str, Any]:
     if isinstance(given, dict):
         shown["body"] = masked({key: value for key, value in given.items() if key != "reason"})
     text = json.dumps(shown)
-    return shown if len(text) <= _SHOWN_CHARS else {"cut": text[:_SHOWN_CHARS]}
+    return shown if len(text) <= _SHOWN_CHARS else {_CUT: text[:_SHOWN_CHARS]}
 
 
-def masked(value: Any) -> Any:
-    """The value without what is called a secret, however deep it stands."""
+def masked(value: Any, depth: int = 0) -> Any:
+    """The value without what is called a secret, and without what stands deeper than anything that is asked here."""
+    if isinstance(value, str):
+        return _writable(value)
+    if isinstance(value, Mapping | list) and depth == _DEPTH_MAX:
+        return _CUT
     if isinstance(value, Mapping):
-        return {str(key): MASK if _SECRET.search(str(key)) else masked(held) for key, held in value.items()}
+        return {
+            _writable(str(key)): MASK if _SECRET.search(str(key)) else masked(held, depth + 1)
+            for key, held in value.items()
+        }
     if isinstance(value, list):
-        return [masked(each) for each in value]
+        return [masked(each, depth + 1) for each in value]
     return value
 
 
@@ -118,7 +127,12 @@ def trace_id(traceparent: str) -> str:
 
 
 def short(text: str) -> str:
-    return text[:_TEXT_CHARS]
+    return _writable(text[:_TEXT_CHARS])
+
+
+def _writable(text: str) -> str:
+    """The text without halves of surrogate pairs, which JSON can hold and UTF-8 cannot."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def end_of(record_id: str, status: int, body: bytes) -> End:

@@ -1,5 +1,8 @@
 """Grants: what each covers, what is missing where none does."""
 
+import re
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,6 +86,18 @@ def test_only_a_star_means_anything() -> None:
     assert not fits("[ab]", "a")
     assert not fits("a?", "ab")
     assert fits("a*c*", "abcd")
+
+
+@given(pattern=st.text("ab*", max_size=8), text=st.text("ab", max_size=8))
+def test_a_star_is_for_any_characters_at_all(pattern: str, text: str) -> None:
+    assert fits(pattern, text) == (re.fullmatch(pattern.replace("*", ".*"), text) is not None)
+
+
+def test_a_pattern_of_many_stars_is_judged_at_once() -> None:
+    """Whoever may read the audit writes patterns, and all others wait as long as one of them takes."""
+    began_s = time.process_time()
+    assert not fits("*a" * 400 + "*b", "a" * 1_000)
+    assert time.process_time() - began_s < 0.5
 
 
 def test_several_grants_stand_between_commas_or_spaces() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from httpx import Client, Response
+from tests.integration.conftest import eventually
 from tests.projections.access.door import KEY, NARROW, Door
 from tests.projections.answering import AnsweringWriter
 from tests.projections.chronicle import Chronicle
@@ -397,3 +398,25 @@ def test_the_body_that_was_judged_is_the_body_that_is_done(client: Client, door:
     assert client.post(REQUESTS, content=parts, headers=headers).status_code == 200
     long = client.post(REQUESTS, content=b'{"kind": "' + b"x" * 2_000_000, headers=headers)
     assert (long.status_code, sent(chronicle)) == (400, 1)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        '"reason": "\\ud800"',
+        '"\\ud800": "\\ud800"',
+        '"a": ' + "[" * 700 + "]" * 700,
+        '"a": ' + '{"a": ' * 700 + "1" + "}" * 700,
+    ],
+    ids=["reason", "key", "lists", "objects"],
+)
+@pytest.mark.parametrize(("who", "status"), [("viewer", 403), ("admin", 400)])
+def test_a_body_that_cannot_be_written_down_leaves_a_record_all_the_same(
+    client: Client, door: Door, more: str, who: str, status: int
+) -> None:
+    """Half a surrogate, which JSON can hold and UTF-8 cannot; more depth than whoever keeps it can follow."""
+    body = f'{{"kind": "drop-group", "name": "orders", {more}}}'
+    headers = {**door.of(who), "Content-Type": "application/json"}
+    assert client.post(REQUESTS, content=body, headers=headers).status_code == status
+    eventually(lambda: [each["status"] for each in records(client, door)] == [status], "the end of the record")
+    assert records(client, door)[0]["principal"] == who

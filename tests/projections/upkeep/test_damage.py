@@ -217,6 +217,30 @@ def test_a_scrub_is_made_by_itself_now_and_then(kept: Kept, workshop: Inline) ->
     assert len(workshop.begun) == 1
 
 
+def test_damage_is_mended_after_somebody_has_cancelled_an_order_of_their_own(
+    make_kept: MakeKept, chronicle: Chronicle
+) -> None:
+    """Only what was begun by itself is not begun again when it is cancelled."""
+    kept = make_kept(Idle(chronicle.log.reader))
+    for _ in range(10):
+        kept.projector.step()
+    kept.order(Action.REBUILD)
+    kept.projector.step()
+    kept.order(Action.CANCEL)
+    with suppress(DamagedStore), kept.projector.reading():
+        raise DamagedStore("It cannot be read.")
+    kept.projector.step()
+    wanted = kept.projector.keeper.standing.wanted
+    assert wanted is not None
+    assert wanted.by == "topolog"
+    kept.order(Action.CANCEL)
+    kept.clock.s += 3_600
+    for _ in range(3):
+        kept.projector.step()
+    assert kept.projector.keeper.standing.damage is not None
+    assert kept.projector.keeper.standing.wanted is None
+
+
 def test_a_disk_that_damages_everything_is_not_written_for_ever(
     kept: Kept, workshop: Inline, monkeypatch: pytest.MonkeyPatch
 ) -> None:

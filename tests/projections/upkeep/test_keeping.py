@@ -1,6 +1,8 @@
 """What can be asked of a projector's store: another one beside it, back, a pause, and what is noticed by itself."""
 
+import errno
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from tests.projections.chronicle import Chronicle
@@ -10,12 +12,16 @@ from tests.projections.upkeep.conftest import Kept, MakeKept
 from tests.projections.upkeep.workshops import Idle, Inline
 
 from topolog.events.errors import Refused
-from topolog.projections.generations import generation_path, is_recalled
+from topolog.projections.generations import generation_path, is_recalled, offered_path
+from topolog.projections.layout import Meta
+from topolog.projections.projection import Projection
 from topolog.projections.projection_resources import Generation
+from topolog.projections.store import Store
 from topolog.projections.upkeep.about import about
 from topolog.projections.upkeep.listing import listed
-from topolog.projections.upkeep.orders import Action
-from topolog.projections.upkeep.tasks import Phase
+from topolog.projections.upkeep.orders import Action, Order
+from topolog.projections.upkeep.tasks import Build, Phase, Scrub
+from topolog.projections.upkeep.workshop import Work
 
 
 def told(kept: Kept) -> dict[str, Generation]:
@@ -211,3 +217,88 @@ def test_no_file_of_an_order_that_cannot_be_read_stops_a_projector(kept: Kept) -
     kept.restarted()
     kept.settle()
     assert kept.projector.keeper.standing.wanted is None
+
+
+@pytest.mark.parametrize("action", [Action.REBUILD, Action.SCRUB])
+def test_what_no_process_can_be_had_for_is_begun_again(
+    kept: Kept, workshop: Inline, chronicle: Chronicle, action: Action, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine has no process or no room left for a while: what is shown goes on, and so does the order."""
+
+    def none_left(_: object) -> Work:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(workshop, "begin", none_left)
+    kept.order(action)
+    position = chronicle.join("m1")
+    for _ in range(5):
+        kept.projector.step()
+    assert kept.projector.meta.position == position
+    assert kept.projector.stopped is None
+    monkeypatch.undo()
+    kept.clock.s += 60
+    kept.settle()
+    kept.projector.step()
+    standing = kept.projector.keeper.standing
+    assert (standing.wanted, standing.refused, standing.scrub) == (None, None, None)
+    assert [task for task in workshop.begun if isinstance(task, Scrub if action is Action.SCRUB else Build)]
+
+
+def test_what_was_cancelled_is_not_shown(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody cancels between the projector's look at its orders and its look at what is offered."""
+    keeper = kept.projector.keeper
+    look = keeper.look
+    cancelled: list[Order] = []
+
+    def cancelled_behind(shown: Store, *, reads_former: bool) -> None:
+        look(shown, reads_former=reads_former)
+        if offered_path(kept.folder) is not None and not cancelled:
+            cancelled.append(kept.order(Action.CANCEL))
+
+    monkeypatch.setattr(keeper, "look", cancelled_behind)
+    kept.order(Action.REBUILD)
+    kept.settle()
+    kept.settle()
+    assert cancelled
+    assert kept.stores == ["1"]
+    assert not (kept.folder / "building").exists()
+
+
+def test_what_is_being_claimed_cannot_be_cancelled(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever cancels at that moment waits, and is told that it is too late."""
+    succession, changing = kept.projector._succession, kept.projector.keeper._orders.changing
+    look = succession.look
+    could: list[bool] = []
+
+    def change() -> None:
+        could.append(changing.acquire(blocking=False))
+        if could[-1]:
+            changing.release()
+
+    def looked(shown: Meta) -> Projection | None:
+        other = Thread(target=change)
+        other.start()
+        other.join()
+        return look(shown)
+
+    monkeypatch.setattr(succession, "look", looked)
+    kept.order(Action.REBUILD)
+    kept.settle()
+    assert kept.stores == ["1", "2"]
+    assert not any(could)
+
+
+def test_an_order_right_behind_a_cancelled_one_is_its_own(chronicle: Chronicle, kept: Kept) -> None:
+    """What was built for the former order is not taken for it, and the former store is found where it was."""
+    kept.order(Action.REBUILD)
+    kept.settle()
+    workshop, kept.projector.keeper._workshop = kept.projector.keeper._workshop, Idle(chronicle.log.reader)
+    kept.order(Action.BACK)
+    kept.projector.step()
+    assert is_recalled(kept.folder)
+    kept.order(Action.CANCEL)
+    kept.projector.keeper._workshop = workshop
+    order = kept.order(Action.BACK)
+    kept.settle()
+    assert about(generation_path(kept.folder)).order == order.id
+    assert kept.stores == ["2", "3"]
