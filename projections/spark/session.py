@@ -80,6 +80,7 @@ def spark_session(folder: Path, settings: SessionSettings | None = None) -> Iter
         builder = builder.config(name, value)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # they write to stderr what is raised as well
+    logging.getLogger().addFilter(_is_not_of_py4j)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # its workers are Python like this one, with what is here
     with _java_home(home):
         try:
@@ -92,6 +93,11 @@ def spark_session(folder: Path, settings: SessionSettings | None = None) -> Iter
         yield session
     finally:
         _stop(session)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """What py4j logs when a JVM dies is raised as well, and goes to the root logger, past the one of its name."""
+    return record.module not in {"java_gateway", "clientserver"}
 
 
 def check_installed() -> None:

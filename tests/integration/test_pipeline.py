@@ -160,7 +160,8 @@ def assert_served_by_its_rebuild(site: Site, archive: Archive, port: int, store:
         assert item["verdict"]["state"] == "EQUAL", "of the store that was taken over, and has read on"
         assert item["position"] > reached
     assert not asking.wrong
-    assert not former.exists()
+    assert generation_path(store) != former
+    assert former.exists(), "it is the way back"
     assert state_at(site, port, header.position) == live
 
 

@@ -46,7 +46,14 @@ def archive(chronicle: Chronicle, tmp_path: Path) -> str:
     return str(in_landings(tmp_path / "archive", "shop", chronicle.entries, (5,)))
 
 
-@pytest.mark.parametrize("output", [each for each in Format if not each.is_for_people])
+def test_the_schema_of_what_is_told_is_told_without_a_rebuild(run: Run, archive: str, tmp_path: Path) -> None:
+    code, out, err = run("--from", archive, "--archive-only", "--to", str(tmp_path / "to"), "-o", "schema")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["title"] == "Outcome"
+    assert not (tmp_path / "to").exists()
+
+
+@pytest.mark.parametrize("output", [each for each in Format if not each.is_for_people and each is not Format.SCHEMA])
 def test_what_was_rebuilt_is_told_to_programs(
     run: Run, chronicle: Chronicle, archive: str, tmp_path: Path, output: Format
 ) -> None:
