@@ -145,7 +145,8 @@ class Live:
 def open_archive(path: Path, tail: int) -> LogReader:
     """The log without so many of its last records."""
     log = InMemoryLog()
-    log._partitions[Topic.DECISIONS, 0] = entries_of(path)[:-tail]
+    entries = entries_of(path)
+    log._partitions[Topic.DECISIONS, 0] = entries[: len(entries) - tail]
     reader = log.reader()
     reader.batch_max = 2_000
     return reader
