@@ -70,7 +70,7 @@ async def _mark(answers: Answers, watched: Watched, text: str, name: str, wait_m
     with parameter(name):
         mark = Mark.parse(text, watched.log_id)
     await answers.reach(Token(mark.position, watched.log_id), wait_ms)
-    if mark.told is not None or watched.grows:
+    if not mark.is_whole or watched.grows:
         return mark
     with answers.reading(None) as reading:  # a position inside a set stands for all of it
         return Mark(reading.as_of(mark.position).position)

@@ -17,7 +17,7 @@ time, and tells what has changed between two looks.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import cached_property, total_ordering
+from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
@@ -39,22 +39,22 @@ _WINDOW = 10_000
 """So many positions of a list that only grows are looked at in one go."""
 
 
-@total_ordering
-class Mark(msgspec.Struct, frozen=True):
-    """A place in the events of a list: behind all of the set that ends at `position`, or behind its first `told`."""
+WHOLE_SET = 1 << 62
+"""More events than any set has."""
+
+
+class Mark(msgspec.Struct, frozen=True, order=True):
+    """A place in the events of a list: behind the first `told` of the set that ends at `position`, or behind it all."""
 
     position: Position
-    told: int | None = None
-
-    def __lt__(self, other: "Mark") -> bool:
-        return self._rank < other._rank
+    told: int = WHOLE_SET
 
     @property
-    def _rank(self) -> tuple[int, float]:
-        return self.position, float("inf") if self.told is None else self.told
+    def is_whole(self) -> bool:
+        return self.told == WHOLE_SET
 
     def token(self, log_id: str) -> str:
-        return f"{Token(self.position, log_id)}{'' if self.told is None else f'+{self.told}'}"
+        return f"{Token(self.position, log_id)}{'' if self.is_whole else f'+{self.told}'}"
 
     @classmethod
     def parse(cls, text: str, log_id: str) -> "Mark":
@@ -64,7 +64,7 @@ class Mark(msgspec.Struct, frozen=True):
             raise BadInput(f"{text!r} is no token of a watch.", hint="Give back the `token` of an event, unchanged.")
         parsed = Token.parse(token)
         parsed.check(log_id)
-        return cls(Position(parsed.position), int(told) if plus else None)
+        return cls(Position(parsed.position), int(told) if plus else WHOLE_SET)
 
 
 class Event(msgspec.Struct, frozen=True, dict=True):
@@ -99,6 +99,24 @@ class Event(msgspec.Struct, frozen=True, dict=True):
         return b"event: %s\n%sdata: %s\n\n" % (self.type.encode(), mark, self.json)
 
 
+class Batch(msgspec.Struct, frozen=True, dict=True):
+    """Events that are told at once, at least one, and their bytes, made once for all who are told them."""
+
+    events: list[Event]
+
+    @property
+    def mark(self) -> Mark:
+        return self.events[-1].mark
+
+    @cached_property
+    def lines(self) -> bytes:
+        return b"".join([each.line for each in self.events])
+
+    @cached_property
+    def frames(self) -> bytes:
+        return b"".join([each.frame for each in self.events])
+
+
 _MEMBERS = ("type", "token", "name", "item", "code", "detail")
 
 
@@ -120,7 +138,7 @@ class Watched(msgspec.Struct, frozen=True):
         if self.grows:
             yield from self._grown(reading, behind)
             return
-        whole = behind.position if behind.told is None else Position(behind.position - 1)
+        whole = behind.position if behind.is_whole else Position(behind.position - 1)
         for end, rows in reading.sets(whole):
             if self._concerns(rows):
                 yield from (each for each in self._changed(reading, end, rows) if each.mark > behind)

@@ -8,16 +8,17 @@ kept is told so, with the token at which it can go on, and costs the others noth
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from itertools import islice, takewhile
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Message, Send
 
 from topolog.events.errors import DamagedStore, Overloaded, Retriable, TopologError
 from topolog.projections.api.waiting import Commits
-from topolog.projections.api.watch.events import Event, Items, Mark, Watched
+from topolog.projections.api.watch.events import Batch, Event, Items, Mark, Watched
 from topolog.projections.projector import Projector
 
 BOOKMARK_S = 10.0
@@ -56,10 +57,12 @@ class Feed:
         self._commits = commits
         self._kept: deque[Event] = deque()
         self._kept_behind = start
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._newest: Batch | None = None
+        self._waiters: list[asyncio.Future[None]] = []
         self._told_at_s = time.monotonic()
         self._ended: list[TopologError | None] = []
-        self._task = asyncio.create_task(self._follow())
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._follow())
 
     @property
     def has_ended(self) -> bool:
@@ -76,21 +79,22 @@ class Feed:
             return None
         return self.next_number - sum(1 for _ in takewhile(lambda each: each.mark > mark, reversed(self._kept)))
 
-    def told_from(self, number: int) -> list[Event]:
+    def told_from(self, number: int) -> Batch | None:
         """The events that were told from this number on; raises FellBehind if some of them are not kept any more."""
         count = self.next_number - number
+        if not count:
+            return None
+        if self._newest and count == len(self._newest.events):
+            return self._newest
         if count > len(self._kept):
             raise FellBehind("This reader was too slow to be waited for.", hint="Go on at the token it was given last.")
-        return [self._kept[index] for index in range(-count, 0)]
+        return Batch([self._kept[index] for index in range(-count, 0)])
 
-    async def changed(self) -> None:
-        """Return when something is told, or when the feed ends."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
-        try:
-            await waiter
-        finally:
-            self._waiters.discard(waiter)
+    def changed(self) -> asyncio.Future[None]:
+        """Done when something is told, or when the feed ends."""
+        waiter = self._loop.create_future()
+        self._waiters.append(waiter)
+        return waiter
 
     def read(self, behind: Mark) -> tuple[list[Event], Mark]:
         """Up to a chunk of the events behind a mark, and how far that goes; for a worker thread."""
@@ -135,6 +139,8 @@ class Feed:
     def _tell(self, events: Sequence[Event]) -> None:
         if not events and time.monotonic() - self._told_at_s >= BOOKMARK_S:
             events = [self.watched.said("BOOKMARK", self.mark)]
+        if events:
+            self._newest = Batch(list(events))
         self._kept.extend(events)
         self.next_number += len(events)
         while len(self._kept) > KEPT_MAX:
@@ -144,8 +150,9 @@ class Feed:
             self._wake()
 
     def _wake(self) -> None:
-        for waiter in self._waiters:
-            if not waiter.done():
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():  # its reader has left
                 waiter.set_result(None)
 
 
@@ -157,43 +164,44 @@ class Place:
         self._feed = feed
         self._number = feed.number_behind(mark) if number is None else number
 
-    async def at_hand(self) -> list[Event]:
+    async def at_hand(self) -> Batch | None:
         """What is there already, without waiting for more; raises as `next` does."""
-        told: list[Event] = []
-        while not told and self._number is None:
+        told: Batch | None = None
+        while told is None and self._number is None:
             told = await self._from_store()
-        told = told or self._from_feed()
-        if told:
-            self.mark = told[-1].mark
-        return told
+        return told or self._from_feed()
 
-    async def next(self) -> list[Event]:
-        """What comes next, as soon as there is something; empty at the feed's end. Raises FellBehind, and what has
-        ended the feed."""
+    async def next(self) -> Batch | None:
+        """What comes next, as soon as there is something; None at the feed's end. Raises FellBehind, and what has ended
+        the feed."""
         while not self._feed.has_ended:
-            if self._number is None:
-                told = await self._from_store()
-            elif not (told := self._from_feed()):
-                await self._feed.changed()
+            told = self._from_feed() if self._number is not None else await self._from_store()
             if told:
-                self.mark = told[-1].mark
                 return told
+            if self._number is not None:
+                await self._feed.changed()
         self._feed.check()
-        return []
+        return None
 
-    def _from_feed(self) -> list[Event]:
+    def _from_feed(self) -> Batch | None:
         assert self._number is not None, "asked only of a place among what is kept"
         told, self._number = self._feed.told_from(self._number), self._feed.next_number
-        if self._feed.watched.listing.shows_present:
-            return told
-        return [each for each in told if each.mark > self.mark or (each.item is None and each.mark == self.mark)]
-
-    async def _from_store(self) -> list[Event]:
-        """What lies before that which the feed keeps."""
-        told, mark = await run_in_threadpool(self._feed.read, self.mark)
-        self.mark = mark
-        self._number = self._feed.number_behind(mark)
+        if told and not (self._feed.watched.listing.shows_present or told.events[0].mark > self.mark):
+            told = self._behind_mark(told.events)
+        if told:
+            self.mark = told.mark
         return told
+
+    def _behind_mark(self, told: list[Event]) -> Batch | None:
+        """Without what this reader, who began ahead of the feed, has been told already."""
+        left = [each for each in told if each.mark > self.mark or (each.item is None and each.mark == self.mark)]
+        return Batch(left) if left else None
+
+    async def _from_store(self) -> Batch | None:
+        """What lies before that which the feed keeps."""
+        told, self.mark = await run_in_threadpool(self._feed.read, self.mark)
+        self._number = self._feed.number_behind(self.mark)
+        return Batch(told) if told else None
 
 
 class Feeds:
@@ -231,16 +239,19 @@ class Feeds:
                 if self._feeds.get(watched.key) is feed:
                     del self._feeds[watched.key]
 
-    @contextmanager
-    def sending(self) -> Iterator[None]:
-        """While a reader's task gives something to its connection; who takes nothing for too long is cut off."""
+    def in_time(self, send: Send) -> Send:
+        """For the task that asks: as `send`, but the task is cancelled if the connection takes nothing for too long."""
         task = asyncio.current_task()
         assert task is not None, "sent by a task"
-        self._sending[task] = time.monotonic()
-        try:
-            yield
-        finally:
-            del self._sending[task]
+
+        async def sent(message: Message) -> None:
+            self._sending[task] = time.monotonic()
+            try:
+                await send(message)
+            finally:
+                del self._sending[task]
+
+        return sent
 
     def end(self) -> None:
         """All readers come to their end, with what they were told last."""

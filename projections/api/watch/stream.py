@@ -15,11 +15,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from topolog.events.errors import TopologError
-from topolog.projections.api.watch.events import Event, Mark, Watched
+from topolog.projections.api.watch.events import Batch, Event, Mark, Watched
 from topolog.projections.api.watch.feed import Feed, Feeds, Place
 from topolog.projections.projector import Projector
 
-Write = Callable[[list[Event]], Awaitable[None]]
+Write = Callable[[Batch], Awaitable[None]]
 
 _PAGE = 500
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -46,11 +46,11 @@ class Watch:
                 while told := await place.next():
                     self.mark = place.mark
                     await write(told)
-            await write([self._watched.said("BOOKMARK", self.mark)])
+            await write(Batch([self._watched.said("BOOKMARK", self.mark)]))
         except TopologError as error:
             detail = f"{error.message} {error.hint}".strip()
             said = self._watched.said("ERROR", self.mark, error.code, detail)
-            await write([said if self._is_synced else msgspec.structs.replace(said, token=None)])
+            await write(Batch([said if self._is_synced else msgspec.structs.replace(said, token=None)]))
 
     async def changes(self, wait_s: float, limit: int) -> tuple[list[Event], Mark]:
         """Up to `limit` events behind the mark, as soon as there is one, and the mark to go on behind."""
@@ -74,7 +74,7 @@ class Watch:
             place = Place(feed, feed.mark, feed.next_number)
             if feed.present is not None:
                 there = self._watched.between(feed.mark, {}, feed.present)
-                await write([*there, self._watched.said("SYNCED", feed.mark)])
+                await write(Batch([*there, self._watched.said("SYNCED", feed.mark)]))
             return place
         await self._write_snapshot(write)
         return Place(feed, self.mark)
@@ -88,9 +88,9 @@ class Watch:
 
         told, after = await run_in_threadpool(page, None)
         while after is not None:
-            await write(told)
+            await write(Batch(told))
             told, after = await run_in_threadpool(page, after)
-        await write([*told, self._watched.said("SYNCED", self.mark)])
+        await write(Batch([*told, self._watched.said("SYNCED", self.mark)]))
 
     @property
     def _page_size(self) -> int:
@@ -118,18 +118,19 @@ class Stream(Response):
                 await telling
 
     async def _tell(self, send: Send) -> None:
-        async def write(told: list[Event]) -> None:
-            body = b"".join([each.line if self._as_lines else each.frame for each in told])
-            with self._watch.feeds.sending():
-                await send({"type": "http.response.body", "body": body, "more_body": True})
+        in_time = self._watch.feeds.in_time(send)
+
+        async def write(told: Batch) -> None:
+            body = told.lines if self._as_lines else told.frames
+            await in_time({"type": "http.response.body", "body": body, "more_body": True})
 
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         await self._watch.tell(write)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _changes(told: list[Event]) -> list[Event]:
-    return [each for each in told if each.item is not None]
+def _changes(told: Batch | None) -> list[Event]:
+    return [each for each in told.events if each.item is not None] if told else []
 
 
 async def _gone(receive: Receive) -> None:
