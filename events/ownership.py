@@ -246,22 +246,23 @@ def ownership(row: OwnershipRow, partition: int) -> Ownership:
 
 def ownerships(row: OwnershipRow, partitions: Iterable[int]) -> Iterator[Ownership]:
     """These partitions of a row, in the order given."""
-    columns = Columns(row)
-    for partition in partitions:
-        at = partition - row.first
-        places = zip(columns.holders[at].tolist(), columns.states[at].tolist(), columns.since[at].tolist(), strict=True)
-        copies = tuple(
-            Copy(node, STATES[state & ~WANTED], bool(state & WANTED), Position(since))
-            for node, state, since in places
-            if node != NOBODY
-        )
-        acting = int(columns.acting[at])
+    numbers, columns = list(partitions), Columns(row)
+    at = [partition - row.first for partition in numbers]
+    copies = zip(columns.holders[at].tolist(), columns.states[at].tolist(), columns.since[at].tolist(), strict=True)
+    lines = zip(columns.acting[at].tolist(), columns.tokens[at].tolist(), columns.lost[at].tolist(), strict=True)
+    for partition, (nodes, states, since), (acting, token, lost) in zip(numbers, copies, lines, strict=True):
         yield Ownership(
             partition,
-            copies,
+            tuple(
+                [
+                    Copy(node, STATES[state & ~WANTED], state & WANTED > 0, Position(position))
+                    for node, state, position in zip(nodes, states, since, strict=True)
+                    if node != NOBODY
+                ]
+            ),
             None if acting == NOBODY else acting,
-            Position(int(columns.tokens[at])),
-            bool(columns.lost[at]),
+            Position(token),
+            bool(lost),
         )
 
 

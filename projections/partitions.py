@@ -266,7 +266,7 @@ def _behind(after: str | None) -> tuple[str, int]:
 
 def _partition(group: str, held: Ownership, condition: Condition, who: Names) -> Partition:
     primary = None if held.acting is None else who[held.acting]
-    copies = tuple(_copy(each, who) for each in held.copies)
+    copies = tuple([_copy(each, who) for each in held.copies])
     owners = [copy.node for copy in copies if copy.state == "OWNING"]
     return Partition(
         name=f"{group}/{held.partition}",
@@ -274,11 +274,11 @@ def _partition(group: str, held: Ownership, condition: Condition, who: Names) ->
         partition=held.partition,
         state=condition.name,
         primary=primary,
-        backups=tuple(node for node in owners if node != primary) if primary else (),
-        wanted=tuple(copy.node for copy in copies if copy.wanted),
+        backups=tuple([node for node in owners if node != primary]) if primary else (),
+        wanted=tuple([copy.node for copy in copies if copy.wanted]),
         copies=copies,
         token=held.token,
-        since=max((held.token, *(copy.since for copy in copies))),
+        since=max([held.token, *[copy.since for copy in copies]]),
         lost=held.is_lost,
         awaits=tuple(owners) if held.is_lost else (),
     )
