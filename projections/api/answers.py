@@ -20,14 +20,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from topolog.events.errors import BadInput, NotCaughtUp, Retriable
-from topolog.projections.api.listed import Asked, Find, Listing
+from topolog.projections.api.listing import Asked, Find, Listing
 from topolog.projections.api.parameters import KnowledgeParameters, NoParameters, PageParameters, ReadParameters
 from topolog.projections.api.problems import parameter
 from topolog.projections.api.waiting import Commits
 from topolog.projections.cursors import Cursor, Page, cut
 from topolog.projections.durations import duration_ms
-from topolog.projections.listing import Order, chosen_fields, with_fields
 from topolog.projections.moments import Token, position_time, reading_as_of
+from topolog.projections.ordering import Order, chosen_fields, with_fields
 from topolog.projections.projector import Projector
 from topolog.projections.queries import cluster_row
 from topolog.projections.resources import AsOf

@@ -11,12 +11,12 @@ from pydantic import Field, ValidationError
 
 from topolog.projections.api.access.reads import AuditFilters
 from topolog.projections.api.filters import Filters
-from topolog.projections.api.listed import Asked as AskedOfList
-from topolog.projections.api.listed import Listing
+from topolog.projections.api.listing import Asked as AskedOfList
+from topolog.projections.api.listing import Listing
 from topolog.projections.api.listings import LISTINGS
 from topolog.projections.api.problems import InvalidParameter, parameter
 from topolog.projections.cursors import Page, cut
-from topolog.projections.listing import Order
+from topolog.projections.ordering import Order
 from topolog.projections.store import Reading
 from topolog.projections.web import lease_page
 from topolog.projections.web.asking import Filter

@@ -24,13 +24,13 @@ from starlette.types import Message, Send
 
 from topolog.projections.api import contract
 from topolog.projections.api.answers import Answers, filters_of, headers_of
-from topolog.projections.api.listed import Asked, Listing
+from topolog.projections.api.list_routes import asking
+from topolog.projections.api.listing import Asked, Listing
 from topolog.projections.api.listings import LISTINGS
-from topolog.projections.api.lists import asking
 from topolog.projections.api.parameters import ExportParameters
 from topolog.projections.api.problems import parameter
 from topolog.projections.api.served import Here
-from topolog.projections.listing import chosen_fields, field_names, with_fields
+from topolog.projections.ordering import chosen_fields, field_names, with_fields
 
 PORTION_ROWS = 1_000
 STALL_S = 60.0

@@ -1,4 +1,4 @@
-"""Every list of the API, each declared once: its pages, its export and its OpenAPI are made of this (`lists.py`)."""
+"""Every list of the API, each declared once; its pages, export and OpenAPI are made of this (`list_routes.py`)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -36,7 +36,7 @@ from topolog.projections import (
     views,
 )
 from topolog.projections.api import filters
-from topolog.projections.api.listed import Asked, Listing, number
+from topolog.projections.api.listing import Asked, Listing, number
 from topolog.projections.object_resources import SchemaObject
 from topolog.projections.store import Reading
 

@@ -7,7 +7,7 @@ from prometheus_client.registry import Collector
 
 from topolog.projections.projection_resources import Generation
 from topolog.projections.projector import Projector
-from topolog.projections.upkeep.listing import listed
+from topolog.projections.upkeep.stores import listed
 
 STATES = ("SHOWN", "PAUSED", "DAMAGED", "BUILDING", "FORMER", "REFUSED")
 

@@ -23,8 +23,8 @@ from topolog.projections.patience import wall_ms
 from topolog.projections.projection_resources import Generation
 from topolog.projections.projector import Projector
 from topolog.projections.queries import not_found
-from topolog.projections.upkeep.listing import BUILDING, listed
 from topolog.projections.upkeep.orders import Action, Order
+from topolog.projections.upkeep.stores import BUILDING, listed
 
 router = APIRouter(prefix="/v1/clusters/{cluster}", tags=["projections"])
 

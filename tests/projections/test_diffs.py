@@ -13,7 +13,7 @@ from tests.projections.serving import served
 
 from topolog.events.topics import Topic
 from topolog.projections.api.diffs import COMPARED, differences
-from topolog.projections.api.listed import Asked, Listing
+from topolog.projections.api.listing import Asked, Listing
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 from topolog.projections.store import Reading

@@ -11,7 +11,7 @@ import pytest
 
 from topolog.events.ids import Position
 from topolog.events.topics import Topic
-from topolog.projections.api.listed import Asked, Listing
+from topolog.projections.api.listing import Asked, Listing
 from topolog.projections.api.listings import LISTINGS
 from topolog.projections.api.watch.events import Event, Mark, Watched
 from topolog.projections.projector import Projector

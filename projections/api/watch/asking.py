@@ -8,14 +8,14 @@ from starlette.responses import Response
 from topolog.events.errors import BadInput
 from topolog.projections import queries
 from topolog.projections.api.answers import API_VERSION, Answers, filters_of, json_response, patience_ms
-from topolog.projections.api.listed import Asked, Listing
+from topolog.projections.api.listing import Asked, Listing
 from topolog.projections.api.parameters import ListParameters
 from topolog.projections.api.problems import parameter
 from topolog.projections.api.watch.events import Mark, Watched
 from topolog.projections.api.watch.feed import Feeds
 from topolog.projections.api.watch.stream import Stream, Watch
-from topolog.projections.listing import chosen_fields
 from topolog.projections.moments import Token
+from topolog.projections.ordering import chosen_fields
 
 LAST_EVENT_ID = "Last-Event-ID"
 LINES = ("application/jsonl", "application/x-ndjson")

@@ -26,10 +26,10 @@ import msgspec
 from topolog.events.errors import BadInput, NotFound
 from topolog.events.ids import Position
 from topolog.events.state import Key
-from topolog.projections.api.listed import Asked, Listing
+from topolog.projections.api.listing import Asked, Listing
 from topolog.projections.cursors import cut
-from topolog.projections.listing import with_fields
 from topolog.projections.moments import Token
+from topolog.projections.ordering import with_fields
 from topolog.projections.store import Reading
 
 Items = Mapping[str, tuple[bytes, Any]]

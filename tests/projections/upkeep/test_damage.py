@@ -18,8 +18,8 @@ from topolog.projections.generations import generation_path
 from topolog.projections.projection_resources import Generation
 from topolog.projections.self_check.opened import beside
 from topolog.projections.upkeep.keeper import Terms
-from topolog.projections.upkeep.listing import listed
 from topolog.projections.upkeep.orders import Action
+from topolog.projections.upkeep.stores import listed
 
 LONG = 1_500
 """Decisions enough for tables of many blocks."""

@@ -18,8 +18,8 @@ from topolog.projections.projection import Projection
 from topolog.projections.projection_resources import Generation
 from topolog.projections.store import Store
 from topolog.projections.upkeep.about import about
-from topolog.projections.upkeep.listing import listed
 from topolog.projections.upkeep.orders import Action, Order
+from topolog.projections.upkeep.stores import listed
 from topolog.projections.upkeep.tasks import Build, Phase, Scrub
 from topolog.projections.upkeep.workshop import Work
 
