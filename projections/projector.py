@@ -48,7 +48,7 @@ from topolog.projections.sides import SIDE_PARTITIONS
 from topolog.projections.store import Present, Reading, Store, reading_of
 from topolog.projections.succession import Succession
 from topolog.projections.upkeep.keeper import TERMS, Keeper, Terms
-from topolog.projections.upkeep.orders import Order
+from topolog.projections.upkeep.orders import UpkeepOrder
 from topolog.projections.upkeep.workshop import Workshop
 
 DECISIONS = (Topic.DECISIONS, 0)
@@ -125,7 +125,7 @@ class Projector:
             return self._stopped
         if self._held:
             return f"The store is damaged, and another one is built beside it: {self._held}"
-        paused = self.keeper.standing.paused
+        paused = self.keeper.status.paused
         return f"It is paused by {paused.by}{f': {paused.reason}' if paused.reason else '.'}" if paused else None
 
     @property
@@ -167,7 +167,7 @@ class Projector:
                 self._mend(self._damage)
             self._succession.drop_former()
             self.keeper.look(self._shown.store, reads_former=bool(self._succession.former))
-            if self.keeper.standing.paused or (self._stopped and not self._hopes):
+            if self.keeper.status.paused or (self._stopped and not self._hopes):
                 self._freshness.lose()
                 return 0
             self._look_for_successor()
@@ -198,7 +198,7 @@ class Projector:
         self._succession.close()
         self._shown.store.close()
 
-    def act(self, order: Order) -> None:
+    def act(self, order: UpkeepOrder) -> None:
         """Have an order about this store hold; raises Refused if it makes no sense now. Any thread."""
         self.keeper.act(order, self._shown.store, reads_former=bool(self._succession.former))
 
@@ -314,10 +314,10 @@ class Projector:
             self._shown = shown
         damage, self._held, self._damage = self._held or self._damage, None, None
         self._assign()
-        standing = self.keeper.standing.damage
-        is_known = standing is not None and standing.store == former.store.path.name
+        noted = self.keeper.status.damage
+        is_known = noted is not None and noted.store == former.store.path.name
         try:
-            self._succession.note_former(former, shown, standing.why if standing and is_known else damage)
+            self._succession.note_former(former, shown, noted.why if noted and is_known else damage)
         finally:  # whatever cannot be written, it is shown
             self.keeper.succeeded(shown.store)
         _LOGGER.info("The rebuilt store is shown, at position %d.", self.meta.position)

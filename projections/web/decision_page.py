@@ -21,7 +21,7 @@ _REQUEST = re.compile(r"requests@\d+ (?P<id>\S+/\d+)")
 _NODE = re.compile(r"(?:heartbeats/\d+@\d+ |deadline lease/)(?P<node>\S+)")
 
 
-class Link(msgspec.Struct, frozen=True):
+class Step(msgspec.Struct, frozen=True):
     """One step of the chain: an arrow says how it came to the next one."""
 
     arrow: str
@@ -55,7 +55,7 @@ def page(asked: Asked, name: str) -> str:
     )
 
 
-def _input(asked: Asked, found: Decision) -> Iterator[Link]:
+def _input(asked: Asked, found: Decision) -> Iterator[Step]:
     """The request or the heartbeat it came from, by its stamp."""
     frame = asked.frame
     if match := _REQUEST.match(found.cause):
@@ -63,24 +63,24 @@ def _input(asked: Asked, found: Decision) -> Iterator[Link]:
         requester, _, sequence = request.rpartition("/")
         has_outcome = queries.outcome(asked.reading, RequestId(requester, int(sequence))) is not None
         href = frame.to("requests", requester, sequence) if has_outcome else ""
-        yield Link("request", Value(request, href), about=" · ".join(filter(None, (found.actor, found.reason))))
+        yield Step("request", Value(request, href), about=" · ".join(filter(None, (found.actor, found.reason))))
     elif match := _NODE.match(found.cause):
-        yield Link("because of", Value(match["node"], frame.to("nodes", match["node"])), about=found.cause)
+        yield Step("because of", Value(match["node"], frame.to("nodes", match["node"])), about=found.cause)
     elif found.cause:
-        yield Link("because of", Value(found.cause), about=found.actor)
+        yield Step("because of", Value(found.cause), about=found.actor)
 
 
-def _beside(asked: Asked, found: Decision, named: Collection[int]) -> Iterator[Link]:
+def _beside(asked: Asked, found: Decision, named: Collection[int]) -> Iterator[Step]:
     """What happened at once with it, and is not named already."""
     for each in asked.reading.decisions_of_set(asked.reading.surely_decision(found.set_end).position):
         if each.position != found.position and each.position not in named:
             about = f"{each.subject} {words(each.event_name)}"
-            yield Link("at once with it", _position(asked, each.position, about), iso(each.logged_at_ms))
+            yield Step("at once with it", _position(asked, each.position, about), iso(each.logged_at_ms))
 
 
-def _links(asked: Asked, arrow: str, causes: Iterable[Cause]) -> Iterator[Link]:
+def _links(asked: Asked, arrow: str, causes: Iterable[Cause]) -> Iterator[Step]:
     for each in causes:
-        yield Link(arrow, _position(asked, each.position, words(each.event)), each.time, each.reason or each.cause)
+        yield Step(arrow, _position(asked, each.position, words(each.event)), each.time, each.reason or each.cause)
 
 
 def _position(asked: Asked, position: int, note: str) -> Value:

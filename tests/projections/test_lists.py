@@ -22,7 +22,7 @@ from tests.projections.serving import served
 from topolog.events.rows import ROWS
 from topolog.projections import ordering, patience
 from topolog.projections.api import export
-from topolog.projections.api.listing import Asked, Listing
+from topolog.projections.api.listing import Listing, ListQuery
 from topolog.projections.api.listings import LISTINGS
 from topolog.projections.cursors import Cursor
 from topolog.projections.projector import Projector
@@ -136,7 +136,7 @@ LASTING = [each for name, each in LISTINGS.items() if not each.no_past and name 
 
 
 def content(each: Listing[Any], reading: Reading) -> Any:
-    return msgspec.json.encode(list(each.items(reading, Asked())))
+    return msgspec.json.encode(list(each.items(reading, ListQuery())))
 
 
 def test_the_past_is_what_a_fresh_fold_makes_of_the_log_up_to_there(site: Site, tmp_path: Path) -> None:

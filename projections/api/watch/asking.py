@@ -8,7 +8,7 @@ from starlette.responses import Response
 from topolog.events.errors import BadInput
 from topolog.projections import queries
 from topolog.projections.api.answers import API_VERSION, Answers, filters_of, json_response, patience_ms
-from topolog.projections.api.listing import Asked, Listing
+from topolog.projections.api.listing import Listing, ListQuery
 from topolog.projections.api.parameters import ListParameters
 from topolog.projections.api.problems import parameter
 from topolog.projections.api.watch.events import Mark, Watched
@@ -61,7 +61,7 @@ def _watched(answers: Answers, given: ListParameters, listing: Listing[Any]) -> 
         fields = chosen_fields(given.fields, listing.item) if given.fields else ()
     with answers.reading(None) as reading:
         filters = listing.resolved(reading, filters_of(listing, given), answers.projector.wall_ms())
-        next(listing.items(reading, Asked(0, filters)), None)  # refuses filters that name what is not there
+        next(listing.items(reading, ListQuery(0, filters)), None)  # refuses filters that name what is not there
         return Watched(listing, queries.cluster_row(reading).log_id, filters, fields)
 
 
