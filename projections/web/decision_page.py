@@ -1,6 +1,5 @@
 """One decision: what it answered, what was decided with it, what followed; its fields as they were logged."""
 
-import re
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -8,7 +7,9 @@ from typing import Any
 import msgspec
 
 from topolog.events.asked import RequestId
+from topolog.events.errors import BadInput
 from topolog.projections import explain_decision, queries, told_changes
+from topolog.projections.cause_words import read_cause
 from topolog.projections.moments import iso
 from topolog.projections.resources import Cause, Decision
 from topolog.projections.web import things, values
@@ -16,9 +17,6 @@ from topolog.projections.web.asking import Asked
 from topolog.projections.web.event_words import words
 from topolog.projections.web.templates import rendered
 from topolog.projections.web.values import Value
-
-_REQUEST = re.compile(r"requests@\d+ (?P<id>\S+/\d+)")
-_NODE = re.compile(r"(?:heartbeats/\d+@\d+ |deadline lease/)(?P<node>\S+)")
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -57,17 +55,25 @@ def page(asked: Asked, name: str) -> str:
 
 def _input(asked: Asked, found: Decision) -> Iterator[Step]:
     """The request or the heartbeat it came from, by its stamp."""
-    frame = asked.frame
-    if match := _REQUEST.match(found.cause):
-        request = match["id"]
-        requester, _, sequence = request.rpartition("/")
-        has_outcome = queries.outcome(asked.reading, RequestId(requester, int(sequence))) is not None
-        href = frame.to("requests", requester, sequence) if has_outcome else ""
-        yield Step("request", Value(request, href), about=" · ".join(filter(None, (found.actor, found.reason))))
-    elif match := _NODE.match(found.cause):
-        yield Step("because of", Value(match["node"], frame.to("nodes", match["node"])), about=found.cause)
+    cause = read_cause(found.cause)
+    if cause.request:
+        value = Value(cause.request, _request_page(asked, cause.request))
+        yield Step("request", value, about=" · ".join(filter(None, (found.actor, found.reason))))
+    elif cause.node:
+        yield Step("because of", Value(cause.node, asked.frame.to("nodes", cause.node)), about=found.cause)
     elif found.cause:
         yield Step("because of", Value(found.cause), about=found.actor)
+
+
+def _request_page(asked: Asked, text: str) -> str:
+    """Where a request is shown; nowhere if its outcome is not known here, or its id was too long for a stamp."""
+    try:
+        name = RequestId.parse(text)
+    except BadInput:
+        return ""
+    if queries.outcome(asked.reading, name) is None:
+        return ""
+    return asked.frame.to("requests", name.requester, str(name.sequence))
 
 
 def _beside(asked: Asked, found: Decision, named: Collection[int]) -> Iterator[Step]:
