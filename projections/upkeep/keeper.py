@@ -57,8 +57,8 @@ TERMS = Terms()
 
 
 class Keeper:
-    """`workshop` None: nothing is done beside, and damage has the store emptied. The projector's thread calls what is
-    marked so, any thread the rest."""
+    """`workshop` None: nothing is done beside, and of damage it is only said that it is there. The projector's thread
+    calls what is marked so, any thread the rest."""
 
     def __init__(
         self,
@@ -170,10 +170,10 @@ class Keeper:
                 self._give_up(why)
 
     def note_damage(self, shown: Store, why: str) -> None:
-        """The projector's thread: something of the shown store cannot be read. Another one is built beside it."""
+        """The projector's thread: something of the shown store cannot be read. Another one is to take its place."""
         with self._orders.changing:
             if self.status.damage is None or self.status.damage.store != shown.path.name:
-                _LOGGER.error("The store %s is damaged: %s It is built anew beside it.", shown.path.name, why)
+                _LOGGER.error("The store %s is damaged: %s", shown.path.name, why)
                 self._orders.change(damage=Damage(shown.path.name, why, self._wall_ms()))
             self._mend(shown)
 
