@@ -1,66 +1,132 @@
-"""What made a decision due, as people say it: the causes of stamps in plain words. No store is needed for that."""
+"""What made a decision due: the causes of stamps are read here and nowhere else, into their kind, whom they name, and
+plain words. No store is needed for that.
+
+Coordinators write them (`streams/coordinator/causes.py`); each form that they have is a line of `_FORMS`.
+"""
 
 import re
 import shlex
+from collections.abc import Mapping
+from enum import Enum
 
-_REQUEST = re.compile(r"requests@(\d+) (.+)")
-_RECORD = re.compile(r"(heartbeats|maps)/(\d+)@(\d+) (.+)")
-_DEADLINES: tuple[tuple[str, str], ...] = (
-    (r"lease/(.+)/\d+/(\d+)/\d*", "the lease of {0} was over: none of its heartbeats was confirmed after position {1}"),
-    (
-        r"exchange/(\d+)/(.+)/\d+/warn/\d*",
-        "{1} had not sent its map, asked for at position {0}, and operators see that",
+import msgspec
+
+
+class Kind(Enum):
+    """What a decision answers. REQUEST, HEARTBEAT, MAP: a record of an input. DEADLINE: nothing came for so long.
+    COORDINATOR: its own beat, claim or snapshot. OPERATOR: a voiding, which no request asks for. DECISION: one in the
+    log. UNKNOWN: its stamp names nothing."""
+
+    REQUEST = "REQUEST"
+    HEARTBEAT = "HEARTBEAT"
+    MAP = "MAP"
+    DEADLINE = "DEADLINE"
+    COORDINATOR = "COORDINATOR"
+    OPERATOR = "OPERATOR"
+    DECISION = "DECISION"
+    UNKNOWN = "UNKNOWN"
+
+
+class StampCause(msgspec.Struct, frozen=True):
+    """The cause of a stamp, read: `words` go on «because …». `request` is the id of the request that is answered,
+    `node` who has reported, or whose lease was over; empty where there is none."""
+
+    kind: Kind
+    words: str
+    request: str = ""
+    node: str = ""
+
+
+_REPORTED = "came that it had waited for ({0}, partition {1}, offset {2})"
+_FORMS: Mapping[Kind, tuple[tuple[str, str], ...]] = {
+    Kind.REQUEST: ((r"requests@\d+ (?P<request>.+)", "request {0} asked for it"),),
+    Kind.HEARTBEAT: ((r"(heartbeats)/(\d+)@(\d+) (?P<node>.+)", f"a heartbeat of {{3}} {_REPORTED}"),),
+    Kind.MAP: ((r"(maps)/(\d+)@(\d+) (?P<node>.+)", f"a single map of {{3}} {_REPORTED}"),),
+    Kind.DEADLINE: (
+        (
+            r"deadline lease/(?P<node>.+)/\d+/(\d+)/\d*",
+            "the lease of {0} was over: none of its heartbeats was confirmed after position {1}",
+        ),
+        (
+            r"deadline exchange/(\d+)/(.+)/\d+/warn/\d*",
+            "{1} had not sent its map, asked for at position {0}, and operators see that",
+        ),
+        (
+            r"deadline exchange/(\d+)/(.+)/\d+/evict/\d*",
+            "{1} had not sent its map, asked for at position {0}, for the longest wait",
+        ),
+        (r"deadline adjust/soft/(\d+)", "nobody had joined or left for the soft timeout since position {0}"),
+        (
+            r"deadline adjust/hard/(\d+)",
+            "the hard timeout since position {0} was over, though servers came and went on",
+        ),
+        (r"deadline change/(\d+)/deadline", "the deadline that was given with change {0} had passed"),
+        (r"deadline session/(\d+)/deadline", "the deadline that was given with session {0} had passed"),
+        (r"deadline session/(\d+)/rest/.*", "the pause of session {0}, which does not work all the time, was over"),
+        (
+            r"deadline task/(\d+)/(\d+)/(\d+)/compare/\d+",
+            "nobody had compared what was sent for session {0} since position {2}",
+        ),
+        (
+            r"deadline task/(\d+)/(\d+)/(\d+)/\d+/(.+)",
+            "{3} had not come further with session {0} since position {2}",
+        ),
+        (
+            r"deadline retry/(\d+)/(\d+)/(\d+)/\d+/(.+)",
+            "the pause before {3} is asked again for session {0} was over",
+        ),
+        (r"deadline schedule/(\d+)/(.+)", "schedule {1} was due, counted from position {0}"),
+        (
+            r"deadline: proceed_ms since (.+)",
+            "proceed_ms had passed since {0}, so whoever was silent is fenced",
+        ),
+        (r"deadline: idle for a day", "nothing had been asked for under these names for a day"),
+        (r"deadline (.+)", "{0}"),  # those of a newer coordinator
+        (r"(deadline: .+)", "{0}"),
     ),
-    (r"exchange/(\d+)/(.+)/\d+/evict/\d*", "{1} had not sent its map, asked for at position {0}, for the longest wait"),
-    (r"adjust/soft/(\d+)", "nobody had joined or left for the soft timeout since position {0}"),
-    (r"adjust/hard/(\d+)", "the hard timeout since position {0} was over, though servers came and went on"),
-    (r"change/(\d+)/deadline", "the deadline that was given with change {0} had passed"),
-    (r"session/(\d+)/deadline", "the deadline that was given with session {0} had passed"),
-    (r"session/(\d+)/rest/.*", "the pause of session {0}, which does not work all the time, was over"),
-    (r"task/(\d+)/(\d+)/(\d+)/compare/\d+", "nobody had compared what was sent for session {0} since position {2}"),
-    (r"task/(\d+)/(\d+)/(\d+)/\d+/(.+)", "{3} had not come further with session {0} since position {2}"),
-    (r"retry/(\d+)/(\d+)/(\d+)/\d+/(.+)", "the pause before {3} is asked again for session {0} was over"),
-    (r"schedule/(\d+)/(.+)", "schedule {1} was due, counted from position {0}"),
-    (r"deadline: proceed_ms since (.+)", "proceed_ms had passed since {0}, so whoever was silent is fenced"),
-    (r"deadline: idle for a day", "nothing had been asked for under these names for a day"),
+    Kind.OPERATOR: (
+        (r"claimed by (.+) to void position (\d+)", "{0} took the lead to void position {1}"),
+        (r"`topolog void` by (.+)", "{0} voided it with `topolog void`"),
+    ),
+    Kind.DECISION: (
+        (r"view (\S+): (.+)", "view {0} began: {1}"),
+        (
+            r"end of the wait since position (\d+)",
+            "the lease that it had waited for since position {0} was over",
+        ),
+        (r"failure of (.+)", "this had failed: {0}"),
+        (r"its turn", "nothing that stands before it in line was left"),
+        (r"all wanted copies own", "every copy that the affinity wants was whole"),
+        (r"all that it waited for is there", "all that it waited for had come"),
+        (r"nobody serves the replica any more", "nobody served the replica any more"),
+    ),
+    Kind.COORDINATOR: (
+        (r"founded by (.+)", "coordinator {0} found no log, and began it"),
+        (r"claimed by (.+)", "no coordinator was heard, or the last one had stopped, and {0} claimed to lead"),
+        (r"the beat of the leader", "the leader writes this as a sign of life, heartbeats or not"),
+        (r"snapshot of position (\d+)", "a snapshot of position {0} had been written"),
+        (r"(.+) stops", "coordinator {0} stopped on purpose"),
+    ),
+}
+_COMPILED = tuple(
+    (kind, re.compile(pattern, re.DOTALL), words) for kind, forms in _FORMS.items() for pattern, words in forms
 )
-_OTHERS: tuple[tuple[str, str], ...] = (
-    (r"founded by (.+)", "coordinator {0} found no log, and began it"),
-    (r"claimed by (.+) to void position (\d+)", "{0} took the lead to void position {1}"),
-    (r"claimed by (.+)", "no coordinator was heard, or the last one had stopped, and {0} claimed to lead"),
-    (r"(.+) stops", "coordinator {0} stopped on purpose"),
-    (r"the beat of the leader", "the leader writes this as a sign of life, heartbeats or not"),
-    (r"snapshot of position (\d+)", "a snapshot of position {0} had been written"),
-    (r"`topolog void` by (.+)", "{0} voided it with `topolog void`"),
-    (r"view (\S+): (.+)", "view {0} began: {1}"),
-    (r"end of the wait since position (\d+)", "the lease that it had waited for since position {0} was over"),
-    (r"failure of (.+)", "this had failed: {0}"),
-    (r"its turn", "nothing that stands before it in line was left"),
-    (r"all wanted copies own", "every copy that the affinity wants was whole"),
-    (r"all that it waited for is there", "all that it waited for had come"),
-    (r"nobody serves the replica any more", "nobody served the replica any more"),
-)
+
+
+def read_cause(cause: str) -> StampCause:
+    """What the cause of a stamp says; one that this version does not know is its own words."""
+    for kind, pattern, words in _COMPILED:
+        if found := pattern.fullmatch(cause):
+            return StampCause(kind, words.format(*found.groups()), **found.groupdict())
+    return StampCause(Kind.UNKNOWN, cause or "the log does not say why")
 
 
 def in_words(cause: str, actor: str = "", reason: str = "") -> str:
     """Why a decision was made, to go on «because …»; of a request who asked and what for."""
-    if found := _REQUEST.fullmatch(cause):
-        return f"{actor or 'somebody'} asked for it with request {found[2]}{f': «{reason}»' if reason else ''}"
-    if found := _RECORD.fullmatch(cause):
-        what = "heartbeat" if found[1] == "heartbeats" else "single map"
-        return (
-            f"a {what} of {found[4]} came that it had waited for ({found[1]}, partition {found[2]}, offset {found[3]})"
-        )
-    for pattern, words in (*_DEADLINES, *_OTHERS):
-        if found := re.fullmatch(pattern, cause.removeprefix("deadline ")):
-            return words.format(*found.groups())
-    return cause.removeprefix("deadline ") or "the log does not say why"
-
-
-def request_of(cause: str) -> str | None:
-    """The id of the request that a decision answers, None if it answers none."""
-    found = _REQUEST.fullmatch(cause)
-    return found[2] if found else None
+    read = read_cause(cause)
+    if read.kind is Kind.REQUEST:
+        return f"{actor or 'somebody'} asked for it with request {read.request}{f': «{reason}»' if reason else ''}"
+    return read.words
 
 
 _NAMED = frozenset({"node", "type", "group", "change", "session", "replica", "schedule", "database", "table", "grant"})

@@ -1,6 +1,6 @@
 """The chain of causes of a decision, back to its first one, and what followed from it.
 
-A decision's stamp names what made it due, in words (`streams/coordinator/causes.py`); `antecedents.py` knows the
+A decision's stamp names what made it due (`cause_words.py`); `antecedents.py` knows the
 decision that the wait was for. A chain goes from antecedent to antecedent. Each stands before the one that follows from
 it, so a chain has no cycle and an end: a decision that answers nothing in the log. What that one answers stands in its
 stamp: a request, a heartbeat, a map, a deadline, or the coordinator itself.
@@ -11,15 +11,14 @@ many of each are looked through, and no index is needed. (An index would be a ke
 be written by the projector; docs/explain.md has what was measured.)
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from enum import Enum
 from itertools import islice
 
 import msgspec
 
 from topolog.events.ids import Position
 from topolog.projections.antecedents import antecedents
+from topolog.projections.cause_words import Kind, read_cause
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.resources import Cause
@@ -35,21 +34,6 @@ _EFFECTS_MAX = 20
 _SET_MAX = 20
 
 
-class Kind(Enum):
-    """What a decision answers. REQUEST, HEARTBEAT, MAP: a record of an input. DEADLINE: nothing came for so long.
-    COORDINATOR: its own beat, claim or snapshot. OPERATOR: a voiding, which no request asks for. DECISION: one in the
-    log. UNKNOWN: its stamp names nothing."""
-
-    REQUEST = "REQUEST"
-    HEARTBEAT = "HEARTBEAT"
-    MAP = "MAP"
-    DEADLINE = "DEADLINE"
-    COORDINATOR = "COORDINATOR"
-    OPERATOR = "OPERATOR"
-    DECISION = "DECISION"
-    UNKNOWN = "UNKNOWN"
-
-
 class Link(msgspec.Struct, frozen=True):
     """One decision of a chain, and the one it follows from; None for the first."""
 
@@ -58,24 +42,7 @@ class Link(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> Kind:
-        return kind_of(self.decided.cause)
-
-
-_KINDS: tuple[tuple[str, Kind], ...] = (
-    (r"requests@\d+ ", Kind.REQUEST),
-    (r"heartbeats/\d+@\d+ ", Kind.HEARTBEAT),
-    (r"maps/\d+@\d+ ", Kind.MAP),
-    (r"deadline\b", Kind.DEADLINE),
-    (r"`topolog void`|claimed by .* to void ", Kind.OPERATOR),
-    (r"founded by |claimed by |the beat of the leader|snapshot of position |.* stops$", Kind.COORDINATOR),
-    (r"view \d|end of the wait since |failure of |its turn|all |nobody serves ", Kind.DECISION),
-)
-_PATTERNS = tuple((re.compile(pattern), kind) for pattern, kind in _KINDS)
-
-
-def kind_of(cause: str) -> Kind:
-    """What the cause of a stamp names."""
-    return next((kind for pattern, kind in _PATTERNS if pattern.match(cause)), Kind.UNKNOWN)
+        return read_cause(self.decided.cause).kind
 
 
 def links(reading: Reading, position: int) -> Iterator[Link]:
@@ -181,7 +148,7 @@ def cause_of(decided: Decided, follows: Position | None = None) -> Cause:
         decided.actor,
         decided.reason,
         iso(decided.logged_at_ms),
-        kind_of(decided.cause).value,
+        read_cause(decided.cause).kind.value,
         follows,
     )
 

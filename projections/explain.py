@@ -1,7 +1,7 @@
-"""Why something is as it is, in plain words: one sentence, the facts, the chain of causes, who was asked.
+"""Why something is as it is, in plain words: one sentence, the facts, the last causes, who was asked.
 
-The chain comes from stamps: each decision names what it answers (`cause`), who asked (`actor`) and why (`reason`). Who
-was asked is in `patience.py`.
+Causes come from stamps: each decision names what it answers (`cause`), who asked (`actor`) and why (`reason`). Chains
+from one decision to the next are in `causes.py`; who was asked is in `patience.py`.
 """
 
 import shlex
@@ -33,7 +33,7 @@ _FACTS_MAX = 100
 """Decisions about a type that are looked through for facts, the newest ones."""
 
 _CAUSES_MAX = 20
-"""Decisions in a chain: what stands now follows from the last few; `history` and `get decisions` have them all."""
+"""Decisions that are named as causes: what stands follows from the last few; `history` and `get decisions` have all."""
 
 
 def explain_type(reading: Reading, name: str) -> Explanation:
@@ -44,7 +44,7 @@ def explain_type(reading: Reading, name: str) -> Explanation:
     decided = _newest(reading, f"type {row.name}")
     wait = patience.for_type(reading, row)
     facts = {**wait.facts, **dict(_told(decided))}
-    found = Explanation(_type_sentence(row, wait), facts, chain(decided), wait.asked)
+    found = Explanation(_type_sentence(row, wait), facts, last_causes(decided), wait.asked)
     return with_next(found, *_last(decided), f"topolog history type {shlex.quote(row.name)}")
 
 
@@ -54,12 +54,12 @@ def explain_group(reading: Reading, name: str) -> Explanation:
     decided, quoted = _newest(reading, f"group {name}"), shlex.quote(name)
     facts = dict(_told(decided))
     if row is not None:
-        found = Explanation(_group_sentence(row), {**dict(_group_facts(reading, row)), **facts}, chain(decided))
+        found = Explanation(_group_sentence(row), {**dict(_group_facts(reading, row)), **facts}, last_causes(decided))
         return with_next(found, f"topolog get maps --group {quoted}", f"topolog history group {quoted}")
     dropped_at = groups.dropped_at(reading, name)
     if dropped_at is None:
         raise groups.no_group(reading, name)
-    found = Explanation(f"Group {name} was dropped at position {dropped_at}.", facts, chain(decided))
+    found = Explanation(f"Group {name} was dropped at position {dropped_at}.", facts, last_causes(decided))
     return with_next(found, *_last(decided), f"topolog history group {quoted}")
 
 
@@ -187,7 +187,7 @@ def _removed_type(reading: Reading, name: str) -> Explanation:
         f"Type {floor.name} was removed at position {floor.removed_at}; content based on version {floor.version} "
         f"or lower never comes back."
     )
-    found = Explanation(sentence, dict(_told(decided)), chain(decided))
+    found = Explanation(sentence, dict(_told(decided)), last_causes(decided))
     return with_next(found, *_last(decided), f"topolog history type {shlex.quote(floor.name)}")
 
 
@@ -288,7 +288,7 @@ def _newest(reading: Reading, subject: str) -> list[Decided]:
 
 
 def causes_about(reading: Reading, subject: str) -> tuple[Cause, ...]:
-    return chain(reading.decisions(subject=subject))
+    return last_causes(reading.decisions(subject=subject))
 
 
 def _last(newest_first: Sequence[Decided]) -> tuple[str, ...]:
@@ -302,7 +302,7 @@ def with_next(found: Explanation, *commands: str) -> Explanation:
     return msgspec.structs.replace(found, next=tuple(suggested)[:NEXT_MAX])
 
 
-def chain(newest_first: Iterable[Decided]) -> tuple[Cause, ...]:
-    """The newest few of these decisions as a chain, oldest first."""
+def last_causes(newest_first: Iterable[Decided]) -> tuple[Cause, ...]:
+    """The newest few of these decisions, oldest first, whatever each of them follows from."""
     newest = list(islice(newest_first, _CAUSES_MAX))
     return tuple(cause_of(each) for each in reversed(newest))

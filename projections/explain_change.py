@@ -10,7 +10,7 @@ from topolog.projections import change_rows, changes, definition_words, objects
 from topolog.projections.change_rows import Line
 from topolog.projections.changes import Waiting
 from topolog.projections.durations import ago
-from topolog.projections.explain import chain, in_words, with_next
+from topolog.projections.explain import in_words, last_causes, with_next
 from topolog.projections.layout import Decided
 from topolog.projections.object_resources import SchemaChange
 from topolog.projections.resources import Explanation
@@ -37,7 +37,7 @@ def explain_change(reading: Reading, age_ms: int, name: str) -> Explanation:
         **dict(_revoked(reading, found, row)),
         **dict(_next(found, line)),
     }
-    explained = Explanation(sentence, facts, chain(_decisions(reading, row)), wait.asked if wait else ())
+    explained = Explanation(sentence, facts, last_causes(_decisions(reading, row)), wait.asked if wait else ())
     return with_next(explained, f"topolog explain decision {row.number}", f"topolog history change {row.number}")
 
 
@@ -64,7 +64,7 @@ def explain_object(reading: Reading, age_ms: int, kind: ObjectKind, name: str) -
     if found.queue:
         facts["waits behind it"] = listed([f"change {number}" for number in found.queue])
     facts["can be done now"] = ", ".join(found.actions)
-    explained = Explanation(sentence, facts, chain(_of_object(reading, name)), wait.asked if wait else ())
+    explained = Explanation(sentence, facts, last_causes(_of_object(reading, name)), wait.asked if wait else ())
     change = (f"topolog explain change {about.number}",) if about else ()
     return with_next(explained, *change, f"topolog history {_resource(kind)} {shlex.quote(name)}")
 
@@ -90,7 +90,7 @@ def _gone(reading: Reading, kind: ObjectKind, name: str, found: ObjectRow | None
     position = next(position for position, row in reading.versions(ObjectRow, name) if row is None)
     noun = definition_words.noun(kind)
     sentence = f"{noun.capitalize()} {name} is no more since position {position}: it was dropped, renamed or given up."
-    explained = Explanation(sentence, {}, chain(_of_object(reading, name)))
+    explained = Explanation(sentence, {}, last_causes(_of_object(reading, name)))
     commands = f"topolog explain decision {position}", f"topolog history {_resource(kind)} {shlex.quote(name)}"
     return with_next(explained, *commands)
 

@@ -8,7 +8,7 @@ from topolog.events.cluster_state import ClusterState
 from topolog.events.ids import Position
 from topolog.projections import patience, pending, situation
 from topolog.projections.durations import ago
-from topolog.projections.explain import chain, in_words, with_next
+from topolog.projections.explain import in_words, last_causes, with_next
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.pending_resources import Pending
@@ -35,7 +35,7 @@ def explain_cluster(reading: Reading, age_ms: int) -> Explanation:
     }
     positions = merge(*(reading.positions(subject=about) for about in _ABOUT), reverse=True)
     decided = (reading.surely_decision(position) for position in positions)
-    found = Explanation(cluster.sentence, facts, chain(decided), cluster.awaited)
+    found = Explanation(cluster.sentence, facts, last_causes(decided), cluster.awaited)
     first = waits[0].next[:1] if waits else ()
     return with_next(found, *first, "topolog get pending", "topolog history cluster")
 

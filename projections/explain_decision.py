@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from topolog.events.metadata import Evidence, MetadataUpdateRejected
 from topolog.projections import cause_words, causes, pending, queries, refusals
-from topolog.projections.causes import Kind, Link
+from topolog.projections.cause_words import Kind, read_cause
+from topolog.projections.causes import Link
 from topolog.projections.explain import in_words, with_next
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
@@ -66,7 +67,7 @@ def _what(reading: Reading, here: Decided) -> Iterator[tuple[str, str]]:
 
 
 def _decided_by(here: Decided) -> str:
-    return "the coordinator that led" if causes.kind_of(here.cause) is Kind.REQUEST else here.actor or "nobody"
+    return "the coordinator that led" if read_cause(here.cause).kind is Kind.REQUEST else here.actor or "nobody"
 
 
 def _back_to(chain: Sequence[Link]) -> Iterator[tuple[str, str]]:
@@ -129,8 +130,8 @@ def _then(here: Decided, followed: Sequence[Decided]) -> Iterator[tuple[str, str
 
 
 def _next(here: Decided, first: Link) -> Iterator[str]:
-    request = cause_words.request_of(here.cause)
-    if request is not None:
+    request = read_cause(here.cause).request
+    if request:
         yield f"topolog explain request {request}"
     elif first.decided.position != here.position:
         yield f"topolog explain decision {first.decided.position}"

@@ -16,7 +16,7 @@ from topolog.events.ids import Position
 from topolog.events.membership import NodeLeft
 from topolog.projections import exchanges, patience, queries
 from topolog.projections.durations import ago
-from topolog.projections.explain import chain, with_next
+from topolog.projections.explain import last_causes, with_next
 from topolog.projections.layout import Decided
 from topolog.projections.partition_resources import ExchangeDetail
 from topolog.projections.resources import Awaited, Explanation
@@ -45,7 +45,7 @@ def explain_exchange(reading: Reading, age_ms: int, version: str) -> Explanation
         **(dict(_waiting(reading, age_ms, row)) if row is not None and is_open else {}),
         **dict(_besides(reading, row)),
     }
-    causes = chain(sorted(_decisions(reading, found), key=lambda decided: -decided.position))
+    causes = last_causes(sorted(_decisions(reading, found), key=lambda decided: -decided.position))
     explained = Explanation(_sentence(found), facts, causes, awaited(row) if row is not None and is_open else ())
     about = "topolog wait exchange/{0} --for=Completed" if is_open else "topolog get partitions --state MOVING"
     return with_next(explained, about.format(found.version), f"topolog history exchange {found.version}")

@@ -18,7 +18,7 @@ from topolog.events.group_definition import Affinity
 from topolog.events.groups import GroupRow
 from topolog.events.membership import NodeLeft, NodeRow
 from topolog.projections import causes, exchanges, explain_exchange, partition_history, patience
-from topolog.projections.explain import chain, with_next
+from topolog.projections.explain import last_causes, with_next
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.partition_history import Step
@@ -54,7 +54,7 @@ def explain_partition(reading: Reading, group: str, number: int) -> Explanation:
     found = Explanation(
         _sentence(here, hand_over, unfit),
         facts,
-        causes.merged(chain(decisions), made),
+        causes.merged(last_causes(decisions), made),
         _awaited(reading, here, hand_over),
     )
     name = shlex.quote(here.name)

@@ -10,7 +10,7 @@ from topolog.events.membership import WaitingJoinRow
 from topolog.events.metadata import MetadataUpdateRejected
 from topolog.events.requests import OutcomeRow, Status
 from topolog.projections import cause_words, patience, pending, queries, refusals
-from topolog.projections.explain import causes_about, chain, refusal_facts, with_next
+from topolog.projections.explain import causes_about, last_causes, refusal_facts, with_next
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.resources import Explanation
@@ -33,7 +33,7 @@ def explain_request(reading: Reading, age_ms: int, name: RequestId) -> Explanati
     waits = pending.since(reading, age_ms, row.position) if not wait.asked else []
     facts |= {**wait.facts, **{f"pending: {each.name}": pending.told(each) for each in waits}}
     asked = wait.asked or tuple(held for each in waits for held in pending.awaited(each))
-    found = Explanation(_request_sentence(name, row), facts, chain(_behind(reading, row)), asked)
+    found = Explanation(_request_sentence(name, row), facts, last_causes(_behind(reading, row)), asked)
     about = cause_words.explains(row.subject)
     return with_next(found, *([about] if about else []), f"topolog explain decision {row.position}")
 

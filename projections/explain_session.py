@@ -11,7 +11,7 @@ from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow, Sessi
 from topolog.events.token_range import overlap
 from topolog.projections import differences, sessions
 from topolog.projections.durations import ago
-from topolog.projections.explain import chain, with_next
+from topolog.projections.explain import last_causes, with_next
 from topolog.projections.explain_words import LEFT_ALONE, REMEDIES, rows
 from topolog.projections.layout import Decided
 from topolog.projections.repair_resources import Session, SessionTask
@@ -40,7 +40,7 @@ def explain_session(reading: Reading, name: str) -> Explanation:
         **dict(_next(found)),
     }
     sentence = f"Session {row.number} ({_does(found)}) {_state(reading, row, found)}"
-    explained = Explanation(sentence, facts, chain(_decisions(reading, row)), _awaited(reading, row, found))
+    explained = Explanation(sentence, facts, last_causes(_decisions(reading, row)), _awaited(reading, row, found))
     return with_next(explained, f"topolog get trees --session {row.number}", f"topolog history session {row.number}")
 
 

@@ -7,13 +7,11 @@ beginning.
 """
 
 import logging
-import shutil
 from pathlib import Path
 
 from topolog.events.errors import DamagedStore
 from topolog.events.failpoints import reach
 from topolog.events.state import State
-from topolog.projections import generations
 from topolog.projections.generations import generation_path, move_aside
 from topolog.projections.projection import Projection
 from topolog.projections.rocks import UnreadableBlock
@@ -51,14 +49,6 @@ def opened(folder: Path, cluster: str, *, holds: bool) -> tuple[Projection, str 
         except BaseException:  # whatever it is, RocksDB's lock must not outlive it
             store.close()
             raise
-
-
-def emptied(folder: Path, cluster: str, path: Path, damage: str) -> Projection:
-    """An empty store in the place of the one at `path`, which is closed, and of those that were shown before it."""
-    while (former := generations.former_path(folder)) is not None:
-        shutil.rmtree(former, ignore_errors=True)
-    _set_aside(folder, path, damage)
-    return opened(folder, cluster, holds=False)[0]
 
 
 def _is_shown(store: Store) -> bool:

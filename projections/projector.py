@@ -18,7 +18,7 @@ anything is wrong with what is offered it is refused, and the projector goes on 
 
 A store of which something cannot be read is read on and shown as long as it can be, for what can be read is as it was
 written; another one is built beside it (`upkeep/`) and takes its place. Where it cannot be written any more nothing new
-is shown until then.
+is shown until then: in a process that builds nothing beside, until it is started on another folder.
 """
 
 import logging
@@ -31,7 +31,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from topolog.events.errors import DamagedStore, LogDiverged, Poisoned, TopologError
+from topolog.events.errors import DamagedStore, Poisoned, TopologError
 from topolog.events.failpoints import reach
 from topolog.events.ids import Offset
 from topolog.events.log import LogReader
@@ -48,7 +48,7 @@ from topolog.projections.sides import SIDE_PARTITIONS
 from topolog.projections.store import Present, Reading, Store, reading_of
 from topolog.projections.succession import Succession
 from topolog.projections.upkeep.keeper import TERMS, Keeper, Terms
-from topolog.projections.upkeep.orders import Order
+from topolog.projections.upkeep.orders import UpkeepOrder
 from topolog.projections.upkeep.workshop import Workshop
 
 DECISIONS = (Topic.DECISIONS, 0)
@@ -56,9 +56,6 @@ DECISIONS = (Topic.DECISIONS, 0)
 T = TypeVar("T")
 
 _POLL_S = 0.1
-_REBUILDS_MAX = 3
-"""A store that is damaged more often than this in one process life has a bad disk: rebuilding will not help."""
-
 ROOM_BYTES = 256 << 20
 """So much must be free before a store that met a full disk is opened again: to open it writes what its log holds."""
 
@@ -84,7 +81,7 @@ class Projector:
         workshop: Workshop | None = None,
         terms: Terms = TERMS,
     ) -> None:
-        """Raises BadInput if the folder is another cluster's or in use; a damaged store is rebuilt."""
+        """Raises BadInput if the folder is another cluster's or in use; a store that cannot be opened is set aside."""
         self.cluster = cluster
         self.wall_ms = wall_ms
         self.decided: Counter[str] = Counter()
@@ -97,7 +94,6 @@ class Projector:
         self._freshness = Freshness()
         self._swap = threading.Lock()
         self._listeners: list[Callable[[], None]] = []
-        self._rebuilds = 0
         self._damage: str | None = None
         self._lacks_room = False
         self._hopes = False
@@ -124,8 +120,9 @@ class Projector:
         if self._stopped:
             return self._stopped
         if self._held:
-            return f"The store is damaged, and another one is built beside it: {self._held}"
-        paused = self.keeper.standing.paused
+            what = "another one is built beside it" if self.keeper.can_build else "this process builds no other one"
+            return f"The store is damaged, and {what}: {self._held}"
+        paused = self.keeper.status.paused
         return f"It is paused by {paused.by}{f': {paused.reason}' if paused.reason else '.'}" if paused else None
 
     @property
@@ -164,10 +161,11 @@ class Projector:
             if self._lacks_room:
                 self._resume()
             if self._damage and self._succession.successor is None:
-                self._mend(self._damage)
+                self.keeper.note_damage(self._shown.store, self._damage)
+                self._damage = None
             self._succession.drop_former()
             self.keeper.look(self._shown.store, reads_former=bool(self._succession.former))
-            if self.keeper.standing.paused or (self._stopped and not self._hopes):
+            if self.keeper.status.paused or (self._stopped and not self._hopes):
                 self._freshness.lose()
                 return 0
             self._look_for_successor()
@@ -198,13 +196,13 @@ class Projector:
         self._succession.close()
         self._shown.store.close()
 
-    def act(self, order: Order) -> None:
+    def act(self, order: UpkeepOrder) -> None:
         """Have an order about this store hold; raises Refused if it makes no sense now. Any thread."""
         self.keeper.act(order, self._shown.store, reads_former=bool(self._succession.former))
 
     @contextmanager
     def reading(self) -> Iterator[Reading]:
-        """A reading of the newest position; damage that it meets has the store rebuilt."""
+        """A reading of the newest position; damage that it meets is noted, and mended where that can be done."""
         with ExitStack() as stack:
             with self._swap:
                 shown = self._shown
@@ -235,12 +233,9 @@ class Projector:
             except TopologError as unwritten:
                 error = unwritten
         match error:
-            case DamagedStore() if self.keeper.can_build:
+            case DamagedStore():
                 self._held = self._damage = error.message
                 self._freshness.lose()
-                return
-            case DamagedStore():
-                self._damage = error.message
                 return
             case Poisoned():
                 self._hopes = True
@@ -248,36 +243,11 @@ class Projector:
                 self._lacks_room = True
         self._stop(str(error))
 
-    def _mend(self, damage: str) -> None:
-        """Have another store take the place of what is shown: beside it, or, where nothing is built beside, at once."""
-        if self.keeper.can_build:
-            self.keeper.note_damage(self._shown.store, damage)
-            self._damage = None
-        else:
-            self._rebuild(damage)
-
     def _assign(self) -> None:
         """Have the reader go on where what is shown stands."""
         self._note_terms()
         sides = {partition: self._shown.store.side_offset(partition) for partition in SIDE_PARTITIONS}
         self._reader.assign({DECISIONS: self.meta.last_offset, **sides})
-
-    def _rebuild(self, damage: str) -> None:
-        self._rebuilds += 1
-        if self._rebuilds > _REBUILDS_MAX:
-            self._damage = None
-            raise LogDiverged(
-                f"The store was damaged {self._rebuilds} times in a row: {damage}",
-                hint="Look for a failing disk, then start this projector on another folder.",
-            )
-        with self._swap:
-            self._succession.close()  # or what was shown before would pass for the newest of those that are whole
-            self._shown.store.close()
-            self._damage = None
-            self._freshness = Freshness(self._freshness.fence_ms)  # what the store before knew, this one does not
-            self._is_first_end = True
-            self._shown = opening.emptied(self._folder, self.cluster, self._shown.store.path, damage)
-            self._assign()
 
     def _resume(self) -> None:
         """Go on from what is stored, once there is room; after a failure RocksDB writes only when opened again."""
@@ -314,10 +284,10 @@ class Projector:
             self._shown = shown
         damage, self._held, self._damage = self._held or self._damage, None, None
         self._assign()
-        standing = self.keeper.standing.damage
-        is_known = standing is not None and standing.store == former.store.path.name
+        noted = self.keeper.status.damage
+        is_known = noted is not None and noted.store == former.store.path.name
         try:
-            self._succession.note_former(former, shown, standing.why if standing and is_known else damage)
+            self._succession.note_former(former, shown, noted.why if noted and is_known else damage)
         finally:  # whatever cannot be written, it is shown
             self.keeper.succeeded(shown.store)
         _LOGGER.info("The rebuilt store is shown, at position %d.", self.meta.position)

@@ -94,9 +94,9 @@ OWNERS = {
     ),
     "platformdirs": (SETTINGS, "projections/cli/contexts.py", "streams/local/jars.py"),
     "prometheus_client": (
+        "events/families.py",
         "projections/api/",
         "projections/archive/metrics.py",
-        "streams/families.py",
         "src/topolog/metrics_port.py",
     ),
     "psycopg": ("projections/spark/sources/postgres.py",),
@@ -161,6 +161,7 @@ PURE_IMPORTS = frozenset(
 PURE_IMPORTS_OF = {
     "events/changes.py": {"numpy"},
     "events/codec.py": {"fastavro", "io", "json"},
+    "events/families.py": {"prometheus_client"},
     "events/log.py": {"threading", "zlib"},
     "events/key_order.py": {"decimal"},
     "events/last_owners.py": {"numpy"},

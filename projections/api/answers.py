@@ -20,14 +20,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from topolog.events.errors import BadInput, NotCaughtUp, Retriable
-from topolog.projections.api.listed import Asked, Find, Listing
+from topolog.projections.api.listing import Find, Listing, ListQuery
 from topolog.projections.api.parameters import KnowledgeParameters, NoParameters, PageParameters, ReadParameters
 from topolog.projections.api.problems import parameter
 from topolog.projections.api.waiting import Commits
-from topolog.projections.cursors import Cursor, Page, cut
+from topolog.projections.cursors import Cursor
 from topolog.projections.durations import duration_ms
-from topolog.projections.listing import Order, chosen_fields, with_fields
 from topolog.projections.moments import Token, position_time, reading_as_of
+from topolog.projections.ordering import chosen_fields, with_fields
 from topolog.projections.projector import Projector
 from topolog.projections.queries import cluster_row
 from topolog.projections.resources import AsOf
@@ -82,14 +82,14 @@ class Answers:
             cursor = cursor_of(parameters.cursor, path, listing, given, parameters.sort, parameters.fields)
         listing.check_past(parameters.as_of)
         wanted = cursor or Cursor(path, 0, "", given, parameters.sort or "", parameters.fields or "")
-        with parameter("sort"):
-            order = Order.parse(wanted.sort, listing.item) if wanted.sort else None
+        order = listing.order(wanted.sort)
         with parameter("fields"):
             fields = chosen_fields(wanted.fields, listing.item) if wanted.fields else None
 
         def body(reading: Reading, age_ms: int) -> Mapping[str, Any]:
             filters = wanted.filters if cursor else listing.resolved(reading, wanted.filters, self.projector.wall_ms())
-            page = _page(listing, reading, Asked(age_ms, filters, cursor.after if cursor else None), order, parameters)
+            asked = ListQuery(age_ms, filters, cursor.after if cursor else None)
+            page = listing.page(reading, asked, order, parameters.limit)
             items = page.items if fields is None else [with_fields(each, fields) for each in page.items]
             following = None
             if page.last is not None:
@@ -194,17 +194,6 @@ def filters_of(listing: Listing[Any], parameters: NoParameters) -> dict[str, str
     """The filters of this list that were given, by name."""
     given = parameters.model_dump(exclude_none=True, include=set(listing.filters.model_fields))
     return {name: str(value) for name, value in given.items()}
-
-
-def _page(
-    listing: Listing[T], reading: Reading, asked: Asked, order: Order | None, parameters: PageParameters
-) -> Page[T]:
-    if order is not None:
-        unordered = listing.items(reading, Asked(asked.age_ms, asked.filters))
-        with parameter("sort"):
-            return order.page(unordered, listing.key, asked.after, parameters.limit)
-    after = None if listing.is_long else asked.after
-    return cut(listing.items(reading, asked), listing.key, after, parameters.limit)
 
 
 def _tag_of_position(stands: AsOf, reading: Reading) -> str:

@@ -14,7 +14,7 @@ from topolog.projections.api import (
     explain_reads,
     export,
     health,
-    lists,
+    list_routes,
     metrics,
     objects_reads,
     pages,
@@ -79,7 +79,7 @@ def make_app(served: Sequence[Served], access: Access | None = None, environment
     for router in (
         reads.clusters,
         reads.router,
-        lists.router,
+        list_routes.router,
         diffs.router,
         export.router,
         writes.router,

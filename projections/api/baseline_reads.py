@@ -7,8 +7,8 @@ from topolog.events import past_file
 from topolog.events.views import Past
 from topolog.projections import baseline_resources, baselines, history, joins, resources, views
 from topolog.projections.api import contract, parameters
+from topolog.projections.api.list_routes import History
 from topolog.projections.api.listings import HISTORY
-from topolog.projections.api.lists import History
 from topolog.projections.api.problems import InvalidParameter
 from topolog.projections.api.served import Here
 from topolog.projections.api.writes import read_body

@@ -11,12 +11,10 @@ from pydantic import Field, ValidationError
 
 from topolog.projections.api.access.reads import AuditFilters
 from topolog.projections.api.filters import Filters
-from topolog.projections.api.listed import Asked as AskedOfList
-from topolog.projections.api.listed import Listing
+from topolog.projections.api.listing import Listing, ListQuery
 from topolog.projections.api.listings import LISTINGS
-from topolog.projections.api.problems import InvalidParameter, parameter
-from topolog.projections.cursors import Page, cut
-from topolog.projections.listing import Order
+from topolog.projections.api.problems import InvalidParameter
+from topolog.projections.cursors import Page
 from topolog.projections.store import Reading
 from topolog.projections.web import lease_page
 from topolog.projections.web.asking import Filter
@@ -83,13 +81,8 @@ def page_of(
     behind: str | None,
 ) -> Page[Any]:
     """One page of the API's list of this name, as the API itself would cut it."""
-    asked = AskedOfList(age_ms, listing.resolved(reading, filters, now_ms), behind)
-    if sort:
-        with parameter("sort"):
-            order = Order.parse(sort, listing.item)
-            unordered = listing.items(reading, AskedOfList(age_ms, asked.filters))
-            return order.page(unordered, listing.key, behind, ROWS)
-    return cut(listing.items(reading, asked), listing.key, None if listing.is_long else behind, ROWS)
+    asked = ListQuery(age_ms, listing.resolved(reading, filters, now_ms), behind)
+    return listing.page(reading, asked, listing.order(sort), ROWS)
 
 
 def _model(view: str) -> type[Filters]:

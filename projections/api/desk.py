@@ -6,6 +6,7 @@ it without harm.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -15,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from topolog.events.asked import RequestId
-from topolog.events.errors import BadInput, NotCaughtUp, Overloaded, Retriable
+from topolog.events.errors import BadInput, NotCaughtUp, Overloaded, Retriable, TopologError
 from topolog.events.ids import NOWHERE
 from topolog.events.metadata import MetadataUpdateRejected
 from topolog.events.requests import AnyRequest, OutcomeRow, Status, subject_of
@@ -32,7 +33,7 @@ DELIVERY_TIMEOUT_S = 9.0
 T = TypeVar("T")
 R = TypeVar("R")
 
-SERVE_PAUSE_S = 0.001
+_SERVE_PAUSE_S = 0.001
 
 
 class Stopped(Retriable):
@@ -67,16 +68,21 @@ class Desk:
 
     async def send(self, request: AnyRequest, value: bytes, timeout_s: float) -> None:
         """Append the request; raises Unreachable if nothing left, OutcomeUnknown unless the broker says it has it."""
-        delivered = self.requester.send(request, value)
         patience_s = max(1.0, min(DELIVERY_TIMEOUT_S, timeout_s))
-        deadline = asyncio.get_running_loop().time() + patience_s
+        overdue = self.requester.outcome_unknown(request.id, f"no answer within {patience_s:g} s")
+        await self.delivered(self.requester.send(request, value), patience_s, overdue)
+
+    async def delivered(self, delivery: Future[R], patience_s: float, overdue: TopologError) -> R:
+        """What the broker says of what was handed to the producer; raises `overdue` if it says nothing in time."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + patience_s
         self.requester.serve()
-        while not delivered.done():
-            if asyncio.get_running_loop().time() > deadline:
-                raise self.requester.outcome_unknown(request.id, f"no answer within {patience_s:g} s")
-            await asyncio.sleep(SERVE_PAUSE_S)
+        while not delivery.done():
+            if loop.time() > deadline_s:
+                raise overdue
+            await asyncio.sleep(_SERVE_PAUSE_S)
             self.requester.serve()
-        delivered.result()
+        return delivery.result()
 
     async def follow(self, name: RequestId, digest: bytes, wait: str, timeout_s: float) -> OutcomeRow | None:
         """The outcome as soon as it is what the caller waits for, or what is known after `timeout_s`.

@@ -17,9 +17,9 @@ from topolog.events.state import Key
 from topolog.projections import history, queries, resources, situation
 from topolog.projections.api import contract
 from topolog.projections.api.answers import API_VERSION, Answers, cursor_of, filters_of, headers_of, json_response
-from topolog.projections.api.listed import Listing
+from topolog.projections.api.list_routes import asking
+from topolog.projections.api.listing import Listing
 from topolog.projections.api.listings import LISTINGS
-from topolog.projections.api.lists import asking
 from topolog.projections.api.parameters import LIMIT_MAX, KnowledgeParameters
 from topolog.projections.api.problems import InvalidParameter, parameter
 from topolog.projections.api.served import Here

@@ -24,13 +24,13 @@ from starlette.types import Message, Send
 
 from topolog.projections.api import contract
 from topolog.projections.api.answers import Answers, filters_of, headers_of
-from topolog.projections.api.listed import Asked, Listing
+from topolog.projections.api.list_routes import asking
+from topolog.projections.api.listing import Listing, ListQuery
 from topolog.projections.api.listings import LISTINGS
-from topolog.projections.api.lists import asking
 from topolog.projections.api.parameters import ExportParameters
 from topolog.projections.api.problems import parameter
 from topolog.projections.api.served import Here
-from topolog.projections.listing import chosen_fields, field_names, with_fields
+from topolog.projections.ordering import chosen_fields, field_names, with_fields
 
 PORTION_ROWS = 1_000
 STALL_S = 60.0
@@ -91,7 +91,7 @@ class Export:
         with self._here.reading(self._as_of) as reading:
             stands = self._here.as_of(reading)
             self._filters = dict(listing.resolved(reading, self._filters, self._here.projector.wall_ms()))
-            found = listing.items(reading, Asked(stands.age_ms, self._filters, after))
+            found = listing.items(reading, ListQuery(stands.age_ms, self._filters, after))
             rows = list(islice(found, PORTION_ROWS) if listing.is_long else found)
             last = listing.key(rows[-1]) if listing.is_long and len(rows) == PORTION_ROWS else None
             return Portion(self._encode(rows), reading.position, last, headers_of(stands))

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
 from topolog.events.codec import DECISIONS
+from topolog.projections.cause_words import read_cause
 from topolog.projections.pending_resources import PendingKind
 
 Judge = Callable[[Any, str], bool]
@@ -328,7 +329,7 @@ class Decisions(Spanned):
     request: Annotated[
         str | None,
         Field(description="Only what answers this request, as `cli-4f2a/3`."),
-        Fits(lambda each, value: value in each.cause.split()),
+        Fits(lambda each, value: value == read_cause(each.cause).request),
     ] = None
     renewals: Annotated[
         _Bool | None,

@@ -1,4 +1,4 @@
-"""Every list of the API, each declared once: its pages, its export and its OpenAPI are made of this (`lists.py`)."""
+"""Every list of the API, each declared once; its pages, export and OpenAPI are made of this (`list_routes.py`)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -36,12 +36,12 @@ from topolog.projections import (
     views,
 )
 from topolog.projections.api import filters
-from topolog.projections.api.listed import Asked, Listing, number
+from topolog.projections.api.listing import Listing, ListQuery, number
 from topolog.projections.object_resources import SchemaObject
 from topolog.projections.store import Reading
 
 
-def _objects(reading: Reading, asked: Asked, kind: ObjectKind) -> Iterable[SchemaObject]:
+def _objects(reading: Reading, asked: ListQuery, kind: ObjectKind) -> Iterable[SchemaObject]:
     return objects.objects(reading, kind, asked.filters, asked.after or "")
 
 
@@ -65,13 +65,13 @@ def _newest_first(find: Callable[[Reading, Mapping[str, str], int | None], Itera
     return lambda reading, asked: find(reading, asked.filters, number(asked.after))
 
 
-def _partitions(reading: Reading, asked: Asked) -> Iterable[partition_resources.Partition]:
+def _partitions(reading: Reading, asked: ListQuery) -> Iterable[partition_resources.Partition]:
     if asked.rows is not None:
         return partitions.touched(reading, asked.filters, asked.rows)
     return partitions.partitions(reading, asked.filters, asked.after)
 
 
-def _exchanges(reading: Reading, asked: Asked) -> Iterable[partition_resources.Exchange]:
+def _exchanges(reading: Reading, asked: ListQuery) -> Iterable[partition_resources.Exchange]:
     found = exchanges.exchanges(reading, asked.age_ms, asked.filters, number(asked.after))
     if asked.rows is None:
         return found

@@ -8,12 +8,12 @@ from itertools import chain
 
 from fastapi import APIRouter, Request
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from topolog.events.errors import TopologError
+from topolog.events.families import Families, Metric
 from topolog.events.membership import NodeRow
 from topolog.events.metadata import ProposalRow
 from topolog.projections import change_rows, changes, exchanges, partitions, queries, sessions, verified_tables
@@ -42,6 +42,7 @@ class ProjectionMetrics(Collector):
 
     def __init__(self, projector: Projector) -> None:
         self._projector = projector
+        self._families = Families("topolog_projection", projector.cluster)
 
     def collect(self) -> Iterator[Metric]:
         yield from self._of_projector()
@@ -53,19 +54,16 @@ class ProjectionMetrics(Collector):
             yield from found
 
     def _of_projector(self) -> Iterator[Metric]:
-        projector = self._projector
-        yield from self._gauges(
-            {
-                "position": ("Position of the newest decision that is projected.", projector.meta.position),
-                "age_seconds": ("How long ago the end of the log was last known.", projector.age_ms / 1000),
-                "stopped": ("1 if the projector reads no further.", int(projector.stopped is not None)),
-            }
-        )
-        yield self._counter("ignored_records", "Records that do not count.", "reason", projector.meta.ignored.items())
-        yield self._counter("decisions", "Decisions read since the start.", "event", list(projector.decided.items()))
+        projector, families = self._projector, self._families
+        yield families.gauge("position", "Position of the newest decision that is projected.", projector.meta.position)
+        yield families.gauge("age_seconds", "How long ago the end of the log was last known.", projector.age_ms / 1000)
+        yield families.gauge("stopped", "1 if the projector reads no further.", int(projector.stopped is not None))
+        ignored, decided = projector.meta.ignored, dict(tuple(projector.decided.items()))
+        yield families.counters("ignored_records", "Records that do not count.", ignored, "reason")
+        yield families.counters("decisions", "Decisions read since the start.", decided, "event")
 
     def _of_store(self) -> Iterator[Metric]:
-        projector, cluster = self._projector, [self._projector.cluster]
+        projector, families = self._projector, self._families
         with projector.reading() as reading:
             members = sum(row.is_member for _, row in reading.rows(NodeRow))
             proposals = sum(1 for _ in reading.rows(ProposalRow))
@@ -82,66 +80,34 @@ class ProjectionMetrics(Collector):
             letters = [row.appended_ms for _, row in reading.sides(LetterRow)]
             repair = tuple(repair_metrics.of_repair(reading, projector.cluster))
         oldest_s = max(0, projector.wall_ms() - min(letters)) / 1000 if letters else 0
-        gauges = {
-            "members": ("Members of the cluster.", members),
-            "open_exchange_seconds": ("For how long an exchange has been open; 0 while none is.", open_ms / 1000),
-            "open_changes": ("Changes of databases, tables, views and grants that are not over.", len(opened)),
-            "oldest_open_change_seconds": (
-                "Since the oldest open change was asked for; 0 if none is.",
-                waited_ms / 1000,
-            ),
-            "undeleted_changes": ("Changes that are committed, whose data somebody still deletes.", undeleted),
-            "open_sessions": ("Comparisons and repairs of replicas that are not over.", open_sessions),
-            "dead_letters": ("Input that nobody could read and that is kept.", len(letters)),
-            "oldest_dead_letter_seconds": ("Since the oldest of them was put aside; 0 if there is none.", oldest_s),
-            "pending_proposals": ("Versions that are proposed and not yet accepted.", proposals),
-        }
-        yield from self._gauges(gauges)
-        by_state = GaugeMetricFamily(
-            "topolog_projection_partitions",
-            "Partitions by the most urgent thing to say of them.",
-            labels=["cluster", "state"],
-        )
-        for condition in CONDITIONS:
-            by_state.add_metric([*cluster, condition.name], conditions.get(condition, 0))
-        yield by_state
-        held = GaugeMetricFamily(
-            "topolog_projection_leases", "Members that hold a lease, by how it stands.", labels=["cluster", "state"]
-        )
-        for state in _LEASES:
-            held.add_metric([*cluster, state], leases[state])
-        yield held
+        yield families.gauge("members", "Members of the cluster.", members)
+        text = "For how long an exchange has been open; 0 while none is."
+        yield families.gauge("open_exchange_seconds", text, open_ms / 1000)
+        text = "Changes of databases, tables, views and grants that are not over."
+        yield families.gauge("open_changes", text, len(opened))
+        text = "Since the oldest open change was asked for; 0 if none is."
+        yield families.gauge("oldest_open_change_seconds", text, waited_ms / 1000)
+        text = "Changes that are committed, whose data somebody still deletes."
+        yield families.gauge("undeleted_changes", text, undeleted)
+        yield families.gauge("open_sessions", "Comparisons and repairs of replicas that are not over.", open_sessions)
+        yield families.gauge("dead_letters", "Input that nobody could read and that is kept.", len(letters))
+        text = "Since the oldest of them was put aside; 0 if there is none."
+        yield families.gauge("oldest_dead_letter_seconds", text, oldest_s)
+        yield families.gauge("pending_proposals", "Versions that are proposed and not yet accepted.", proposals)
+        by_state = {condition.name: conditions.get(condition, 0) for condition in CONDITIONS}
+        yield families.gauges("partitions", "Partitions by the most urgent thing to say of them.", by_state, "state")
+        held = {state: leases[state] for state in _LEASES}
+        yield families.gauges("leases", "Members that hold a lease, by how it stands.", held, "state")
         yield from repair
         yield from self._of_tables(tables)
 
-    def _gauges(self, told: Mapping[str, tuple[str, float]]) -> Iterator[Metric]:
-        for name, (text, value) in told.items():
-            gauge = GaugeMetricFamily(f"topolog_projection_{name}", text, labels=["cluster"])
-            gauge.add_metric([self._projector.cluster], value)
-            yield gauge
-
     def _of_tables(self, tables: Mapping[str, TableVerified]) -> Iterator[Metric]:
-        differ = GaugeMetricFamily(
-            "topolog_projection_table_rows_differ",
-            "Rows that sessions have found to differ, and that none has found or made equal since.",
-            labels=["cluster", "table"],
-        )
-        verified = GaugeMetricFamily(
-            "topolog_projection_table_verified_seconds",
-            "Since all of the table was last found or made equal in all its replicas; none while it never was.",
-            labels=["cluster", "table"],
-        )
-        for table, each in tables.items():
-            differ.add_metric([self._projector.cluster, table], each.rows_differ)
-            if each.verified_ms is not None:
-                verified.add_metric([self._projector.cluster, table], each.verified_ms / 1000)
-        yield from (differ, verified)
-
-    def _counter(self, name: str, text: str, label: str, counts: object) -> Metric:
-        counter = CounterMetricFamily(f"topolog_projection_{name}", text, labels=["cluster", label])
-        for value, count in sorted(counts):  # type: ignore[call-overload]  # items of a mapping
-            counter.add_metric([self._projector.cluster, value], count)
-        return counter
+        differ = {table: each.rows_differ for table, each in tables.items()}
+        text = "Rows that sessions have found to differ, and that none has found or made equal since."
+        yield self._families.gauges("table_rows_differ", text, differ, "table")
+        verified = {table: each.verified_ms / 1000 for table, each in tables.items() if each.verified_ms is not None}
+        text = "Since all of the table was last found or made equal in all its replicas; none while it never was."
+        yield self._families.gauges("table_verified_seconds", text, verified, "table")
 
 
 class Together(Collector):
@@ -163,19 +129,14 @@ class ServingMetrics(Collector):
     """Of one cluster: who is being answered by it for long, and what it has asked for."""
 
     def __init__(self, cluster: str, feeds: Feeds, requester: Requester) -> None:
-        self._cluster = cluster
+        self._families = Families("topolog_api", cluster)
         self._feeds = feeds
         self._requester = requester
 
     def collect(self) -> Iterator[Metric]:
-        gauges = {
-            "watchers": ("Callers who watch a list.", self._feeds.readers),
-            "open_requests": ("Requests of this process without a known outcome.", len(self._requester.open)),
-        }
-        for name, (text, value) in gauges.items():
-            gauge = GaugeMetricFamily(f"topolog_api_{name}", text, labels=["cluster"])
-            gauge.add_metric([self._cluster], value)
-            yield gauge
+        yield self._families.gauge("watchers", "Callers who watch a list.", self._feeds.readers)
+        text = "Requests of this process without a known outcome."
+        yield self._families.gauge("open_requests", text, len(self._requester.open))
 
 
 class Latency:

@@ -6,8 +6,8 @@ from starlette.responses import Response
 from topolog.events.object_definition import ObjectKind
 from topolog.projections import changes, explain_change, history, object_resources, objects, resources
 from topolog.projections.api import contract, parameters
+from topolog.projections.api.list_routes import History
 from topolog.projections.api.listings import HISTORY
-from topolog.projections.api.lists import History
 from topolog.projections.api.served import Here
 from topolog.projections.object_resources import SchemaObject
 from topolog.projections.store import Reading

@@ -18,7 +18,7 @@ from topolog.events.errors import NotFound, TopologError
 from topolog.projections.api import console_lists, problems
 from topolog.projections.api.access.reads import AUDIT, records_of
 from topolog.projections.api.answers import Answers
-from topolog.projections.api.listed import Listing
+from topolog.projections.api.listing import Listing
 from topolog.projections.api.listings import LISTINGS
 from topolog.projections.api.problems import parameter
 from topolog.projections.api.served import all_served, served_of

@@ -16,8 +16,8 @@ from topolog.projections import (
     resources,
 )
 from topolog.projections.api import contract, parameters
+from topolog.projections.api.list_routes import History
 from topolog.projections.api.listings import HISTORY
-from topolog.projections.api.lists import History
 from topolog.projections.api.served import Here
 
 Number = Annotated[int, Path(ge=0)]

@@ -1,13 +1,13 @@
 """What Prometheus is told of a projector's stores beside the one that is shown."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from topolog.events.families import Families, Metric
 from topolog.projections.projection_resources import Generation
 from topolog.projections.projector import Projector
-from topolog.projections.upkeep.listing import listed
+from topolog.projections.upkeep.stores import listed
 
 STATES = ("SHOWN", "PAUSED", "DAMAGED", "BUILDING", "FORMER", "REFUSED")
 
@@ -17,43 +17,33 @@ class GenerationMetrics(Collector):
 
     def __init__(self, projector: Projector) -> None:
         self._projector = projector
+        self._families = Families("topolog_projection", projector.cluster)
 
     def collect(self) -> Iterator[Metric]:
-        found = list(self._projector.told(listed))
+        families, found = self._families, list(self._projector.told(listed))
         shown = found[0]
         building = next((each for each in found if each.state == "BUILDING"), None)
-        scrub = shown.scrub
-        yield self._by_state("generations", "Stores of this process by state.", [1.0] * len(found), found)
-        yield self._by_state("bytes", "What stores take on the disk, by state.", [each.bytes for each in found], found)
-        gauges = {
-            "paused": ("1 while projecting is paused.", shown.state == "PAUSED"),
-            "damaged": ("1 while something of the store that is shown cannot be read.", shown.state == "DAMAGED"),
-            "recovery_eta_seconds": ("Until a reader that has started is at the end, if it can be told.", shown.eta_s),
-            "rebuild_position": ("How far another store is built; none while none is.", _of(building, "position")),
-            "rebuild_records_per_second": ("How fast it is built.", _of(building, "rate")),
-            "rebuild_eta_seconds": (
-                "Until it is where the shown one is, if it can be told.",
-                _of(building, "eta_s"),
-            ),
-            "scrub_findings": (
-                "What could not be read when all of the store was read.",
-                len(scrub.findings) if scrub else None,
-            ),
-        }
-        for name, (text, value) in gauges.items():
-            gauge = GaugeMetricFamily(f"topolog_projection_{name}", text, labels=["cluster"])
-            if value is not None:
-                gauge.add_metric([self._projector.cluster], float(value))
-            yield gauge
-
-    def _by_state(self, name: str, text: str, values: list[float], found: list[Generation]) -> Metric:
-        gauge = GaugeMetricFamily(f"topolog_projection_{name}", text, labels=["cluster", "state"])
-        for state in STATES:
-            total = sum(value for value, each in zip(values, found, strict=True) if each.state == state)
-            gauge.add_metric([self._projector.cluster, state.lower()], total)
-        return gauge
+        count = _by_state(found, lambda _: 1)
+        yield families.gauges("generations", "Stores of this process by state.", count, "state")
+        size = _by_state(found, lambda each: each.bytes)
+        yield families.gauges("bytes", "What stores take on the disk, by state.", size, "state")
+        yield families.gauge("paused", "1 while projecting is paused.", shown.state == "PAUSED")
+        text = "1 while something of the store that is shown cannot be read."
+        yield families.gauge("damaged", text, shown.state == "DAMAGED")
+        text = "Until a reader that has started is at the end, if it can be told."
+        yield families.gauge("recovery_eta_seconds", text, shown.eta_s)
+        text = "How far another store is built; none while none is."
+        yield families.gauge("rebuild_position", text, building.position if building else None)
+        yield families.gauge("rebuild_records_per_second", "How fast it is built.", building.rate if building else None)
+        text = "Until it is where the shown one is, if it can be told."
+        yield families.gauge("rebuild_eta_seconds", text, building.eta_s if building else None)
+        scrubbed = None if shown.scrub is None else len(shown.scrub.findings)
+        text = "What could not be read when all of the store was read."
+        yield families.gauge("scrub_findings", text, scrubbed)
 
 
-def _of(generation: Generation | None, field: str) -> float | None:
-    value: float | None = getattr(generation, field) if generation else None
-    return value
+def _by_state(found: Iterable[Generation], of: Callable[[Generation], float]) -> Mapping[str, float]:
+    totals = dict.fromkeys((state.lower() for state in STATES), 0.0)
+    for each in found:
+        totals[each.state.lower()] += of(each)
+    return totals

@@ -23,8 +23,8 @@ from topolog.projections.patience import wall_ms
 from topolog.projections.projection_resources import Generation
 from topolog.projections.projector import Projector
 from topolog.projections.queries import not_found
-from topolog.projections.upkeep.listing import BUILDING, listed
-from topolog.projections.upkeep.orders import Action, Order
+from topolog.projections.upkeep.orders import Action, UpkeepOrder
+from topolog.projections.upkeep.stores import BUILDING, listed
 
 router = APIRouter(prefix="/v1/clusters/{cluster}", tags=["projections"])
 
@@ -87,7 +87,7 @@ async def act_on_projections(
     """Rebuild the store beside the one that is shown, go back to the former, cancel that, pause, resume, drop the
     former, or read all of it."""
     form = _read_form(await read_body(request))
-    order = Order(secrets.token_hex(8), form.action, x_topolog_actor, form.reason, wall_ms(), form.rate)
+    order = UpkeepOrder(secrets.token_hex(8), form.action, x_topolog_actor, form.reason, wall_ms(), form.rate)
     await run_in_threadpool(there.projector.act, order)
     found = await run_in_threadpool(_generations, there.projector)
     if form.action not in _LASTING:

@@ -21,8 +21,8 @@ from topolog.projections import (
 from topolog.projections import explain_cluster as cluster_explained
 from topolog.projections.api import contract, parameters
 from topolog.projections.api.answers import API_VERSION, json_response
+from topolog.projections.api.list_routes import History
 from topolog.projections.api.listings import DEAD_LETTERS, HISTORY, LEASE_HEALTH, TOPICS
-from topolog.projections.api.lists import History
 from topolog.projections.api.served import Everything, Here
 from topolog.projections.explain_request import explain_request as explain_request_of
 

@@ -15,8 +15,8 @@ from topolog.projections import (
     trees,
 )
 from topolog.projections.api import contract, parameters
+from topolog.projections.api.list_routes import History
 from topolog.projections.api.listings import DIFFERENCES, HISTORY
-from topolog.projections.api.lists import History
 from topolog.projections.api.served import Here
 
 router = APIRouter(prefix="/v1/clusters/{cluster}", tags=["anti-entropy"])

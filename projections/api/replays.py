@@ -4,7 +4,6 @@ A coordinator of a newer version may read what the one before could not. Repeati
 its outcome keeps it (K7), and what still cannot be read dies again, as a letter that says which one it replays.
 """
 
-import asyncio
 from typing import Annotated, Any
 
 import msgspec
@@ -18,7 +17,7 @@ from topolog.events.topics import BY_SHORT_NAME
 from topolog.projections import letters, resources
 from topolog.projections.api import contract, parameters
 from topolog.projections.api.answers import API_VERSION, headers_of, json_response
-from topolog.projections.api.desk import DELIVERY_TIMEOUT_S, SERVE_PAUSE_S
+from topolog.projections.api.desk import DELIVERY_TIMEOUT_S
 from topolog.projections.api.problems import InvalidParameter
 from topolog.projections.api.served import AtDesk, Here
 from topolog.projections.api.writes import read_body
@@ -67,17 +66,11 @@ async def replay_dead_letter(
     headers = letters.headers_again(row, body, x_topolog_actor, form.reason)
     topic = BY_SHORT_NAME[row.topic]
     key = body.key.decode("utf-8", "surrogateescape")
-    delivered = desk.requester.send_again(topic, key, body.value, headers)
-    deadline = asyncio.get_running_loop().time() + DELIVERY_TIMEOUT_S
-    while not delivered.done():
-        if asyncio.get_running_loop().time() > deadline:
-            raise Unreachable(
-                f"The broker did not confirm the replay of dead letter {name}.", hint="It may still come."
-            )
-        await asyncio.sleep(SERVE_PAUSE_S)
-        desk.requester.serve()
+    overdue = Unreachable(f"The broker did not confirm the replay of dead letter {name}.", hint="It may still come.")
+    delivery = desk.requester.send_again(topic, key, body.value, headers)
+    offset = await desk.delivered(delivery, DELIVERY_TIMEOUT_S, overdue)
     asked = letters.request_in(body.value)
-    item = resources.Replay(name, row.topic, delivered.result() or 0, str(asked) if asked else None)
+    item = resources.Replay(name, row.topic, offset or 0, str(asked) if asked else None)
     return _answer("Replay", stands, item)
 
 

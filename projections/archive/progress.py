@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from topolog.projections.archive.landings import QUARANTINE, RECORDS, Archive
-from topolog.projections.archive.topics import Place, Seen, starts, unread
+from topolog.projections.archive.topics import Seen, TopicPartition, starts, unread
 
 
 class PlaceProgress(msgspec.Struct, frozen=True):
@@ -51,9 +51,9 @@ class Progress(msgspec.Struct, frozen=True):
         return self.rows.get(QUARANTINE, 0)
 
 
-def progress(archive: Archive, seen: Seen, appended: Mapping[Place, int], now_ms: int) -> Progress:
+def progress(archive: Archive, seen: Seen, appended: Mapping[TopicPartition, int], now_ms: int) -> Progress:
     """`appended`: when the oldest record that has not landed was appended, where somebody has looked."""
-    behind: dict[Place, int] = {}
+    behind: dict[TopicPartition, int] = {}
     for span in unread(archive, seen):
         behind[span.place] = behind.get(span.place, 0) + span.end - span.start
     begins = starts(archive, seen)

@@ -35,7 +35,7 @@ _NEEDED = {plan.topic for plan in PLANS if plan.is_needed}
 _FIRST_RECORD_S = 10.0
 _POLL_S = 0.2
 _LOOK_S = 0.5
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class Seen(msgspec.Struct, frozen=True):
     record kept and the one after the newest."""
 
     ids: Mapping[str, str]
-    bounds: Mapping[Place, tuple[int, int]]
+    bounds: Mapping[TopicPartition, tuple[int, int]]
 
     def kept(self) -> tuple[Span, ...]:
         return merged(Span(*place, *bounds) for place, bounds in self.bounds.items())
@@ -93,7 +93,7 @@ def look_at_all(admin: "KafkaAdmin", clusters: Collection[str], topics: Collecti
     return looked
 
 
-def _places(found: "Mapping[str, FoundTopic]", name: str) -> list[Place]:
+def _places(found: "Mapping[str, FoundTopic]", name: str) -> list[TopicPartition]:
     return [(name, number) for number in range(found[name].partitions)]
 
 
@@ -120,9 +120,9 @@ def first_log_id(reader: LogReader) -> bytes:
     raise Unreachable("The log's first record was not read in time.")
 
 
-def appended_ms(reader: LogReader, places: Mapping[Place, int]) -> dict[Place, int]:
+def appended_ms(reader: LogReader, places: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """When the first record from each of these offsets on was appended (UTC), where one comes in time."""
-    found: dict[Place, int] = {}
+    found: dict[TopicPartition, int] = {}
     for (topic, number), offset in places.items():  # one by one, for what is read beyond the first is read in vain
         reader.assign({(BY_SHORT_NAME[topic], number): Offset(offset)})
         deadline_s = time.monotonic() + _LOOK_S
@@ -182,7 +182,7 @@ def unread(archive: Archive, seen: Seen) -> tuple[Span, ...]:
     return minus(seen.kept(), archive.covered())
 
 
-def starts(archive: Archive, seen: Seen) -> dict[Place, int]:
+def starts(archive: Archive, seen: Seen) -> dict[TopicPartition, int]:
     """From where each partition is to be read so that nothing is left out."""
     found = {place: end for place, (_, end) in seen.bounds.items()}
     for span in reversed(unread(archive, seen)):
@@ -190,5 +190,5 @@ def starts(archive: Archive, seen: Seen) -> dict[Place, int]:
     return found
 
 
-def _name(place: Place) -> str:
+def _name(place: TopicPartition) -> str:
     return f"{place[0]}/{place[1]}"

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from topolog.events.errors import BadInput, LogDiverged, SparkEnded, SparkFailed, TopologError, Unreachable
 from topolog.events.topics import BY_SHORT_NAME, topic_name
 from topolog.projections.archive.spans import Span, merged, minus, shares
-from topolog.projections.archive.topics import Place
+from topolog.projections.archive.topics import TopicPartition
 from topolog.projections.spark import jobs
 from topolog.projections.spark.lander import Lander
 from topolog.projections.spark.session import is_over
@@ -125,7 +125,7 @@ def land(
     kafka: Mapping[str, str],
     batch: Sequence[tuple[str, Span]],
     source: str,
-    told: jobs.Told | None = None,
+    told: jobs.OnProgress | None = None,
 ) -> None:
     """Land offsets that are named: spans by cluster, no two of one partition.
 
@@ -157,7 +157,7 @@ def in_batches(wanted: Sequence[tuple[str, Span]], limit: int) -> Iterator[list[
     """All of it, in batches of about `limit` offsets that have one span of each partition."""
     left = list(wanted)
     while left:
-        firsts: dict[tuple[str, Place], tuple[str, Span]] = {}
+        firsts: dict[tuple[str, TopicPartition], tuple[str, Span]] = {}
         for cluster, span in sorted(left):
             firsts.setdefault((cluster, span.place), (cluster, span))
         batch = shares(firsts.values(), limit)

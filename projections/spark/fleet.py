@@ -83,7 +83,7 @@ class Fleet:
         """Why a cluster is not landed, by its name."""
         return {**self._failing, **self._unsound}
 
-    def round(self, session: SparkSession, told: jobs.Told | None = None) -> Round:
+    def round(self, session: SparkSession, told: jobs.OnProgress | None = None) -> Round:
         """Land one batch of what is there. Raises Unreachable, SparkEnded, and what `told` does."""
         self._rounds += 1
         self._seen = self._looked_at()
@@ -99,7 +99,7 @@ class Fleet:
         now_ms, sound = self._now_ms(), self._seen.items()
         return [progress(self._archives[name], seen, {}, now_ms) for name, seen in sound if name in self._archives]
 
-    def _together(self, session: SparkSession, batch: Wanted, told: jobs.Told | None) -> int:
+    def _together(self, session: SparkSession, batch: Wanted, told: jobs.OnProgress | None) -> int:
         try:
             return self._land(session, batch, told)
         except SparkEnded:
@@ -112,7 +112,7 @@ class Fleet:
                     raise
             return sum(self._alone(session, [each for each in batch if each[0] == name], told) for name in names)
 
-    def _alone(self, session: SparkSession, batch: Wanted, told: jobs.Told | None) -> int:
+    def _alone(self, session: SparkSession, batch: Wanted, told: jobs.OnProgress | None) -> int:
         """What one cluster has of a batch; what ends it is noted and ends nothing else."""
         if not batch:
             return 0
@@ -128,7 +128,7 @@ class Fleet:
         self._failing.pop(name, None)
         return landed
 
-    def _land(self, session: SparkSession, batch: Wanted, told: jobs.Told | None) -> int:
+    def _land(self, session: SparkSession, batch: Wanted, told: jobs.OnProgress | None) -> int:
         if not batch:
             return 0
         archives = {name: self._opened(name) for name, _ in batch}

@@ -22,7 +22,7 @@ from topolog.events.errors import SparkEnded, SparkFailed, TopologError
 from topolog.projections.spark.session import is_over
 
 Result = TypeVar("Result")
-Told = Callable[[float], None]
+OnProgress = Callable[[float], None]
 
 ASK_EVERY_S = 0.5
 _LOST = (Py4JError, ConnectionError, EOFError)
@@ -33,7 +33,7 @@ _END_S = 2.0
 """How long a process may go on after its sockets are closed."""
 
 
-def run(session: SparkSession, action: Callable[[], Result], told: Told | None = None) -> Result:
+def run(session: SparkSession, action: Callable[[], Result], told: OnProgress | None = None) -> Result:
     """What `action` returns. Raises SparkFailed for what Spark raises, SparkEnded once it is no more, and what `told`
     raises."""
     try:
@@ -51,7 +51,7 @@ def run(session: SparkSession, action: Callable[[], Result], told: Told | None =
         raise SparkFailed(f"A job of Spark failed: {sentence(told_by(error))}") from error
 
 
-def _run(session: SparkSession, action: Callable[[], Result], told: Told | None) -> Result:
+def _run(session: SparkSession, action: Callable[[], Result], told: OnProgress | None) -> Result:
     group = uuid.uuid4().hex
     context = session.sparkContext
     results: list[Result] = []

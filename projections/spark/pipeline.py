@@ -72,7 +72,9 @@ class Pipeline:
             if oldest and not any(span.place == (topic, number) for span in self._archive.covered()):
                 self._say(f"{topic}/{number} begins at offset {oldest}: what was before is no longer kept.")
 
-    def backfill(self, session: SparkSession, start_ms: int, end_ms: int, told: jobs.Told | None = None) -> Backfilled:
+    def backfill(
+        self, session: SparkSession, start_ms: int, end_ms: int, told: jobs.OnProgress | None = None
+    ) -> Backfilled:
         """Land what was appended from one time to before another. What is `told` may raise, and that ends it."""
         wanted = self._appended(start_ms, end_ms)
         left = minus(wanted, self._archive.covered())

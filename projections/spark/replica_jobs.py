@@ -32,7 +32,7 @@ _CODES = (
 )
 
 
-def run(session: SparkSession, action: Callable[[], jobs.Result], told: jobs.Told | None = None) -> jobs.Result:
+def run(session: SparkSession, action: Callable[[], jobs.Result], told: jobs.OnProgress | None = None) -> jobs.Result:
     """As `jobs.run`; raises ReplicaFailed for what has a code."""
     try:
         return jobs.run(session, action, told)

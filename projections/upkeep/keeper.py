@@ -26,7 +26,7 @@ from topolog.events.failpoints import reach
 from topolog.projections import generations
 from topolog.projections.store import Store
 from topolog.projections.upkeep.about import about
-from topolog.projections.upkeep.orders import Action, Damage, Order, Orders, Refusal, Standing
+from topolog.projections.upkeep.orders import Action, Damage, Orders, Refusal, UpkeepOrder, UpkeepStatus
 from topolog.projections.upkeep.tasks import Build, Failed, Offered, Phase, Progress, Scrub, Scrubbed
 from topolog.projections.upkeep.workshop import Work, Workshop
 
@@ -57,8 +57,8 @@ TERMS = Terms()
 
 
 class Keeper:
-    """`workshop` None: nothing is done beside, and damage has the store emptied. The projector's thread calls what is
-    marked so, any thread the rest."""
+    """`workshop` None: nothing is done beside, and of damage it is only said that it is there. The projector's thread
+    calls what is marked so, any thread the rest."""
 
     def __init__(
         self,
@@ -96,13 +96,13 @@ class Keeper:
         return self.terms.former_kept_ms > 0
 
     @property
-    def standing(self) -> Standing:
-        return self._orders.standing
+    def status(self) -> UpkeepStatus:
+        return self._orders.status
 
     @property
     def phase(self) -> Phase | None:
         """How far the order is, None if there is none."""
-        if self.standing.wanted is None:
+        if self.status.wanted is None:
             return None
         if self._is_offered:
             return Phase.OFFERED
@@ -110,7 +110,7 @@ class Keeper:
             return Phase.WAITING
         return self.progress.phase if self.progress else Phase.FOLDING
 
-    def act(self, order: Order, shown: Store, *, reads_former: bool) -> None:
+    def act(self, order: UpkeepOrder, shown: Store, *, reads_former: bool) -> None:
         """Have the order hold; raises Refused if it makes no sense now. What it takes is done in its time.
 
         `reads_former`: a reading of the store that was shown before is still open.
@@ -123,18 +123,18 @@ class Keeper:
                     self._orders.change(wanted=order, refused=None)
                     self._forget_progress()
                 case Action.CANCEL:
-                    is_own = self.standing.wanted is not None and self.standing.wanted.by == _BY_ITSELF
+                    is_own = self.status.wanted is not None and self.status.wanted.by == _BY_ITSELF
                     self._orders.change(wanted=None)
                     if is_own:  # what it began by itself it does not begin again
                         self._mends = MENDS_MAX
                 case Action.PAUSE:
-                    self._orders.change(paused=self.standing.paused or order)
+                    self._orders.change(paused=self.status.paused or order)
                 case Action.RESUME:
                     self._orders.change(paused=None)
                 case Action.DROP_FORMER:
                     self._drop_former(reads_former=reads_former)
                 case Action.SCRUB:
-                    self._orders.change(scrub=self.standing.scrub or order)
+                    self._orders.change(scrub=self.status.scrub or order)
             reach("projector.ordered")
         _LOGGER.info("%s asks the projector of %s to %s: %s", order.by, self._cluster, order.action, order.reason)
 
@@ -165,15 +165,15 @@ class Keeper:
     def turned_down(self, why: str) -> None:
         """The projector's thread: what was offered is refused, and gone."""
         with self._orders.changing:
-            if self._is_offered and self.standing.wanted is not None:
+            if self._is_offered and self.status.wanted is not None:
                 self._is_offered = False  # also if the disk is full: then it is built once more
                 self._give_up(why)
 
     def note_damage(self, shown: Store, why: str) -> None:
-        """The projector's thread: something of the shown store cannot be read. Another one is built beside it."""
+        """The projector's thread: something of the shown store cannot be read. Another one is to take its place."""
         with self._orders.changing:
-            if self.standing.damage is None or self.standing.damage.store != shown.path.name:
-                _LOGGER.error("The store %s is damaged: %s It is built anew beside it.", shown.path.name, why)
+            if self.status.damage is None or self.status.damage.store != shown.path.name:
+                _LOGGER.error("The store %s is damaged: %s", shown.path.name, why)
                 self._orders.change(damage=Damage(shown.path.name, why, self._wall_ms()))
             self._mend(shown)
 
@@ -188,16 +188,16 @@ class Keeper:
 
     def _mend(self, shown: Store) -> None:
         """Want another store in the place of one that is damaged."""
-        damage = self.standing.damage
+        damage = self.status.damage
         if damage is None or damage.store != shown.path.name or self._mends >= MENDS_MAX:
             return
-        if self.standing.wanted is None and self._now_s() >= self._again_at_s and self.can_build:
+        if self.status.wanted is None and self._now_s() >= self._again_at_s and self.can_build:
             self._mends += 1
             self._orders.change(wanted=self._own_order(Action.REBUILD, damage.why), refused=None)
             self._forget_progress()
 
     def _tend_build(self, shown: Store, *, reads_former: bool) -> None:
-        wanted = self.standing.wanted
+        wanted = self.status.wanted
         if wanted is None or self._workshop is None:
             self._tidy_up()
         elif self._build is not None:
@@ -209,7 +209,7 @@ class Keeper:
                 self._fail(Failed("not_begun", f"It cannot be begun: {error}.", is_passing=True))
 
     def _drop_cancelled(self) -> None:
-        if self.standing.wanted is None:
+        if self.status.wanted is None:
             self._tidy_up()
 
     def _tidy_up(self) -> None:
@@ -225,7 +225,7 @@ class Keeper:
             generations.dismiss(self.folder)
         self._forget_progress(is_tidy=True)
 
-    def _begin_build(self, workshop: Workshop, wanted: Order, *, reads_former: bool) -> None:
+    def _begin_build(self, workshop: Workshop, wanted: UpkeepOrder, *, reads_former: bool) -> None:
         self._is_tidy = False
         if generations.is_pending(self.folder):  # by a process before this one, or it is somebody else's
             offered = generations.offered_path(self.folder)
@@ -268,7 +268,7 @@ class Keeper:
         _LOGGER.warning("What is built beside the store is tried again: %s", failed.message)
 
     def _give_up(self, why: str) -> None:
-        wanted = self.standing.wanted
+        wanted = self.status.wanted
         assert wanted is not None
         _LOGGER.error("The %s of the store comes to nothing: %s", wanted.action, why)
         self._orders.change(wanted=None, refused=Refusal(wanted, why, self._wall_ms()))
@@ -278,7 +278,7 @@ class Keeper:
 
     def _check_done(self, shown: Store) -> bool:
         """Whether the store that is shown is the one that is wanted; then it is wanted no more."""
-        wanted = self.standing.wanted
+        wanted = self.status.wanted
         if wanted is None or about(shown.path).order != wanted.id:
             self._is_offered = False
             return wanted is None
@@ -312,9 +312,9 @@ class Keeper:
     def _is_scrub_due(self) -> bool:
         if self._build is not None or self._now_s() < self._scrub_again_at_s:
             return False
-        if self.standing.scrub is not None:
+        if self.status.scrub is not None:
             return True
-        last_ms = self.standing.scrubbed.ended_ms if self.standing.scrubbed else self._scrubs_from_ms
+        last_ms = self.status.scrubbed.ended_ms if self.status.scrubbed else self._scrubs_from_ms
         return 0 < self.terms.scrub_every_ms <= self._wall_ms() - last_ms
 
     def _hear_of_scrub(self, work: Work, shown: Store) -> None:
@@ -336,10 +336,10 @@ class Keeper:
 
     # Orders.
 
-    def _check(self, order: Order, shown: Store) -> None:
+    def _check(self, order: UpkeepOrder, shown: Store) -> None:
         if order.action in (Action.REBUILD, Action.BACK, Action.SCRUB) and self._workshop is None:
             raise Refused("NOT_HERE", "", "This process does nothing beside projecting.")
-        wanted = self.standing.wanted
+        wanted = self.status.wanted
         if order.action in (Action.REBUILD, Action.BACK):
             if wanted is not None:
                 raise Refused(
@@ -392,9 +392,9 @@ class Keeper:
             _LOGGER.info("Removing %s, which was kept for a way back.", former)
             shutil.rmtree(former, ignore_errors=True)
 
-    def _own_order(self, action: Action, why: str) -> Order:
+    def _own_order(self, action: Action, why: str) -> UpkeepOrder:
         at_ms = self._wall_ms()
-        return Order(f"{_BY_ITSELF}-{at_ms}", action, _BY_ITSELF, why, at_ms)
+        return UpkeepOrder(f"{_BY_ITSELF}-{at_ms}", action, _BY_ITSELF, why, at_ms)
 
 
 def bytes_of(store: Path) -> int:

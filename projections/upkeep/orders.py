@@ -30,7 +30,7 @@ class Action(StrEnum):
     SCRUB = "scrub"
 
 
-class Order(msgspec.Struct, frozen=True):
+class UpkeepOrder(msgspec.Struct, frozen=True):
     """Who wants what, why, and since when (UTC). `rate` is the most records per second; None sets no limit."""
 
     id: str
@@ -44,7 +44,7 @@ class Order(msgspec.Struct, frozen=True):
 class Refusal(msgspec.Struct, frozen=True):
     """What was wanted and is not had."""
 
-    order: Order
+    order: UpkeepOrder
     why: str
     at_ms: int
 
@@ -57,39 +57,39 @@ class Damage(msgspec.Struct, frozen=True):
     at_ms: int
 
 
-class Standing(msgspec.Struct, frozen=True):
+class UpkeepStatus(msgspec.Struct, frozen=True):
     """All that holds at one moment. `wanted` is a REBUILD or a BACK, `refused` the last of them that came to
     nothing."""
 
-    paused: Order | None = None
-    wanted: Order | None = None
-    scrub: Order | None = None
+    paused: UpkeepOrder | None = None
+    wanted: UpkeepOrder | None = None
+    scrub: UpkeepOrder | None = None
     scrubbed: Scrubbed | None = None
     refused: Refusal | None = None
     damage: Damage | None = None
 
 
 class Orders:
-    """The standing of one folder; any thread reads it, and changes it while it holds `changing`."""
+    """The status of one folder; any thread reads it, and changes it while it holds `changing`."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / _NAME
         self.changing = threading.RLock()
-        self.standing = self._read()
+        self.status = self._read()
 
     def change(self, **changes: Any) -> None:
         """Have these fields hold, on the disk first; raises DiskFull and DiskFailed, and nothing has changed then."""
         with self.changing:
-            standing = msgspec.structs.replace(self.standing, **changes)
-            if standing != self.standing:
-                write(self._path, msgspec.json.encode(standing))
-                self.standing = standing
+            status = msgspec.structs.replace(self.status, **changes)
+            if status != self.status:
+                write(self._path, msgspec.json.encode(status))
+                self.status = status
 
-    def _read(self) -> Standing:
+    def _read(self) -> UpkeepStatus:
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=Standing)
+            return msgspec.json.decode(self._path.read_bytes(), type=UpkeepStatus)
         except FileNotFoundError:
-            return Standing()
+            return UpkeepStatus()
         except (OSError, msgspec.DecodeError) as error:
             _LOGGER.error("%s cannot be read, so nothing of it holds: %s", self._path, error)
-            return Standing()
+            return UpkeepStatus()

@@ -1,6 +1,5 @@
 """One decision: what it answered, what was decided with it, what followed; its fields as they were logged."""
 
-import re
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -8,7 +7,9 @@ from typing import Any
 import msgspec
 
 from topolog.events.asked import RequestId
+from topolog.events.errors import BadInput
 from topolog.projections import explain_decision, queries, told_changes
+from topolog.projections.cause_words import read_cause
 from topolog.projections.moments import iso
 from topolog.projections.resources import Cause, Decision
 from topolog.projections.web import things, values
@@ -17,11 +18,8 @@ from topolog.projections.web.event_words import words
 from topolog.projections.web.templates import rendered
 from topolog.projections.web.values import Value
 
-_REQUEST = re.compile(r"requests@\d+ (?P<id>\S+/\d+)")
-_NODE = re.compile(r"(?:heartbeats/\d+@\d+ |deadline lease/)(?P<node>\S+)")
 
-
-class Link(msgspec.Struct, frozen=True):
+class Step(msgspec.Struct, frozen=True):
     """One step of the chain: an arrow says how it came to the next one."""
 
     arrow: str
@@ -55,32 +53,40 @@ def page(asked: Asked, name: str) -> str:
     )
 
 
-def _input(asked: Asked, found: Decision) -> Iterator[Link]:
+def _input(asked: Asked, found: Decision) -> Iterator[Step]:
     """The request or the heartbeat it came from, by its stamp."""
-    frame = asked.frame
-    if match := _REQUEST.match(found.cause):
-        request = match["id"]
-        requester, _, sequence = request.rpartition("/")
-        has_outcome = queries.outcome(asked.reading, RequestId(requester, int(sequence))) is not None
-        href = frame.to("requests", requester, sequence) if has_outcome else ""
-        yield Link("request", Value(request, href), about=" · ".join(filter(None, (found.actor, found.reason))))
-    elif match := _NODE.match(found.cause):
-        yield Link("because of", Value(match["node"], frame.to("nodes", match["node"])), about=found.cause)
+    cause = read_cause(found.cause)
+    if cause.request:
+        value = Value(cause.request, _request_page(asked, cause.request))
+        yield Step("request", value, about=" · ".join(filter(None, (found.actor, found.reason))))
+    elif cause.node:
+        yield Step("because of", Value(cause.node, asked.frame.to("nodes", cause.node)), about=found.cause)
     elif found.cause:
-        yield Link("because of", Value(found.cause), about=found.actor)
+        yield Step("because of", Value(found.cause), about=found.actor)
 
 
-def _beside(asked: Asked, found: Decision, named: Collection[int]) -> Iterator[Link]:
+def _request_page(asked: Asked, text: str) -> str:
+    """Where a request is shown; nowhere if its outcome is not known here, or its id was too long for a stamp."""
+    try:
+        name = RequestId.parse(text)
+    except BadInput:
+        return ""
+    if queries.outcome(asked.reading, name) is None:
+        return ""
+    return asked.frame.to("requests", name.requester, str(name.sequence))
+
+
+def _beside(asked: Asked, found: Decision, named: Collection[int]) -> Iterator[Step]:
     """What happened at once with it, and is not named already."""
     for each in asked.reading.decisions_of_set(asked.reading.surely_decision(found.set_end).position):
         if each.position != found.position and each.position not in named:
             about = f"{each.subject} {words(each.event_name)}"
-            yield Link("at once with it", _position(asked, each.position, about), iso(each.logged_at_ms))
+            yield Step("at once with it", _position(asked, each.position, about), iso(each.logged_at_ms))
 
 
-def _links(asked: Asked, arrow: str, causes: Iterable[Cause]) -> Iterator[Link]:
+def _links(asked: Asked, arrow: str, causes: Iterable[Cause]) -> Iterator[Step]:
     for each in causes:
-        yield Link(arrow, _position(asked, each.position, words(each.event)), each.time, each.reason or each.cause)
+        yield Step(arrow, _position(asked, each.position, words(each.event)), each.time, each.reason or each.cause)
 
 
 def _position(asked: Asked, position: int, note: str) -> Value:

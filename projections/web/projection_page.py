@@ -2,7 +2,7 @@
 
 from topolog.projections import situation
 from topolog.projections.moments import iso
-from topolog.projections.upkeep.listing import listed
+from topolog.projections.upkeep.stores import listed
 from topolog.projections.web import values
 from topolog.projections.web.asking import Asked
 from topolog.projections.web.templates import rendered

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any
 
+from topolog.events.families import Families, Metric
 from topolog.events.views import REFUSED_KINSHIPS
 from topolog.streams.clock import Clock
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.driver import Driver
 from topolog.streams.coordinator.measures import INPUTS, Measures
-from topolog.streams.families import Families, Metric
 
 _OUTCOMES = dict.fromkeys(("granted", "unchanged", "refused", "repeated"), 0.0)
 _FORKS = dict.fromkeys(REFUSED_KINSHIPS, 0.0)

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator
 
+from topolog.events.families import Families, Metric
 from topolog.events.health import LeaseHealth
 from topolog.events.ids import NodeId
 from topolog.streams.clock import Clock
-from topolog.streams.families import Families, Metric
 
 
 class HealthMeasures:

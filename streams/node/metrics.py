@@ -7,7 +7,7 @@ It needs prometheus_client, which the node client itself does not.
 
 from collections.abc import Iterator
 
-from topolog.streams.families import Families, Metric
+from topolog.events.families import Families, Metric
 from topolog.streams.node.core import Phase
 from topolog.streams.node.member import Member
 

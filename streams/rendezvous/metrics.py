@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from topolog.streams.families import Families, Metric
+from topolog.events.families import Families, Metric
 from topolog.streams.rendezvous.desk import Desk
 
 

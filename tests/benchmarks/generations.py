@@ -28,7 +28,7 @@ from topolog.events.topics import Topic
 from topolog.projections.projector import Projector
 from topolog.projections.upkeep.doing import do
 from topolog.projections.upkeep.keeper import Terms, bytes_of
-from topolog.projections.upkeep.orders import Action, Order
+from topolog.projections.upkeep.orders import Action, UpkeepOrder
 from topolog.projections.upkeep.tasks import Report, Task
 from topolog.projections.upkeep.workshop import OpenReader, Processes, Work, Workshop
 
@@ -179,10 +179,10 @@ def rebuilt(projector: Projector, workshop: Workshop, action: Action = Action.RE
     """Has it done; returns decisions per second, from the order until the new store is shown."""
     projector.keeper._workshop = workshop
     began_s = time.perf_counter()
-    projector.act(Order(f"o{began_s}", action, "bench", "", 1))
-    while projector.keeper.standing.wanted is not None:
+    projector.act(UpkeepOrder(f"o{began_s}", action, "bench", "", 1))
+    while projector.keeper.status.wanted is not None:
         time.sleep(0.005)
-    assert projector.keeper.standing.refused is None, projector.keeper.standing.refused
+    assert projector.keeper.status.refused is None, projector.keeper.status.refused
     return projector.meta.position / (time.perf_counter() - began_s)
 
 

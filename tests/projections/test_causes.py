@@ -11,7 +11,7 @@ from topolog.events.errors import NotFound
 from topolog.events.metadata import TypeRow
 from topolog.projections import causes, explain_decision
 from topolog.projections.antecedents import antecedents
-from topolog.projections.causes import Kind
+from topolog.projections.cause_words import Kind
 from topolog.projections.projector import Projector
 from topolog.projections.resources import Explanation
 from topolog.projections.store import Reading

@@ -16,6 +16,7 @@ from topolog.events.log import Headers
 from topolog.events.object_types import ObjectType
 from topolog.events.requests import UpdateRequested
 from topolog.events.topics import PLANS, Topic
+from topolog.projections.api import replays
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 
@@ -28,10 +29,14 @@ DAY_MS = 24 * 3_600_000
 
 
 @pytest.fixture
-def client(chronicle: Chronicle, projector: Projector) -> Iterator[Client]:
+def writer(chronicle: Chronicle, projector: Projector) -> AnsweringWriter:
     chronicle.join("n1")
     projector.step()
-    writer = AnsweringWriter(chronicle, projector)
+    return AnsweringWriter(chronicle, projector)
+
+
+@pytest.fixture
+def client(writer: AnsweringWriter, projector: Projector) -> Iterator[Client]:
     with served(projector, Requester(writer, "api-1", "broker:9092")) as client:
         yield client
 
@@ -153,6 +158,23 @@ def test_what_makes_no_sense_is_not_replayed(
     assert (status, answer["code"]) == (409, code)
     assert words in answer["detail"]
     assert not chronicle.log.entries(Topic.REQUESTS)
+
+
+def test_a_broker_that_confirms_no_replay_is_said_in_time(
+    client: Client,
+    chronicle: Chronicle,
+    projector: Projector,
+    writer: AnsweringWriter,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may still come; to ask again does no harm."""
+    monkeypatch.setattr(replays, "DELIVERY_TIMEOUT_S", 0.05)
+    writer.lost = True
+    name = bury(chronicle, READABLE)
+    projector.step()
+    status, answer = replay(client, name)
+    assert (status, answer["code"]) == (503, "unreachable")
+    assert f"did not confirm the replay of dead letter {name}" in answer["detail"]
 
 
 @pytest.mark.parametrize("name", ["7", "x", "-1", "9" * 30, "%FF", "1/2"])

@@ -13,7 +13,7 @@ from tests.projections.serving import served
 
 from topolog.events.topics import Topic
 from topolog.projections.api.diffs import COMPARED, differences
-from topolog.projections.api.listed import Asked, Listing
+from topolog.projections.api.listing import Listing, ListQuery
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 from topolog.projections.store import Reading
@@ -41,7 +41,7 @@ def lasting(item: Any) -> dict[str, Any]:
 
 
 def listed(listing: Listing[Any], reading: Reading) -> dict[str, dict[str, Any]]:
-    return {listing.title_of(each): lasting(each) for each in listing.items(reading.settled(), Asked())}
+    return {listing.title_of(each): lasting(each) for each in listing.items(reading.settled(), ListQuery())}
 
 
 @pytest.mark.parametrize("listing", [each for each in COMPARED if not each.shows_present], ids=lambda each: each.name)

@@ -20,9 +20,9 @@ from tests.projections.lively import Rereading, lively
 from tests.projections.serving import served
 
 from topolog.events.rows import ROWS
-from topolog.projections import listing, patience
+from topolog.projections import ordering, patience
 from topolog.projections.api import export
-from topolog.projections.api.listed import Asked, Listing
+from topolog.projections.api.listing import Listing, ListQuery
 from topolog.projections.api.listings import LISTINGS
 from topolog.projections.cursors import Cursor
 from topolog.projections.projector import Projector
@@ -100,9 +100,9 @@ def key_of(name: str, item: Json) -> Any:
 
 def in_order(name: str, items: list[Json], sort: list[str]) -> list[Json]:
     """The oracle: sorted by each field in turn, by the key what is equal."""
-    found = sorted(items, key=lambda item: listing.natural(str(key_of(name, item))))
+    found = sorted(items, key=lambda item: ordering.natural(str(key_of(name, item))))
     for field in reversed(sort):
-        found.sort(key=lambda item: listing.natural(item[field.lstrip("-")]), reverse=field.startswith("-"))
+        found.sort(key=lambda item: ordering.natural(item[field.lstrip("-")]), reverse=field.startswith("-"))
     return found
 
 
@@ -118,7 +118,7 @@ def test_pages_of_any_question_are_the_whole_list_filtered_and_sorted(site: Site
     filters = data.draw(st.lists(st.sampled_from(EQUALITIES[name]), unique=True, max_size=2), "filters")
     example = data.draw(st.sampled_from(whole), "example")
     wanted = {each: example[each] for each in filters if example[each] not in (None, "")}
-    sortable = listing.sortable_fields(LISTINGS[name].item)
+    sortable = ordering.sortable_fields(LISTINGS[name].item)
     fields = data.draw(st.lists(st.sampled_from(sortable), unique=True, max_size=3), "sort")
     sort = [data.draw(st.sampled_from(("", "-"))) + each for each in fields]
     limit = data.draw(st.integers(1, 40), "limit")
@@ -136,7 +136,7 @@ LASTING = [each for name, each in LISTINGS.items() if not each.no_past and name 
 
 
 def content(each: Listing[Any], reading: Reading) -> Any:
-    return msgspec.json.encode(list(each.items(reading, Asked())))
+    return msgspec.json.encode(list(each.items(reading, ListQuery())))
 
 
 def test_the_past_is_what_a_fresh_fold_makes_of_the_log_up_to_there(site: Site, tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_a_cursor_whose_filters_are_none_of_ours_is_refused(site: Site, path: st
 
 
 def test_a_list_that_is_too_long_to_be_sorted_says_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "SORTED_MAX", 10)
+    monkeypatch.setattr(ordering, "SORTED_MAX", 10)
     problem = site.get("/partitions", 400, sort="-state")
     assert (problem["invalid_params"][0]["name"], "More than 10" in problem["detail"]) == ("sort", True)
     assert site.get("/partitions", sort="-state", primary="n10")["items"]

@@ -1,6 +1,7 @@
 """The projector: what it stores, how it resumes, when it stops, and how old it says it is."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from tests.projections.chronicle import FENCE_MS, LOG_ID, Chronicle
 from tests.projections.conftest import MakeProjector
 
-from topolog.events.errors import Unreachable
+from topolog.events.errors import DamagedStore, Unreachable
 from topolog.events.fold import Fold
 from topolog.events.ids import Term
 from topolog.events.log import Entry, InMemoryReader
@@ -275,19 +276,27 @@ def test_records_that_do_not_count_are_no_sign_of_life(chronicle: Chronicle, tmp
     projector.close()
 
 
-def test_while_a_store_is_built_anew_nothing_is_called_fresh(chronicle: Chronicle, tmp_path: Path) -> None:
-    """What the damaged store had known of the end, the new one has yet to read: its answers are old until then."""
-    now, reader = [100.0], chronicle.log.reader()
-    eventful(chronicle)
-    projector = Projector(reader, tmp_path, "main", now_s=lambda: now[0], wall_ms=lambda: chronicle.now_ms + 3_600_000)
-    projector.step()
-    assert projector.age_ms == 0
-    projector._damage = "told by a reader"
-    reader.batch_max = 1
-    now[0] += 0.1
-    projector.step()
-    assert projector.age_ms >= 3_600_000
-    projector.close()
+def test_a_store_that_cannot_be_folded_on_is_shown_as_it_is_and_grows_old(
+    chronicle: Chronicle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing is built beside it: answers go on, and say how old they are and why."""
+    now = [100.0]
+    with closing(Projector(chronicle.log.reader(), tmp_path, "main", now_s=lambda: now[0])) as projector:
+        projector.step()
+        before = projector.meta.position
+
+        def write(self: Store, sets: object) -> None:
+            raise DamagedStore("Block 7 is not what was written.")
+
+        monkeypatch.setattr(Store, "write", write)
+        chronicle.join("n1")
+        for _ in range(3):
+            now[0] += 20
+            projector.step()
+        assert projector.age_ms == 60_000
+        assert "this process builds no other one: Block 7" in (why_stopped(projector) or "")
+        with projector.reading() as reading:
+            assert reading.position == before
 
 
 def test_an_empty_log_has_no_end_that_is_known(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.projections.chronicle import Chronicle
 from tests.projections.self_check.conftest import contents, project, write
 from tests.projections.succeeding import history
 from tests.projections.test_projector import eventful, hash_of
+from tests.projections.upkeep.workshops import Inline
 
 from topolog.events.codec import CODEC
 from topolog.events.errors import DamagedStore
@@ -216,8 +217,8 @@ def test_damage_met_before_the_store_of_before_has_gone_has_all_built_anew(
     chronicle: Chronicle, tmp_path: Path
 ) -> None:
     """What was shown before does not pass for the newest store: this process still has it open."""
-    folder = tmp_path / "store"
-    with closing(Projector(chronicle.log.reader(), folder, "main")) as projector:
+    folder, reader = tmp_path / "store", chronicle.log.reader
+    with closing(Projector(reader(), folder, "main", workshop=Inline(reader))) as projector:
         stepped(projector, folder)
         offer(chronicle, folder)
         while is_pending(folder):

@@ -11,7 +11,7 @@ import pytest
 
 from topolog.events.ids import Position
 from topolog.events.topics import Topic
-from topolog.projections.api.listed import Asked, Listing
+from topolog.projections.api.listing import Listing, ListQuery
 from topolog.projections.api.listings import LISTINGS
 from topolog.projections.api.watch.events import Event, Mark, Watched
 from topolog.projections.projector import Projector
@@ -81,7 +81,7 @@ def test_list_and_events_make_the_later_list(newest: Reading, listing: Listing[A
 
 def places(listing: Listing[Any], reading: Reading) -> dict[str, int]:
     assert listing.place is not None
-    return {listing.title_of(each): listing.place(each) for each in listing.items(reading, Asked())}
+    return {listing.title_of(each): listing.place(each) for each in listing.items(reading, ListQuery())}
 
 
 @pytest.mark.parametrize("listing", OF_LOG, ids=lambda each: each.name)

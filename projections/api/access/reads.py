@@ -12,14 +12,14 @@ from starlette.responses import Response
 from topolog.events.asked import RequestId
 from topolog.events.errors import BadInput, NotFound
 from topolog.projections import queries
-from topolog.projections.api import contract, filters, listed
+from topolog.projections.api import contract, filters
 from topolog.projections.api.access import resources
 from topolog.projections.api.access.access import Access
 from topolog.projections.api.access.audit import DENIED, Record
 from topolog.projections.api.access.grants import ANY, Asked, Right, covering, fits, least
 from topolog.projections.api.access.principals import Principal
 from topolog.projections.api.answers import API_VERSION, json_response
-from topolog.projections.api.listed import Listing
+from topolog.projections.api.listing import Listing, ListQuery
 from topolog.projections.api.parameters import PageParameters
 from topolog.projections.api.problems import parameter
 from topolog.projections.api.served import Everything, Here
@@ -120,7 +120,7 @@ async def list_audit(request: Request, here: Here, given: Annotated[AuditParamet
 
 def records_of(
     request: Request, cluster: str, within: str | None
-) -> Callable[[Reading, listed.Asked], Iterator[resources.AuditRecord]]:
+) -> Callable[[Reading, ListQuery], Iterator[resources.AuditRecord]]:
     """What finds the records that the caller may see; raises NotFound where no audit is kept."""
     access: Access = request.app.state.access
     if access.ledger is None:
@@ -132,7 +132,7 @@ def records_of(
     ledger.tell_repeats()
     sees_all = principal_of(request).may(Asked(Right.AUDIT, ANY, "audit"))
 
-    def find(reading: Reading, asked: listed.Asked) -> Iterator[resources.AuditRecord]:
+    def find(reading: Reading, asked: ListQuery) -> Iterator[resources.AuditRecord]:
         fitting = _fitting(asked.filters, wall_ms())
         for record in ledger.newest_first():
             if record.time < fitting.since:

@@ -8,14 +8,14 @@ from starlette.responses import Response
 from topolog.events.errors import BadInput
 from topolog.projections import queries
 from topolog.projections.api.answers import API_VERSION, Answers, filters_of, json_response, patience_ms
-from topolog.projections.api.listed import Asked, Listing
+from topolog.projections.api.listing import Listing, ListQuery
 from topolog.projections.api.parameters import ListParameters
 from topolog.projections.api.problems import parameter
 from topolog.projections.api.watch.events import Mark, Watched
 from topolog.projections.api.watch.feed import Feeds
 from topolog.projections.api.watch.stream import Stream, Watch
-from topolog.projections.listing import chosen_fields
 from topolog.projections.moments import Token
+from topolog.projections.ordering import chosen_fields
 
 LAST_EVENT_ID = "Last-Event-ID"
 LINES = ("application/jsonl", "application/x-ndjson")
@@ -61,7 +61,7 @@ def _watched(answers: Answers, given: ListParameters, listing: Listing[Any]) -> 
         fields = chosen_fields(given.fields, listing.item) if given.fields else ()
     with answers.reading(None) as reading:
         filters = listing.resolved(reading, filters_of(listing, given), answers.projector.wall_ms())
-        next(listing.items(reading, Asked(0, filters)), None)  # refuses filters that name what is not there
+        next(listing.items(reading, ListQuery(0, filters)), None)  # refuses filters that name what is not there
         return Watched(listing, queries.cluster_row(reading).log_id, filters, fields)
 
 

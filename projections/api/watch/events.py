@@ -26,10 +26,10 @@ import msgspec
 from topolog.events.errors import BadInput, NotFound
 from topolog.events.ids import Position
 from topolog.events.state import Key
-from topolog.projections.api.listed import Asked, Listing
+from topolog.projections.api.listing import Listing, ListQuery
 from topolog.projections.cursors import cut
-from topolog.projections.listing import with_fields
 from topolog.projections.moments import Token
+from topolog.projections.ordering import with_fields
 from topolog.projections.store import Reading
 
 Items = Mapping[str, tuple[bytes, Any]]
@@ -146,7 +146,7 @@ class Watched(msgspec.Struct, frozen=True):
     def snapshot(self, reading: Reading, after: str | None, limit: int) -> tuple[list[Event], str | None]:
         """Up to `limit` items of the list behind the one with the key `after`, and the key to go on behind, None at the
         list's end. Of a list that only grows its newest items, the oldest first, and no more."""
-        asked = Asked(filters=self.filters, after=after if self.listing.is_long else None)
+        asked = ListQuery(filters=self.filters, after=after if self.listing.is_long else None)
         items = self.listing.items(reading.settled(), asked)
         page = cut(items, self.listing.key, None if self.listing.is_long else after, limit)
         told = [self._told("ADDED", Mark(reading.position), None, each) for each in page.items]
@@ -154,7 +154,7 @@ class Watched(msgspec.Struct, frozen=True):
 
     def present(self, reading: Reading, age_ms: int) -> Items:
         """The items of a list that shows the present, by key, each with what must differ for it to have changed."""
-        found = self.listing.items(reading, Asked(age_ms, self.filters))
+        found = self.listing.items(reading, ListQuery(age_ms, self.filters))
         return {self.listing.key(each): (self._lasting(each), each) for each in found}
 
     def between(self, mark: Mark, old: Items, new: Items) -> Iterator[Event]:
@@ -183,7 +183,7 @@ class Watched(msgspec.Struct, frozen=True):
         start = int(behind.position)
         while start < reading.position:
             window = reading.as_of(min(start + _WINDOW, int(reading.position)))
-            items = self.listing.items(window.settled(), Asked(filters=self.filters))
+            items = self.listing.items(window.settled(), ListQuery(filters=self.filters))
             placed = ((Position(place(each)), each) for each in items)
             for at, each in reversed(list(_behind(placed, start))):
                 yield self._told("ADDED", Mark(at), Mark(at).token(self.log_id), each)
@@ -203,7 +203,7 @@ class Watched(msgspec.Struct, frozen=True):
 
     def touched(self, reading: Reading, rows: Collection[Key]) -> Items:
         """The items as they will be told of this position for ever, those at least that these rows can have changed."""
-        found = self.listing.items(reading.settled(), Asked(filters=self.filters, rows=frozenset(rows)))
+        found = self.listing.items(reading.settled(), ListQuery(filters=self.filters, rows=frozenset(rows)))
         try:
             return {self.listing.key(each): (self._lasting(each), each) for each in found}
         except NotFound:  # what the filters name is not there yet, or not any more

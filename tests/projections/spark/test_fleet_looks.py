@@ -72,7 +72,7 @@ def test_a_cluster_that_cannot_be_read_in_time_delays_nobody(
 ) -> None:
     """Its partitions have leaders and say how far they go, so no look finds it; a broker that is silent does end it."""
 
-    def land(fleet: Fleet, _: SparkSession, batch: Wanted, told: jobs.Told | None) -> int:
+    def land(fleet: Fleet, _: SparkSession, batch: Wanted, told: jobs.OnProgress | None) -> int:
         if "b" in {name for name, _ in batch}:
             raise Unreachable("Kafka does not answer Spark.")
         for name in {name for name, _ in batch}:

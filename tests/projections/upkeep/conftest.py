@@ -10,7 +10,7 @@ from tests.projections.upkeep.workshops import Inline
 
 from topolog.projections.projector import Projector
 from topolog.projections.upkeep.keeper import Terms
-from topolog.projections.upkeep.orders import Action, Order
+from topolog.projections.upkeep.orders import Action, UpkeepOrder
 from topolog.projections.upkeep.workshop import Workshop
 
 KEPT = Terms(former_kept_ms=3_600_000)
@@ -46,9 +46,9 @@ class Kept:
         self.projector = self.made(terms)
         return self.projector
 
-    def order(self, action: Action, reason: str = "a test", rate: float | None = None) -> Order:
+    def order(self, action: Action, reason: str = "a test", rate: float | None = None) -> UpkeepOrder:
         self._orders += 1
-        order = Order(f"o{self._orders}-{self.clock.s}", action, "ann", reason, self.clock.wall_ms(), rate)
+        order = UpkeepOrder(f"o{self._orders}-{self.clock.s}", action, "ann", reason, self.clock.wall_ms(), rate)
         self.projector.act(order)
         return order
 
@@ -56,7 +56,7 @@ class Kept:
         """Until nothing is wanted and all has been read."""
         for _ in range(1_000):
             found = self.projector.step()
-            if not found and self.projector.keeper.standing.wanted is None:
+            if not found and self.projector.keeper.status.wanted is None:
                 return
         pytest.fail("it is still wanted")
 

@@ -13,7 +13,7 @@ from topolog.events.failpoints import arm
 from topolog.events.log import LogReader
 from topolog.projections.projector import Projector
 from topolog.projections.upkeep.keeper import Terms
-from topolog.projections.upkeep.orders import Action, Order
+from topolog.projections.upkeep.orders import Action, UpkeepOrder
 from topolog.projections.upkeep.workshop import Processes, Workshop
 
 KEPT = Terms(former_kept_ms=86_400_000)
@@ -48,7 +48,7 @@ def settled(projector: Projector, until_s: float) -> bool:
     """Step until nothing is wanted and all is read; whether that came in time."""
     while time.monotonic() < until_s:
         found = projector.step(0.01)
-        if not found and projector.keeper.standing.wanted is None and not projector._succession.former:
+        if not found and projector.keeper.status.wanted is None and not projector._succession.former:
             return True
     return False
 
@@ -61,10 +61,10 @@ def main(folder: Path, action: str, where: str) -> None:
     projector = Projector(reader, folder, "main", workshop=workshop, terms=KEPT)
     while projector.step():
         pass
-    if action != "none" and projector.keeper.standing.wanted is None:
+    if action != "none" and projector.keeper.status.wanted is None:
         rate = SLOW if where == "processes" else None
-        projector.act(Order(f"{action}-{time.time_ns()}", Action(action), "ann", f"to {action}", 1, rate))
-    while projector.keeper.standing.wanted is not None:
+        projector.act(UpkeepOrder(f"{action}-{time.time_ns()}", Action(action), "ann", f"to {action}", 1, rate))
+    while projector.keeper.status.wanted is not None:
         projector.step(0.01)
         if projector.keeper.progress is not None:
             sys.stdout.write(f"{projector.keeper.progress.done}\n")

@@ -18,8 +18,8 @@ from topolog.projections.generations import generation_path
 from topolog.projections.projection_resources import Generation
 from topolog.projections.self_check.opened import beside
 from topolog.projections.upkeep.keeper import Terms
-from topolog.projections.upkeep.listing import listed
 from topolog.projections.upkeep.orders import Action
+from topolog.projections.upkeep.stores import listed
 
 LONG = 1_500
 """Decisions enough for tables of many blocks."""
@@ -183,8 +183,8 @@ def test_a_scrub_finds_what_has_rotted_before_somebody_asks(chronicle: Chronicle
     kept.order(Action.SCRUB)
     kept.settle()
     kept.projector.step()
-    assert kept.projector.keeper.standing.scrubbed is not None
-    (finding,) = kept.projector.keeper.standing.scrubbed.findings
+    assert kept.projector.keeper.status.scrubbed is not None
+    (finding,) = kept.projector.keeper.status.scrubbed.findings
     assert ".sst offset" in finding.place
     kept.settle()
     assert told(kept)["2"].state == "SHOWN"
@@ -198,8 +198,8 @@ def test_a_scrub_finds_bits_that_flipped_before_their_checksum_was_made(kept: Ke
     kept.order(Action.SCRUB)
     kept.settle()
     kept.projector.step()
-    assert kept.projector.keeper.standing.scrubbed is not None
-    assert [each.place for each in kept.projector.keeper.standing.scrubbed.findings] == ["decision @3"]
+    assert kept.projector.keeper.status.scrubbed is not None
+    assert [each.place for each in kept.projector.keeper.status.scrubbed.findings] == ["decision @3"]
     kept.settle()
     assert told(kept)["2"].state == "SHOWN"
 
@@ -230,15 +230,15 @@ def test_damage_is_mended_after_somebody_has_cancelled_an_order_of_their_own(
     with suppress(DamagedStore), kept.projector.reading():
         raise DamagedStore("It cannot be read.")
     kept.projector.step()
-    wanted = kept.projector.keeper.standing.wanted
+    wanted = kept.projector.keeper.status.wanted
     assert wanted is not None
     assert wanted.by == "topolog"
     kept.order(Action.CANCEL)
     kept.clock.s += 3_600
     for _ in range(3):
         kept.projector.step()
-    assert kept.projector.keeper.standing.damage is not None
-    assert kept.projector.keeper.standing.wanted is None
+    assert kept.projector.keeper.status.damage is not None
+    assert kept.projector.keeper.status.wanted is None
 
 
 def test_a_disk_that_damages_everything_is_not_written_for_ever(

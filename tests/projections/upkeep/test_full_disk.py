@@ -37,7 +37,7 @@ def step_on(kept: Kept) -> None:
 
 
 def is_wanted(kept: Kept) -> bool:
-    return kept.projector.keeper.standing.wanted is not None
+    return kept.projector.keeper.status.wanted is not None
 
 
 def test_an_order_that_cannot_be_written_does_not_hold(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,9 +47,9 @@ def test_an_order_that_cannot_be_written_does_not_hold(kept: Kept, monkeypatch: 
             broken.setattr(durable, "write", failing("upkeep.json", number))
             with pytest.raises(expected):
                 kept.order(Action.PAUSE)
-        assert kept.projector.keeper.standing.paused is None
+        assert kept.projector.keeper.status.paused is None
     kept.order(Action.PAUSE)
-    assert kept.projector.keeper.standing.paused is not None
+    assert kept.projector.keeper.status.paused is not None
 
 
 @pytest.mark.parametrize("name", ["upkeep.json", "about.json"])

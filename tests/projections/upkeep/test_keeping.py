@@ -18,8 +18,8 @@ from topolog.projections.projection import Projection
 from topolog.projections.projection_resources import Generation
 from topolog.projections.store import Store
 from topolog.projections.upkeep.about import about
-from topolog.projections.upkeep.listing import listed
-from topolog.projections.upkeep.orders import Action, Order
+from topolog.projections.upkeep.orders import Action, UpkeepOrder
+from topolog.projections.upkeep.stores import listed
 from topolog.projections.upkeep.tasks import Build, Phase, Scrub
 from topolog.projections.upkeep.workshop import Work
 
@@ -216,7 +216,7 @@ def test_no_file_of_an_order_that_cannot_be_read_stops_a_projector(kept: Kept) -
     path.write_bytes(b"{")
     kept.restarted()
     kept.settle()
-    assert kept.projector.keeper.standing.wanted is None
+    assert kept.projector.keeper.status.wanted is None
 
 
 @pytest.mark.parametrize("action", [Action.REBUILD, Action.SCRUB])
@@ -239,8 +239,8 @@ def test_what_no_process_can_be_had_for_is_begun_again(
     kept.clock.s += 60
     kept.settle()
     kept.projector.step()
-    standing = kept.projector.keeper.standing
-    assert (standing.wanted, standing.refused, standing.scrub) == (None, None, None)
+    status = kept.projector.keeper.status
+    assert (status.wanted, status.refused, status.scrub) == (None, None, None)
     assert [task for task in workshop.begun if isinstance(task, Scrub if action is Action.SCRUB else Build)]
 
 
@@ -248,7 +248,7 @@ def test_what_was_cancelled_is_not_shown(kept: Kept, monkeypatch: pytest.MonkeyP
     """Somebody cancels between the projector's look at its orders and its look at what is offered."""
     keeper = kept.projector.keeper
     look = keeper.look
-    cancelled: list[Order] = []
+    cancelled: list[UpkeepOrder] = []
 
     def cancelled_behind(shown: Store, *, reads_former: bool) -> None:
         look(shown, reads_former=reads_former)

@@ -30,7 +30,7 @@ from topolog.events.topics import Topic
 from topolog.projections.generations import former_path
 from topolog.projections.projector import Projector
 from topolog.projections.upkeep.building import _alone
-from topolog.projections.upkeep.orders import Action, Order
+from topolog.projections.upkeep.orders import Action, UpkeepOrder
 from topolog.projections.upkeep.workshop import Processes
 
 ROOT = Path(__file__).parents[3]
@@ -79,7 +79,7 @@ def test_killed_at_any_step_of_a_rebuild_it_is_carried_out_once(tmp_path: Path, 
         assert it.meta.position == chronicle.position, "before anything is read"
         assert settled(it, time.monotonic() + PATIENCE_S)
         assert hash_of(it) == chronicle.fold.state.hash()
-        assert it.keeper.standing.refused is None
+        assert it.keeper.status.refused is None
     assert stores(tmp_path) == ["1", "2"]
     assert not any((tmp_path / name).exists() for name in ("building", "offered", "taken"))
 
@@ -95,7 +95,7 @@ def test_killed_at_any_step_of_the_way_back_it_is_gone_once(tmp_path: Path, plac
         assert it.meta.position == chronicle.position
         assert settled(it, time.monotonic() + PATIENCE_S)
         assert hash_of(it) == chronicle.fold.state.hash()
-        assert it.keeper.standing.refused is None
+        assert it.keeper.status.refused is None
     assert stores(tmp_path) == ["2", "3"]
     assert former_path(tmp_path) is not None
 
@@ -111,12 +111,12 @@ def test_no_read_fails_and_no_position_goes_back_over_many_switches(chronicle: C
         for number in range(SWITCHES):
             chronicle.join(f"m{number}", renewed=False)
             action = Action.REBUILD if number % 2 == 0 else Action.BACK
-            projector.act(Order(f"o{number}", action, "ann", "", 1))
+            projector.act(UpkeepOrder(f"o{number}", action, "ann", "", 1))
             until_s, before = time.monotonic() + PATIENCE_S, readers.count
-            while projector.keeper.standing.wanted is not None or readers.count < before + 3:
+            while projector.keeper.status.wanted is not None or readers.count < before + 3:
                 assert not readers.failed
                 assert time.monotonic() < until_s
-                assert projector.keeper.standing.refused is None
+                assert projector.keeper.status.refused is None
                 time.sleep(0.001)
     stop.set()
     running.join()
@@ -138,7 +138,7 @@ def kept_by_processes(folder: Path, chronicle: Chronicle) -> Iterator[Projector]
 
 def build_slowly(projector: Projector, to: int) -> int:
     """Have a rebuild go slowly, until it stands behind this position; the process that makes it."""
-    projector.act(Order("o1", Action.REBUILD, "ann", "", 1, 400.0))
+    projector.act(UpkeepOrder("o1", Action.REBUILD, "ann", "", 1, 400.0))
     until_s = time.monotonic() + PATIENCE_S
     while (progress := projector.keeper.progress) is None or progress.done <= to:
         projector.step(0.01)
@@ -155,13 +155,13 @@ def test_what_builds_is_killed_and_goes_on_where_it_was(tmp_path: Path) -> None:
         os.kill(pid, signal.SIGKILL)
         begun = projector.keeper.progress
         positions = []
-        while projector.keeper.standing.wanted is not None:
+        while projector.keeper.status.wanted is not None:
             projector.step(0.01)
             progress = projector.keeper.progress
             if progress is not None and progress is not begun:
                 positions.append(progress.done)
         assert min(positions) >= 300
-        assert projector.keeper.standing.refused is None
+        assert projector.keeper.status.refused is None
         assert settled(projector, time.monotonic() + PATIENCE_S)
         assert hash_of(projector) == chronicle.fold.state.hash()
     assert stores(tmp_path) == ["1", "2"]
@@ -209,12 +209,12 @@ def test_what_dies_again_and_again_is_given_up(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("topolog.projections.upkeep.keeper._PAUSE_MIN_S", 0.01)
     chronicle = history()
     with kept_by_processes(tmp_path, chronicle) as projector:
-        projector.act(Order("o1", Action.REBUILD, "ann", "", 1))
+        projector.act(UpkeepOrder("o1", Action.REBUILD, "ann", "", 1))
         until_s = time.monotonic() + PATIENCE_S
-        while projector.keeper.standing.wanted is not None:
+        while projector.keeper.status.wanted is not None:
             projector.step(0.01)
             assert time.monotonic() < until_s
-        assert projector.keeper.standing.refused is not None
-        assert "ended by itself" in projector.keeper.standing.refused.why
+        assert projector.keeper.status.refused is not None
+        assert "ended by itself" in projector.keeper.status.refused.why
         assert projector.stopped is None
     assert stores(tmp_path) == ["1"]

@@ -11,7 +11,7 @@ from topolog.projections.recovery import Recovering, eta_s
 from topolog.projections.store import Store
 from topolog.projections.upkeep.about import about
 from topolog.projections.upkeep.keeper import Keeper, bytes_of
-from topolog.projections.upkeep.orders import Order, Refusal
+from topolog.projections.upkeep.orders import Refusal, UpkeepOrder
 
 BUILDING, REFUSED = "building", "refused"
 
@@ -19,11 +19,11 @@ BUILDING, REFUSED = "building", "refused"
 def listed(keeper: Keeper, shown: Store, recovering: Recovering, age_ms: int) -> Iterator[Generation]:
     """Every store of the folder that could be shown, is, or was."""
     yield _shown(keeper, shown, recovering, age_ms)
-    standing = keeper.standing
-    if standing.wanted is not None:
-        yield _building(keeper, standing.wanted, shown.meta)
-    if standing.refused is not None:
-        yield _refused(standing.refused)
+    status = keeper.status
+    if status.wanted is not None:
+        yield _building(keeper, status.wanted, shown.meta)
+    if status.refused is not None:
+        yield _refused(status.refused)
     former = generations.former_path(keeper.folder)
     if former is not None and former != shown.path:
         yield _kept(former, "FORMER")
@@ -32,12 +32,12 @@ def listed(keeper: Keeper, shown: Store, recovering: Recovering, age_ms: int) ->
 
 
 def _shown(keeper: Keeper, shown: Store, recovering: Recovering, age_ms: int) -> Generation:
-    standing, known, meta = keeper.standing, about(shown.path), shown.meta
+    status, known, meta = keeper.status, about(shown.path), shown.meta
     state, why, by = "SHOWN", known.why, ""
-    if standing.paused is not None:
-        state, why, by = "PAUSED", standing.paused.reason, standing.paused.by
-    if standing.damage is not None and standing.damage.store == shown.path.name:
-        state, why, by = "DAMAGED", standing.damage.why, ""
+    if status.paused is not None:
+        state, why, by = "PAUSED", status.paused.reason, status.paused.by
+    if status.damage is not None and status.damage.store == shown.path.name:
+        state, why, by = "DAMAGED", status.damage.why, ""
     return Generation(
         name=str(generations.number_of(shown.path)),
         state=state,
@@ -57,7 +57,7 @@ def _shown(keeper: Keeper, shown: Store, recovering: Recovering, age_ms: int) ->
     )
 
 
-def _building(keeper: Keeper, wanted: Order, shown: Meta) -> Generation:
+def _building(keeper: Keeper, wanted: UpkeepOrder, shown: Meta) -> Generation:
     progress = keeper.progress
     position = progress.done if progress else None
     rate = progress.rate if progress else 0.0
@@ -119,13 +119,13 @@ def _kept(path: Path, state: str) -> Generation:
 
 
 def _scrub(keeper: Keeper, shown: Store) -> ScrubNow | None:
-    standing, progress = keeper.standing, keeper.scrub_progress
+    status, progress = keeper.status, keeper.scrub_progress
     size = bytes_of(shown.path)
     if progress is not None:
         return ScrubNow("RUNNING", progress.done, size, _time(progress.began_ms))
-    if standing.scrub is not None:
+    if status.scrub is not None:
         return ScrubNow("WANTED", 0, size, None)
-    last = standing.scrubbed
+    last = status.scrubbed
     if last is None or last.store != shown.path.name:
         return None
     return ScrubNow("FOUND" if last.findings else "WELL", last.bytes, last.bytes, _time(last.ended_ms), last.findings)

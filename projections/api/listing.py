@@ -16,6 +16,8 @@ from topolog.events.state import Key
 from topolog.projections import moments
 from topolog.projections.api.filters import Filters, Spanned, judges
 from topolog.projections.api.problems import InvalidParameter, parameter
+from topolog.projections.cursors import Page, cut
+from topolog.projections.ordering import SortOrder
 from topolog.projections.store import Reading
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -25,7 +27,7 @@ _DIGITS_MAX = 18
 _RESOLVED = re.compile(rf"-1|[0-9]{{1,{_DIGITS_MAX}}}")
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ListQuery(msgspec.Struct, frozen=True):
     """What a list is asked for. `age_ms` is that of what the reader knows; `after` is where a list that can begin
     anywhere begins; `rows`: only items that these rows can have changed are wanted, and others may come too."""
 
@@ -35,7 +37,7 @@ class Asked(msgspec.Struct, frozen=True):
     rows: frozenset[Key] | None = None
 
 
-Find = Callable[[Reading, Asked], Iterable[T]]
+Find = Callable[[Reading, ListQuery], Iterable[T]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +46,8 @@ class Listing(Generic[T]):
 
     `find` makes the list; `key` tells its items apart, `title` is the name under which one is asked for. `place`: the
     position at which it came, for `after` and `until`. `is_long`: it may have any length, and `find` heeds
-    `Asked.after`; `descends`: its keys are its places, the newest first. `is_lasting`: what it is at one position stays
-    the same. `no_past`: why it has none, if so.
+    `ListQuery.after`; `descends`: its keys are its places, the newest first. `is_lasting`: what it is at one position
+    stays the same. `no_past`: why it has none, if so.
 
     `kinds`: the kinds of rows that its items are made of, any if none is named. `shows_present`: time, or what is not
     in the log, changes it too.
@@ -76,7 +78,7 @@ class Listing(Generic[T]):
     def title_of(self, item: T) -> str:
         return (self.title or self.key)(item)
 
-    def items(self, reading: Reading, asked: Asked) -> Iterator[T]:
+    def items(self, reading: Reading, asked: ListQuery) -> Iterator[T]:
         """All that fit, in the list's own order; `asked.filters` are `resolved`."""
         later, until = (_bound(asked.filters, name) for name in ("after", "until"))
         fits = judges(self.filters, asked.filters)
@@ -91,6 +93,19 @@ class Listing(Generic[T]):
                     continue
             if all(fit(each) for fit in fits):
                 yield each
+
+    def order(self, sort: str) -> SortOrder | None:
+        """The order that `sort` names, None for the list's own; raises BadInput for one that its items have not."""
+        with parameter("sort"):
+            return SortOrder.parse(sort, self.item) if sort else None
+
+    def page(self, reading: Reading, asked: ListQuery, order: SortOrder | None, limit: int) -> Page[T]:
+        """Up to `limit` of `items` behind `asked.after`, which is a place of this order."""
+        if order is not None:
+            unordered = self.items(reading, msgspec.structs.replace(asked, after=None))
+            with parameter("sort"):
+                return order.page(unordered, self.key, asked.after, limit)
+        return cut(self.items(reading, asked), self.key, None if self.is_long else asked.after, limit)
 
     def check_past(self, as_of: str | None) -> None:
         """Raise BadInput if a past is asked for and there is none."""
@@ -118,7 +133,7 @@ class Listing(Generic[T]):
                     found[name] = str(_position(reading, found[name], now_ms))
         return found
 
-    def _begun(self, asked: Asked, until: int | None) -> Asked:
+    def _begun(self, asked: ListQuery, until: int | None) -> ListQuery:
         """As asked, but from `until` on where one can begin anywhere."""
         if until is None or not self.descends:
             return asked

@@ -49,13 +49,13 @@ def with_fields(item: msgspec.Struct, fields: Sequence[str]) -> Mapping[str, Any
     return {name: getattr(item, name) for name in fields}
 
 
-class Order(msgspec.Struct, frozen=True):
+class SortOrder(msgspec.Struct, frozen=True):
     """By these (field, descending) in turn; by its key what is equal in all of them."""
 
     by: tuple[tuple[str, bool], ...]
 
     @classmethod
-    def parse(cls, text: str, item: type[msgspec.Struct]) -> "Order":
+    def parse(cls, text: str, item: type[msgspec.Struct]) -> "SortOrder":
         """The order in `-field,other`, each once; raises BadInput for a field by which such items cannot be sorted."""
         parts = [part.strip() for part in text.split(",")]
         names, by = sortable_fields(item), dict[str, bool]()

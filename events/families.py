@@ -1,7 +1,7 @@
 """Families of metrics as Prometheus reads them: names, label `cluster`, and how one is made of plain numbers.
 
-Roles count without a library (`events/measuring.py`); that becomes metrics here, when Prometheus asks. Labels come from
-small closed sets, never from ids: a metric per node or per request would outgrow any Prometheus.
+Roles count without a library (`measuring.py`); that becomes metrics here, when Prometheus asks. Labels come from small
+closed sets, never from ids: a metric per node or per request would outgrow any Prometheus.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,8 +27,9 @@ class Families:
         self._prefix = prefix
         self._cluster = cluster
 
-    def gauge(self, name: str, text: str, value: float) -> Metric:
-        return self.gauges(name, text, {"": value})
+    def gauge(self, name: str, text: str, value: float | None) -> Metric:
+        """Without a sample while there is nothing to tell."""
+        return self.gauges(name, text, {} if value is None else {"": value})
 
     def gauges(self, name: str, text: str, values: Mapping[str, float], label: str = "") -> Metric:
         """One by value of the label; of none, the one that stands under the empty text."""

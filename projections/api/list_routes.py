@@ -8,7 +8,7 @@ from pydantic import create_model
 from starlette.responses import Response
 
 from topolog.projections.api import contract, filters
-from topolog.projections.api.listed import Listing
+from topolog.projections.api.listing import Listing
 from topolog.projections.api.listings import LISTINGS
 from topolog.projections.api.parameters import KnowledgeParameters, ListParameters, PageParameters
 from topolog.projections.api.served import There
