@@ -14,18 +14,21 @@ _BASELINES = 40
 def page(asked: Asked) -> str:
     reading, frame = asked.reading, asked.frame
     found = list(islice(baselines.baselines(reading), _BASELINES))
-    beside = list(joins.branches(reading))
+    beside = list(joins.branches(reading)) if asked.may("branches") else []
+    has_cluster = asked.may("cluster")
     return rendered(
         "baselines.html",
         frame,
-        cluster=situation.cluster(reading, asked.age_ms),
+        cluster=situation.cluster(reading, asked.age_ms) if has_cluster else None,
         state=values.state,
         baseline=found[0] if found else None,
         baselines=found,
         branches=beside,
         graph=drawn(found, beside) if found else (),
         lane_height=LANE_HEIGHT,
-        explanation=things.explained(lambda: explain_cluster.explain_cluster(reading, asked.age_ms)),
+        explanation=things.explained(lambda: explain_cluster.explain_cluster(reading, asked.age_ms))
+        if has_cluster
+        else None,
         commands=frame.commands(
             "get baselines", "history baseline current", "explain cluster", api=frame.api("baselines")
         ),

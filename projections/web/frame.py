@@ -77,7 +77,8 @@ MENU: Sequence[tuple[str, Sequence[Place]]] = (
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A decision on the slider: where, when, what; `tone` as of a badge, empty for what is usual."""
+    """A decision on the slider: where, when, what; `tone` as of a badge, empty for what is usual. What it is may not be
+    told to everybody: `what` and `tone` are empty then."""
 
     position: int
     time: str

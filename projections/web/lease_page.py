@@ -50,7 +50,7 @@ def _left(lease: Lease, fence_ms: int) -> int:
 
 
 def _health(asked: Asked) -> dict[str, LeaseHealth]:
-    """It has no past."""
-    if not asked.reading.is_current:
+    """It has no past, and is a list of its own."""
+    if not asked.reading.is_current or not asked.may("lease-health"):
         return {}
     return {each.node: each for each in lease_health(asked.reading, asked.age_ms)}

@@ -21,10 +21,11 @@ def page(asked: Asked) -> str:
         quiet_s=max(0, now_ms - logged_ms) / 1000,
         stopped=projector.stopped,
         ignored=sorted(newest.meta.ignored.items()),
+        has_decided=asked.may("decisions"),
         decided=projector.decided.most_common(20),
         generations=list(projector.told(listed)),
         state=values.state,
-        cluster=situation.cluster(newest, projector.age_ms),
+        cluster=situation.cluster(newest, projector.age_ms) if asked.may("cluster") else None,
         commands=frame.commands("projection status", api=frame.api("projections")),
         api=frame.api("projections"),
     )

@@ -220,11 +220,12 @@ def _keys(reading: Reading, row: SessionRow) -> tuple[RowDifference, ...]:
 
 
 def page(asked: Asked, name: str) -> str:
-    shown = picture(asked.reading, name)
+    shown = _of_what_may(asked, picture(asked.reading, name))
     return rendered(
         "session.html",
         asked.frame,
         shown=shown,
+        has_trees=asked.may("trees"),
         session=shown.session,
         cells=CELLS,
         left_alone=LEFT_ALONE,
@@ -233,6 +234,17 @@ def page(asked: Asked, name: str) -> str:
         commands=things.commands(asked, "session", name),
         api=asked.frame.api("sessions", name),
     )
+
+
+def _of_what_may(asked: Asked, shown: SessionPicture) -> SessionPicture:
+    """The picture without what is of lists that may not be shown: above all keys, which are somebody's data."""
+    if not asked.may("differences"):
+        shown = msgspec.structs.replace(shown, keys=())
+    if not asked.may("trees"):
+        shown = msgspec.structs.replace(shown, pairs=(), verified=(), parts=(), leaves={}, more_pairs=0)
+    if not asked.may("repairs", str(shown.session.number)):
+        shown = msgspec.structs.replace(shown, repair=None)
+    return shown
 
 
 def _matrix(shown: SessionPicture) -> Mapping[str, Mapping[str, int]]:

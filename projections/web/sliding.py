@@ -16,12 +16,16 @@ MARKS_MAX = 160
 LOOKED_THROUGH = 320
 
 
-def slider(newest: Reading, shown: Reading) -> Slider:
-    """Of the newest decisions, and of some before the moment that is shown if that is earlier."""
+def slider(newest: Reading, shown: Reading, *, names_decisions: bool) -> Slider:
+    """Of the newest decisions, and of some before the moment that is shown if that is earlier.
+
+    Who may not read decisions is told where they are, and when, for these are the moments of all views; not what.
+    """
     latest = _telling(newest, newest.position)
     if latest and shown.position < latest[-1].position:
         latest += _telling(newest, shown.position)
-    marks = tuple(map(_mark, reversed(latest)))
+    made = _mark if names_decisions else _place
+    marks = tuple(map(made, reversed(latest)))
     first = min(shown.position, marks[0].position) if marks else 0
     return Slider(
         first=first,
@@ -43,6 +47,10 @@ def _telling(reading: Reading, upto: int) -> list[Decided]:
 def _mark(decided: Decided) -> Mark:
     what = f"{decided.subject} {words(decided.event_name)}"
     return Mark(decided.position, iso(decided.logged_at_ms), what, tone_of(decided.event_name))
+
+
+def _place(decided: Decided) -> Mark:
+    return Mark(decided.position, iso(decided.logged_at_ms), "", "")
 
 
 def _next(newest: Reading, position: Position) -> int | None:
