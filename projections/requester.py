@@ -63,6 +63,10 @@ class Requester:
         is_own = request.requester == self.name or request.requester.startswith(f"{self.name}.")
         return is_own and request.sequence > self._issued.get(request.requester, 0)
 
+    def has_issued(self, request: RequestId) -> bool:
+        """Whether `next_id` gave this id out: its number is used, and a repeat of it uses up no other."""
+        return 0 < request.sequence <= self._issued.get(request.requester, 0)
+
     def send(self, request: AnyRequest, value: bytes) -> Future[None]:
         """Append the request; the future ends when the log has it, with OutcomeUnknown if the producer gives it up.
 

@@ -16,7 +16,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from topolog.events.errors import NotFound, TopologError
 from topolog.projections.api import console_lists, problems
-from topolog.projections.api.access.reads import AUDIT, records_of
+from topolog.projections.api.access.addresses import READ
+from topolog.projections.api.access.grants import Asked as Needed
+from topolog.projections.api.access.reads import AUDIT, principal_of, records_of
 from topolog.projections.api.answers import Answers
 from topolog.projections.api.listing import Listing
 from topolog.projections.api.listings import LISTINGS
@@ -27,7 +29,7 @@ from topolog.projections.moments import reading_as_of
 from topolog.projections.queries import cluster_row
 from topolog.projections.store import Reading
 from topolog.projections.web import outside, views
-from topolog.projections.web.asking import Asked
+from topolog.projections.web.asking import May, PageRequest
 from topolog.projections.web.frame import Frame
 from topolog.projections.web.sliding import slider
 from topolog.projections.web.templates import asset
@@ -58,7 +60,8 @@ async def get_clusters(request: Request) -> Response:
         return RedirectResponse(
             f"/clusters/{quote(next(iter(served)), safe='')}/{query}", HTTPStatus.TEMPORARY_REDIRECT
         )
-    html = await run_in_threadpool(outside.clusters, [each.projector for each in served.values()])
+    seen = [(each.projector, _may(request, name)) for name, each in served.items()]
+    html = await run_in_threadpool(outside.clusters, seen)
     return HTMLResponse(html, headers=SECURITY)
 
 
@@ -95,7 +98,7 @@ async def get_asset(name: str) -> Response:
     return Response(asset(name), media_type=_ASSETS[name], headers=headers)
 
 
-async def _answer(request: Request, cluster: str, path: str, make: Callable[[Asked], str]) -> Response:
+async def _answer(request: Request, cluster: str, path: str, make: Callable[[PageRequest], str]) -> Response:
     """The page; what goes wrong is a page too, for whoever asked for pages."""
     try:
         html = await run_in_threadpool(_made, request, cluster, path, make)
@@ -104,12 +107,12 @@ async def _answer(request: Request, cluster: str, path: str, make: Callable[[Ask
             raise
         status = problems.status_of(error)
         again_s = _REFRESH_S if status == HTTPStatus.SERVICE_UNAVAILABLE else None
-        page = outside.error(cluster, error, int(status), again_s)
+        page = outside.error(cluster, error, int(status), again_s, hint=problems.hint_of(request, error))
         return HTMLResponse(page, status, headers=SECURITY)
     return HTMLResponse(html, headers={**SECURITY, "Cache-Control": "no-store"})
 
 
-def _made(request: Request, cluster: str, path: str, make: Callable[[Asked], str]) -> str:
+def _made(request: Request, cluster: str, path: str, make: Callable[[PageRequest], str]) -> str:
     served = served_of(request, cluster)
     answers, gallery = served.answers, served.gallery
     view, given = path.partition("/")[0], dict(request.query_params)
@@ -130,7 +133,18 @@ def _made(request: Request, cluster: str, path: str, make: Callable[[Asked], str
                 _listing(request, view, cluster, filters), shown, frame.as_of.age_ms, now_ms, filters, sort, behind
             )
 
-        return make(Asked(answers.projector, gallery, newest, shown, frame, choices, listed, sort, behind))
+        may = _may(request, cluster)
+        return make(PageRequest(answers.projector, gallery, newest, shown, frame, choices, listed, sort, behind, may))
+
+
+def _may(request: Request, cluster: str) -> May:
+    """What whoever asks may see beside what they ask for, by the table of the API's lists."""
+    principal = principal_of(request)
+
+    def may(resource: str, name: str | None = None) -> bool:
+        return principal.may(Needed(READ[resource], cluster, resource, name))
+
+    return may
 
 
 def _listing(request: Request, view: str, cluster: str, filters: Mapping[str, str]) -> Listing[Any]:
@@ -154,7 +168,7 @@ def _frame(
         as_of=answers.as_of(reading),
         is_current=reading.is_current,
         fence_ms=cluster_row(reading).fence_ms,
-        slider=slider(newest, reading),
+        slider=slider(newest, reading, names_decisions=_may(request, answers.projector.cluster)("decisions")),
         base=str(request.base_url).rstrip("/"),
         environment=request.app.state.environment,
         has_past=view not in views.WITHOUT_PAST,

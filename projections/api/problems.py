@@ -21,6 +21,7 @@ from topolog.events.errors import (
     DamagedStore,
     Gone,
     LogDiverged,
+    NotAllowed,
     NotFound,
     OutcomeUnknown,
     Poisoned,
@@ -28,6 +29,7 @@ from topolog.events.errors import (
     Retriable,
     TopologError,
 )
+from topolog.projections.api.access.admission import NotKnownNow
 from topolog.projections.moments import ForeignToken
 
 PROBLEM_JSON = "application/problem+json"
@@ -41,6 +43,8 @@ _STATUSES: Sequence[tuple[type[TopologError], HTTPStatus]] = (
     (BadInput, HTTPStatus.BAD_REQUEST),
     (NotFound, HTTPStatus.NOT_FOUND),
     (Gone, HTTPStatus.GONE),
+    (NotKnownNow, HTTPStatus.UNAUTHORIZED),
+    (NotAllowed, HTTPStatus.FORBIDDEN),
     (Refused, HTTPStatus.CONFLICT),
     (ForeignToken, HTTPStatus.CONFLICT),
     (Retriable, HTTPStatus.SERVICE_UNAVAILABLE),
@@ -91,6 +95,12 @@ def status_of(error: TopologError) -> HTTPStatus:
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
+def hint_of(request: Request, error: TopologError) -> str:
+    """What to do about it; the nearest names there are only for whoever may list them."""
+    names_others = isinstance(error, NotFound) and not request.state.may_list
+    return "" if names_others else error.hint
+
+
 def install(app: FastAPI) -> None:
     """Every failure of the app becomes a problem document."""
     app.add_exception_handler(TopologError, _on_topolog_error)
@@ -102,6 +112,9 @@ def install(app: FastAPI) -> None:
 async def _on_topolog_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, TopologError)
     status = status_of(error)
+    headers = dict(_of_reading(request))
+    if status is HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = 'Bearer realm="topolog", error="invalid_token"'
     more: dict[str, Any] = {}
     if isinstance(error, InvalidParameter):
         more["invalid_params"] = [{"name": error.parameter, "reason": error.reason}]
@@ -109,7 +122,7 @@ async def _on_topolog_error(request: Request, error: Exception) -> Response:
         more |= {"rule": error.rule, "facts": error.facts}
     if isinstance(error, OutcomeUnknown):
         more["id"] = error.request_id
-    return problem(status, error.code, error.message, hint=error.hint, headers=_of_reading(request), **more)
+    return problem(status, error.code, error.message, hint=hint_of(request, error), headers=headers, **more)
 
 
 def _of_reading(request: Request) -> Mapping[str, str]:

@@ -142,17 +142,8 @@ async def get_topic(request: Request, here: Here, name: str, given: parameters.R
     return await here.one(request, given, "Topic", lambda r, age_ms: topics.topic(r, age_ms, name))
 
 
-@router.get("/requests/{requester}/{sequence}", tags=["requests"], responses=contract.one(resources.Request))
-async def get_request(
-    request: Request, here: Here, requester: str, sequence: Sequence, given: parameters.Read
-) -> Response:
-    """One request and its outcome, however long ago."""
-    name = RequestId(requester, sequence)
-    return await here.one(request, given, "Request", lambda r, _: queries.request(r, name), is_lasting=True)
-
-
 @router.get(
-    "/requests/{requester}/{sequence}/history",
+    "/requests/{requester:path}/{sequence}/history",
     tags=["requests"],
     responses=contract.many(resources.Change, "History"),
 )
@@ -165,7 +156,7 @@ async def get_request_history(
 
 
 @router.get(
-    "/requests/{requester}/{sequence}/explain", tags=["requests"], responses=contract.one(resources.Explanation)
+    "/requests/{requester:path}/{sequence}/explain", tags=["requests"], responses=contract.one(resources.Explanation)
 )
 async def explain_request(
     request: Request, here: Here, requester: str, sequence: Sequence, given: parameters.Read
@@ -173,6 +164,15 @@ async def explain_request(
     """What became of the request, by which rule, and whether its effect is complete."""
     name = RequestId(requester, sequence)
     return await here.one(request, given, "Explanation", lambda r, age_ms: explain_request_of(r, age_ms, name))
+
+
+@router.get("/requests/{requester:path}/{sequence}", tags=["requests"], responses=contract.one(resources.Request))
+async def get_request(
+    request: Request, here: Here, requester: str, sequence: Sequence, given: parameters.Read
+) -> Response:
+    """One request and its outcome, however long ago."""
+    name = RequestId(requester, sequence)
+    return await here.one(request, given, "Request", lambda r, _: queries.request(r, name), is_lasting=True)
 
 
 @router.get(

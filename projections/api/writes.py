@@ -10,12 +10,15 @@ from starlette.responses import Response
 
 from topolog.events.asked import RequestId
 from topolog.events.asking import digest_of, encode_request
-from topolog.events.errors import BadInput, Refused
+from topolog.events.errors import BadInput, NotAllowed, Refused
 from topolog.events.requests import REQUEST_BYTES_MAX
 from topolog.projections.api import contract, forms, parameters
+from topolog.projections.api.access.authn import OPEN
+from topolog.projections.api.access.reads import principal_of
 from topolog.projections.api.problems import parameter
 from topolog.projections.api.served import AtDesk
 from topolog.projections.durations import duration_ms
+from topolog.projections.requester import Requester
 from topolog.projections.resources import Outcome
 
 _IMAGINED = RequestId("dry-run", 1)
@@ -38,7 +41,11 @@ async def post_request(
     desk: AtDesk,
     given: parameters.Write,
     idempotency_key: Annotated[
-        str | None, Header(description="`requester/sequence`, chosen by the caller; makes a repeat harmless.")
+        str | None,
+        Header(
+            description="`requester/sequence`, chosen by the caller; makes a repeat harmless. Where callers are known "
+            "the requester is called as they are, or so with `/…` behind it."
+        ),
     ] = None,
     x_topolog_actor: Annotated[str, Header(description="Who asks, as the log will show it.", max_length=1_000)] = "api",
 ) -> Response:
@@ -51,7 +58,7 @@ async def post_request(
         asked = forms.to_request(form, _IMAGINED, log_id, x_topolog_actor)
         encode_request(asked)
         return await desk.dry_run(request, asked)
-    name = forms.request_id(idempotency_key, desk.requester) if idempotency_key else await desk.new_id()
+    name = _chosen(request, idempotency_key, desk.requester) if idempotency_key else await desk.new_id()
     try:
         asked = forms.to_request(form, name, log_id, x_topolog_actor)
         value = encode_request(asked)
@@ -66,6 +73,22 @@ async def post_request(
             "REQUEST_ID_REUSED", "K7", f"Request {name} asked for something else.", hint="Use the next sequence."
         )
     return await desk.answer(asked, row)
+
+
+def _chosen(request: Request, key: str, requester: Requester) -> RequestId:
+    """The id that a caller has chosen, of a requester of their own; raises BadInput, and NotAllowed for another's.
+
+    Numbers of one requester ascend, so that one far ahead would have all refused that its owner has yet to ask. An id
+    that was given out here is repeated by whoever heard nothing of it.
+    """
+    name = forms.request_id(key, requester)
+    principal = principal_of(request)
+    if principal.method != OPEN and not principal.owns(name.requester) and not requester.has_issued(name):
+        raise NotAllowed(
+            f"{principal.name} ({principal.method}) may not use up the numbers of requester {name.requester!r}.",
+            hint=f"Idempotency-Key: {principal.requester}/1, or {principal.requester}/a-name/1.",
+        )
+    return name
 
 
 async def read_body(request: Request) -> bytes:

@@ -54,7 +54,7 @@ def problem_error(status: int, body: Json) -> TopologError:
 
 _STATUS_OF_CODE = {
     BadInput.code: HTTPStatus.BAD_REQUEST,
-    "unauthorized": HTTPStatus.UNAUTHORIZED,
+    "unauthenticated": HTTPStatus.UNAUTHORIZED,
     "forbidden": HTTPStatus.FORBIDDEN,
     NotAllowed.code: HTTPStatus.FORBIDDEN,
     NotFound.code: HTTPStatus.NOT_FOUND,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -31,12 +31,17 @@ class Filter(msgspec.Struct, frozen=True):
         return self.name.replace("_", " ")
 
 
+class May(Protocol):
+    def __call__(self, resource: str, name: str | None = None, /) -> bool: ...
+
+
 @dataclass(frozen=True)
-class Asked:
+class PageRequest:
     """One question to the console. `newest` is the reading at the end of the store, `reading` that of the moment.
 
     `filters` are those that were given, `choices` all that there are. `listed` is the page of the API's list of this
-    name, sorted by `sort`, that goes on `behind` a place.
+    name, sorted by `sort`, that goes on `behind` a place. `may`: whether all of a resource of the API, by its name, or
+    one thing of it may be shown to whoever asks; what a page tells beside what it is about is asked for so.
     """
 
     projector: "Projector"
@@ -48,6 +53,7 @@ class Asked:
     listed: Callable[[], Page[Any]] = lambda: Page([], None)
     sort: str = ""
     behind: str | None = None
+    may: May = lambda _resource, _name=None: True
 
     @property
     def as_of(self) -> AsOf:

@@ -13,7 +13,7 @@ from topolog.projections.cause_words import read_cause
 from topolog.projections.moments import iso
 from topolog.projections.resources import Cause, Decision
 from topolog.projections.web import things, values
-from topolog.projections.web.asking import Asked
+from topolog.projections.web.asking import PageRequest
 from topolog.projections.web.event_words import words
 from topolog.projections.web.templates import rendered
 from topolog.projections.web.values import Value
@@ -28,7 +28,7 @@ class Step(msgspec.Struct, frozen=True):
     about: str = ""
 
 
-def page(asked: Asked, name: str) -> str:
+def page(asked: PageRequest, name: str) -> str:
     found = told_changes.decision(asked.reading, things.position_of(name))
     told = explain_decision.explain_decision(asked.reading, asked.age_ms, found.position)
     frame = asked.frame
@@ -53,7 +53,7 @@ def page(asked: Asked, name: str) -> str:
     )
 
 
-def _input(asked: Asked, found: Decision) -> Iterator[Step]:
+def _input(asked: PageRequest, found: Decision) -> Iterator[Step]:
     """The request or the heartbeat it came from, by its stamp."""
     cause = read_cause(found.cause)
     if cause.request:
@@ -65,7 +65,7 @@ def _input(asked: Asked, found: Decision) -> Iterator[Step]:
         yield Step("because of", Value(found.cause), about=found.actor)
 
 
-def _request_page(asked: Asked, text: str) -> str:
+def _request_page(asked: PageRequest, text: str) -> str:
     """Where a request is shown; nowhere if its outcome is not known here, or its id was too long for a stamp."""
     try:
         name = RequestId.parse(text)
@@ -76,7 +76,7 @@ def _request_page(asked: Asked, text: str) -> str:
     return asked.frame.to("requests", name.requester, str(name.sequence))
 
 
-def _beside(asked: Asked, found: Decision, named: Collection[int]) -> Iterator[Step]:
+def _beside(asked: PageRequest, found: Decision, named: Collection[int]) -> Iterator[Step]:
     """What happened at once with it, and is not named already."""
     for each in asked.reading.decisions_of_set(asked.reading.surely_decision(found.set_end).position):
         if each.position != found.position and each.position not in named:
@@ -84,12 +84,12 @@ def _beside(asked: Asked, found: Decision, named: Collection[int]) -> Iterator[S
             yield Step("at once with it", _position(asked, each.position, about), iso(each.logged_at_ms))
 
 
-def _links(asked: Asked, arrow: str, causes: Iterable[Cause]) -> Iterator[Step]:
+def _links(asked: PageRequest, arrow: str, causes: Iterable[Cause]) -> Iterator[Step]:
     for each in causes:
         yield Step(arrow, _position(asked, each.position, words(each.event)), each.time, each.reason or each.cause)
 
 
-def _position(asked: Asked, position: int, note: str) -> Value:
+def _position(asked: PageRequest, position: int, note: str) -> Value:
     return Value(str(position), asked.frame.to("decisions", position), note=note)
 
 

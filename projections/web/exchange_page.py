@@ -18,7 +18,7 @@ from topolog.projections.partition_resources import Exchange, ExchangeDetail
 from topolog.projections.store import Reading
 from topolog.projections.versions import exchange_row
 from topolog.projections.web import listing, things, values
-from topolog.projections.web.asking import Asked
+from topolog.projections.web.asking import PageRequest
 from topolog.projections.web.frame import Frame
 from topolog.projections.web.listing import Column, Listing
 from topolog.projections.web.templates import rendered
@@ -74,7 +74,7 @@ class Lane(msgspec.Struct, frozen=True):
     is_culprit: bool = False
 
 
-def many(asked: Asked) -> str:
+def many(asked: PageRequest) -> str:
     """All exchanges, newest first, with the picture of how long the last ones took."""
     newest = list(islice(exchanges.exchanges(asked.reading, asked.age_ms, {}), _MEASURED))
     over = [each for each in newest if each.state == "COMPLETED"]
@@ -88,7 +88,7 @@ def many(asked: Asked) -> str:
     )
 
 
-def one(asked: Asked, name: str) -> str:
+def one(asked: PageRequest, name: str) -> str:
     """One exchange, by the view it is about or `newest`: lanes, why, history."""
     found = exchanges.exchange(asked.reading, asked.age_ms, name)
     told = things.explained(lambda: explain_exchange.explain_exchange(asked.reading, asked.age_ms, name))

@@ -14,70 +14,71 @@ from topolog.projections.durations import ago
 from topolog.projections.resources import AsOf
 
 
-class Place(msgspec.Struct, frozen=True):
+class MenuEntry(msgspec.Struct, frozen=True):
     """An entry of the menu: the view's name in its address, what people call it."""
 
     view: str
     title: str
 
 
-MENU: Sequence[tuple[str, Sequence[Place]]] = (
+MENU: Sequence[tuple[str, Sequence[MenuEntry]]] = (
     (
         "Now",
         (
-            Place("", "Overview"),
-            Place("pending", "Pending"),
-            Place("heat", "Heat map"),
-            Place("exchanges", "Exchanges"),
-            Place("leases", "Leases"),
-            Place("baselines", "Baseline"),
-            Place("sessions", "Sessions"),
+            MenuEntry("", "Overview"),
+            MenuEntry("pending", "Pending"),
+            MenuEntry("heat", "Heat map"),
+            MenuEntry("exchanges", "Exchanges"),
+            MenuEntry("leases", "Leases"),
+            MenuEntry("baselines", "Baseline"),
+            MenuEntry("sessions", "Sessions"),
         ),
     ),
     (
         "Log",
         (
-            Place("decisions", "Decisions"),
-            Place("proposals", "Proposals"),
-            Place("changes", "Changes"),
-            Place("requests", "Requests"),
-            Place("audit", "Audit"),
-            Place("dead-letters", "Dead letters"),
-            Place("topics", "Topics"),
-            Place("projections", "Projection"),
+            MenuEntry("decisions", "Decisions"),
+            MenuEntry("proposals", "Proposals"),
+            MenuEntry("changes", "Changes"),
+            MenuEntry("requests", "Requests"),
+            MenuEntry("audit", "Audit"),
+            MenuEntry("dead-letters", "Dead letters"),
+            MenuEntry("topics", "Topics"),
+            MenuEntry("projections", "Projection"),
         ),
     ),
     (
         "Cluster",
         (
-            Place("nodes", "Nodes"),
-            Place("lease-health", "Lease health"),
-            Place("groups", "Groups"),
-            Place("partitions", "Partitions"),
-            Place("maps", "Maps"),
-            Place("views", "Views"),
+            MenuEntry("nodes", "Nodes"),
+            MenuEntry("lease-health", "Lease health"),
+            MenuEntry("groups", "Groups"),
+            MenuEntry("partitions", "Partitions"),
+            MenuEntry("maps", "Maps"),
+            MenuEntry("views", "Views"),
         ),
     ),
     (
         "Data",
         (
-            Place("types", "Types"),
-            Place("databases", "Databases"),
-            Place("tables", "Tables"),
-            Place("table-views", "Views of tables"),
-            Place("grants", "Grants"),
-            Place("replicas", "Replicas"),
-            Place("differences", "Differences"),
-            Place("repairs", "Repairs"),
-            Place("trees", "Trees"),
-            Place("schedules", "Schedules"),
+            MenuEntry("types", "Types"),
+            MenuEntry("databases", "Databases"),
+            MenuEntry("tables", "Tables"),
+            MenuEntry("table-views", "Views of tables"),
+            MenuEntry("grants", "Grants"),
+            MenuEntry("replicas", "Replicas"),
+            MenuEntry("differences", "Differences"),
+            MenuEntry("repairs", "Repairs"),
+            MenuEntry("trees", "Trees"),
+            MenuEntry("schedules", "Schedules"),
         ),
     ),
 )
 
 
-class Mark(msgspec.Struct, frozen=True):
-    """A decision on the slider: where, when, what; `tone` as of a badge, empty for what is usual."""
+class SliderMark(msgspec.Struct, frozen=True):
+    """A decision on the slider: where, when, what; `tone` as of a badge, empty for what is usual. What it is may not be
+    told to everybody: `what` and `tone` are empty then."""
 
     position: int
     time: str
@@ -94,7 +95,7 @@ class Slider(msgspec.Struct, frozen=True):
     first: int
     newest: int
     newest_time: str
-    marks: tuple[Mark, ...]
+    marks: tuple[SliderMark, ...]
     before: int | None
     after: int | None
 

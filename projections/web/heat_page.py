@@ -4,7 +4,7 @@ from topolog.events.errors import NotFound
 from topolog.events.groups import GroupRow
 from topolog.projections import partitions
 from topolog.projections.groups import group as group_named
-from topolog.projections.web.asking import Asked
+from topolog.projections.web.asking import PageRequest
 from topolog.projections.web.heat import BLOCK, of_group
 from topolog.projections.web.listing import shell_word
 from topolog.projections.web.templates import rendered
@@ -12,12 +12,12 @@ from topolog.projections.web.templates import rendered
 _NOT_AS_WANTED = 24
 
 
-def page(asked: Asked) -> str:
+def page(asked: PageRequest) -> str:
     """All groups, the most urgent six; or the one that is named."""
     return _one(asked, asked.filters["group"]) if "group" in asked.filters else _all(asked)
 
 
-def _all(asked: Asked) -> str:
+def _all(asked: PageRequest) -> str:
     heat = asked.gallery.of(asked.reading)
     frame = asked.frame
     return rendered(
@@ -35,7 +35,7 @@ def _all(asked: Asked) -> str:
     )
 
 
-def _one(asked: Asked, name: str) -> str:
+def _one(asked: PageRequest, name: str) -> str:
     group_named(asked.reading, name)
     row = asked.reading.row(GroupRow, name)
     assert row is not None
@@ -64,7 +64,7 @@ def _one(asked: Asked, name: str) -> str:
     )
 
 
-def _block(asked: Asked, blocks: int, name: str) -> int | None:
+def _block(asked: PageRequest, blocks: int, name: str) -> int | None:
     """The one that is named, or the only one there is; raises NotFound for one behind the last."""
     if "block" not in asked.filters:
         return 0 if blocks == 1 else None
@@ -74,7 +74,7 @@ def _block(asked: Asked, blocks: int, name: str) -> int | None:
     return block
 
 
-def _unwanted(asked: Asked, name: str) -> list[object]:
+def _unwanted(asked: PageRequest, name: str) -> list[object]:
     """The first partitions that are not as wanted, the most urgent first: what the picture would have one look at."""
     found: list[object] = []
     counts = partitions.condition_totals(asked.reading, name)

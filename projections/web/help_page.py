@@ -1,6 +1,6 @@
 """What each view shows, and the keys."""
 
-from topolog.projections.web.asking import Asked
+from topolog.projections.web.asking import PageRequest
 from topolog.projections.web.templates import rendered
 
 KEYS = (
@@ -43,5 +43,5 @@ ABOUT = (
 )
 
 
-def page(asked: Asked) -> str:
+def page(asked: PageRequest) -> str:
     return rendered("help.html", asked.frame, keys=KEYS, about=ABOUT)

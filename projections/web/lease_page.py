@@ -7,7 +7,7 @@ from topolog.projections.health import lease_health
 from topolog.projections.moments import iso
 from topolog.projections.resources import Lease, LeaseHealth
 from topolog.projections.web import values
-from topolog.projections.web.asking import Asked
+from topolog.projections.web.asking import PageRequest
 from topolog.projections.web.lease_picture import strips
 from topolog.projections.web.listing import shell_word
 from topolog.projections.web.templates import rendered
@@ -16,7 +16,7 @@ WINDOW = "5m"
 _STRIP_WIDTH = 120
 
 
-def page(asked: Asked) -> str:
+def page(asked: PageRequest) -> str:
     reading, frame = asked.reading, asked.frame
     window = asked.filters.get("window", WINDOW)
     only = asked.filters.get("node")
@@ -49,8 +49,8 @@ def _left(lease: Lease, fence_ms: int) -> int:
     return round(_STRIP_WIDTH * left_ms / fence_ms)
 
 
-def _health(asked: Asked) -> dict[str, LeaseHealth]:
-    """It has no past."""
-    if not asked.reading.is_current:
+def _health(asked: PageRequest) -> dict[str, LeaseHealth]:
+    """It has no past, and is a list of its own."""
+    if not asked.reading.is_current or not asked.may("lease-health"):
         return {}
     return {each.node: each for each in lease_health(asked.reading, asked.age_ms)}

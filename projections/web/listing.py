@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from topolog.projections.cursors import cut
-from topolog.projections.web.asking import Asked
+from topolog.projections.web.asking import PageRequest
 from topolog.projections.web.frame import Command, Frame
 from topolog.projections.web.templates import rendered
 from topolog.projections.web.values import Shown
@@ -41,12 +41,12 @@ class Listing(msgspec.Struct, frozen=True):
     has_past: bool = True
     told: frozenset[str] = frozenset()
     terminal: str | None = None
-    find: Callable[[Asked], Iterable[Any]] | None = None
+    find: Callable[[PageRequest], Iterable[Any]] | None = None
     nearest: Callable[[Mapping[str, str]], tuple[str, Mapping[str, str]]] | None = None
     key: Callable[[Any], str] = str
 
 
-def page(listing: Listing, asked: Asked, template: str = "list.html", **more: Any) -> str:
+def page(listing: Listing, asked: PageRequest, template: str = "list.html", **more: Any) -> str:
     """The list as a page; `template` may put a picture of the same above it."""
     frame = asked.frame
     found = asked.listed() if listing.find is None else cut(listing.find(asked), listing.key, None, ROWS)
@@ -70,7 +70,7 @@ def page(listing: Listing, asked: Asked, template: str = "list.html", **more: An
     )
 
 
-def _head(column: Column, asked: Asked) -> tuple[Column, str, str]:
+def _head(column: Column, asked: PageRequest) -> tuple[Column, str, str]:
     """A column with the address that sorts by it, and how it is sorted now (ascending, descending or not)."""
     if not column.sort:
         return column, "", ""
@@ -79,21 +79,21 @@ def _head(column: Column, asked: Asked) -> tuple[Column, str, str]:
     return column, asked.frame.narrowed(sort=following), now
 
 
-def _elsewhere(listing: Listing, asked: Asked) -> tuple[str, Mapping[str, str]]:
+def _elsewhere(listing: Listing, asked: PageRequest) -> tuple[str, Mapping[str, str]]:
     """Which list of the API it is, and how that is filtered."""
     return (listing.view, asked.filters) if listing.nearest is None else listing.nearest(asked.filters)
 
 
-def _api(listing: Listing, asked: Asked) -> str:
+def _api(listing: Listing, asked: PageRequest) -> str:
     view, filters = _elsewhere(listing, asked)
     return asked.frame.api(view, **filters, sort=_sort(listing, asked))
 
 
-def _sort(listing: Listing, asked: Asked) -> str:
+def _sort(listing: Listing, asked: PageRequest) -> str:
     return asked.sort if listing.find is None else ""
 
 
-def _commands(listing: Listing, asked: Asked) -> tuple[Command, ...]:
+def _commands(listing: Listing, asked: PageRequest) -> tuple[Command, ...]:
     """The same in the terminal."""
     view, filters = _elsewhere(listing, asked)
     command = f"get {view}" if listing.terminal is None else listing.terminal

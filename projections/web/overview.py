@@ -3,6 +3,7 @@
 It is made on the server and works without a script: while the present is shown, the browser asks again by itself.
 """
 
+from collections.abc import Callable
 from itertools import islice
 
 import msgspec
@@ -14,7 +15,7 @@ from topolog.projections.partition_resources import Exchange
 from topolog.projections.resources import Cluster, Decision
 from topolog.projections.store import Reading
 from topolog.projections.web import problems_first
-from topolog.projections.web.asking import Asked
+from topolog.projections.web.asking import PageRequest
 from topolog.projections.web.event_words import STEPS_OF_SESSIONS
 from topolog.projections.web.frame import Frame
 from topolog.projections.web.heat import HeatMaps
@@ -38,55 +39,68 @@ class Number(msgspec.Struct, frozen=True):
     tone: str = ""
 
 
-def page(asked: Asked) -> str:
+def page(asked: PageRequest) -> str:
     """The overview at the moment that is asked for."""
     reading, frame = asked.reading, asked.frame
     cluster = situation.cluster(reading, asked.age_ms)
-    found = problems_first.problems(reading, asked.age_ms, frame.as_of.stopped, cluster)
-    heat = asked.gallery.of(reading) if groups(reading) else None
-    last = list(islice(exchanges.exchanges(reading, asked.age_ms, {}), _EXCHANGES))
+    found = problems_first.problems(reading, asked.age_ms, frame.as_of.stopped, cluster, asked.may)
+    heat = asked.gallery.of(reading) if asked.may("partitions") and groups(reading) else None
+    last: list[Exchange] = []
+    if asked.may("exchanges"):
+        last = list(islice(exchanges.exchanges(reading, asked.age_ms, {}), _EXCHANGES))
     return rendered(
         "overview.html",
         frame,
         cluster=cluster,
         tone=problems_first.tone_of(found),
         problems=found,
+        has_all_problems=problems_first.are_all(asked.may),
         numbers=_numbers(asked, cluster, heat, last),
+        has_heat=asked.may("partitions"),
         heat=heat,
         exchanges=last,
-        sessions=recent(reading, _SESSIONS),
-        decisions=_decisions(reading),
+        sessions=recent(reading, _SESSIONS) if asked.may("sessions") else (),
+        has_decisions=asked.may("decisions"),
+        decisions=_decisions(reading) if asked.may("decisions") else (),
         commands=frame.commands("get cluster", "explain cluster", api=frame.api("cluster")),
         api=frame.api("cluster"),
     )
 
 
-def _numbers(asked: Asked, cluster: Cluster, heat: HeatMaps | None, last: list[Exchange]) -> list[Number]:
-    frame, reading = asked.frame, asked.reading
+def _numbers(asked: PageRequest, cluster: Cluster, heat: HeatMaps | None, last: list[Exchange]) -> list[Number]:
+    """Those of what may be listed, for each leads to a list."""
+    frame = asked.frame
+    made: dict[tuple[str, ...], Callable[[], Number]] = {
+        ("nodes",): lambda: _members(frame, cluster),
+        ("leases",): lambda: _leases(asked),
+        ("partitions",): lambda: _partitions(frame, heat),
+        ("exchanges",): lambda: _exchange(frame, last),
+        ("types", "tables", "changes"): lambda: _waiting(frame, cluster),
+        ("dead-letters",): lambda: _dead_letters(frame, asked.reading),
+    }
+    return [make() for resources, make in made.items() if all(map(asked.may, resources))]
+
+
+def _members(frame: Frame, cluster: Cluster) -> Number:
     away = len(cluster.baseline.away) if cluster.baseline else 0
-    return [
-        Number(
-            "members",
-            str(cluster.members),
-            f"{cluster.servers} server{'' if cluster.servers == 1 else 's'}{f', {away} away' if away else ''}",
-            frame.to("nodes", standing="MEMBER"),
-            "busy" if away else "",
-        ),
-        _leases(asked),
-        _partitions(frame, heat),
-        _exchange(frame, last),
-        Number(
-            "waiting for agreement",
-            str(cluster.pending_proposals + cluster.open_changes),
-            f"types {cluster.types}, tables {cluster.tables}",
-            frame.to("proposals", outcome="PENDING"),
-            "busy" if cluster.pending_proposals + cluster.open_changes else "",
-        ),
-        _dead_letters(frame, reading),
-    ]
+    return Number(
+        "members",
+        str(cluster.members),
+        f"{cluster.servers} server{'' if cluster.servers == 1 else 's'}{f', {away} away' if away else ''}",
+        frame.to("nodes", standing="MEMBER"),
+        "busy" if away else "",
+    )
 
 
-def _leases(asked: Asked) -> Number:
+def _waiting(frame: Frame, cluster: Cluster) -> Number:
+    count = cluster.pending_proposals + cluster.open_changes
+    about = f"types {cluster.types}, tables {cluster.tables}"
+    return Number(
+        "waiting for agreement", str(count), about, frame.to("proposals", outcome="PENDING"), "busy" if count else ""
+    )
+
+
+def _leases(asked: PageRequest) -> Number:
     href = asked.frame.to("leases")
     found = queries.leases(asked.reading, asked.age_ms)
     if not asked.reading.is_current:

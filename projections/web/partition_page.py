@@ -4,14 +4,14 @@ from topolog.projections import explain_partition, partition_history, partitions
 from topolog.projections.groups import group as group_named
 from topolog.projections.partition_resources import Partition
 from topolog.projections.web import things, values
-from topolog.projections.web.asking import Asked
+from topolog.projections.web.asking import PageRequest
 from topolog.projections.web.templates import rendered
 from topolog.projections.web.values import Value
 
 _SHOWN_ELSEWHERE = frozenset({"name", "copies", "group", "partition", "lost"})
 
 
-def page(asked: Asked, name: str) -> str:
+def page(asked: PageRequest, name: str) -> str:
     group, number = things.group_and_number(name)
     here = partitions.partition(asked.reading, group, number)
     last = group_named(asked.reading, group).partitions - 1

@@ -14,6 +14,7 @@ from topolog.projections.pending import pending
 from topolog.projections.pending_resources import Pending
 from topolog.projections.resources import Cluster, LeaseHealth
 from topolog.projections.store import Reading
+from topolog.projections.web.asking import May
 
 TONES = ("bad", "busy", "ok")
 _LISTED = 6
@@ -33,27 +34,35 @@ class Problem(msgspec.Struct, frozen=True):
     command: str = ""
 
 
-def problems(reading: Reading, age_ms: int, stopped: str | None, cluster: Cluster) -> list[Problem]:
-    """All of them, the worst first: what is pending, in the order of the API, and what a reader of now can tell."""
+def problems(reading: Reading, age_ms: int, stopped: str | None, cluster: Cluster, may: May) -> list[Problem]:
+    """All of them, the worst first: what is pending, in the order of the API, and what a reader of now can tell.
+
+    Only of what may be shown beside the cluster itself.
+    """
     found = [
         *_of_reader(age_ms, stopped, cluster),
         *_of_cluster(cluster),
-        *_of_partitions(reading),
-        *_of_pending(pending(reading, age_ms)),
-        *(_of_health(lease_health(reading, age_ms)) if reading.is_current else ()),
-        *_of_letters(reading),
+        *(_of_partitions(reading) if may("partitions") else ()),
+        *(_of_pending(pending(reading, age_ms)) if may("pending") else ()),
+        *(_of_health(lease_health(reading, age_ms)) if reading.is_current and may("lease-health") else ()),
+        *(_of_letters(reading) if may("dead-letters") else ()),
     ]
     return sorted(found, key=lambda problem: TONES.index(problem.tone))
+
+
+def are_all(may: May) -> bool:
+    """Whether nothing that could be wrong is kept from whoever asks."""
+    return all(map(may, ("partitions", "pending", "lease-health", "dead-letters")))
 
 
 def tone_of(found: Sequence[Problem]) -> str:
     return found[0].tone if found else "ok"
 
 
-def in_a_line(reading: Reading, age_ms: int, stopped: str | None) -> tuple[str, str]:
+def in_a_line(reading: Reading, age_ms: int, stopped: str | None, may: May) -> tuple[str, str]:
     """Tone and sentence of a cluster as it is now."""
     cluster = situation.cluster(reading, age_ms)
-    found = problems(reading, age_ms, stopped, cluster)
+    found = problems(reading, age_ms, stopped, cluster, may)
     return tone_of(found), " ".join(dict.fromkeys([*(each.sentence for each in found[:1]), cluster.sentence]))
 
 

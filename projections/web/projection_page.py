@@ -4,11 +4,11 @@ from topolog.projections import situation
 from topolog.projections.moments import iso
 from topolog.projections.upkeep.stores import listed
 from topolog.projections.web import values
-from topolog.projections.web.asking import Asked
+from topolog.projections.web.asking import PageRequest
 from topolog.projections.web.templates import rendered
 
 
-def page(asked: Asked) -> str:
+def page(asked: PageRequest) -> str:
     """It tells of this process as it is now; its past is in the metrics."""
     projector, frame, newest = asked.projector, asked.frame, asked.newest
     now_ms, logged_ms = projector.wall_ms(), newest.meta.logged_at_ms
@@ -21,10 +21,11 @@ def page(asked: Asked) -> str:
         quiet_s=max(0, now_ms - logged_ms) / 1000,
         stopped=projector.stopped,
         ignored=sorted(newest.meta.ignored.items()),
+        has_decided=asked.may("decisions"),
         decided=projector.decided.most_common(20),
         generations=list(projector.told(listed)),
         state=values.state,
-        cluster=situation.cluster(newest, projector.age_ms),
+        cluster=situation.cluster(newest, projector.age_ms) if asked.may("cluster") else None,
         commands=frame.commands("projection status", api=frame.api("projections")),
         api=frame.api("projections"),
     )

@@ -19,7 +19,7 @@ from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.store import Reading
 from topolog.projections.web import values
-from topolog.projections.web.asking import Asked
+from topolog.projections.web.asking import PageRequest
 from topolog.projections.web.exchange_page import figures
 from topolog.projections.web.frame import Frame
 from topolog.projections.web.listing import Column, Listing
@@ -73,7 +73,7 @@ def proposals(reading: Reading, filters: Mapping[str, str], before: int | None =
                         yield found
 
 
-def page(asked: Asked) -> str:
+def page(asked: PageRequest) -> str:
     """The browser of proposals, with how long the last ones took."""
     newest = list(islice(proposals(asked.reading, {}), _MEASURED))
     took = [each.latency_ms for each in newest if each.latency_ms is not None]

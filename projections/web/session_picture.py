@@ -20,7 +20,7 @@ from topolog.projections.repairs import repair
 from topolog.projections.session_course import Course, course
 from topolog.projections.store import Reading
 from topolog.projections.web import things
-from topolog.projections.web.asking import Asked
+from topolog.projections.web.asking import PageRequest
 from topolog.projections.web.heat import Cell
 from topolog.projections.web.templates import rendered
 
@@ -219,12 +219,13 @@ def _keys(reading: Reading, row: SessionRow) -> tuple[RowDifference, ...]:
     return tuple(each for each, _ in zip(found, range(KEYS_MAX), strict=False))
 
 
-def page(asked: Asked, name: str) -> str:
-    shown = picture(asked.reading, name)
+def page(asked: PageRequest, name: str) -> str:
+    shown = _of_what_may(asked, picture(asked.reading, name))
     return rendered(
         "session.html",
         asked.frame,
         shown=shown,
+        has_trees=asked.may("trees"),
         session=shown.session,
         cells=CELLS,
         left_alone=LEFT_ALONE,
@@ -233,6 +234,17 @@ def page(asked: Asked, name: str) -> str:
         commands=things.commands(asked, "session", name),
         api=asked.frame.api("sessions", name),
     )
+
+
+def _of_what_may(asked: PageRequest, shown: SessionPicture) -> SessionPicture:
+    """The picture without what is of lists that may not be shown: above all keys, which are somebody's data."""
+    if not asked.may("differences"):
+        shown = msgspec.structs.replace(shown, keys=())
+    if not asked.may("trees"):
+        shown = msgspec.structs.replace(shown, pairs=(), verified=(), parts=(), leaves={}, more_pairs=0)
+    if not asked.may("repairs", str(shown.session.number)):
+        shown = msgspec.structs.replace(shown, repair=None)
+    return shown
 
 
 def _matrix(shown: SessionPicture) -> Mapping[str, Mapping[str, int]]:

@@ -10,18 +10,22 @@ from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.store import Reading
 from topolog.projections.web.event_words import STEPS_OF_SESSIONS, tone_of, words
-from topolog.projections.web.frame import Mark, Slider
+from topolog.projections.web.frame import Slider, SliderMark
 
 MARKS_MAX = 160
 LOOKED_THROUGH = 320
 
 
-def slider(newest: Reading, shown: Reading) -> Slider:
-    """Of the newest decisions, and of some before the moment that is shown if that is earlier."""
+def slider(newest: Reading, shown: Reading, *, names_decisions: bool) -> Slider:
+    """Of the newest decisions, and of some before the moment that is shown if that is earlier.
+
+    Who may not read decisions is told where they are, and when, for these are the moments of all views; not what.
+    """
     latest = _telling(newest, newest.position)
     if latest and shown.position < latest[-1].position:
         latest += _telling(newest, shown.position)
-    marks = tuple(map(_mark, reversed(latest)))
+    made = _mark if names_decisions else _place
+    marks = tuple(map(made, reversed(latest)))
     first = min(shown.position, marks[0].position) if marks else 0
     return Slider(
         first=first,
@@ -40,9 +44,13 @@ def _telling(reading: Reading, upto: int) -> list[Decided]:
     return (telling or found)[:MARKS_MAX]
 
 
-def _mark(decided: Decided) -> Mark:
+def _mark(decided: Decided) -> SliderMark:
     what = f"{decided.subject} {words(decided.event_name)}"
-    return Mark(decided.position, iso(decided.logged_at_ms), what, tone_of(decided.event_name))
+    return SliderMark(decided.position, iso(decided.logged_at_ms), what, tone_of(decided.event_name))
+
+
+def _place(decided: Decided) -> SliderMark:
+    return SliderMark(decided.position, iso(decided.logged_at_ms), "", "")
 
 
 def _next(newest: Reading, position: Position) -> int | None:

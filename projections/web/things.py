@@ -36,7 +36,7 @@ from topolog.projections import (
 )
 from topolog.projections.resources import Change, Explanation
 from topolog.projections.web import values
-from topolog.projections.web.asking import Asked
+from topolog.projections.web.asking import PageRequest
 from topolog.projections.web.frame import Command
 from topolog.projections.web.listing import shell_word
 from topolog.projections.web.templates import rendered
@@ -54,10 +54,10 @@ class Thing(msgspec.Struct, frozen=True):
     """
 
     noun: str
-    find: Callable[[Asked, str], Any]
-    explain: Callable[[Asked, str], Explanation] | None = None
-    history: Callable[[Asked, str], Iterable[Change]] | None = None
-    links: Callable[[Asked, Any], Sequence[Value]] = lambda _asked, _item: ()
+    find: Callable[[PageRequest, str], Any]
+    explain: Callable[[PageRequest, str], Explanation] | None = None
+    history: Callable[[PageRequest, str], Iterable[Change]] | None = None
+    links: Callable[[PageRequest, Any], Sequence[Value]] = lambda _asked, _item: ()
     has_terminal: bool = True
 
 
@@ -74,7 +74,7 @@ class Turn(msgspec.Struct, frozen=True):
     cause: str
 
 
-def page(thing: Thing, asked: Asked, name: str) -> str:
+def page(thing: Thing, asked: PageRequest, name: str) -> str:
     """The thing of this name; raises what the API says of such a name."""
     item = thing.find(asked, name)
     frame, view = asked.frame, asked.frame.view
@@ -111,7 +111,7 @@ def explained(ask: Callable[[], Explanation]) -> Explanation | None:
 
 
 def commands(
-    asked: Asked, noun: str, name: str, *, has_explain: bool = True, has_history: bool = True
+    asked: PageRequest, noun: str, name: str, *, has_explain: bool = True, has_history: bool = True
 ) -> tuple[Command, ...]:
     """How the same is asked for in the terminal."""
     verbs = ["explain"] * has_explain + ["describe"] + ["history"] * has_history
@@ -120,7 +120,7 @@ def commands(
     return asked.frame.commands(*(f"{verb} {noun} {word}" for verb in verbs), api=api)
 
 
-def turns(asked: Asked, found: Iterable[Change]) -> Iterator[Turn]:
+def turns(asked: PageRequest, found: Iterable[Change]) -> Iterator[Turn]:
     """The newest changes of a thing."""
     for change in islice(found, HISTORY_MAX):
         told = [(field, values.plain(was), values.plain(now)) for field, (was, now) in change.changes.items()]
@@ -159,7 +159,7 @@ def group_and_number(name: str) -> tuple[str, int]:
     return group, int(number)
 
 
-def _of_node(asked: Asked, node: Any) -> Sequence[Value]:
+def _of_node(asked: PageRequest, node: Any) -> Sequence[Value]:
     frame = asked.frame
     return (
         Value("its decisions", frame.to("decisions", subject=f"node {node.node}")),
@@ -168,7 +168,7 @@ def _of_node(asked: Asked, node: Any) -> Sequence[Value]:
     )
 
 
-def _of_group(asked: Asked, group: Any) -> Sequence[Value]:
+def _of_group(asked: PageRequest, group: Any) -> Sequence[Value]:
     frame = asked.frame
     return (
         Value("heat map", frame.to("heat", group=group.name)),
@@ -186,7 +186,7 @@ def _object(noun: str, kind: ObjectKind) -> Thing:
     )
 
 
-def _map(asked: Asked, name: str) -> Shown | Any:
+def _map(asked: PageRequest, name: str) -> Shown | Any:
     return partitions.node_map(asked.reading, *_group_and_node(name))
 
 

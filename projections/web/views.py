@@ -19,7 +19,7 @@ from topolog.projections.web import (
     session_picture,
     things,
 )
-from topolog.projections.web.asking import Asked
+from topolog.projections.web.asking import PageRequest
 from topolog.projections.web.listing import Listing
 from topolog.projections.web.lists import definitions, log, members, partitioning, repairing
 from topolog.projections.web.things import THINGS
@@ -50,7 +50,7 @@ LISTS: Mapping[str, Listing] = {
         log.DEAD_LETTERS,
     )
 }
-PAGES: Mapping[str, Callable[[Asked], str]] = {
+PAGES: Mapping[str, Callable[[PageRequest], str]] = {
     "": overview.page,
     "heat": heat_page.page,
     "exchanges": exchange_page.many,
@@ -60,7 +60,7 @@ PAGES: Mapping[str, Callable[[Asked], str]] = {
     "projections": projection_page.page,
     "help": help_page.page,
 }
-SINGLE: Mapping[str, Callable[[Asked, str], str]] = {
+SINGLE: Mapping[str, Callable[[PageRequest, str], str]] = {
     "partitions": partition_page.page,
     "exchanges": exchange_page.one,
     "sessions": session_picture.page,
@@ -70,7 +70,7 @@ WITHOUT_PAST = frozenset({*(name for name, each in LISTS.items() if not each.has
 REFRESHED = frozenset({*LISTS, *PAGES, *SINGLE, *THINGS} - {"help"})
 
 
-def many(asked: Asked, view: str) -> str:
+def many(asked: PageRequest, view: str) -> str:
     """The list or the picture of this name; raises NotFound if there is none."""
     if view in PAGES:
         return PAGES[view](asked)
@@ -79,7 +79,7 @@ def many(asked: Asked, view: str) -> str:
     raise no_view(view)
 
 
-def one(asked: Asked, view: str, name: str) -> str:
+def one(asked: PageRequest, view: str, name: str) -> str:
     """The page of one thing; raises NotFound, and what the API says of such a name."""
     if view in SINGLE:
         return SINGLE[view](asked, name)

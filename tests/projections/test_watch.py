@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.integration.conftest import eventually
 from tests.projections.answering import AnsweringWriter
 from tests.projections.chronicle import Chronicle
 from tests.projections.conftest import MakeProjector
@@ -275,6 +276,25 @@ def test_a_slow_reader_is_cut_off_with_a_token(
         with watching(client, since=events[-1]["token"]) as told:
             rest = [told.until("ADDED")[-1]["name"] for _ in range(150 - len(heard))]
     assert heard + rest == [f"T{number}" for number in range(150)]
+
+
+def test_no_more_lists_are_followed_than_a_server_can_read(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each list that is narrowed in its own way is a feed of its own; what is followed already takes more readers."""
+    monkeypatch.setattr(feed, "FEEDS_MAX", 2)
+    token = client.get(TYPES).headers["X-Topolog-Token"]
+    with watching(client) as first, watching(client, status="PENDING") as second:
+        first.until("SYNCED")
+        second.until("SYNCED")
+        with watching(client, status="ACCEPTED") as third:
+            told = third.next()
+        assert (told["type"], told["code"]) == ("ERROR", "overloaded")
+        poll = client.get(TYPES, params={"changes_since": token, "wait": "0ms", "name": "Customer"})
+        assert (poll.status_code, poll.json()["code"]) == (503, "overloaded")
+        with watching(client) as another:
+            another.until("SYNCED")
+    eventually(lambda: client.get(TYPES, params={"changes_since": token, "wait": "0ms", "name": "T"}).is_success)
 
 
 def test_a_watch_ends_in_order_when_its_server_does(

@@ -45,7 +45,14 @@ class Authentication(msgspec.Struct, frozen=True):
             named = values(headers, ACTOR)
             return Principal(named[0][:_NAMED_AT_MOST] if named and named[0] else "api", OPEN, _EVERYTHING)
         found = await self._found(peer, headers)
-        return found if self.authorizes else Principal(found.name, found.method, _EVERYTHING)
+        return found if self.authorizes else msgspec.structs.replace(found, grants=_EVERYTHING)
+
+    def state(self) -> object:
+        """What is another one once somebody's answer may be: the tokens file was written, or keys were read anew.
+
+        It is asked for before anything is told, so it does no more than look at the file's times.
+        """
+        return self.tokens and self.tokens.stamp(), self.bearer and self.bearer.generation
 
     def client(self, peer: str, headers: Sequence[Header]) -> str:
         return peer if self.proxies is None else self.proxies.client(peer, headers)

@@ -5,6 +5,7 @@ older than it may be. Invariant: the algorithms are named by the settings and ar
 end are always checked; a claim gives a role only through the mapping of the settings.
 """
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ import msgspec
 from topolog.events.errors import BadInput
 from topolog.projections.api.access.grants import Grant
 from topolog.projections.api.access.principals import Principal, Unknown
-from topolog.projections.api.access.signing_keys import SigningKeys
+from topolog.projections.api.access.signing_keys import KEPT_S, SigningKeys
 
 METHOD = "oidc"
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
@@ -54,7 +55,14 @@ class BearerTokens:
         name = claim_at(claims, self._issuer.name_claim)
         if not isinstance(name, str) or not name.strip():
             raise Unknown(f"The token has no claim {self._issuer.name_claim!r} that names somebody.")
-        return Principal(name, METHOD, granted(self._roles, values_of(claim_at(claims, self._issuer.roles_claim))))
+        grants = granted(self._roles, values_of(claim_at(claims, self._issuer.roles_claim)))
+        until_s = min(int(claims["exp"]) + self._issuer.leeway_s, time.time() + KEPT_S)
+        return Principal(name, METHOD, grants, until_s)
+
+    @property
+    def generation(self) -> int:
+        """What is another one once the keys were read anew."""
+        return self._keys.generation
 
     def _claims(self, token: str) -> Mapping[str, Any]:
         if len(token) > _BYTES_MAX:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from http import HTTPStatus
 from typing import Any
@@ -21,6 +22,7 @@ from topolog.events.requests import REQUEST_BYTES_MAX
 from topolog.projections.api.access import audit
 from topolog.projections.api.access.access import Access
 from topolog.projections.api.access.addresses import METRICS, OF_THIS_PROCESS, Wanted, wanted
+from topolog.projections.api.access.admission import Admission, Sight
 from topolog.projections.api.access.authn import ACTOR, is_loopback
 from topolog.projections.api.access.authz import asked_of, check_address, check_change, check_reason, dry_run
 from topolog.projections.api.access.grants import Right
@@ -46,6 +48,7 @@ class Visit(msgspec.Struct):
     peer: str
     client: str = ""
     principal: Principal = NOBODY
+    admission: Admission | None = None
     wanted: Wanted | None = None
     what: str = ""
     body: bytes = b""
@@ -53,6 +56,12 @@ class Visit(msgspec.Struct):
     @property
     def where(self) -> str:
         return f"{self.method} {self.path}"
+
+    @property
+    def may_list(self) -> bool:
+        """Whether all things of the kind that is asked for may be named to whoever asks, and not the one alone."""
+        asked = self.wanted.asked if self.wanted is not None else None
+        return asked is None or self.principal.may(msgspec.structs.replace(asked, name=None))
 
 
 class Guard:
@@ -62,6 +71,7 @@ class Guard:
         self._app = app
         self._access = access
         self._clusters = clusters
+        self._state = Sight(access.authentication.state)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -75,7 +85,8 @@ class Guard:
         with ExitStack() as while_open:
             try:
                 await self._admit(visit, while_open)
-                scope.setdefault("state", {})["principal"] = visit.principal
+                found = {"principal": visit.principal, "admission": visit.admission, "may_list": visit.may_list}
+                scope.setdefault("state", {}).update(found)
                 _name_actor(scope, visit.principal, self._access.authentication.is_open)
                 if visit.method in _READS or visit.wanted is None or not visit.wanted.changes:
                     await self._app(scope, receive, send)
@@ -100,12 +111,18 @@ class Guard:
         if visit.wanted is not None and (visit.wanted.is_probe or is_exempt) and not authentication.is_open:
             return
         _check_origin(visit, is_open=authentication.is_open)
-        visit.principal = await authentication.principal(visit.peer, visit.headers.raw)
         if authentication.is_open:
+            visit.principal = await authentication.principal(visit.peer, visit.headers.raw)
             return
-        check_address(visit.principal, visit.wanted, self._clusters(), visit.where)
+        visit.admission = Admission(lambda: self._judged(visit), self._state, lambda denied: self._kept(visit, denied))
+        await visit.admission.judged()
         if any(each == ("watch", "true") or each[0] == "changes_since" for each in parse_qsl(visit.query)):
             while_open.enter_context(self._access.limits.watching(visit.principal.name))
+
+    async def _judged(self, visit: Visit) -> Principal:
+        visit.principal = await self._access.authentication.principal(visit.peer, visit.headers.raw)
+        check_address(visit.principal, visit.wanted, self._clusters(), visit.where)
+        return visit.principal
 
     async def _begun(self, visit: Visit, receive: Receive) -> audit.Record:
         """Judge the body and keep a record of what begins; raises Denied, and AuditFailed if none can be kept."""
@@ -149,12 +166,8 @@ class Guard:
                 self._access.ledger.end(audit.end_of(record.id, status, bytes(told)))
 
     async def _turn_away(self, visit: Visit, denied: Denied, scope: Scope, receive: Receive, send: Send) -> None:
-        """A problem document that says why; of a flood of the same only a count is kept."""
-        record = msgspec.structs.replace(
-            _record(visit, audit.DENIED), status=int(denied.status), code=denied.code, detail=audit.short(denied.why)
-        )
-        ledger = self._access.ledger
-        written = ledger.deny(record) if ledger is not None else None
+        """A problem document that says why."""
+        written = self._kept(visit, denied)
         if written is not None:
             with suppress(AuditFailed):  # it is denied all the same, and the writer has complained
                 await asyncio.wrap_future(written)
@@ -164,6 +177,14 @@ class Guard:
         if denied.status is HTTPStatus.TOO_MANY_REQUESTS:
             answer.headers["Retry-After"] = "1"
         await answer(scope, receive, send)
+
+    def _kept(self, visit: Visit, denied: Denied) -> Future[None] | None:
+        """Have it in the audit; of a flood of the same only a count is kept."""
+        record = msgspec.structs.replace(
+            _record(visit, audit.DENIED), status=int(denied.status), code=denied.code, detail=audit.short(denied.why)
+        )
+        ledger = self._access.ledger
+        return None if ledger is None else ledger.deny(record)
 
 
 def _visit(scope: Scope) -> Visit:

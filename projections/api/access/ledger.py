@@ -46,7 +46,7 @@ class _Files:
         self._open: int | None = None
 
     def append(self, lines: bytes, *, syncs: bool) -> None:
-        """Raises OSError; half a line that it may then leave spoils no other."""
+        """Raises what the system says; half a line that it may then leave spoils no other."""
         try:
             if self._open is None or not self._takes_more(self._open):
                 self._open = self._opened()
@@ -55,14 +55,15 @@ class _Files:
                 view = view[os.write(self._open, view) :]
             if syncs:
                 os.fdatasync(self._open)
-        except OSError:
-            self.close()
+        except Exception:
+            with suppress(OSError):
+                self.close()
             raise
 
     def close(self) -> None:
-        if self._open is not None:
-            os.close(self._open)
-            self._open = None
+        found, self._open = self._open, None
+        if found is not None:
+            os.close(found)
 
     def newest_first(self) -> Iterator[bytes]:
         """Every line there is; a file that gets another name meanwhile is read once."""
@@ -211,18 +212,22 @@ class Ledger:
                 self._write_together(files, [each for each in waiting if each is not None and each.kind == kind], kind)
 
     def _write_together(self, files: _Files, lines: list[_Line], kind: str) -> None:
+        """Whatever goes wrong is told to those who wait: a thread that had died of it would keep them for ever."""
         if not lines:
             return
+        waited_for = [each.written for each in lines if each.written.set_running_or_notify_cancel()]
+        failed: AuditFailed | None = None
         try:
             files.append(b"".join(each.text + b"\n" for each in lines), syncs=kind == _CHANGES)
-        except OSError as error:
-            _LOGGER.error("The audit cannot be written: %s", error)
-            failed = AuditFailed(f"The audit cannot be written: {error.strerror}.", hint="Nothing was changed.")
-            for each in lines:
-                each.written.set_exception(failed)
-        else:
-            for each in lines:
-                each.written.set_result(None)
+        except Exception as error:
+            _LOGGER.error("The audit cannot be written: %s", error, exc_info=not isinstance(error, OSError))
+            why = (isinstance(error, OSError) and error.strerror) or "this is a defect of topolog"
+            failed = AuditFailed(f"The audit cannot be written: {why}.", hint="Nothing was changed.")
+        for each in waited_for:
+            if failed is None:
+                each.set_result(None)
+            else:
+                each.set_exception(failed)
 
 
 def _repeated(again: _Again) -> Record:

@@ -9,15 +9,20 @@ import msgspec
 from topolog.projections.api.access.grants import Asked, Grant, covering, least
 
 _PRINTABLE = "".join(chr(code) for code in range(0x20, 0x7F))
+_OF_REQUESTERS = _PRINTABLE.replace("/", "").replace("%", "")
 _NAME_CHARS_MAX = 300
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """Somebody whom `method` (open, anonymous, token, oidc or proxy) has made known, with what is granted to them."""
+    """Somebody whom `method` (open, anonymous, token, oidc or proxy) has made known, with what is granted to them.
+
+    `until_s`: the time (Unix) from which on that is to be found out anew, None if it does not end by itself.
+    """
 
     name: str
     method: str
     grants: tuple[Grant, ...]
+    until_s: float | None = None
 
     def may(self, asked: Asked) -> bool:
         return covering(self.grants, asked) is not None
@@ -28,6 +33,16 @@ class Principal(msgspec.Struct, frozen=True):
 
     def visible(self, clusters: Iterable[str]) -> list[str]:
         return [each for each in clusters if self.sees(each)]
+
+    @property
+    def requester(self) -> str:
+        """The requester that is theirs: their name, in which what would end it, or stand for another character, is
+        %XX, so that no two principals own the same."""
+        return quote(self.name, safe=_OF_REQUESTERS)
+
+    def owns(self, requester: str) -> bool:
+        """Whether the numbers of this requester are theirs: it is called as they are, or so with `/…` behind it."""
+        return requester == self.requester or requester.startswith(f"{self.requester}/")
 
     @property
     def actor(self) -> str:

@@ -27,7 +27,9 @@ from topolog.projections.api.access.principals import Denied, Unknown
 
 _LOGGER = logging.getLogger(__name__)
 _PAUSE_S = 10.0
-_KEPT_S = 300.0
+KEPT_S = 300.0
+"""Nobody is believed for longer without a look at the keys that the issuer publishes."""
+
 _STALE_S = 3_600.0
 _PATIENCE_S = 5.0
 _BYTES_MAX = 1 << 20
@@ -48,7 +50,8 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 class SigningKeys:
-    """The keys of one issuer, by their ids. Called from worker threads, for it may fetch."""
+    """The keys of one issuer, by their ids; `generation` counts how often they were read anew. Called from worker
+    threads, for it may fetch."""
 
     def __init__(self, place: str, now_s: Callable[[], float] = time.monotonic) -> None:
         """`place`: an https address, or a file, which must be there. Raises BadInput."""
@@ -56,6 +59,7 @@ class SigningKeys:
         self._is_file = "://" not in place
         self._now_s = now_s
         self._lock = threading.Lock()
+        self.generation = 0
         self._keys: Keys = {}
         self._read_s, self._tried_s = float("-inf"), float("-inf")
         if self._is_file:
@@ -68,7 +72,7 @@ class SigningKeys:
 
     def key(self, name: str | None) -> jwt.PyJWK:
         """The key of this id, or the only one if a token names none; Unknown if there is none such."""
-        if self._now_s() - self._read_s > _KEPT_S or self._find(name) is None:
+        if self._now_s() - self._read_s > KEPT_S or self._find(name) is None:
             self._refresh()
         if self._now_s() - self._read_s > _STALE_S:
             raise Denied(
@@ -99,6 +103,7 @@ class SigningKeys:
                 return
             self._tried_s = self._now_s()
             self._keys, self._read_s = self._load(), self._now_s()
+            self.generation += 1
         except KeysUnknown as error:
             _LOGGER.warning("The keys of bearer tokens cannot be read anew: %s.", error)
         finally:

@@ -15,7 +15,7 @@ import re
 import secrets
 import stat
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 
 import msgspec
@@ -90,7 +90,14 @@ class TokensFile:
             is_it = hmac.compare_digest(token.digest, digest)
             if is_it and (token.until is None or today < token.until):
                 found = token
-        return None if found is None else Principal(found.name, METHOD, found.grants)
+        return None if found is None else Principal(found.name, METHOD, found.grants, _end_s(found))
+
+    def stamp(self) -> tuple[int, int, int] | None:
+        """What is another one once the file has changed; None if there is none to read."""
+        try:
+            return self._stamp_now()
+        except OSError:
+            return None
 
     def _look_again(self) -> None:
         try:
@@ -127,6 +134,10 @@ class TokensFile:
     def _stamp_now(self) -> tuple[int, int, int]:
         now = self._path.stat()
         return now.st_mtime_ns, now.st_size, now.st_ino
+
+
+def _end_s(token: Token) -> float | None:
+    return None if token.until is None else datetime.combine(token.until, time.min, UTC).timestamp()
 
 
 def _tokens(lines: list[str]) -> Iterator[tuple[int, Token | BadInput]]:

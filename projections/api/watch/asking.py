@@ -34,7 +34,8 @@ async def watched_list(
     if since:
         name = "since" if given.since else LAST_EVENT_ID
         mark = await _mark(answers, watched, since, name, patience_ms(request, given))
-    watch = Watch(answers.projector, feeds, watched, None if listing.shows_present else mark, given.limit)
+    behind = None if listing.shows_present else mark
+    watch = Watch(answers.projector, feeds, watched, behind, given.limit, request.state.admission)
     accepted = request.headers.get("accept", "")
     request.state.is_stream = True
     return Stream(watch, as_lines=any(each in accepted for each in LINES))
@@ -51,7 +52,8 @@ async def changes_of_list(
     watched = _watched(answers, given, listing)
     wait_ms = patience_ms(request, given)
     mark = await _mark(answers, watched, given.changes_since, "changes_since", wait_ms)
-    told, mark = await Watch(answers.projector, feeds, watched, mark, given.limit).changes(wait_ms / 1000, given.limit)
+    watch = Watch(answers.projector, feeds, watched, mark, given.limit, request.state.admission)
+    told, mark = await watch.changes(wait_ms / 1000, given.limit)
     content = {"kind": "ChangeList", "apiVersion": API_VERSION, "items": [each.told for each in told]}
     return json_response({**content, "next": mark.token(watched.log_id)}, headers={"Cache-Control": "no-store"})
 

@@ -32,6 +32,10 @@ CHUNK_MAX = 1_000
 READERS_MAX = 5_000
 """Of one cluster in one process: each is a connection, with a buffer of its own."""
 
+FEEDS_MAX = 250
+"""Of one cluster in one process: each looks at the store after each commit, and keeps events of its own. More than any
+one principal may have open (`auth.watches`), unless that is set higher."""
+
 PATIENCE_S = 60.0
 """How long a reader may take nothing, its buffers being full, before its connection is closed."""
 
@@ -221,11 +225,16 @@ class Feeds:
 
     @asynccontextmanager
     async def joined(self, watched: Watched) -> AsyncIterator[Feed]:
-        """The feed of a list for one more reader; raises Overloaded if too many read here."""
+        """The feed of a list for one more reader; raises Overloaded if too many read here, or too much."""
         if self.readers >= READERS_MAX:
             raise Overloaded(f"{READERS_MAX} watch this cluster here already.", hint="Ask another server, or later.")
         newest = Mark(self._projector.meta.position)
         feed = self._feeds.get(watched.key)
+        if feed is None and len(self._feeds) >= FEEDS_MAX:
+            raise Overloaded(
+                f"{FEEDS_MAX} lists of this cluster, each narrowed in its own way, are watched here already.",
+                hint="Ask another server, or later, or watch what others watch.",
+            )
         if feed is None or feed.has_ended:
             feed = self._feeds[watched.key] = Feed(self._projector, self._commits, watched, newest)
         feed.readers += 1

@@ -2,7 +2,7 @@
 
 A watch begins with the list (ADDED for each item), says SYNCED, and goes on with what changes; one that goes on from a
 token begins behind it. A BOOKMARK says how far an idle list was read. ERROR is the last thing said where a watch has to
-end; the token given before it is where to go on.
+end; the token given before it is where to go on. It has to end, too, where who asks may be told no more.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from topolog.events.errors import TopologError
+from topolog.projections.api.access.admission import Admission
 from topolog.projections.api.watch.events import Batch, Event, Mark, Watched
 from topolog.projections.api.watch.feed import Feed, Feeds, Place
 from topolog.projections.projector import Projector
@@ -26,27 +27,44 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 class Watch:
-    """What one caller is told of a list: behind `since`, or all of it first; of a list that grows `newest` items."""
+    """What one caller is told of a list: behind `since`, or all of it first; of a list that grows `newest` items.
 
-    def __init__(self, projector: Projector, feeds: Feeds, watched: Watched, since: Mark | None, newest: int) -> None:
+    By `admission` they may be told so: it is looked at before anything is told. None if nobody is asked who they are.
+    """
+
+    def __init__(
+        self,
+        projector: Projector,
+        feeds: Feeds,
+        watched: Watched,
+        since: Mark | None,
+        newest: int,
+        admission: Admission | None = None,
+    ) -> None:
         self.feeds = feeds
         self.mark = since or Mark(projector.meta.position)
         self._projector = projector
         self._watched = watched
         self._since = since
         self._newest = newest
+        self._admission = admission
         self._is_synced = since is not None
 
     async def tell(self, write: Write) -> None:
         """Write what there is to tell, a few events at a time, until the feed ends; an error is the last event."""
+
+        async def write_checked(told: Batch) -> None:
+            await self._check()
+            await write(told)
+
         try:
             async with self.feeds.joined(self._watched) as feed:
-                place = await self._begun(feed, write)
+                place = await self._begun(feed, write_checked)
                 self._is_synced = True
                 while told := await place.next():
+                    await write_checked(told)
                     self.mark = place.mark
-                    await write(told)
-            await write(Batch([self._watched.said("BOOKMARK", self.mark)]))
+            await write_checked(Batch([self._watched.said("BOOKMARK", self.mark)]))
         except TopologError as error:
             detail = f"{error.message} {error.hint}".strip()
             said = self._watched.said("ERROR", self.mark, error.code, detail)
@@ -61,7 +79,13 @@ class Watch:
                 async with asyncio.timeout(wait_s):
                     while not told and not feed.has_ended:
                         told = _changes(await place.next())[:limit]
+            await self._check()
             return told, told[-1].mark if told else place.mark
+
+    async def _check(self) -> None:
+        """Raise NotAllowed if this caller may be told no more."""
+        if self._admission is not None:
+            await self._admission.check()
 
     async def _begun(self, feed: Feed, write: Write) -> Place:
         """Write what comes before all that the feed tells, and the place from where that goes on."""

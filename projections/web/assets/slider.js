@@ -16,7 +16,7 @@ function tell(range) {
   const output = form()?.querySelector("output");
   if (!output) return;
   const found = timeAt(JSON.parse(form().dataset.marks), Number(range.value));
-  const text = found ? `${range.value} · ${said(found[1])} · ${found[2]}` : range.value;
+  const text = found ? [range.value, said(found[1]), found[2]].filter(Boolean).join(" · ") : range.value;
   output.textContent = text;
   range.setAttribute("aria-valuetext", text);
 }

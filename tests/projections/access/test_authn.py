@@ -13,6 +13,7 @@ from tests.projections.access.issuing import AUDIENCE, ISSUER, Key, write_keys
 
 from topolog.events.errors import BadInput
 from topolog.projections.api.access import signing_keys, tokens
+from topolog.projections.api.access.authn import Authentication
 from topolog.projections.api.access.bearer import BearerTokens, Issuer
 from topolog.projections.api.access.grants import parse_all
 from topolog.projections.api.access.principals import Denied, Unknown
@@ -197,6 +198,38 @@ def test_a_token_ends_on_its_day(file: Path) -> None:
     )
     held = tokens.TokensFile(file)
     assert (held.principal(old), held.principal(new) is None) == (None, False)
+
+
+def test_it_is_known_until_when_somebody_is_known(bearer: BearerTokens, file: Path) -> None:
+    """Then it is to be found out anew: at the token's end with the leeway, or once the keys are to be looked at."""
+    now = datetime.now(UTC)
+    soon = now.replace(microsecond=0) + timedelta(seconds=60)
+    assert bearer.principal(KEY.token(exp=soon)).until_s == soon.timestamp() + 30
+    late = bearer.principal(KEY.token(exp=now + timedelta(days=9))).until_s
+    assert late is not None
+    assert now.timestamp() + signing_keys.KEPT_S <= late < now.timestamp() + signing_keys.KEPT_S + 60
+    day, ever = tokens.new(), tokens.new()
+    file.write_text(f"{tokens.line_of('a', 'viewer', day, '2999-01-02')}\n{tokens.line_of('b', 'viewer', ever)}\n")
+    held = [tokens.TokensFile(file).principal(each) for each in (day, ever)]
+    assert [each and each.until_s for each in held] == [datetime(2999, 1, 2, tzinfo=UTC).timestamp(), None]
+
+
+def test_the_state_is_another_one_when_somebody_s_answer_may_be(tmp_path: Path, file: Path) -> None:
+    now_s = [0.0]
+    path = write_keys(tmp_path / "jwks.json", KEY.public)
+    keys = SigningKeys(str(path), lambda: now_s[0])
+    authentication = Authentication(tokens.TokensFile(file), BearerTokens(OIDC, keys, ROLES))
+    states = [authentication.state()]
+    assert authentication.state() == states[0]
+    file.write_text("# nobody\n")
+    states.append(authentication.state())
+    now_s[0] += signing_keys.KEPT_S + 1
+    keys.key("k1")
+    states.append(authentication.state())
+    file.unlink()
+    states.append(authentication.state())
+    assert len(set(states)) == 4
+    assert Authentication(anonymous=parse_all("viewer")).state() == Authentication().state()
 
 
 def test_a_file_that_changes_holds_at_once(file: Path) -> None:

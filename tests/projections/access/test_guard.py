@@ -1,6 +1,7 @@
 """The door in front of the real app: who gets in, what each may, what the log and the audit say of it."""
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -349,6 +350,20 @@ def test_without_a_record_nothing_happens(client: Client, door: Door, chronicle:
     door.audit.unlink()
     door.audit.mkdir()
     assert client.post(REQUESTS, json={**GROUP, "name": "b"}, headers=door.of("operator")).status_code == 200
+
+
+def test_a_defect_of_the_audit_refuses_changes_as_a_full_disk_does(
+    client: Client, door: Door, chronicle: Chronicle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: int) -> None:
+        raise RuntimeError("a bug")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fdatasync", broken)
+        for _ in range(2):
+            answer = client.post(REQUESTS, json=GROUP, headers=door.of("operator"))
+            assert (problem(answer), sent(chronicle)) == ((503, "audit_failed"), 0)
+    assert client.post(REQUESTS, json=GROUP, headers=door.of("operator")).status_code == 200
 
 
 def test_no_credential_is_in_the_audit(client: Client, door: Door) -> None:

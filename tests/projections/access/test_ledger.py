@@ -1,5 +1,6 @@
 """The audit's files on their own: what several threads do to them at once."""
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -10,8 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from topolog.projections.api.access import audit
-from topolog.projections.api.access.ledger import Ledger
+from topolog.projections.api.access import audit, ledger
+from topolog.projections.api.access.ledger import AuditFailed, Ledger
 
 ROUNDS = 10
 CALLERS = 500
@@ -47,3 +48,56 @@ def test_denials_are_counted_while_the_counts_are_told(tmp_path: Path) -> None:
             for act in [threads.submit(together, act) for act in acts]:
                 act.result(20)
     assert sum(each.count for each in ledger.newest_first()) == ROUNDS * (2 * CALLERS + 1), "each is counted once"
+
+
+def test_a_defect_of_the_writer_fails_what_waits_for_it_and_nothing_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it is, whoever waits is told; a writer that had died would keep all of them waiting for ever."""
+
+    def broken(_: int) -> None:
+        raise RuntimeError("a bug")
+
+    with closing(Ledger(tmp_path, 1 << 20, 2, lambda: 0.0)) as kept:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fdatasync", broken)
+            with pytest.raises(AuditFailed, match="a defect of topolog"):
+                kept.begin(DENIED).result(20)
+        kept.begin(DENIED).result(20)
+
+
+def test_a_file_that_cannot_even_be_closed_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with closing(Ledger(tmp_path, 1 << 20, 2, lambda: 0.0)) as kept:
+        kept.begin(DENIED).result(20)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fdatasync", broken)
+            patched.setattr(os, "close", broken)
+            with pytest.raises(AuditFailed, match="Input/output error"):
+                kept.begin(DENIED).result(20)
+        kept.begin(DENIED).result(20)
+
+
+def test_who_has_left_before_the_record_was_written_takes_nobody_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A caller whose connection ends cancels what it waits for; the others' records are written all the same."""
+    is_writing, goes_on = threading.Event(), threading.Event()
+    whole = ledger._Files.append
+
+    def slow(self: ledger._Files, lines: bytes, *, syncs: bool) -> None:
+        is_writing.set()
+        assert goes_on.wait(20)
+        whole(self, lines, syncs=syncs)
+
+    monkeypatch.setattr(ledger._Files, "append", slow)
+    with closing(Ledger(tmp_path, 1 << 20, 2, lambda: 0.0)) as kept:
+        first = kept.begin(DENIED)
+        assert is_writing.wait(20)
+        left, stays = kept.begin(DENIED), kept.begin(DENIED)
+        assert left.cancel()
+        goes_on.set()
+        for each in (first, stays):
+            each.result(20)

@@ -71,6 +71,15 @@ def test_an_overflow_is_a_break_and_gone_is_an_end(cli: Cli, api: FakeApi) -> No
     assert "Error: Position 5 is not kept.\n Hint: Begin anew." in ended.err
 
 
+@pytest.mark.parametrize("code", ["unauthenticated", "forbidden"])
+def test_who_may_be_told_no_more_does_not_ask_again(cli: Cli, api: FakeApi, code: str) -> None:
+    over = {"type": "ERROR", "token": "9c.412", "code": code, "detail": "Nobody's token is this one."}
+    api.streams[NODES] = in_order([*EVENTS[:2], over])
+    ended = cli("watch", "nodes", "-o", "jsonl")
+    assert (ended.code, sum(asked.path == NODES for asked in api.asked)) == (3, 1)
+    assert "Error: Nobody's token is this one." in ended.err
+
+
 def test_an_api_that_was_never_reached_is_unreachable(cli: Cli, api: FakeApi) -> None:
     api.reply("/v1/clusters", 503, {"code": "unreachable", "detail": "The disk is away."})
     assert cli("watch", "nodes").code == 4
