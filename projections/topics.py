@@ -5,14 +5,13 @@ No broker is asked, so a topic may really be otherwise. How far it is read has n
 
 from collections.abc import Mapping
 
-import msgspec
-
 from topolog.events.errors import NotFound
 from topolog.events.topics import PLANS, Topic, TopicPlan, topic_name
 from topolog.projections.moments import iso
 from topolog.projections.progress import Progress
 from topolog.projections.queries import not_found
 from topolog.projections.store import Reading
+from topolog.projections.topic_resources import ClusterTopic, TopicPartition
 
 NO_PAST = "How far topics are read has no past: it is what the reader knows now."
 
@@ -27,38 +26,6 @@ ABOUT: Mapping[Topic, tuple[str, str]] = {
     Topic.DEAD: ("original key", "input that nobody could read, its bytes untouched"),
 }
 """Of each topic: what its records are keyed by, and what it is for."""
-
-
-class TopicPartition(msgspec.Struct, frozen=True):
-    """How far one partition is read. `offset`: of the next record, None while that is the oldest kept; `records`: read
-    since the process started, the last of them appended at `last_time`."""
-
-    partition: int
-    offset: int | None
-    records: int
-    last_time: str | None
-
-
-class ClusterTopic(msgspec.Struct, frozen=True):
-    """A topic of the cluster. `topic` is the broker's name for it; `retention_ms` -1 is for ever; `policy`: delete, or
-    compact, which keeps of each key the newest record; `is_needed`: no process starts without it.
-
-    `is_read`: by this process, `records` since it started. `lag_s`: how long ago this process last knew that it had
-    read to the end, by its own clock; None where it is not read, or never was to its end.
-    """
-
-    name: str
-    topic: str
-    partitions: int
-    key: str
-    policy: str
-    retention_ms: int
-    is_needed: bool
-    says: str
-    is_read: bool
-    records: int | None
-    lag_s: float | None
-    read: tuple[TopicPartition, ...]
 
 
 def topics(reading: Reading, age_ms: int) -> list[ClusterTopic]:

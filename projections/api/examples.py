@@ -61,7 +61,7 @@ from topolog.projections.resources import (
     Type,
     Waiting,
 )
-from topolog.projections.topics import ClusterTopic, TopicPartition
+from topolog.projections.topic_resources import ClusterTopic, TopicPartition
 
 _LOG_ID = "5f0c2f1e7d9b4c3a8e6d1b2a3c4d5e6f"
 _TIME = "2026-11-21T02:00:00.000Z"

@@ -31,6 +31,7 @@ from topolog.projections import (
     replicas,
     resources,
     sessions,
+    topic_resources,
     topics,
     trees,
     views,
@@ -339,7 +340,7 @@ TOPICS = Listing(
     tag="topics",
     says="The topics of the cluster: what each is for and like, and how far this process has read it. They have no "
     "past.",
-    item=topics.ClusterTopic,
+    item=topic_resources.ClusterTopic,
     kind="TopicList",
     find=lambda r, asked: topics.topics(r, asked.age_ms),
     key=lambda each: each.name,

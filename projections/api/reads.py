@@ -16,6 +16,7 @@ from topolog.projections import (
     resources,
     situation,
     told_changes,
+    topic_resources,
     topics,
 )
 from topolog.projections import explain_cluster as cluster_explained
@@ -135,7 +136,7 @@ async def get_decision(request: Request, here: Here, position: Position, given: 
     return await here.one(request, given, "Decision", lambda r, _: told_changes.decision(r, position), is_lasting=True)
 
 
-@router.get("/topics/{name}", tags=["topics"], responses=contract.one(topics.ClusterTopic, "Topic"))
+@router.get("/topics/{name}", tags=["topics"], responses=contract.one(topic_resources.ClusterTopic, "Topic"))
 async def get_topic(request: Request, here: Here, name: str, given: parameters.Read) -> Response:
     """One topic, by its short name or the broker's. It has no past."""
     TOPICS.check_past(given.as_of)

@@ -3,6 +3,9 @@
 Databases, tables, views and grants are one change, made at once or not at all; each type, group, schedule, and the
 baseline are a request of their own. They are made in the order of the plan, and the first that is refused ends it: what
 was done is said, and the same file applied again does the rest.
+
+A request that replaces what stands is not made if that has changed since the plan: it is looked at again right before.
+What is decided between that look and the request, or is not known yet to the server that is asked, is written over.
 """
 
 from typing import Annotated
@@ -12,7 +15,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from topolog.events.errors import Refused, TopologError
+from topolog.events.errors import NotFound, Refused, TopologError
 from topolog.projections.cli import declared_plan, schema_plan
 from topolog.projections.cli.client import Answer, Api
 from topolog.projections.cli.column import field
@@ -140,7 +143,26 @@ def _made(api: Api, each: Planned, plan: Plan, deadline: str | None, patience: P
     if each.request.get("kind") == "schema-change" and not patience.dry_run:
         ask_change(api, plan.statements, deadline, patience, shape, None, is_shown=False)
         return {}
+    _check_stands(api, each)
     return follow(api, {**each.request, "reason": patience.reason}, patience, shape, is_shown=False, is_alone=False)
+
+
+def _check_stands(api: Api, step: Planned) -> None:
+    """Raise Refused if what the step replaces is no longer what was shown."""
+    if step.planned_from is not None and (found := declared_plan.overtaken(step, _now(api, step))):
+        message = f"What was planned from has changed: {_named(step)}: {found}."
+        raise Refused("CONFLICT", "", message, hint="Apply the file again: the plan is made anew from what is there.")
+
+
+def _now(api: Api, step: Planned) -> Json | None:
+    """What the step is about, as it is now."""
+    if step.request["kind"] == "baseline":
+        return _baseline(api)
+    kind = SCHEDULES if step.request["kind"] == "set-schedule" else GROUPS
+    try:
+        return api.get(kind.path(step.about)).item
+    except NotFound:
+        return None
 
 
 def _of_schema(plan: Plan) -> Planned:
@@ -153,22 +175,31 @@ def _of_schema(plan: Plan) -> Planned:
 def _shown(plan: Plan, planned: tuple[Planned, ...]) -> RenderableType:
     lines: list[RenderableType] = [plan_lines(plan)] if plan.statements else []
     for each in planned:
-        about = each.does.partition(" ")[2]
-        lines.append(
-            Text(clean(f"{each.sign} {about}{'' if about == each.about else f' {each.about}'}"), _STYLES[each.sign])
-        )
+        lines.append(Text(clean(f"{each.sign} {_named(each)}"), _STYLES[each.sign]))
         lines += [Text(clean(f"    {detail}"), style=_STYLES.get(detail[0], "")) for detail in each.details]
     return Group(*lines)
 
 
+def _named(step: Planned) -> str:
+    """What the step is about: `group orders`, `baseline`."""
+    kind = step.does.partition(" ")[2]
+    return kind if kind == step.about else f"{kind} {step.about}"
+
+
 def _there(api: Api) -> There:
-    current = [each for each in api.get_rows(BASELINES.path(), {}, EVERYTHING).items if each.get("state") == "CURRENT"]
+    baseline = _baseline(api) or {}
     return There(
         _by_name(api, TYPES),
         _by_name(api, GROUPS),
         _by_name(api, SCHEDULES),
-        tuple(current[0].get("members") or ()) if current else (),
+        tuple(baseline.get("members") or ()),
     )
+
+
+def _baseline(api: Api) -> Json | None:
+    """The baseline that counts, if there is one."""
+    found = api.get_rows(BASELINES.path(), {}, EVERYTHING).items
+    return next((each for each in found if each.get("state") == "CURRENT"), None)
 
 
 def _by_name(api: Api, kind: Resource) -> dict[str, Json]:

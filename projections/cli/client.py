@@ -52,9 +52,6 @@ PAUSES_S = (0.1, 5.0)
 _BOUND = frozenset({"as_of", "to", "at_least", "cursor"})
 """Who asks for one of these has said already what the answer must know."""
 
-WITHOUT_PAST = ("leases", "lease-health", "differences", "dead-letters")
-"""What is not of the log alone: each watch of it begins with a snapshot."""
-
 
 def _unguarded(_: str) -> None:
     """Whoever may change something changes it."""
@@ -227,7 +224,7 @@ class Api:
         A connection that breaks is made again, without gap or repeat; `on_break` hears of it. Raises what the API says
         if it refuses, as Gone for a token whose history is not kept, and Unreachable if it was never reached.
         """
-        follower = Follower(since, has_past=path[0] not in WITHOUT_PAST)
+        follower = Follower(since)
         was_reached, pause_s = False, PAUSES_S[0]
         while True:
             try:

@@ -43,3 +43,11 @@ def names(value: object) -> list[object]:
 def listed(item: Json, field: str) -> list[Mapping[str, object]]:
     held = item.get(field)
     return [each for each in held if isinstance(each, Mapping)] if isinstance(held, list | tuple) else []
+
+
+def size(count: int) -> str:
+    """Bytes in their largest unit: `81.6 MB`."""
+    for unit, length in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= length:
+            return f"{count / length:.1f} {unit}"
+    return f"{count} B"

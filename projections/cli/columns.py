@@ -5,7 +5,7 @@ A column reads what it needs and shows `-` for what is not there, so that an old
 
 from collections.abc import Mapping
 
-from topolog.projections.cli import repair_columns, resources, schema_columns
+from topolog.projections.cli import process_columns, repair_columns, resources, schema_columns
 from topolog.projections.cli.column import Column, field, listed, names, to_the_second
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.terminal import plain
@@ -317,6 +317,7 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
     ),
     **schema_columns.BY_RESOURCE,
     **repair_columns.BY_RESOURCE,
+    **process_columns.BY_RESOURCE,
     resources.DECISIONS: (
         field("POSITION", "position"),
         _TIME,

@@ -1,7 +1,12 @@
 """What `apply` has to ask for beside definitions of tables: types, groups, the baseline, schedules; one request each.
 
-The steps are values of what is wanted and what is there, so that what is shown is what is sent. A type is proposed on
-the version that was seen; what else has changed in between, the coordinator's own rules refuse.
+Threats. Between the plan and the request others change the same things: a node that has begun to count since would be
+dropped by a baseline that is asked for whole, and another's value written over without a word.
+
+The steps are values of what is wanted and what is there, so that what is shown is what is sent, and each asks for the
+difference that is shown: nodes of a baseline are added or removed by name, a type is proposed on the version that was
+seen, a group is altered in what differs. Where a request can only replace what stands (fields of a group, a schedule,
+the first baseline), `planned_from` keeps what it was made from, and who asks looks again right before (`overtaken`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,13 +32,18 @@ class There(msgspec.Struct, frozen=True):
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """One request, and the same for people: `sign` is + or ~, `details` what changes within."""
+    """One request, and the same for people: `sign` is + or ~, `details` what changes within.
+
+    `planned_from`: values that this request replaces whatever they are then, empty where nothing was there; None if the
+    rules refuse what has been overtaken.
+    """
 
     sign: str
     does: str
     about: str
     details: tuple[str, ...]
     request: Json
+    planned_from: Json | None = None
 
 
 class Steps(msgspec.Struct, frozen=True):
@@ -55,6 +65,21 @@ def steps(declared: Declared, there: There) -> Steps:
     return Steps(tuple(found), tuple(problems))
 
 
+def overtaken(step: Planned, now: Json | None) -> str:
+    """How that which the step replaces is no longer what it was planned from; `now` None: it is not there."""
+    if step.planned_from is None or (now is None and not step.planned_from):
+        return ""
+    if now is None:
+        return "it is gone"
+    if not step.planned_from:
+        return "it is there by now"
+    return ", ".join(
+        f"{key} was {plain(before)} and is {plain(now.get(key))}"
+        for key, before in step.planned_from.items()
+        if now.get(key) != before
+    )
+
+
 def _group(wanted: Json, held: Json | None, problems: list[str]) -> Iterator[Planned]:
     name = str(wanted["name"])
     if held is None:
@@ -72,6 +97,7 @@ def _group(wanted: Json, held: Json | None, problems: list[str]) -> Iterator[Pla
             name,
             _changes(held, differs),
             {"kind": "alter-group", "name": name, **differs},
+            {key: held.get(key) for key in differs},
         )
 
 
@@ -98,24 +124,34 @@ def _type(wanted: ObjectType, held: Json | None) -> Iterator[Planned]:
 def _baseline(wanted: Sequence[str] | None, held: Sequence[str]) -> Iterator[Planned]:
     if wanted is None or set(wanted) == set(held):
         return
-    details = [f"+ {node}" for node in wanted if node not in held] + [
-        f"- {node}" for node in held if node not in wanted
-    ]
-    request: Json = {"kind": "baseline", "verb": "SET", "nodes": list(wanted)}
-    yield Planned("~", "set baseline", "baseline", tuple(details), request)
+    added = [node for node in wanted if node not in held]
+    removed = [node for node in held if node not in wanted]
+    if not held:
+        request: Json = {"kind": "baseline", "verb": "SET", "nodes": added}
+        yield Planned("+", "set baseline", "baseline", tuple(f"+ {node}" for node in added), request, {})
+        return
+    for does, verb, sign, nodes in (("extend", "ADD", "+", added), ("reduce", "REMOVE", "-", removed)):
+        if nodes:
+            request = {"kind": "baseline", "verb": verb, "nodes": nodes}
+            details = tuple(f"{sign} {node}" for node in nodes)
+            yield Planned("~", f"{does} baseline", "baseline", details, request)
 
 
 def _schedule(wanted: Json, held: Json | None) -> Iterator[Planned]:
     request = {"kind": "set-schedule", **wanted}
     if held is None:
         details = tuple(f"+ {key} {plain(value)}" for key, value in wanted["definition"].items())
-        yield Planned("+", "set schedule", str(wanted["name"]), details, request)
+        yield Planned("+", "set schedule", str(wanted["name"]), details, request, {})
         return
     stands: Json = {**(held.get("definition") or {}), "session": held.get("kind")}
+    stands.pop("kind", None)
     differs = {key: value for key, value in wanted["definition"].items() if stands.get(key) != value}
     differs |= {key: wanted[key] for key in ("every_ms", "paused") if held.get(key) != wanted[key]}
     if differs:
-        yield Planned("~", "set schedule", str(wanted["name"]), _changes({**stands, **held}, differs), request)
+        request["definition"] = {**stands, **wanted["definition"]}  # it replaces all, and what is not named stays
+        planned_from = {key: held.get(key) for key in ("definition", "kind", "every_ms", "paused")}
+        changes = _changes({**stands, **held}, differs)
+        yield Planned("~", "set schedule", str(wanted["name"]), changes, request, planned_from)
 
 
 def _changes(held: Mapping[str, object], differs: Mapping[str, object]) -> tuple[str, ...]:

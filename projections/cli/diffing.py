@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
@@ -18,8 +18,9 @@ from topolog.projections.cli.narrowing import Filters
 from topolog.projections.cli.options import NameArgument, ResourceArgument, Shape, Target
 from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import CLUSTER, PAST_MISSING, Resource, find_item
-from topolog.projections.cli.terminal import Screen, clean
+from topolog.projections.cli.resources import CLUSTER, PAST_MISSING, UNWATCHED, Resource, find_item
+from topolog.projections.cli.terminal import Screen, clean, plain
+from topolog.projections.listing import natural
 
 _SIGNS = {"ADDED": "+", "REMOVED": "-", "CHANGED": "~"}
 _STYLES = {"+": "green", "~": "yellow", "-": "red"}
@@ -37,6 +38,14 @@ def diff(
         str | None, typer.Option("--from", metavar="MOMENT", help="What --as-of takes: 1234, 15m, topology:4.1 …")
     ] = None,
     until: Annotated[str | None, typer.Option("--to", metavar="MOMENT", show_default="now", help="The same.")] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            "--sort",
+            metavar="[-]FIELD,…",
+            help="Order by these fields: name, change, or those of -o json of the list; - is descending.",
+        ),
+    ] = None,
     *,
     filters: Filters,
     target: Target,
@@ -45,7 +54,8 @@ def diff(
     """Say what differs between two moments: `topolog diff partitions --from 15m`. Exit code 8 if anything does."""
     kind, name = find_item(resource, name)
     if kind in PAST_MISSING:
-        raise BadInput(f"{kind.plural} have no past.", hint=f"`topolog watch {kind.plural}` shows what changes.")
+        verb = "get" if kind in UNWATCHED else "watch"
+        raise BadInput(f"{kind.plural} have no past.", hint=f"`topolog {verb} {kind.plural}` shows what there is.")
     if since is None:
         raise BadInput("Since when?", hint="--from 15m, --from 1234, --from exchange:4.0")
     now = datetime.now(UTC)
@@ -56,6 +66,8 @@ def diff(
         answer = api.diff((kind.usual,), moment_since, moment_until, params)
         if name is not None and kind is not CLUSTER:
             answer = _about(answer, kind, name)
+    if sort is not None:
+        answer = Answer(answer.status, {**answer.body, "items": ordered(answer.items, sort)})
     screen = Screen(no_color=shape.no_color)
     if shape.output.is_for_people and not answer.items:
         screen.note("Nothing differs.", style="")
@@ -71,6 +83,36 @@ def _about(answer: Answer, kind: Resource, name: str) -> Answer:
         return name == each.get("name") or name == kind.name_of(each.get("after") or each.get("before") or {})
 
     return Answer(answer.status, {**answer.body, "items": [each for each in answer.items if is_it(each)]})
+
+
+def ordered(items: list[Json], by: str) -> list[Json]:
+    """The rows by these fields in turn, as the API orders lists: nothing before numbers before texts.
+
+    A field is one of the row itself, or of its item as it is, of one that has gone as it was; BadInput for one that no
+    row has.
+    """
+    found = items
+    for text in reversed([part.strip() for part in by.split(",")]):
+        name = text.removeprefix("-")
+        if items and not any(_has(each, name) for each in items):
+            raise BadInput(
+                f"Nothing can be ordered by {name!r}.", hint="By name, change, or fields of the list, as state."
+            )
+        found = sorted(found, key=lambda each, name=name: natural(_value(each, name)), reverse=text.startswith("-"))
+    return found
+
+
+def _has(row: Json, name: str) -> bool:
+    return name in ("name", "change") or name in _item(row)
+
+
+def _value(row: Json, name: str) -> Any:
+    value = row.get(name) if name in ("name", "change") else _item(row).get(name)
+    return value if isinstance(value, str | int | float | None) else plain(value)
+
+
+def _item(row: Json) -> Json:
+    return row.get("after") or row.get("before") or {}
 
 
 def _wide(answer: Answer, wide: bool) -> RenderableType:

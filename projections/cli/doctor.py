@@ -53,6 +53,11 @@ def examine(target: Target, around: Surroundings | None, broken: str = "") -> li
             found.append(Finding("API", diagnosis.PROBLEM, error.message, error.hint or "Its log says why."))
     if around is not None:
         found += _of_broker(around, cluster)
+    return worst_first(found)
+
+
+def worst_first(found: Sequence[Finding]) -> list[Finding]:
+    """Those that need something done before those that do not."""
     order = (diagnosis.PROBLEM, diagnosis.WARNING, diagnosis.UNKNOWN, diagnosis.OK)
     return sorted(found, key=lambda each: order.index(each.state))
 

@@ -226,8 +226,10 @@ def _of_resource(kind: Resource, *, is_many: bool) -> Described:
         object_resources,
         partition_resources,
         pending_resources,
+        projection_resources,
         repair_resources,
         resources,
+        topic_resources,
     )
     from topolog.projections.api.access import resources as access
 
@@ -258,6 +260,9 @@ def _of_resource(kind: Resource, *, is_many: bool) -> Described:
         "decision": resources.Decision,
         "request": resources.Request,
         "dead-letter": resources.DeadLetter,
+        "topic": topic_resources.ClusterTopic,
+        "projection": projection_resources.Generation,
+        "branch": baseline_resources.Branch,
         "audit": access.AuditRecord,
     }
     details = {

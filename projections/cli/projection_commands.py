@@ -12,18 +12,19 @@ from rich.text import Text
 from topolog.events.errors import NotCaughtUp, TopologError
 from topolog.projections.cli import moments
 from topolog.projections.cli.client import Answer, Api
-from topolog.projections.cli.column import Column, field, listed, to_the_second
+from topolog.projections.cli.column import listed, size
 from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.options import Shape, Target
 from topolog.projections.cli.output import Rows, View, print_answer
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.session_wait import size
+from topolog.projections.cli.process_columns import BY_RESOURCE
+from topolog.projections.cli.resources import PROJECTIONS
 from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen, StatusLine, clean
 from topolog.projections.durations import ago
 
-_PATH = ("projections",)
+_PATH = PROJECTIONS.path()
 _PAUSE_S = 0.2
 _BAR = 24
 
@@ -218,41 +219,7 @@ def _page(answer: Answer, wide: bool) -> RenderableType:
     return Group(*parts)
 
 
-def _compared(item: Json) -> object:
-    compared = item.get("compared")
-    if not isinstance(compared, Mapping):
-        return None
-    is_equal = not compared.get("differences") and compared.get("state_hash") == compared.get("other_hash")
-    return f"{'EQUAL' if is_equal else 'DIFFERENT'}@{compared.get('position')}"
-
-
-def _duration(value: object) -> object:
-    return ago(int(value)) if isinstance(value, int) else value
-
-
-def _size(value: object) -> object:
-    return size(value) if isinstance(value, int) else value
-
-
 _HINT = "`topolog projection status` shows it, `topolog projection cancel` ends it."
 _NAMED = ("building", "refused")
-_COLUMNS = (
-    field("NAME", "name"),
-    field("STATE", "state"),
-    field("POSITION", "position"),
-    field("OF", "of"),
-    field("PER SECOND", "rate"),
-    Column("ETA", lambda item: None if item.get("eta_s") is None else item["eta_s"] * 1000, brief=_duration),
-    Column("AGE", lambda item: item.get("age_ms"), brief=_duration),
-    Column("SIZE", lambda item: item.get("bytes"), brief=_size),
-    field("HASH", "hash"),
-    Column("COMPARED", _compared),
-    field("PHASE", "phase", wide=True),
-    field("SCRUB", "scrub.state", wide=True),
-    field("SCRUBBED", "scrub.time", wide=True),
-    field("SHAPE", "shape", wide=True),
-    Column("STARTED", lambda item: item.get("started_at"), wide=True, brief=to_the_second),
-    field("BY", "by", wide=True),
-    field("WHY", "why", folds=True),
-)
-_VIEW = View(_COLUMNS, lambda item: f"projection/{item['name']}", _page)
+_COLUMNS = BY_RESOURCE[PROJECTIONS]
+_VIEW = View(_COLUMNS, PROJECTIONS.label, _page)

@@ -39,8 +39,10 @@ from topolog.projections.cli.resources import (
     EXPLAINED,
     JOINS,
     LEASE_HEALTH,
+    LISTS_ALONE,
     NODES,
     OBJECTS,
+    PROJECTIONS,
     WITH_HISTORY,
     Resource,
     find_item,
@@ -78,6 +80,7 @@ def get(  # noqa: PLR0913 (its options)
         return
     is_list = name is None and kind is not CLUSTER
     params = {**params_of(moment), **filters.of(kind, name), **picked.params(is_list, shape.output)}
+    _check_asked(kind, name, {**params, **({} if extent.limit is None else {"limit": extent.limit})})
     shown = tuple(field(each.upper().replace("_", " "), each) for each in picked.names)
     view = View(shown or columns.BY_RESOURCE[kind], kind.label, warnings=_warnings_of(kind))
     with connect(target) as api:
@@ -86,6 +89,15 @@ def get(  # noqa: PLR0913 (its options)
         else:
             answer = _only(_get_one(api, kind, name or "", params), picked.names)
     print_answer(Screen(no_color=shape.no_color), shape, answer, view, is_past=moment.is_past)
+
+
+def _check_asked(kind: Resource, name: str | None, params: Mapping[str, Param]) -> None:
+    """BadInput for what the API has not, or would leave unheeded: it says all of its process's stores, as they are."""
+    if name is not None and kind in LISTS_ALONE:
+        hint = f"`topolog get {kind.plural}` lists all, --filter narrows that."
+        raise BadInput(f"No {kind.singular} is asked for by its name: there is the list alone.", hint=hint)
+    if params and kind is PROJECTIONS:
+        raise BadInput("The stores of a process are few, and have no past.", hint=f"Leave {', '.join(params)} out.")
 
 
 def _only(answer: Answer, names: Sequence[str]) -> Answer:
@@ -118,6 +130,7 @@ def describe(
     """Show one thing in full, with the last decisions about it."""
     kind, name = find_named(resource, name)
     params = params_of(moment)
+    _check_asked(kind, name, params)
     with connect(target) as api:
         answer = _get_one(api, kind, name, params)
         recent, are_all = _recent(api, kind, name, answer) if shape.output.is_for_people else ([], True)

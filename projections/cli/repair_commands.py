@@ -11,7 +11,7 @@ from rich.text import Text
 from topolog.events.errors import BadInput, Refused
 from topolog.projections.cli import repair_columns
 from topolog.projections.cli.client import Answer, Api
-from topolog.projections.cli.column import listed
+from topolog.projections.cli.column import listed, size
 from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.options import Patience, Shape, Target
 from topolog.projections.cli.output import Rows, View, print_answer
@@ -20,7 +20,7 @@ from topolog.projections.cli.reading import EVERYTHING
 from topolog.projections.cli.repair_options import Comparison, Direction, Following
 from topolog.projections.cli.resources import REPLICAS, SESSIONS
 from topolog.projections.cli.schedule_commands import schedule_commands
-from topolog.projections.cli.session_wait import await_session, show_end, size
+from topolog.projections.cli.session_wait import await_session, show_end
 from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen, clean
 from topolog.projections.cli.verify_commands import number_of, start

@@ -92,6 +92,12 @@ REQUESTS = Resource("request", "requests", "re", "id")
 DEAD_LETTERS = Resource("dead-letter", "dead-letters", "dl", "id")
 AUDIT = Resource("audit", "audit", "au", "id")
 """What was asked of the API that changes something, and what it turned away; a list and nothing else."""
+TOPICS = Resource("topic", "topics", "to", "name")
+"""How far the process that answers reads them."""
+PROJECTIONS = Resource("projection", "projections", "pr", "name")
+"""The stores of the process that answers; `topolog projection` does something about them."""
+BRANCHES = Resource("branch", "branches", "br", "node")
+"""Histories beside the log's, of nodes that were refused for them; a list and nothing else."""
 PENDING = Resource("pending", "pending", "pe", "name", filters=("kind", "node"), segments=2)
 RESOURCES = (
     CLUSTER,
@@ -106,6 +112,7 @@ RESOURCES = (
     EXCHANGES,
     BASELINES,
     VIEWS,
+    BRANCHES,
     DATABASES,
     TABLES,
     TABLE_VIEWS,
@@ -120,10 +127,17 @@ RESOURCES = (
     DECISIONS,
     REQUESTS,
     DEAD_LETTERS,
+    TOPICS,
+    PROJECTIONS,
     AUDIT,
 )
-PAST_MISSING = (LEASE_HEALTH, DIFFERENCES, DEAD_LETTERS, AUDIT)
+PAST_MISSING = (LEASE_HEALTH, DIFFERENCES, DEAD_LETTERS, TOPICS, PROJECTIONS, AUDIT)
 """What cannot be asked for as of a moment; it is not of the log alone."""
+PRESENT = (LEASES, LEASE_HEALTH, DIFFERENCES, DEAD_LETTERS, TOPICS)
+"""Time, or what is not in the log, changes these too: a watch of them has no tokens, and begins anew each time."""
+UNWATCHED = (PROJECTIONS, AUDIT)
+LISTS_ALONE = (BRANCHES, AUDIT)
+"""The API has the list of these and no address for one."""
 REPLAYABLE = (DEAD_LETTERS,)
 REMOVABLE = (TYPES, NODES)
 CREATABLE = (GROUPS,)
@@ -172,7 +186,11 @@ EXPLAINED = (
     REQUESTS,
     DEAD_LETTERS,
 )
-AWAITED = tuple(each for each in RESOURCES if each not in (MAPS, TREES, DIFFERENCES, DECISIONS, DEAD_LETTERS, AUDIT))
+AWAITED = tuple(
+    each
+    for each in RESOURCES
+    if each not in (MAPS, TREES, DIFFERENCES, DECISIONS, DEAD_LETTERS, PROJECTIONS, *LISTS_ALONE)
+)
 
 
 def find(text: str, among: Iterable[Resource] = RESOURCES) -> Resource:

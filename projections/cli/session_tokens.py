@@ -2,12 +2,18 @@
 
 A token is `<log id>.<position>`. Of one log the highest position counts; one of another log takes its place, for the
 cluster was made anew.
+
+Threat. Commands run at once, and each reads the file, adds what it was told, and writes: what another has written in
+between would be gone, and a read after that write would not see it. So all of that happens under a lock, on a file
+beside, for the file itself is another one after each write.
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -66,15 +72,29 @@ class FileTokens:
         return self._read().get(self._key(cluster))
 
     def keep(self, cluster: str, token: str) -> None:
-        held = self._read()
-        newest = newer(held.get(self._key(cluster)), token)
-        if newest != held.pop(self._key(cluster), None):
-            self._write({**held, self._key(cluster): newest})
+        with self._locked():
+            held = self._read()
+            newest = newer(held.get(self._key(cluster)), token)
+            if newest != held.pop(self._key(cluster), None):
+                self._write({**held, self._key(cluster): newest})
 
     def forget(self, cluster: str) -> None:
-        held = self._read()
-        if held.pop(self._key(cluster), None) is not None:
-            self._write(held)
+        with self._locked():
+            held = self._read()
+            if held.pop(self._key(cluster), None) is not None:
+                self._write(held)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """While nobody else reads and writes; where there can be no lock, without one. Who ends lets go of it."""
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(OSError):
+                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                lock = self._path.with_name(f"{self._path.name}.lock")
+                descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+                held.callback(os.close, descriptor)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
 
     def _key(self, cluster: str) -> str:
         return f"{self._api} {cluster}"
@@ -90,7 +110,6 @@ class FileTokens:
         """In one step, so that two commands at a time leave a whole file; the oldest entries make room."""
         kept = dict([*held.items()][-_KEPT_MAX:])
         with contextlib.suppress(OSError):
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor, name = tempfile.mkstemp(prefix=f"{self._path.name}.", dir=self._path.parent)
             try:
                 with os.fdopen(descriptor, "w", encoding="utf-8") as file:

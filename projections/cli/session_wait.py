@@ -8,7 +8,7 @@ import typer
 from topolog.events.errors import NotCaughtUp
 from topolog.projections.cli import columns
 from topolog.projections.cli.client import Answer, Api
-from topolog.projections.cli.column import listed
+from topolog.projections.cli.column import listed, size
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.options import Shape
 from topolog.projections.cli.output import View, print_answer
@@ -74,14 +74,6 @@ def progress(session: Json) -> str:
 def _task(task: Mapping[str, object]) -> str:
     percent = f" {task['percent']} %" if task.get("percent") is not None else ""
     return f"{task.get('replica')} {task.get('kind')}{percent}"
-
-
-def size(count: int) -> str:
-    """Bytes in their largest unit: `81.6 MB`."""
-    for unit, length in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= length:
-            return f"{count / length:.1f} {unit}"
-    return f"{count} B"
 
 
 def show_end(screen: Screen, shape: Shape, answer: Answer) -> None:

@@ -14,7 +14,7 @@ import typer
 from topolog.events.errors import BadInput, NotCaughtUp, NotFound
 from topolog.projections.cli import columns, conditions, moments
 from topolog.projections.cli.change_wait import Until, await_change
-from topolog.projections.cli.client import WITHOUT_PAST, Answer, Api
+from topolog.projections.cli.client import Answer, Api
 from topolog.projections.cli.conditions import Condition
 from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.options import NameArgument, Shape, Target, WaitArgument
@@ -30,6 +30,7 @@ from topolog.projections.cli.resources import (
     GROUPS,
     LEASES,
     PARTITIONS,
+    PRESENT,
     SESSIONS,
     Resource,
     find_item,
@@ -135,7 +136,7 @@ def _looking(api: Api, kind: Resource, name: str, wanted: Condition | None) -> t
     if wanted is None:
         look = _completed if kind is EXCHANGES else _settled
         return lambda: look(api, name), Pause(api, (EXCHANGES if kind is EXCHANGES else DECISIONS).path())
-    is_told = kind.plural not in WITHOUT_PAST and not wanted.is_of_clock
+    is_told = kind not in PRESENT and not wanted.is_of_clock
     path = DECISIONS.path() if kind is CLUSTER else (kind.usual,)
     return lambda: _held(api, kind, name, wanted), Pause(api, path, _narrowed(kind, name), is_told=is_told)
 

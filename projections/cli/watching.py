@@ -18,7 +18,7 @@ import yaml
 
 from topolog.events.errors import BadInput, TopologError
 from topolog.projections.cli import columns
-from topolog.projections.cli.client import WITHOUT_PAST, Api
+from topolog.projections.cli.client import Api
 from topolog.projections.cli.column import Column
 from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.following import WatchEvent
@@ -27,7 +27,7 @@ from topolog.projections.cli.options import Format, NameArgument, ResourceArgume
 from topolog.projections.cli.output import Rows
 from topolog.projections.cli.pausing import Pause
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import AUDIT, CLUSTER, DECISIONS, Resource, find_item
+from topolog.projections.cli.resources import CLUSTER, DECISIONS, PRESENT, UNWATCHED, Resource, find_item
 from topolog.projections.cli.terminal import Redrawn, Screen, plain
 from topolog.projections.cli.transport import Param
 
@@ -88,12 +88,14 @@ def events(
     changes_only: bool = False,
 ) -> Iterator[WatchEvent]:
     """The events of one resource, or of one thing of it. Who stops is told how to go on."""
-    if since is not None and kind.plural in (*WITHOUT_PAST, CLUSTER.plural):
+    if since is not None and kind in (*PRESENT, CLUSTER):
         raise BadInput(
             f"What becomes of {kind.usual} is not kept.", hint="Without --since it begins with what there is."
         )
-    if kind is AUDIT:
-        raise BadInput("The audit is not watched.", hint="`topolog get audit --filter within=1h` lists it.")
+    if kind in UNWATCHED:
+        raise BadInput(
+            f"What becomes of {kind.plural} is not told.", hint=f"`topolog get {kind.plural}` lists what there is."
+        )
     newest, is_synced = since, since is not None
 
     def on_break(error: TopologError, pause_s: float) -> None:

@@ -25,7 +25,18 @@ from topolog.events.log import InMemoryWriter
 from topolog.events.repair_definition import SessionKind
 from topolog.projections import refusals
 from topolog.projections.api.listings import LISTINGS
-from topolog.projections.cli.resources import AUDIT, CLUSTER, EXPLAINED, JOINS, PENDING, RESOURCES, Resource
+from topolog.projections.cli.resources import (
+    AUDIT,
+    BRANCHES,
+    CLUSTER,
+    EXPLAINED,
+    JOINS,
+    PENDING,
+    PROJECTIONS,
+    RESOURCES,
+    TOPICS,
+    Resource,
+)
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 
@@ -160,7 +171,7 @@ OF_OBJECTS = frozenset({"databases", "tables", "table-views", "grants", "changes
 
 def test_nothing_that_has_a_name_is_left_out() -> None:
     """The tests above explain something of each resource; what waits and what was done point to what they are about."""
-    assert set(RESOURCES) - set(EXPLAINED) == {AUDIT, PENDING}
+    assert set(RESOURCES) - set(EXPLAINED) == {AUDIT, BRANCHES, PENDING, PROJECTIONS, TOPICS}
     explained = {kind.plural for kind in EXPLAINED} - {CLUSTER.plural, JOINS.plural}
     assert explained == OF_GROUPS | OF_SESSIONS | OF_LETTERS | OF_BASELINES | OF_OBJECTS
 

@@ -2,7 +2,7 @@
 
 from topolog.projections.pending_resources import Pending
 from topolog.projections.resources import Decision, Request
-from topolog.projections.topics import ClusterTopic
+from topolog.projections.topic_resources import ClusterTopic
 from topolog.projections.web import values
 from topolog.projections.web.event_words import tone_of, words
 from topolog.projections.web.frame import Frame

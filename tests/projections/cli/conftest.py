@@ -70,6 +70,22 @@ class Ended:
     out: str
     err: str
 
+    @property
+    def shown(self) -> str:
+        """All of it as a golden file has it: stdout first, then stderr and the exit code."""
+        return f"{self.out}--- stderr, exit code {self.code}\n{self.err}"
+
+
+def check_golden(file: Path, shown: str) -> None:
+    """Compare what was written with the golden file.
+
+    `TOPOLOG_WRITE_GOLDEN=1 pytest tests/projections/cli` writes them anew; the difference is then there to be judged.
+    """
+    if WRITES:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(shown)
+    assert shown == file.read_text()
+
 
 Cli = Callable[..., Ended]
 

@@ -14,7 +14,7 @@ import typer
 from tests.projections.cli.conftest import ANSWERS, Asked, Cli, FakeApi
 
 from topolog.events.errors import BadInput
-from topolog.projections import baseline_resources, partition_resources, resources
+from topolog.projections import baseline_resources, partition_resources, resources, topic_resources
 from topolog.projections.cli import moments
 from topolog.projections.cli.app import build
 
@@ -129,6 +129,8 @@ def test_every_command_takes_the_shared_options_and_explains_them(command: str, 
         ("views", baseline_resources.View),
         ("decisions", resources.Decision),
         ("requests", resources.Request),
+        ("topics", topic_resources.ClusterTopic),
+        ("branches", baseline_resources.Branch),
         ("types/Customer/history", resources.Change),
     ],
 )
@@ -146,7 +148,6 @@ def test_the_answers_of_the_tests_are_those_of_the_api(kind: str, item: Any) -> 
     msgspec.convert(ANSWERS["/v1/clusters/demo/types/Customer/explain"]["item"], resources.Explanation)
     msgspec.convert(ANSWERS["imagined"]["item"], baseline_resources.DryRun)
     msgspec.convert(ANSWERS["/v1/clusters/demo/nodes/n3/join"]["item"], baseline_resources.Join)
-    msgspec.convert(ANSWERS["/v1/clusters/demo/branches"]["items"][0], baseline_resources.Branch)
 
 
 def test_the_only_cluster_is_taken_and_of_several_one_must_be_named(cli: Cli, api: FakeApi) -> None:

@@ -119,7 +119,7 @@ def test_all_that_has_a_past_is_gathered_at_one_position(api: FakeApi) -> None:
         gather_api(Bundle(()), asked)
     asked_for = {each.path.rpartition("/")[2]: each.params for each in api.asked if each.path.count("/") == 4}
     of_now = {name for name, params in asked_for.items() if "as_of" not in params}
-    assert of_now == {"cluster", "leases", "lease-health", "differences", "dead-letters", "audit"}
+    assert of_now == {kind.plural for kind in PAST_MISSING} | {"cluster", "leases"}
     position = str(ANSWERS["/v1/clusters/demo/cluster"]["asOf"]["position"])
     assert {params["as_of"] for name, params in asked_for.items() if name not in of_now} == {position}
     assert {"pending", "maps", "trees", "repairs", "decisions", "requests"} <= asked_for.keys()
@@ -128,7 +128,7 @@ def test_all_that_has_a_past_is_gathered_at_one_position(api: FakeApi) -> None:
 def test_what_has_no_past_is_what_the_api_says() -> None:
     """A list that is taken for one with a past would be refused, and missing in every bundle."""
     without = {name for name, each in {**LISTINGS, AUDIT.name: AUDIT}.items() if each.no_past}
-    assert {kind.plural for kind in PAST_MISSING} == without - {"topics"}, "topics are none of the command line's"
+    assert {kind.plural for kind in PAST_MISSING} == without | {"projections"}, "which is none of its lists"
 
 
 def test_a_log_that_is_too_long_is_left_out(tmp_path: Path) -> None:

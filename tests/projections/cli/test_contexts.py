@@ -5,10 +5,11 @@ import stat
 from pathlib import Path
 
 import pytest
-from tests.projections.cli.conftest import Cli, FakeApi
+from tests.projections.cli.conftest import Cli, FakeApi, check_golden
 
 from topolog.events.errors import BadInput
 from topolog.projections.cli.contexts import Defaults, Said, config_file, read_contexts, stand
+from topolog.projections.cli.options import Format
 
 NODES = "/v1/clusters/demo/nodes"
 DEFAULTS = Defaults(lambda: "http://settings", lambda: None)
@@ -120,3 +121,31 @@ def test_a_wrong_file_is_wrong_usage(text: str, said: str, cli: Cli) -> None:
     assert said in str(raised.value)
     assert "secret@" not in str(raised.value)
     assert cli("get", "nodes").code == 2
+
+
+GOLDEN = Path(__file__).parent / "golden-context"
+FORMATS = [output.value for output in Format if output is not Format.SCHEMA]
+SHOWN = {
+    **{f"list.{output}": f"context list -o {output}" for output in FORMATS},
+    **{f"show.{output}": f"context show -o {output}" for output in FORMATS},
+    "use": "context use dev",
+    "use-none": "context use ",
+    "use-unknown": "context use porduction",
+    "add": "context add test --api http://test:8642",
+    "add-without-api": "context add test",
+    "remove": "context remove dev",
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_command_about_contexts_prints_what_its_golden_file_holds(name: str, cli: Cli) -> None:
+    said = ("--cluster", "main", "--token-file", "/run/secrets/topolog", "--protected", "--colour", "red")
+    cli("context", "add", "production", "--api", "https://topolog.example:8642", *said)
+    cli("context", "add", "dev", "--api", "http://127.0.0.1:8642")
+    cli("context", "use", "production")
+    shown = cli(*SHOWN[name].split(" ")).shown
+    check_golden(GOLDEN / f"{name}.txt", shown.replace(str(config_file()), "config.toml"))
+
+
+def test_there_is_no_golden_file_without_a_test() -> None:
+    assert {file.name for file in GOLDEN.iterdir()} == {f"{name}.txt" for name in SHOWN}

@@ -1,9 +1,12 @@
 """`topolog diff`: what differs between two moments, and the exit code that says whether anything does."""
 
 import json
+from pathlib import Path
 
 import pytest
-from tests.projections.cli.conftest import ANSWERS, Asked, Cli, FakeApi, Json
+from tests.projections.cli.conftest import ANSWERS, Asked, Cli, FakeApi, Json, check_golden
+
+from topolog.projections.cli.options import Format
 
 DIFF = "/v1/clusters/demo/diff/nodes"
 N1, N2 = ANSWERS["/v1/clusters/demo/nodes"]["items"]
@@ -65,3 +68,55 @@ def test_a_wrong_question_is_wrong_usage(command: str, said: str, cli: Cli, api:
     assert ended.code == 2
     assert said in ended.err
     assert not api.asked
+
+
+@pytest.mark.parametrize(
+    ("sort", "names"),
+    [
+        ("name", ["n1", "n2", "n10"]),
+        ("-name", ["n10", "n2", "n1"]),
+        ("change,-name", ["n10", "n2", "n1"]),
+        ("-change, name", ["n1", "n2", "n10"]),
+        ("standing", ["n2", "n10", "n1"]),
+        ("-slot,-name", ["n2", "n1", "n10"]),
+    ],
+)
+def test_rows_come_in_the_order_that_is_asked_for(sort: str, names: list[str], cli: Cli, api: FakeApi) -> None:
+    """By fields of the row, or of the item as it is, as it was of one that has gone; numbers in names as numbers."""
+    rows: list[Json] = [
+        {"name": "n2", "change": "ADDED", "before": None, "after": {"standing": "LEAVING", "slot": 7}},
+        {"name": "n10", "change": "ADDED", "before": None, "after": {"standing": "LEFT", "slot": None}},
+        {"name": "n1", "change": "REMOVED", "before": {"standing": "MEMBER", "slot": 3}, "after": None},
+    ]
+    api.reply(DIFF, 200, {**ANSWER, "items": rows})
+    ended = cli("diff", "nodes", "--from", "1", "--sort", sort, "-o", "name")
+    assert ended.out.split() == [f"node/{name}" for name in names]
+
+
+def test_an_order_by_what_no_row_has_is_wrong_usage(cli: Cli, api: FakeApi) -> None:
+    api.reply(DIFF, 200, ANSWER)
+    ended = cli("diff", "nodes", "--from", "1", "--sort", "standign")
+    assert (ended.code, ended.out) == (2, "")
+    assert "Nothing can be ordered by 'standign'." in ended.err
+
+
+GOLDEN = Path(__file__).parent / "golden-diff"
+FORMATS = [output.value for output in Format if output is not Format.SCHEMA]
+DIFFS = {
+    "nodes": ("diff nodes --from 400 --to topology:4.1", FOUND),
+    "node": ("diff node/n1 --from 400", FOUND),
+    "sorted": ("diff nodes --from 400 --sort name", FOUND),
+    "nothing": ("diff nodes --from exchange:4.0", []),
+}
+
+
+@pytest.mark.parametrize("output", FORMATS)
+@pytest.mark.parametrize("name", DIFFS)
+def test_a_difference_prints_what_its_golden_file_holds(name: str, output: str, cli: Cli, api: FakeApi) -> None:
+    command, rows = DIFFS[name]
+    api.reply(DIFF, 200, {**ANSWER, "asOf": ANSWERS["/v1/clusters/demo/nodes"]["asOf"], "items": rows})
+    check_golden(GOLDEN / f"{name}.{output}.txt", cli(*command.split(), "-o", output).shown)
+
+
+def test_there_is_no_golden_file_without_a_test() -> None:
+    assert {file.name for file in GOLDEN.iterdir()} == {f"{name}.{output}.txt" for name in DIFFS for output in FORMATS}

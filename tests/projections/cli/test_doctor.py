@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.projections.cli.conftest import ANSWERS, FakeApi, Json
+import typer
+from tests.projections.cli.conftest import ANSWERS, Ended, FakeApi, Json, check_golden
 
 from topolog.events.errors import NotFound, Unreachable
 from topolog.events.kafka_admin import topic_config
@@ -13,9 +14,10 @@ from topolog.events.topics import PLANS, Topic, topic_name
 from topolog.projections.cli import diagnosis
 from topolog.projections.cli.client import Api
 from topolog.projections.cli.contexts import Said, Standing
-from topolog.projections.cli.doctor import examine
-from topolog.projections.cli.options import Target
+from topolog.projections.cli.doctor import examine, show, worst_first
+from topolog.projections.cli.options import Format, Shape, Target
 from topolog.projections.cli.output_schema import Finding
+from topolog.projections.cli.terminal import Screen
 
 REMOTE = {"bootstrap.servers": "kafka:9092", "security.protocol": "SASL_SSL"}
 NOW = datetime(2026, 11, 21, 2, 0, 1, tzinfo=UTC)
@@ -214,3 +216,38 @@ def test_a_token_that_others_can_read_is_found(tmp_path: Path) -> None:
     assert [each.state for each in diagnosis.of_standing(standing)] == ["OK", "WARNING"]
     token.chmod(0o600)
     assert [each.state for each in diagnosis.of_standing(standing)] == ["OK", "OK"]
+
+
+GOLDEN = Path(__file__).parent / "golden-doctor"
+FORMATS = [output.value for output in Format if output is not Format.SCHEMA]
+HARMS: dict[str, tuple[Callable[[FakeBroker], None], ...]] = {
+    "well": (),
+    "harmed": (without_requests, with_retention, single, unguarded, skewed),
+    "unseen": (unseen, silent),
+}
+
+
+@pytest.mark.parametrize("output", FORMATS)
+@pytest.mark.parametrize("name", HARMS)
+def test_findings_are_printed_as_their_golden_file_holds(
+    name: str, output: str, well: FakeApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All checks of API and broker, in the order in which `doctor` shows them; the worst comes first."""
+    broker = FakeBroker()
+    for harm in HARMS[name]:
+        harm(broker)
+    standing = Standing(Said("http://api", "flag --api"), Said("demo", "settings"), Said("", "default"))
+    found = [*diagnosis.of_standing(standing), *of_api(well), *diagnosis.of_broker(broker, "demo", REMOTE)]
+    code = 0
+    try:
+        show(Screen(), Shape(chosen=Format(output)), worst_first(found))
+    except typer.Exit as ended:
+        code = ended.exit_code
+    written = capsys.readouterr()
+    check_golden(
+        GOLDEN / f"{name}.{output}.txt", Ended(code, written.out.replace(well.url, "http://api"), written.err).shown
+    )
+
+
+def test_there_is_no_golden_file_without_a_test() -> None:
+    assert {file.name for file in GOLDEN.iterdir()} == {f"{name}.{output}.txt" for name in HARMS for output in FORMATS}

@@ -36,6 +36,10 @@ def test_a_list_is_narrowed_as_it_was_meant(cli: Cli, api: FakeApi) -> None:
         ("wait exchange 4.0 --for Settled", "Wait for it with --for=Completed"),
         ("wait group orders --for Completed", "Wait for it with --for=Settled"),
         ("wait group", "Which group?"),
+        ("get branch n9", "`topolog get branches` lists all"),
+        ("describe audit 3", "No audit is asked for by its name"),
+        ("watch topics --since 9c.4", "What becomes of topics is not kept."),
+        ("diff topics --from 3", "`topolog watch topics` shows what there is."),
         ("wait exchange 4.0 --timeout soon", "--timeout 'soon' is no duration."),
     ],
 )

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.projections.cli.conftest import WRITES, Asked, Cli, Ended, FakeApi
+from tests.projections.cli.conftest import Asked, Cli, FakeApi, check_golden
 
 from topolog.projections.cli.options import Format
 
@@ -81,6 +81,7 @@ LISTS = {
     "status": [SHOWN, BUILDING, FORMER],
     "status-damaged": [DAMAGED, {**BUILDING, "by": "topolog"}],
     "status-refused": [SHOWN, REFUSED],
+    "get-projections": [SHOWN, BUILDING, FORMER],
 }
 FORMATS = [output.value for output in Format]
 
@@ -89,20 +90,12 @@ def answer(*items: Json) -> Json:
     return {"kind": "ProjectionList", "apiVersion": "topolog/v1", "items": list(items), "next": None}
 
 
-def check_golden(name: str, ended: Ended) -> None:
-    shown = f"{ended.out}--- stderr, exit code {ended.code}\n{ended.err}"
-    file = GOLDEN / f"{name}.txt"
-    if WRITES:
-        GOLDEN.mkdir(exist_ok=True)
-        file.write_text(shown)
-    assert shown == file.read_text()
-
-
 @pytest.mark.parametrize("output", FORMATS)
 @pytest.mark.parametrize("name", LISTS)
-def test_a_status_prints_what_its_golden_file_holds(name: str, output: str, cli: Cli, api: FakeApi) -> None:
+def test_a_list_prints_what_its_golden_file_holds(name: str, output: str, cli: Cli, api: FakeApi) -> None:
     api.reply(PATH, 200, answer(*LISTS[name]))
-    check_golden(f"{name}.{output}", cli("projection", "status", "-o", output))
+    command = "get projections" if name.startswith("get") else "projection status"
+    check_golden(GOLDEN / f"{name}.{output}.txt", cli(*command.split(), "-o", output).shown)
 
 
 def test_there_is_no_golden_file_without_a_test() -> None:
@@ -126,7 +119,7 @@ def test_an_action_is_asked_for_and_answered(name: str, cli: Cli, api: FakeApi) 
     command, body = ASKED[name]
     api.reply(PATH, 200, answer(SHOWN, FORMER))
     api.reply(ACTIONS, 202, answer(SHOWN, BUILDING, FORMER))
-    check_golden(name, cli("projection", *command.split()))
+    check_golden(GOLDEN / f"{name}.txt", cli("projection", *command.split()).shown)
     assert [asked.body for asked in api.asked if asked.method == "POST"] == [body]
 
 
@@ -177,3 +170,32 @@ def test_one_can_be_asked_for_alone(cli: Cli, api: FakeApi) -> None:
     ended = cli("projection", "status", "building", "-o", "name")
     assert (ended.code, ended.out) == (0, "projection/building\n")
     assert api.asked[-1] == Asked("GET", f"{PATH}/building", {}, None)
+
+
+def test_a_store_is_read_as_any_resource(cli: Cli, api: FakeApi) -> None:
+    api.reply(f"{PATH}/3", 200, {"kind": "Projection", "apiVersion": "topolog/v1", "item": SHOWN})
+    assert cli("get", "projection/3", "--fields", "state", "-o", "csv").out == "state\nSHOWN\n"
+    assert "a new disk" in cli("describe", "pr", "3").out
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("get projections --sort state", "Leave sort out."),
+        ("get projections --as-of 15", "Leave as_of out."),
+        ("get projections --limit 1", "Leave limit out."),
+        ("get projections --filter state=SHOWN", "Leave state out."),
+        ("describe projection 3 --as-of 15", "Leave as_of out."),
+        ("get projections -w", "`topolog get projections` lists what there is."),
+        ("watch projections", "What becomes of projections is not told."),
+        ("diff projections --from 15", "projections have no past."),
+        ("wait projection 3", "There is no resource 'projection' here."),
+    ],
+)
+def test_what_a_process_does_not_say_of_its_stores_is_wrong_usage(
+    command: str, said: str, cli: Cli, api: FakeApi
+) -> None:
+    """The API would leave it unheeded, and its answer would be taken for one to the question."""
+    ended = cli(*command.split())
+    assert (ended.code, api.asked) == (2, [])
+    assert said in ended.err

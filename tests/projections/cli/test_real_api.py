@@ -14,7 +14,7 @@ from tests.projections.serving import served
 from topolog.projections.cli.app import build, run
 from topolog.projections.cli.client import Api
 from topolog.projections.cli.following import WatchEvent
-from topolog.projections.cli.resources import AUDIT, CLUSTER, RESOURCES, Resource
+from topolog.projections.cli.resources import CLUSTER, RESOURCES, UNWATCHED, Resource
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 
@@ -71,8 +71,8 @@ def test_a_wait_is_told_when_what_it_waits_for_has_come(real: Real, capsys: pyte
     assert command(real, capsys, "wait", "node/n2", "--timeout", "5s").code == 0
 
 
-LISTED = [each for each in RESOURCES if each not in (AUDIT, CLUSTER)]
-"""The audit is what this process has done, and is not watched."""
+LISTED = [each for each in RESOURCES if each not in (*UNWATCHED, CLUSTER)]
+"""The audit and the stores are those of one process, and are not watched."""
 
 
 @pytest.mark.parametrize("kind", LISTED, ids=lambda each: each.plural)

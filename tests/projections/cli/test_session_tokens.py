@@ -2,6 +2,7 @@
 
 import stat
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from tests.projections.cli.conftest import ANSWERS, Asked, Cli, FakeApi, Json
@@ -98,3 +99,35 @@ def test_tokens_are_kept_by_api_and_cluster_and_only_grow(tmp_path: Path) -> Non
     file.write_text("{")
     assert east.newest("main") is None
     assert newer("a.10", "a.9") == "a.10"
+
+
+def test_two_commands_at_once_keep_the_newest_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another command is told something while this one is about to write, having read: it waits for its turn."""
+    file = tmp_path / "sessions.json"
+    mine, theirs = FileTokens(file, "http://a"), FileTokens(file, "http://a")
+    write = mine._write
+
+    def keep_theirs() -> None:
+        theirs.keep("main", "log.10")
+        theirs.keep("other", "log2.3")
+
+    other = Thread(target=keep_theirs)
+
+    def late(held: dict[str, str]) -> None:
+        other.start()
+        other.join(0.2)  # long enough for it to have written, if nothing held it back
+        write(held)
+
+    monkeypatch.setattr(mine, "_write", late)
+    mine.keep("main", "log.7")
+    other.join()
+    assert (theirs.newest("main"), theirs.newest("other")) == ("log.10", "log2.3")
+    assert stat.S_IMODE(file.with_name("sessions.json.lock").stat().st_mode) == 0o600
+
+
+def test_where_nothing_can_be_locked_or_written_nothing_fails(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("no folder")
+    tokens = FileTokens(tmp_path / "state" / "sessions.json", "http://a")
+    tokens.keep("main", "log.7")
+    tokens.forget("main")
+    assert tokens.newest("main") is None

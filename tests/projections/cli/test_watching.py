@@ -9,17 +9,18 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.projections.cli.conftest import ANSWERS, Asked, Cli, FakeApi, Json
+from tests.projections.cli.conftest import ANSWERS, Asked, Cli, FakeApi, Json, check_golden
 
 from topolog.events.errors import Gone
 from topolog.projections.cli import client
 from topolog.projections.cli.client import Api
 from topolog.projections.cli.following import WatchEvent
+from topolog.projections.cli.options import Format
 
 NODES = "/v1/clusters/demo/nodes"
 N1, N2 = ANSWERS[NODES]["items"]
 EVENTS: list[Json] = [
-    {"type": "ADDED", "token": "9c.412", "name": "n1", "item": N1},
+    {"type": "ADDED", "name": "n1", "item": N1},
     {"type": "SYNCED", "token": "9c.412"},
     {"type": "ADDED", "token": "9c.420", "name": "n2", "item": N2},
     {"type": "BOOKMARK", "token": "9c.430"},
@@ -47,16 +48,16 @@ def test_events_are_printed_as_they_come(cli: Cli, api: FakeApi) -> None:
     api.streams[NODES] = in_order(EVENTS)
     ended = cli("watch", "nodes", "--limit", "3", "-o", "jsonl")
     assert ended.code == 0
-    assert lines(ended.out) == EVENTS
+    assert [{"token": "", **each} for each in EVENTS] == lines(ended.out)
     assert api.asked[-1].params == {"watch": "true"}
 
 
 def test_a_broken_connection_is_resumed_by_token_and_said_on_stderr(cli: Cli, api: FakeApi) -> None:
     """No event is repeated, none is left out: the second connection is asked for what came behind the first."""
-    api.streams[NODES] = in_order(EVENTS[:3], EVENTS[2:4], EVENTS[4:])
+    api.streams[NODES] = in_order(EVENTS[:3], EVENTS[3:4], EVENTS[4:])
     ended = cli("watch", "nodes", "--limit", "3", "-o", "jsonl")
     assert [each["type"] for each in lines(ended.out)] == ["ADDED", "SYNCED", "ADDED", "BOOKMARK", "DELETED"]
-    assert [asked.params.get("since") for asked in api.asked[-3:]] == [None, "9c.412", "9c.430"]
+    assert [asked.params.get("since") for asked in api.asked[-3:]] == [None, "9c.420", "9c.430"]
     assert ended.err.count("has ended the watch. Going on from 9c.") == 2
 
 
@@ -163,7 +164,7 @@ def test_a_client_watches_for_as_long_as_it_is_asked(api: FakeApi) -> None:
     heard: list[str] = []
     with Api(api.url) as asked:
         events = asked.watch(("nodes",), on_break=lambda error, _: heard.append(error.message))
-        assert next(events) == WatchEvent("ADDED", "9c.412", "n1", N1)
+        assert next(events) == WatchEvent("ADDED", "", "n1", N1)
         assert [next(events).type for _ in range(2)] == ["SYNCED", "ADDED"]
         with pytest.raises(Gone, match="Over"):
             next(events)
@@ -184,3 +185,29 @@ def test_ctrl_c_says_how_to_go_on(cli: Cli, api: FakeApi) -> None:
         ended = cli("watch", "nodes", "-o", "name")
     assert ended.code == 130
     assert "`topolog watch nodes --since 9c.412` goes on from here." in ended.err
+
+
+GOLDEN = Path(__file__).parent / "golden-watch"
+FORMATS = [output.value for output in Format if output is not Format.SCHEMA]
+WATCHES: dict[str, tuple[str, Callable[[], Callable[[Asked], Iterable[Json]]]]] = {
+    "nodes": ("watch nodes --limit 3", lambda: in_order(EVENTS)),
+    "node": ("watch node/n1 --limit 2", lambda: in_order(EVENTS)),
+    "changes": ("watch nodes --changes-only --limit 2", lambda: in_order(EVENTS)),
+    "broken": ("watch nodes --limit 3", lambda: in_order(EVENTS[:1], EVENTS[:3], EVENTS[3:])),
+    "gone": ("watch nodes --since 9c.1", lambda: in_order([{"type": "ERROR", "code": "gone", "detail": "Not kept."}])),
+    "get": ("get nodes -w", lambda: in_order([*EVENTS, {"type": "ERROR", "code": "gone", "detail": "Over."}])),
+}
+
+
+@pytest.mark.parametrize("output", FORMATS)
+@pytest.mark.parametrize("name", WATCHES)
+def test_a_watch_prints_what_its_golden_file_holds(name: str, output: str, cli: Cli, api: FakeApi) -> None:
+    command, stream = WATCHES[name]
+    api.streams[NODES] = stream()
+    check_golden(GOLDEN / f"{name}.{output}.txt", cli(*command.split(), "-o", output).shown)
+
+
+def test_there_is_no_golden_file_without_a_test() -> None:
+    assert {file.name for file in GOLDEN.iterdir()} == {
+        f"{name}.{output}.txt" for name in WATCHES for output in FORMATS
+    }
