@@ -20,7 +20,7 @@ from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.resources import CLUSTER, PAST_MISSING, UNWATCHED, Resource, find_item
 from topolog.projections.cli.terminal import Screen, clean, plain
-from topolog.projections.listing import natural
+from topolog.projections.ordering import natural
 
 _SIGNS = {"ADDED": "+", "REMOVED": "-", "CHANGED": "~"}
 _STYLES = {"+": "green", "~": "yellow", "-": "red"}
@@ -98,7 +98,9 @@ def ordered(items: list[Json], by: str) -> list[Json]:
             raise BadInput(
                 f"Nothing can be ordered by {name!r}.", hint="By name, change, or fields of the list, as state."
             )
-        found = sorted(found, key=lambda each, name=name: natural(_value(each, name)), reverse=text.startswith("-"))
+        values = [natural(_value(each, name)) for each in found]
+        places = sorted(range(len(found)), key=values.__getitem__, reverse=text.startswith("-"))
+        found = [found[place] for place in places]
     return found
 
 

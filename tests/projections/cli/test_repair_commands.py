@@ -23,9 +23,10 @@ from topolog.events.topics import Topic
 from topolog.events.tree_spec import Strength
 from topolog.projections import patience
 from topolog.projections.cli.app import build, run
+from topolog.projections.cli.column import size
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.resources import SESSIONS, find_item
-from topolog.projections.cli.session_wait import in_words, meaning, progress, size
+from topolog.projections.cli.session_wait import in_words, meaning, progress
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 
