@@ -15,7 +15,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from topolog.events.errors import NotFound, Refused, TopologError
+from topolog.events.errors import BadInput, NotFound, Refused, TopologError
 from topolog.projections.cli import declared_plan, schema_plan
 from topolog.projections.cli.client import Answer, Api
 from topolog.projections.cli.column import field
@@ -111,9 +111,14 @@ def _apply_all(
         screen.note("Nothing is to be changed: all is as the file says.", style="")
         return
     screen.aside(_shown(plan, found.planned))
+    planned = [*([_of_schema(plan)] if plan.statements else []), *found.planned]
+    if patience.request_id and len(planned) > 1:
+        raise BadInput(
+            f"--request-id names one request, and the plan has {len(planned)}.",
+            hint="Apply without it: what is done already is not in the next plan.",
+        )
     if doubt is not None and not patience.dry_run:
         confirm(doubt, api.cluster)
-    planned = [*([_of_schema(plan)] if plan.statements else []), *found.planned]
     _make(api, planned, plan, deadline, patience, shape)
 
 

@@ -192,6 +192,14 @@ def test_a_dry_run_asks_for_nothing_to_be_made(cli: Cli, cluster: FakeApi, tmp_p
     assert [asked.params for asked in cluster.asked if asked.method == "POST"] == [{"dry_run": "true"}]
 
 
+def test_one_id_is_not_the_id_of_several_requests(cli: Cli, cluster: FakeApi, whole: Path) -> None:
+    """The second one would be taken for the first, and never be made."""
+    ended = cli("apply", "-f", str(whole), "--yes", "--request-id", "ci/7")
+    assert ended.code == 2
+    assert "--request-id names one request, and the plan has 5." in ended.err
+    assert not [each for each in cluster.asked if each.method == "POST"]
+
+
 def test_nobody_to_ask_means_no(cli: Cli, cluster: FakeApi, whole: Path) -> None:
     ended = cli("apply", "-f", str(whole))
     assert (ended.code, asked_for(cluster)) == (2, [])
