@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from topolog.events.errors import BadInput, Unreachable
+from topolog.events.errors import BadInput, NotAllowed
 from topolog.events.ids import Offset
 from topolog.events.log import Entry, Headers, OnDelivery, Partition
 from topolog.events.topics import BY_SHORT_NAME, PARTITIONS, Topic
@@ -122,7 +122,7 @@ class RefusingWriter:
     def append(
         self, topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: OnDelivery | None = None
     ) -> None:
-        raise Unreachable("What is shown was recorded: nothing can be asked of it.")
+        raise NotAllowed("What is shown was recorded: nothing can be asked of it.")
 
     def serve(self) -> None:
         pass

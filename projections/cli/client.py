@@ -96,7 +96,8 @@ class Answer:
     @property
     def token(self) -> str | None:
         """Demanded of a later read, it sees all that this answer knew."""
-        return self.item.get("token") or self.as_of.get("token")
+        token = self.item.get("token")  # of a partition it is a number, which readers of rows are fenced by
+        return token if isinstance(token, str) else self.as_of.get("token")
 
     @property
     def is_refusal(self) -> bool:

@@ -33,6 +33,7 @@ from topolog.projections.cli.credentials import of_settings
 VARIABLE = "TOPOLOG_CONTEXT"
 DEFAULT_API = "http://127.0.0.1:8642"
 COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan", "white")
+_URL = re.compile(r"https?://[^/]")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _CREDENTIALS = re.compile(r"(?<=//)[^/@]+(?=@)")
 
@@ -148,6 +149,8 @@ def _check(context: Context) -> None:
         raise BadInput(f"{context.name!r} is no name of a context.", hint="Letters, digits, '.', '_' and '-'.")
     if context.colour and context.colour not in COLOURS:
         raise BadInput(f"{context.colour!r} is no colour.", hint=f"There are {', '.join(COLOURS)}.")
+    if not _URL.match(context.api):
+        raise BadInput(f"{context.api!r} is no address of an API.", hint="One looks like http://127.0.0.1:8642.")
     if _CREDENTIALS.search(context.api):
         raise BadInput(
             f"The address of context {context.name} holds a secret.", hint="Put the token into a file: --token-file."

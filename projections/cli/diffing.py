@@ -18,7 +18,7 @@ from topolog.projections.cli.narrowing import Filters
 from topolog.projections.cli.options import NameArgument, ResourceArgument, Shape, Target
 from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import CLUSTER, PAST_MISSING, UNWATCHED, Resource, find_item
+from topolog.projections.cli.resources import CLUSTER, LISTS_ALONE, PAST_MISSING, UNWATCHED, Resource, find_item
 from topolog.projections.cli.terminal import Screen, clean, plain
 from topolog.projections.ordering import natural
 
@@ -66,6 +66,8 @@ def diff(
         answer = api.diff((kind.usual,), moment_since, moment_until, params)
         if name is not None and kind is not CLUSTER:
             answer = _about(answer, kind, name)
+            if not answer.items and kind not in LISTS_ALONE:
+                api.get(kind.path(name), {} if moment_until is None else {"as_of": moment_until})  # raises NotFound
     if sort is not None:
         answer = Answer(answer.status, {**answer.body, "items": ordered(answer.items, sort)})
     screen = Screen(no_color=shape.no_color)

@@ -76,6 +76,8 @@ def get(  # noqa: PLR0913 (its options)
     """List rows, or show one: `topolog get types`, `topolog get type Customer -o json`."""
     kind, name = find_item(resource, name)
     if watches:
+        if extent.limit is not None:
+            raise BadInput("-w shows all rows.", hint="`topolog watch --limit N` ends after N events.")
         _watch(kind, name, target, shape, moment, filters)
         return
     is_list = name is None and kind is not CLUSTER

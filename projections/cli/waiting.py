@@ -53,8 +53,9 @@ _UNSETTLED = ("PAUSED", "MOVING", "SWITCHING", "RENTING")
 
 def _proposed(context: typer.Context, incomplete: str) -> list[str]:
     """Conditions of what the command names so far, for the Tab key."""
+    named = context.params.get("resource") or next(iter(context.args), "")  # where click stops at `--for` without value
     try:
-        kind, _ = find_item(str(context.params.get("resource") or ""), None, AWAITED)
+        kind, _ = find_item(str(named), None, AWAITED)
     except BadInput:
         return []
     names = [*_USUAL.get(kind, ()), *conditions.names_of(kind)]

@@ -138,7 +138,7 @@ class Printer:
         self._output = shape.output
         self._kind = kind
         self._columns = columns.BY_RESOURCE[kind]
-        self._waiting: list[Json] | None = [] if begins else None
+        self._waiting: list[WatchEvent] | None = [] if begins else None
         self._rows = EventRows(self._columns, wide=self._output is Format.WIDE)
         self._has_header = False
 
@@ -170,7 +170,7 @@ class Printer:
         writer = csv.writer(written, lineterminator="\n")
         if not self._has_header:
             titles = (column.title.lower().replace(" ", "_") for column in self._columns)
-            writer.writerow(["event", "token", *titles])
+            writer.writerow(["type", "token", *titles])
             self._has_header = True
         if event.is_change:
             values = [column.of(event.item) for column in self._columns]
@@ -179,14 +179,13 @@ class Printer:
         self._screen.data(written.getvalue())
 
     def _table(self, event: WatchEvent) -> None:
-        row = {"event": event.type, **event.item}
         if self._waiting is not None and event.type == "ADDED":
-            self._waiting.append(row)
+            self._waiting.append(event)
         elif event.type == "SYNCED":
             self._screen.data(self._rows.text(self._waiting or (), with_header=True))
             self._waiting, self._has_header = None, True
         elif event.is_change:
-            held, self._waiting = [*(self._waiting or ()), row], None
+            held, self._waiting = [*(self._waiting or ()), event], None
             self._screen.data(self._rows.text(held, with_header=not self._has_header))
             self._has_header = True
 
@@ -195,15 +194,15 @@ class EventRows:
     """Rows of a table that is never complete: a column is as wide as what it has shown so far."""
 
     def __init__(self, of: Sequence[Column], *, wide: bool) -> None:
-        self._columns = [
-            Column("EVENT", lambda item: item.get("event")),
-            *(each for each in of if wide or not each.wide),
-        ]
-        self._widths = [len(column.title) for column in self._columns]
+        self._columns = [each for each in of if wide or not each.wide]
+        self._titles = ["EVENT", *(column.title for column in self._columns)]
+        self._widths = [len(title) for title in self._titles]
 
-    def text(self, items: Sequence[Json], *, with_header: bool) -> str:
-        cells = [[plain(column.brief(column.of(item))) for column in self._columns] for item in items]
-        lines = [[column.title for column in self._columns], *cells] if with_header else cells
+    def text(self, events: Sequence[WatchEvent], *, with_header: bool) -> str:
+        cells = [
+            [each.type, *(plain(column.brief(column.of(each.item))) for column in self._columns)] for each in events
+        ]
+        lines = [self._titles, *cells] if with_header else cells
         for line in cells:
             self._widths = [max(width, len(shown)) for width, shown in zip(self._widths, line, strict=True)]
         padded = ("  ".join(map(str.ljust, line, self._widths)).rstrip() for line in lines)

@@ -157,6 +157,8 @@ def test_what_has_been_merged_changes_nothing_when_merged_again(first: ObjectTyp
     [
         ({"fields": {}}, "missing required field `name`"),
         ({"name": " "}, "needs a name"),
+        ({"name": "\0"}, "a character that nobody sees"),
+        ({"name": "T", "fields": {"a\x1b[31m": "int"}}, "a character that nobody sees"),
         ({"name": "T", "fields": {"": "int"}}, "empty name or type"),
         ({"name": "T", "fields": {"a": " "}}, "empty name or type"),
         ({"name": "T", "fields": {"a": 1}}, "Expected `str`"),

@@ -10,7 +10,7 @@ from tests.projections.chronicle import Chronicle
 from tests.projections.cli.conftest import ANSWERS, FakeApi
 from tests.projections.serving import served
 
-from topolog.events.errors import BadInput, Unreachable
+from topolog.events.errors import BadInput, NotAllowed
 from topolog.events.ids import Offset
 from topolog.events.log import Entry
 from topolog.events.topics import Topic
@@ -75,7 +75,7 @@ def test_offsets_with_gaps_are_kept() -> None:
     assert reader.poll(0) == entries[1:]
     assert reader.at_end(Topic.DECISIONS)
     assert reader.poll(0) == []
-    with pytest.raises(Unreachable):
+    with pytest.raises(NotAllowed):
         RefusingWriter().append(Topic.REQUESTS, "k", b"v")
     with pytest.raises(BadInput):
         decode(b"nonsense")

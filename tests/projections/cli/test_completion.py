@@ -3,8 +3,11 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from tests.projections.cli.conftest import Cli, FakeApi
+from typer.main import get_command
 
+from topolog.__main__ import _app
 from topolog.projections.cli import completion
 from topolog.projections.cli.resources import NODES, TYPES
 
@@ -34,3 +37,16 @@ def test_what_cannot_be_asked_proposes_nothing(cli: Cli) -> None:
     cli("context", "add", "prod", "--api", "http://prod")
     assert completion.contexts("p") == ["prod"]
     assert completion.contexts("x") == []
+
+
+def test_conditions_of_what_is_awaited(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Click parses nothing behind an option whose value is yet to come."""
+    words = "topolog wait node/n3 --for "
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", "4")
+    monkeypatch.setenv("_TOPOLOG_COMPLETE", "complete_bash")
+    with pytest.raises(SystemExit):
+        get_command(_app())(prog_name="topolog", complete_var="_TOPOLOG_COMPLETE")
+    assert "Drained" in capsys.readouterr().out.split()

@@ -149,3 +149,10 @@ def test_a_command_about_contexts_prints_what_its_golden_file_holds(name: str, c
 
 def test_there_is_no_golden_file_without_a_test() -> None:
     assert {file.name for file in GOLDEN.iterdir()} == {f"{name}.txt" for name in SHOWN}
+
+
+def test_what_is_no_address_is_no_context(cli: Cli) -> None:
+    ended = cli("context", "add", "bad", "--api", "notaurl")
+    assert ended.code == 2
+    assert "'notaurl' is no address of an API." in ended.err
+    assert "bad" not in cli("context", "list").out

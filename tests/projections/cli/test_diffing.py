@@ -40,7 +40,9 @@ def test_all_pages_are_read_and_one_name_is_picked(cli: Cli, api: FakeApi) -> No
     api.replies[DIFF] = paged
     assert cli("diff", "nodes", "--from", "15m", "-o", "name").out == "node/n2\nnode/n1\n"
     assert cli("diff", "node/n1", "--from", "15m", "-o", "name").out == "node/n1\n"
-    assert cli("diff", "node", "n9", "--from", "15m").code == 0
+    ended = cli("diff", "node", "n9", "--from", "15m")
+    assert ended.code == 1, "a slip is nothing that stays as it is"
+    assert "There is no 'n9' here." in ended.err
 
 
 @pytest.mark.parametrize("output", ["json", "jsonl", "yaml", "csv", "wide"])

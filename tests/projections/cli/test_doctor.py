@@ -127,6 +127,13 @@ def test_each_harm_is_found_and_has_a_fix(harm: Callable[[FakeBroker], None], st
         assert len(found) == 1
 
 
+def test_a_broker_of_this_machine_needs_no_rights() -> None:
+    """What `topolog up` has started is well, and `doctor` ends with 0."""
+    broker = FakeBroker()
+    no_access(broker)
+    assert wrong(list(diagnosis.of_broker(broker, "demo", {"bootstrap.servers": "127.0.0.1:9092"}))) == []
+
+
 def test_what_cannot_be_encrypted_or_seen_is_said() -> None:
     plain = {"bootstrap.servers": "kafka:9092"}
     assert [each.check for each in wrong(list(diagnosis.of_broker(FakeBroker(), "demo", plain)))] == ["encryption"]

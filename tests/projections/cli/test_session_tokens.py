@@ -131,3 +131,14 @@ def test_where_nothing_can_be_locked_or_written_nothing_fails(tmp_path: Path) ->
     tokens.keep("main", "log.7")
     tokens.forget("main")
     assert tokens.newest("main") is None
+
+
+def test_the_token_of_a_partition_is_none_of_a_session(cli: Cli, api: FakeApi) -> None:
+    """It is a number, by which writers are fenced."""
+    about = {"name": "rows/17", "group": "rows", "partition": 17, "token": 64}
+    as_of = {"position": 412, "token": "9c.412"}
+    path = "/v1/clusters/demo/partitions/rows/17"
+    api.reply(path, 200, {"kind": "Partition", "item": about, "asOf": as_of})
+    for _ in range(2):
+        assert cli("get", "partition", "rows/17", "-o", "name").out == "partition/rows/17\n"
+    assert api.asked[-1].params["at_least"] == "9c.412"

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable
 from io import StringIO
@@ -98,7 +99,7 @@ def test_every_format_tells_every_change(output: str, cli: Cli, api: FakeApi) ->
     match output:
         case "csv":
             rows = list(csv.DictReader(StringIO(out)))
-            assert [(row["event"], row["node"]) for row in rows] == [
+            assert [(row["type"], row["node"]) for row in rows] == [
                 ("ADDED", "n1"),
                 ("ADDED", "n2"),
                 ("DELETED", "n1"),
@@ -211,3 +212,19 @@ def test_there_is_no_golden_file_without_a_test() -> None:
     assert {file.name for file in GOLDEN.iterdir()} == {
         f"{name}.{output}.txt" for name in WATCHES for output in FORMATS
     }
+
+
+@pytest.mark.parametrize("output", ["table", "csv"])
+def test_what_happened_to_a_row_is_not_taken_for_a_column_of_it(output: str, cli: Cli, api: FakeApi) -> None:
+    """A decision has an `event` of its own."""
+    decided = {"type": "ADDED", "token": "9c.7", "name": "7", "item": {"position": 7, "event": "NodeLeft"}}
+    api.streams["/v1/clusters/demo/decisions"] = in_order([decided])
+    _, row = cli("watch", "decisions", "--limit", "1", "-o", output).out.splitlines()
+    assert re.split(r"[ ,]+", row)[0] == "ADDED"
+    assert "NodeLeft" in row
+
+
+def test_what_is_shown_for_ever_takes_no_limit(cli: Cli) -> None:
+    ended = cli("get", "nodes", "-w", "--limit", "3")
+    assert ended.code == 2
+    assert "topolog watch --limit N" in ended.err
