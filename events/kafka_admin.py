@@ -133,7 +133,7 @@ class KafkaAdmin:
         is committed. One without a leader is left out; raises Unreachable if there is no other.
         """
         oldest = self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # the library's gap
-        end = self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        end = self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # the same
         return {place: (oldest[place], end[place]) for place in oldest.keys() & end.keys()}
 
     def offsets_at(self, places: Collection[Place], time_ms: int) -> dict[Place, int]:
@@ -179,7 +179,7 @@ class KafkaAdmin:
     def newest_ms(self, places: Collection[Place]) -> int:
         """The newest time of append of all records of these partitions, -1 if there are none; raises Unreachable."""
         asked = self._admin.list_offsets(
-            {TopicPartition(*place): OffsetSpec.max_timestamp() for place in places},  # type: ignore[no-untyped-call]
+            {TopicPartition(*place): OffsetSpec.max_timestamp() for place in places},  # type: ignore[no-untyped-call]  # the same
             request_timeout=REACH_TIMEOUT_S,
         )
         try:
@@ -191,7 +191,7 @@ class KafkaAdmin:
         """The names, and prefixes ended by `*`, of topics that access is granted to by ACLs; None if nobody is asked
         who he is, for there is no authorizer. Raises NotFound if this account may not see that, and Unreachable."""
         anything = (ResourceType.TOPIC, None, ResourcePatternType.ANY, None, None)
-        every = AclBindingFilter(*anything, AclOperation.ANY, AclPermissionType.ALLOW)  # type: ignore[arg-type]
+        every = AclBindingFilter(*anything, AclOperation.ANY, AclPermissionType.ALLOW)  # type: ignore[arg-type]  # None is «any»
         try:
             held = self._admin.describe_acls(every, request_timeout=REACH_TIMEOUT_S).result()
         except KafkaException as error:

@@ -142,7 +142,7 @@ def _messaging(
             name, _context(parent), _KINDS[operation], attributes, others
         ):
             yield
-    except Exception as error:
+    except Exception as error:  # counted by its kind, and raised as it is
         failure = {"error.type": type(error).__name__}
         raise
     finally:

@@ -214,7 +214,7 @@ def array(count: int, items: bytes) -> bytes:
 
 def items(payloads: Iterable[bytes], type_: type[T]) -> Iterator[T]:
     """What stands on pages that are lists of `type_`; raises BadInput for any other bytes."""
-    decoder: Any = msgspec.msgpack.Decoder(list[type_])  # type: ignore[valid-type]
+    decoder: Any = msgspec.msgpack.Decoder(list[type_])  # type: ignore[valid-type]  # made when it runs
     for payload in payloads:
         try:
             found = decoder.decode(payload)

@@ -38,6 +38,11 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _CREDENTIALS = re.compile(r"(?<=//)[^/@]+(?=@)")
 
 
+def bad_api(url: str) -> BadInput:
+    """What is raised for what is no URL of an API."""
+    return BadInput(f"{url!r} is no address of an API.", hint=f"One looks like {DEFAULT_API}.")
+
+
 def config_file() -> Path:
     """The user's own config file."""
     return platformdirs.user_config_path("topolog") / "config.toml"
@@ -150,7 +155,7 @@ def _check(context: Context) -> None:
     if context.colour and context.colour not in COLOURS:
         raise BadInput(f"{context.colour!r} is no colour.", hint=f"There are {', '.join(COLOURS)}.")
     if not _URL.match(context.api):
-        raise BadInput(f"{context.api!r} is no address of an API.", hint="One looks like http://127.0.0.1:8642.")
+        raise bad_api(context.api)
     if _CREDENTIALS.search(context.api):
         raise BadInput(
             f"The address of context {context.name} holds a secret.", hint="Put the token into a file: --token-file."

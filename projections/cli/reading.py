@@ -77,7 +77,8 @@ def get(  # noqa: PLR0913 (its options)
     kind, name = find_item(resource, name)
     if watches:
         if extent.limit is not None:
-            raise BadInput("-w shows all rows.", hint="`topolog watch --limit N` ends after N events.")
+            asked = f"topolog watch {kind.plural if name is None else f'{kind.singular} {name}'} --limit {extent.limit}"
+            raise BadInput("-w shows all rows.", hint=f"`{asked}` ends after as many events.")
         _watch(kind, name, target, shape, moment, filters)
         return
     is_list = name is None and kind is not CLUSTER

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import httpx
 
-from topolog.events.errors import BadInput, OutcomeUnknown, TopologError, Unreachable
+from topolog.events.errors import OutcomeUnknown, TopologError, Unreachable
+from topolog.projections.cli.contexts import bad_api
 from topolog.projections.cli.credentials import bearer, trust
 from topolog.projections.cli.problems import Json, how_to_ask_again, is_problem, problem_error
 
@@ -47,7 +48,7 @@ class Transport:
                 base_url=self.url, timeout=timeout, trust_env=not _is_local(self.url), verify=trust(ca_file)
             )
         except httpx.InvalidURL as error:
-            raise _bad_url(url) from error
+            raise bad_api(url) from error
 
     def close(self) -> None:
         self._http.close()
@@ -123,7 +124,7 @@ class Transport:
 
     def _failed(self, method: str, error: httpx.HTTPError, request_id: str) -> TopologError:
         if isinstance(error, httpx.UnsupportedProtocol | httpx.LocalProtocolError):
-            return _bad_url(self.url)
+            return bad_api(self.url)
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             return Unreachable(
                 f"No API answers at {self.url}.",
@@ -153,10 +154,6 @@ class Transport:
             f"What answers at {self.url} is no topolog API: {response.status_code} without an answer of ours.",
             hint="Name the API with --api or TOPOLOG_API__URL.",
         )
-
-
-def _bad_url(url: str) -> BadInput:
-    return BadInput(f"{url!r} is no address of an API.", hint="One looks like http://127.0.0.1:8642.")
 
 
 def _is_local(url: str) -> bool:

@@ -55,7 +55,7 @@ class _Files:
                 view = view[os.write(self._open, view) :]
             if syncs:
                 os.fdatasync(self._open)
-        except Exception:
+        except Exception:  # whatever it was, the file may end with half a line: the next one is another file
             with suppress(OSError):
                 self.close()
             raise
@@ -219,7 +219,7 @@ class Ledger:
         failed: AuditFailed | None = None
         try:
             files.append(b"".join(each.text + b"\n" for each in lines), syncs=kind == _CHANGES)
-        except Exception as error:
+        except Exception as error:  # a full disk or a defect
             _LOGGER.error("The audit cannot be written: %s", error, exc_info=not isinstance(error, OSError))
             why = (isinstance(error, OSError) and error.strerror) or "this is a defect of topolog"
             failed = AuditFailed(f"The audit cannot be written: {why}.", hint="Nothing was changed.")

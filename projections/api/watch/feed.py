@@ -120,7 +120,7 @@ class Feed:
                 await asyncio.sleep(_RETRY_S)
             except TopologError as error:
                 self.end(error)
-            except Exception:
+            except Exception:  # whatever it is: who reads would wait for ever on a task that has died of it
                 self.end(TopologError("This is a defect of topolog; the log of its server has the details."))
                 raise
 
@@ -156,7 +156,7 @@ class Feed:
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
-            if not waiter.done():  # its reader has left
+            if not waiter.done():  # who has left takes its waiter along: it is cancelled
                 waiter.set_result(None)
 
 

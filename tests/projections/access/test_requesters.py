@@ -1,19 +1,15 @@
 """Whose numbers a caller may use: those of requesters that are called as the caller is."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
 import pytest
 from tests.projections.access.letting_in import Doorkeeper
-from tests.projections.answering import AnsweringWriter
 from tests.projections.chronicle import Chronicle
-from tests.projections.serving import served
 
 from topolog.events.topics import Topic
 from topolog.projections.api.access.principals import Principal
-from topolog.projections.projector import Projector
-from topolog.projections.requester import Requester
 
 REQUESTS = "/v1/clusters/main/requests"
 FAR_AHEAD = 9_000_000_000_000_000
@@ -22,15 +18,6 @@ FAR_AHEAD = 9_000_000_000_000_000
 @pytest.fixture
 def keeper(tmp_path: Path) -> Doorkeeper:
     return Doorkeeper(tmp_path)
-
-
-@pytest.fixture
-def client(chronicle: Chronicle, projector: Projector, keeper: Doorkeeper) -> Iterator[httpx.Client]:
-    chronicle.join("n1")
-    projector.step()
-    requester = Requester(AnsweringWriter(chronicle, projector), "api-1", "broker:9092")
-    with served(projector, requester, keeper.access) as client:
-        yield client
 
 
 def post(client: httpx.Client, who: Mapping[str, str], type_: str, key: str | None = None) -> httpx.Response:

@@ -14,9 +14,7 @@ import httpx
 import pytest
 from tests.integration.conftest import eventually
 from tests.projections.access.letting_in import Doorkeeper
-from tests.projections.answering import AnsweringWriter
 from tests.projections.chronicle import Chronicle
-from tests.projections.serving import served
 
 from topolog.events.errors import Retriable
 from topolog.projections.api.access.admission import Admission, NotAllowedNow, NotKnownNow, Sight
@@ -24,7 +22,6 @@ from topolog.projections.api.access.ledger import Ledger
 from topolog.projections.api.access.principals import Denied, Principal, Unknown
 from topolog.projections.api.watch import feed
 from topolog.projections.projector import Projector
-from topolog.projections.requester import Requester
 
 TYPES = "/v1/clusters/main/types"
 LINES = {"Accept": "application/jsonl"}
@@ -39,15 +36,6 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 @pytest.fixture
 def keeper(tmp_path: Path, ledger: Ledger) -> Doorkeeper:
     return Doorkeeper(tmp_path, ledger)
-
-
-@pytest.fixture
-def client(chronicle: Chronicle, projector: Projector, keeper: Doorkeeper) -> Iterator[httpx.Client]:
-    chronicle.join("n1")
-    projector.step()
-    requester = Requester(AnsweringWriter(chronicle, projector), "api", "broker:9092")
-    with served(projector, requester, keeper.access) as client:
-        yield client
 
 
 Told = Iterator[dict[str, Any]]
