@@ -176,7 +176,7 @@ class Api:
         status, body = self._transport.send("GET", address, {**given, "at_least": token, "wait": CATCH_UP})
         if status in (HTTPStatus.CONFLICT, HTTPStatus.BAD_REQUEST):  # of another log, or no address that takes tokens
             if status == HTTPStatus.CONFLICT:
-                self._tokens.forget(self.cluster)
+                self._tokens.forget(self.cluster, token)
             return self._remembered(self._get(address, given))
         return self._remembered(_answer(status, body))
 

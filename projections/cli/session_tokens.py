@@ -28,7 +28,8 @@ class Tokens(Protocol):
 
     def keep(self, cluster: str, token: str) -> None: ...
 
-    def forget(self, cluster: str) -> None: ...
+    def forget(self, cluster: str, token: str) -> None:
+        """Unless another is held by now."""
 
 
 class MemoryTokens:
@@ -43,8 +44,9 @@ class MemoryTokens:
     def keep(self, cluster: str, token: str) -> None:
         self._held[cluster] = newer(self._held.get(cluster), token)
 
-    def forget(self, cluster: str) -> None:
-        self._held.pop(cluster, None)
+    def forget(self, cluster: str, token: str) -> None:
+        if self._held.get(cluster) == token:
+            del self._held[cluster]
 
 
 class NoTokens:
@@ -56,7 +58,7 @@ class NoTokens:
     def keep(self, cluster: str, token: str) -> None:
         pass
 
-    def forget(self, cluster: str) -> None:
+    def forget(self, cluster: str, token: str) -> None:
         pass
 
 
@@ -78,10 +80,11 @@ class FileTokens:
             if newest != held.pop(self._key(cluster), None):
                 self._write({**held, self._key(cluster): newest})
 
-    def forget(self, cluster: str) -> None:
+    def forget(self, cluster: str, token: str) -> None:
         with self._locked():
             held = self._read()
-            if held.pop(self._key(cluster), None) is not None:
+            if held.get(self._key(cluster)) == token:
+                del held[self._key(cluster)]
                 self._write(held)
 
     @contextlib.contextmanager

@@ -125,11 +125,22 @@ def test_two_commands_at_once_keep_the_newest_token(tmp_path: Path, monkeypatch:
     assert stat.S_IMODE(file.with_name("sessions.json.lock").stat().st_mode) == 0o600
 
 
+def test_a_token_that_another_command_keeps_meanwhile_is_not_forgotten(tmp_path: Path) -> None:
+    """The answer 409 is about the token that was sent, of a log that has been made anew since."""
+    tokens, others = (FileTokens(tmp_path / "sessions.json", "http://a") for _ in range(2))
+    tokens.keep("main", "old.7")
+    others.keep("main", "new.2")
+    tokens.forget("main", "old.7")
+    assert others.newest("main") == "new.2"
+    others.forget("main", "new.2")
+    assert tokens.newest("main") is None
+
+
 def test_where_nothing_can_be_locked_or_written_nothing_fails(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("no folder")
     tokens = FileTokens(tmp_path / "state" / "sessions.json", "http://a")
     tokens.keep("main", "log.7")
-    tokens.forget("main")
+    tokens.forget("main", "log.7")
     assert tokens.newest("main") is None
 
 
