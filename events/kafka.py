@@ -9,7 +9,7 @@ fetch that found nothing, so `fetch.wait.max.ms` is how long the proof takes.
 import contextlib
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from functools import partial
 from typing import Any, TypeVar
 
@@ -115,13 +115,17 @@ class _Outage:
 
 
 class KafkaReader:
-    """One consumer without a group, with every partition a process reads, polled by one thread."""
+    """One consumer without a group, with every partition a process reads, polled by one thread.
 
-    def __init__(self, settings: KafkaSettings, cluster: str) -> None:
+    `later`: topics that it is to go on with one day, at once: who leads them is asked for in time.
+    """
+
+    def __init__(self, settings: KafkaSettings, cluster: str, later: Collection[Topic] = ()) -> None:
         self._names = {topic_name(cluster, topic): topic for topic in Topic}
         self._at_end: dict[Partition, bool] = {}
         self._read_to: dict[Partition, int] = {}
         self._asked_about: set[Topic] = set()
+        self._later = frozenset(later)
         self._cluster = cluster
         self._settings = dict(settings)
         self._admin: AdminClient | None = None
@@ -151,7 +155,7 @@ class KafkaReader:
     def assign(self, starts: Mapping[Partition, Offset | None]) -> None:
         # "The oldest" is asked for as offset 0: resolving it first would cost half a second, and where 0 is no longer
         # kept the reader is sent to the oldest record anyway.
-        self._ask_about({topic for topic, _ in starts})
+        self._ask_about({topic for topic, _ in starts} | self._later)
         self._at_end = dict.fromkeys(starts, False)
         self._read_to.clear()
         self._last_read.start_over()
@@ -165,7 +169,8 @@ class KafkaReader:
     def _ask_about(self, topics: Set[Topic]) -> None:
         """Who leads topics that are new to this client: left to itself, librdkafka asks at the turn of a second.
 
-        Once each; without an answer, in a second for all, it is left to itself.
+        Once each; without an answer, in a second for all, it is left to itself. Where something is read already each
+        question stands behind a fetch that finds nothing.
         """
         until_s = time.monotonic() + _CONNECT_TIMEOUT_S
         for topic in topics - self._asked_about:

@@ -179,6 +179,7 @@ def run_coordinator(
     from topolog.streams.clock import CAN_FENCE, SystemClock
     from topolog.streams.coordinator.certificate import run_beside_sentinel
     from topolog.streams.coordinator.driver import Driver, LeaseTerms
+    from topolog.streams.coordinator.measures import INPUTS
     from topolog.streams.coordinator.snapshots import Cadence
     from topolog.streams.node.sentinel import Sentinel
     from topolog.streams.rules.exchange import Patience
@@ -193,7 +194,7 @@ def run_coordinator(
         admin.wait_for_leaders(name, NEEDED)
         cadence = Cadence(_snapshots_every(settings, admin.topics()), settings.snapshot.every_mib << 20)
         with contextlib.ExitStack() as stack:
-            reader: LogReader = stack.enter_context(contextlib.closing(KafkaReader(settings.kafka, name)))
+            reader: LogReader = stack.enter_context(contextlib.closing(KafkaReader(settings.kafka, name, INPUTS)))
             writer: LogWriter = stack.enter_context(contextlib.closing(KafkaWriter(settings.kafka, name, linger_ms=2)))
             if settings.registry.url:
                 registry = stack.enter_context(contextlib.closing(Registry(settings.registry.url)))

@@ -137,6 +137,7 @@ class Driver:
         """End the own term and wait, not for long, until its end is read back."""
         self.core.at_ms = self._clock.wall_ms()
         self.core.retire()
+        self._append()  # at once: a step waits for records first
         deadline_ns = self._clock.monotonic_ns() + _RETIRE_MS * _NS_PER_MS
         while self.role is Role.RETIRING and self._clock.monotonic_ns() < deadline_ns:
             self.step(0.05)
@@ -174,6 +175,7 @@ class Driver:
         self._parked: deque[Entry] = deque()
         self._founding = False
         self._listens = False
+        self._is_proving = False
         self._beaten_ns: int | None = None
         self._led_since = NOWHERE
         self._snapshots: Snapshots | None = None
@@ -243,6 +245,7 @@ class Driver:
 
     def _stand_by(self, now_ns: int) -> None:
         """Claim the next term once the leader has been silent long enough, as heard by a reader at the log's end."""
+        self._is_proving = False
         if not self._reader.at_end(Topic.DECISIONS):
             return
         header = self.core.confirmed
@@ -262,7 +265,8 @@ class Driver:
     def _claim(self, fault: str = "") -> None:
         """Not before the log is proven to be the one that was read (K9): of a copy that was put back and has grown
         past our place all records are ignored, and whoever led on it by an older state would end every reader."""
-        if not self._reader.proven():
+        self._is_proving = not self._reader.proven()
+        if self._is_proving:
             return
         if fault:
             term = self.core.confirmed.term
@@ -335,8 +339,9 @@ class Driver:
             self._snapshots.step()
 
     def _pause_s(self) -> float:
-        """How long a step may wait for records."""
-        return PAUSE_S if self._snapshots and self._snapshots.is_under_way else math.inf
+        """How long a step may wait for records: not for long where something else is waited for."""
+        is_awaiting = self._is_proving or (self._snapshots is not None and self._snapshots.is_under_way)
+        return PAUSE_S if is_awaiting else math.inf
 
     def _answer(self, requests: list[Entry]) -> None:
         """Decide requests in order; heartbeats and the leader's beat never wait for more than a few of them (K7).

@@ -13,11 +13,12 @@ from topolog.events.codec import CODEC
 from topolog.events.errors import LogDiverged, Poisoned
 from topolog.events.fold import Ignored
 from topolog.events.group_definition import GroupDefinition
-from topolog.events.log import Entry, Headers, OnDelivery
+from topolog.events.log import Entry, Headers, InMemoryReader, OnDelivery
 from topolog.events.stamp import HEADER_NAME, Stamp, decode_stamp, encode_stamp
 from topolog.events.topics import Topic
 from topolog.streams.coordinator import driver
 from topolog.streams.coordinator.core import Core, Role
+from topolog.streams.coordinator.snapshots import PAUSE_S
 from topolog.streams.rules.exchange import Patience
 
 TAKEOVER_MS = TERMS.fence_ms * 2 // 5
@@ -264,6 +265,33 @@ def test_a_loop_that_is_told_to_stop_hands_over() -> None:
     world.settle()
     assert world.events(terms.TermEnded) == [terms.TermEnded(1)]
     assert role(world, "c2") is Role.LEADING
+
+
+def test_a_planned_hand_over_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The term's end is appended before the next wait for records; K9's proof is asked for again after moments."""
+    world = World(["c1", "c2"])
+    one, other = world.coordinators["c1"], world.coordinators["c2"]
+    poll, ended, waits, unproven = one.reader.poll, list[int](), list[float](), [False, False]
+
+    def look(timeout_s: float) -> list[Entry]:
+        ended.append(len(world.events(terms.TermEnded)))
+        return poll(timeout_s)
+
+    def wait(timeout_s: float) -> list[Entry]:
+        waits.append(timeout_s)
+        return InMemoryReader.poll(other.reader, 0)
+
+    monkeypatch.setattr(one.reader, "poll", look)
+    one.driver.retire()
+    assert ended[0] == 1
+    monkeypatch.setattr(other.reader, "poll", wait)
+    monkeypatch.setattr(other.reader, "proven", lambda: unproven.pop() if unproven else True)
+    steps = iter(range(20))
+    while other.driver.role is not Role.LEADING and next(steps) < 19:
+        other.driver.step(0.05)
+    assert (other.driver.role, unproven) == (Role.LEADING, [])
+    assert waits.count(0.05) == len(waits) - 2
+    assert sorted(waits)[:2] == [PAUSE_S, PAUSE_S]
 
 
 # What deposes a leader (K6).
