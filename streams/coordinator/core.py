@@ -247,7 +247,9 @@ class Core:
         """Log all that follows from what was heard and from deadlines that passed, until nothing more does."""
         self.reports.check(self.confirmed)
         reports = self.reports
-        if membership.is_urgent(self.state, reports.hearing, self.agenda.waited_through, self.agenda.lapsed):
+        if membership.is_urgent(
+            self.state, reports.hearing, reports.news(), self.agenda.waited_through, self.agenda.lapsed
+        ):
             self._renew_grown()
         while decided := self._due():
             self._log(decided, cause_of(decided[-1], self.state, reports, self.agenda, self.exchanges))

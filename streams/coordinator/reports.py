@@ -27,6 +27,8 @@ class Reports:
         self.diverged = 0
         self.newest = ""
         self.obituary = Obituary()
+        self._applied: dict[NodeId, tuple[Incarnation, Position]] = {}
+        self._news: set[NodeId] = set()
         self._sources: dict[NodeId, str] = {}
         self._unchecked: dict[NodeId, Applied] = {}
         self._chains: dict[Position, bytes] = {}
@@ -46,7 +48,7 @@ class Reports:
             return
         heard = self.hearing.get(died.node)
         if heard and heard.incarnation == died.incarnation:
-            del self.hearing[died.node]
+            del self.hearing[died.node], self._applied[died.node]
             self._unchecked.pop(died.node, None)
         self.newest = self._sources[died.node] = f"heartbeats/{entry.partition}@{entry.offset} {died.node}"
 
@@ -60,7 +62,7 @@ class Reports:
         same = before if before and before.incarnation == heartbeat.incarnation else None
         if same and heartbeat.sequence <= same.sequence:
             return
-        self.hearing[heartbeat.node] = Heard(
+        heard = Heard(
             heartbeat.incarnation,
             heartbeat.sequence,
             same.applied if same else NOWHERE,
@@ -70,6 +72,7 @@ class Reports:
             heartbeat.drained,
             heartbeat.blocked,
         )
+        self._note(heartbeat.node, heard)
         self.newest = self._sources[heartbeat.node] = f"heartbeats/{entry.partition}@{entry.offset} {heartbeat.node}"
         self._unchecked[heartbeat.node] = heartbeat.applied
 
@@ -80,13 +83,18 @@ class Reports:
                 continue
             del self._unchecked[node]
             if applied.log_id == confirmed.log_id and self._chains.get(applied.position) == applied.chain:
-                self.hearing[node] = _with_applied(self.hearing[node], applied.position)
+                self._note(node, _with_applied(self.hearing[node], applied.position))
             elif applied.position in self._chains:
                 self.diverged += 1
 
-    def applied(self) -> dict[NodeId, tuple[Incarnation, Position]]:
+    def news(self) -> set[NodeId]:
+        """Of whom something was heard, or checked, since this was last asked."""
+        found, self._news = self._news, set()
+        return found
+
+    def applied(self) -> Mapping[NodeId, tuple[Incarnation, Position]]:
         """What the verdict needs: checked positions by node."""
-        return {node: (heard.incarnation, heard.applied) for node, heard in self.hearing.items()}
+        return self._applied
 
     def blocks(self) -> dict[NodeId, tuple[Incarnation, Blocked]]:
         """What each node cannot apply."""
@@ -95,6 +103,11 @@ class Reports:
     def drained(self) -> dict[NodeId, tuple[Incarnation, Position]]:
         """Up to where each node has drained its hand-overs: never behind what it has provably applied."""
         return {node: (heard.incarnation, min(heard.drained, heard.applied)) for node, heard in self.hearing.items()}
+
+    def _note(self, node: NodeId, heard: Heard) -> None:
+        self.hearing[node] = heard
+        self._applied[node] = (heard.incarnation, heard.applied)
+        self._news.add(node)
 
     def known_chains(self) -> Mapping[Position, bytes]:
         """The chain hash at each position that is remembered."""

@@ -1,6 +1,6 @@
 """Rules of membership and leases: who joins, whose lease is renewed, who is out (DESIGN §4.1)."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -101,15 +101,24 @@ def renew(state: State, hearing: Hearing, waited_through: Position) -> LeasesRen
     beside a copy of the log, and has been renewed by another leader in another place: then both histories would have
     renewed the same heartbeat, and the node's past could not say on which it has relied (`events/views.py`).
     """
-    growths = [(lease.slot, heard.sequence - lease.sequence) for lease, heard in _grown(state, hearing, waited_through)]
+    grown = _grown(state, hearing, members(state), waited_through)
+    growths = [(lease.slot, heard.sequence - lease.sequence) for lease, heard in grown]
     return LeasesRenewed(pack_renewals(sorted(growths)))
 
 
-def is_urgent(state: State, hearing: Hearing, waited_through: Position, lapsed: Iterable[str]) -> bool:
-    """Whether a member without a valid echo, or one whose lease would end now, waits for its renewal."""
+def is_urgent(
+    state: State, hearing: Hearing, news: Iterable[NodeId], waited_through: Position, lapsed: Collection[str]
+) -> bool:
+    """Whether a member without a valid echo, or one whose lease would end now, waits for its renewal.
+
+    `news`: of whom something was heard, or checked, since this was last asked. The others cannot have come to need one,
+    unless it is their deadline that has passed; `needed` only grows.
+    """
+    found = (state.get(NodeRow, node) for node in news)
+    nodes = members(state) if lapsed else (node for node in found if node is not None and node.is_member)
     return any(
         heard.fenced or not lease.sequence or _is_due(lease, lapsed)
-        for lease, heard in _grown(state, hearing, waited_through)
+        for lease, heard in _grown(state, hearing, nodes, waited_through)
     )
 
 
@@ -121,8 +130,11 @@ def settle(state: State, hearing: Hearing, lapsed: Iterable[str], dead: Dead = (
     """
     due = frozenset(lapsed)
     for node in members(state):
-        lease, heard = lease_of(state, node), hearing.get(node.node)
-        if (node.node, node.incarnation) in dead:
+        heard, is_dead = hearing.get(node.node), (node.node, node.incarnation) in dead
+        if not (is_dead or due or (heard and heard.release)):
+            continue
+        lease = lease_of(state, node)
+        if is_dead:
             return [_left(state, node, lease, _death(state))]
         if heard and heard.incarnation == node.incarnation and heard.release and heard.sequence > lease.sequence:
             return [_left(state, node, lease, LeaveReason.LEFT)]
@@ -177,16 +189,17 @@ def _lease_key(lease: LeaseRow) -> str:
     return f"lease/{lease.node}/{lease.incarnation}/{lease.renewed_at}/"
 
 
-def _grown(state: State, hearing: Hearing, waited_through: Position) -> list[tuple[LeaseRow, Heard]]:
-    grown = []
+def _grown(
+    state: State, hearing: Hearing, nodes: Iterable[NodeRow], waited_through: Position
+) -> Iterator[tuple[LeaseRow, Heard]]:
+    """Those of these members whose heartbeats have gone on since their last echo, and may have another."""
     needed = max(waited_through, cluster(state).led_since)
-    for node in members(state):
+    for node in nodes:
         heard, lease = hearing.get(node.node), lease_of(state, node)
         if heard is None or node.standing is not Standing.MEMBER or heard.incarnation != node.incarnation:
             continue
         if heard.sequence > lease.sequence and not heard.release and heard.applied >= needed:
-            grown.append((lease, heard))
-    return grown
+            yield lease, heard
 
 
 def _join(state: State, request: JoinRequested, ref: RequestRef, appended_at_ms: int, end: Position) -> list[Decision]:

@@ -21,7 +21,7 @@ from topolog.events.metadata import (
 from topolog.events.object_types import DEFINITION_BYTES_MAX, ObjectType, merge, size_bytes, validate
 from topolog.events.requests import DeclaredType, RequestUnchanged, TypeRemovalRequested, UpdateRequested
 from topolog.events.state import State
-from topolog.streams.rules.verdict import Reports, verdict
+from topolog.streams.rules.verdict import Reports, proceeds, verdict
 
 ACCEPTED_MAX = 1_000
 """Acceptances in one set; the rest follow in the next."""
@@ -64,9 +64,10 @@ def settle(state: State, reports: Reports, waited_through: Position) -> list[Dec
     accepted: dict[str, Decision] = {}
     waiting = [row for _, row in state.rows(ProposalRow)] + [row for _, row in state.rows(RemovalRow)]
     for row in sorted(waiting, key=lambda row: row.position):
-        found = verdict(state, row.position, reports, waited=row.position <= waited_through)
-        if not found.proceed:
+        waited = row.position <= waited_through
+        if not proceeds(state, row.position, reports, waited=waited):
             break
+        found = verdict(state, row.position, reports, waited=waited)
         if isinstance(row, ProposalRow):
             accepted[row.name] = MetadataUpdateAccepted(row.name, row.version, found.evidence)
         else:

@@ -69,6 +69,15 @@ def verdict(
     return Verdict(Evidence(tuple(applied), _left_since(state, position), tuple(presumed)), tuple(open_))
 
 
+def proceeds(state: State, position: Position, reports: Reports, *, waited: bool) -> bool:
+    """Whether the verdict is PROCEED: asked with every report, and most often answered by one holder that is OPEN."""
+    return all(
+        _applied(row, position, reports) or (waited and FENCING in row.capabilities)
+        for _, row in state.rows(NodeRow)
+        if row.holds_lease and row.joined_at < position
+    )
+
+
 def _applied(row: NodeRow, position: Position, reports: Reports) -> bool:
     incarnation, applied = reports.get(row.node, (None, Position(-1)))
     return incarnation == row.incarnation and applied >= position

@@ -431,6 +431,14 @@ def applied_by_n1(desk: Desk) -> int:
     return desk.core.reports.applied()[NodeId("n1")][1]
 
 
+def read_by_others(desk: Desk) -> m.Applied:
+    """How far a member is that has read all that is in the log."""
+    reader = Fold()
+    for entry in desk.log.entries(Topic.DECISIONS):
+        reader.read(entry.stamp, entry.value)
+    return m.Applied(LOG_ID, reader.header.position, reader.header.chain)
+
+
 def test_k9_a_report_counts_if_its_hash_is_the_logs() -> None:
     """K9: position and chain hash prove that the member has folded this log."""
     desk = member()
@@ -455,10 +463,7 @@ def test_k9_a_report_ahead_of_the_read_back_counts_only_later() -> None:
     desk.core.renew()
     sends = desk.take()
     desk.send(sends)
-    reader = Fold()
-    for entry in desk.log.entries(Topic.DECISIONS):
-        reader.read(entry.stamp, entry.value)
-    ahead, before = m.Applied(LOG_ID, reader.header.position, reader.header.chain), applied_by_n1(desk)
+    ahead, before = read_by_others(desk), applied_by_n1(desk)
     desk.hear(desk.beat(2, applied=ahead))
     assert applied_by_n1(desk) == before < ahead.position
     desk.follow()
@@ -484,6 +489,18 @@ def test_a_heartbeat_of_nobody_present_says_nothing(node: str, life: int) -> Non
     desk.hear(desk.beat(9, node=node, life=life))
     assert desk.core.reports.hearing == before
     assert desk.core.outbox == []
+
+
+def test_a_member_is_echoed_once_its_report_counts_though_it_says_no_more() -> None:
+    """4.1: it may have read that it has joined before this coordinator reads that back."""
+    desk = Desk.leading()
+    desk.join("n1")
+    desk.send(desk.take())
+    desk.hear(desk.beat(1, applied=read_by_others(desk), fenced=True))
+    assert desk.decided() == []
+    desk.follow()
+    desk.core.settle()
+    assert desk.decided() == [m.LeasesRenewed(m.pack_renewals([(Slot(0), 1)]))]
 
 
 def test_a_new_member_is_echoed_at_once_and_then_with_the_beat() -> None:

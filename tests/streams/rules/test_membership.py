@@ -387,7 +387,7 @@ def test_a_member_without_a_valid_echo_is_urgent() -> None:
     cluster = Cluster("n1")
 
     def urgent(heartbeat: membership.Heard, *lapsed: str) -> bool:
-        return membership.is_urgent(cluster.state, {N1: heartbeat}, NOWHERE, lapsed)
+        return membership.is_urgent(cluster.state, {N1: heartbeat}, [N1], NOWHERE, lapsed)
 
     assert urgent(heard(1))
     cluster.renew(n1=1)
@@ -395,6 +395,8 @@ def test_a_member_without_a_valid_echo_is_urgent() -> None:
     assert not urgent(heard(1), cluster.lapse_of("n1"))
     assert urgent(heard(2), cluster.lapse_of("n1"))
     assert urgent(heard(2, fenced=True))
+    assert not membership.is_urgent(cluster.state, {N1: heard(2, fenced=True)}, [], NOWHERE, ())
+    assert membership.is_urgent(cluster.state, {N1: heard(2)}, [], NOWHERE, [cluster.lapse_of("n1")])
 
 
 # Everything at once.
