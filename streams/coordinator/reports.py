@@ -104,14 +104,14 @@ class Reports:
         """Up to where each node has drained its hand-overs: never behind what it has provably applied."""
         return {node: (heard.incarnation, min(heard.drained, heard.applied)) for node, heard in self.hearing.items()}
 
+    def known_chains(self) -> Mapping[Position, bytes]:
+        """The chain hash at each position that is remembered."""
+        return self._chains
+
     def _note(self, node: NodeId, heard: Heard) -> None:
         self.hearing[node] = heard
         self._applied[node] = (heard.incarnation, heard.applied)
         self._news.add(node)
-
-    def known_chains(self) -> Mapping[Position, bytes]:
-        """The chain hash at each position that is remembered."""
-        return self._chains
 
 
 def _with_applied(heard: Heard, position: Position) -> Heard:

@@ -341,6 +341,15 @@ FIGURES = (
     ),
     Figure(
         SHARED,
+        "take-over, 300 nodes, 1 M partitions: what it takes beside the broker",
+        "exchange-1m",
+        "take_over_ms",
+        "ms",
+        P50_MAX,
+        (250.0, 250.0),
+    ),
+    Figure(
+        SHARED,
         "the first death after a take-over, the same",
         "exchange-1m",
         "first_death_ms",
