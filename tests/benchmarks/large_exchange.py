@@ -5,8 +5,8 @@
 The coordinator's real core and rules in memory, without a broker: measured is what stands between the word that a node
 has died, or the end of its lease, and the records that go to the log; before that, what a stand-by that has read it all
 takes to lead. Behind the first death the cluster has loads to do, so at the next ones all others are asked for their
-maps; then a node joins. Beside that, what these sets cost their readers: a node whose service hears of every change, and
-a projector with its store on this disk.
+maps; then a node joins. Beside that, what these sets cost their readers: a node whose service hears of every change,
+and a projector with its store on this disk.
 """
 
 import argparse
