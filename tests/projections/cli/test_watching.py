@@ -227,4 +227,4 @@ def test_what_happened_to_a_row_is_not_taken_for_a_column_of_it(output: str, cli
 def test_what_is_shown_for_ever_takes_no_limit(cli: Cli) -> None:
     ended = cli("get", "nodes", "-w", "--limit", "3")
     assert ended.code == 2
-    assert "topolog watch --limit N" in ended.err
+    assert "`topolog watch nodes --limit 3` ends after as many events." in ended.err

@@ -362,7 +362,7 @@ def accepted_without_waiting(patch: pytest.MonkeyPatch) -> None:
     def hasty(state: State, position: Position, reports: Any, *, waited: bool) -> Verdict:
         return verdict(state, position, reports, waited=True)
 
-    patch.setattr(metadata, "verdict", hasty)
+    _judge_by(patch, hasty)
 
 
 def silent_holders_are_left_out(patch: pytest.MonkeyPatch) -> None:
@@ -372,7 +372,12 @@ def silent_holders_are_left_out(patch: pytest.MonkeyPatch) -> None:
         found = verdict(state, position, reports, waited=waited)
         return Verdict(found.evidence, tuple(node for node in found.open if node in reports))
 
-    patch.setattr(metadata, "verdict", lenient)
+    _judge_by(patch, lenient)
+
+
+def _judge_by(patch: pytest.MonkeyPatch, found: Callable[..., Verdict]) -> None:
+    patch.setattr(metadata, "verdict", found)
+    patch.setattr(metadata, "proceeds", lambda *given, **waited: found(*given, **waited).proceed)
 
 
 # The fold.
