@@ -17,6 +17,9 @@ from pathlib import Path
 import msgspec
 
 _GONE = ("Z", "X")
+_THREADS, _START_TICKS = 16, 18
+"""Places in `/proc/PID/stat` behind the state."""
+
 _KILLED_LIMIT_S = 10.0
 """Longer than a process takes to end that can no longer do anything else."""
 
@@ -29,11 +32,14 @@ class Process(msgspec.Struct, frozen=True):
 
 
 def identify(pid: int) -> Process | None:
-    """The process that has this pid now; None if there is none, or only what its parent has not yet collected."""
+    """The process that has this pid now; None if there is none, or only what its parent has not yet collected.
+
+    One that was killed is a zombie as soon as its first thread is; its ports and locks are free when the last one is.
+    """
     state, *fields = _stat(pid)
-    if state in _GONE:
+    if state in _GONE and (not fields or int(fields[_THREADS]) <= 1):
         return None
-    start_ticks = fields[18]
+    start_ticks = fields[_START_TICKS]
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return Process(pid, f"{boot_id}/{start_ticks}")
 

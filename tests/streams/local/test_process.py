@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +16,19 @@ from topolog.streams.local.process import Process, identify, is_alive, spawn, te
 PATIENCE_S = 20.0
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
+
+
+CROWD = """
+import socket, threading, time
+listening = socket.socket()
+listening.bind(("127.0.0.1", 0))
+listening.listen()
+held = bytearray(b"x") * (256 << 20)
+for _ in range(100):
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+print(listening.getsockname()[1], flush=True)
+time.sleep(600)
+"""
 
 
 @pytest.fixture
@@ -76,6 +90,19 @@ def test_a_process_that_only_its_parent_can_see_is_gone() -> None:
         child.send_signal(signal.SIGKILL)
         wait_until(lambda: not is_alive(process))
         assert Path(f"/proc/{child.pid}").exists()
+
+
+def test_a_killed_process_is_there_until_its_last_thread_is_gone() -> None:
+    """Its first is a zombie at once; who starts it again meanwhile finds its port in use."""
+    with subprocess.Popen([sys.executable, "-c", CROWD], stdout=subprocess.PIPE, text=True) as crowd:
+        assert crowd.stdout is not None
+        port, process = int(crowd.stdout.readline()), identify(crowd.pid)
+        assert process is not None
+        crowd.kill()
+        wait_until(lambda: not is_alive(process))
+        with socket.socket() as successor:
+            successor.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            successor.bind(("127.0.0.1", port))
 
 
 def test_a_pid_that_nobody_has_is_nobody() -> None:
