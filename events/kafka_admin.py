@@ -179,7 +179,7 @@ class KafkaAdmin:
     def newest_ms(self, places: Collection[Place]) -> int:
         """The newest time of append of all records of these partitions, -1 if there are none; raises Unreachable."""
         asked = self._admin.list_offsets(
-            {TopicPartition(*place): OffsetSpec.max_timestamp() for place in places},  # type: ignore[no-untyped-call]  # the same
+            {TopicPartition(*place): OffsetSpec.max_timestamp() for place in places},  # type: ignore[no-untyped-call]  # the library's gap
             request_timeout=REACH_TIMEOUT_S,
         )
         try:

@@ -248,7 +248,7 @@ class Core:
         self.reports.check(self.confirmed)
         reports = self.reports
         if membership.is_urgent(
-            self.state, reports.hearing, reports.news(), self.agenda.waited_through, self.agenda.lapsed
+            self.state, reports.hearing, reports.take_news(), self.agenda.waited_through, self.agenda.lapsed
         ):
             self._renew_grown()
         while decided := self._due():

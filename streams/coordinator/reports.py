@@ -87,7 +87,7 @@ class Reports:
             elif applied.position in self._chains:
                 self.diverged += 1
 
-    def news(self) -> set[NodeId]:
+    def take_news(self) -> set[NodeId]:
         """Of whom something was heard, or checked, since this was last asked."""
         found, self._news = self._news, set()
         return found

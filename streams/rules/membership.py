@@ -112,7 +112,7 @@ def is_urgent(
     """Whether a member without a valid echo, or one whose lease would end now, waits for its renewal.
 
     `news`: of whom something was heard, or checked, since this was last asked. The others cannot have come to need one,
-    unless it is their deadline that has passed; `needed` only grows.
+    unless it is their deadline that has passed: what a member must have applied only grows.
     """
     found = (state.get(NodeRow, node) for node in news)
     nodes = members(state) if lapsed else (node for node in found if node is not None and node.is_member)

@@ -10,7 +10,7 @@ The verdict is monotone: PROCEED never becomes WAIT for the same decision, and m
 clock; that the wait is over comes in as a fact, and a new coordinator starts the wait again.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
@@ -35,13 +35,13 @@ class Verdict(msgspec.Struct, frozen=True):
         return not self.open
 
 
-def holders(state: State, position: Position) -> list[NodeRow]:
+def holders(state: State, position: Position) -> Iterator[NodeRow]:
     """Members that may hold a lease and do not prove by their joining that they have applied `position`.
 
     A node that joined later has its first echo behind its NodeJoined, hence holds no lease before it has applied
     everything up to there. Clients hold no lease.
     """
-    return [row for _, row in state.rows(NodeRow) if row.holds_lease and row.joined_at < position]
+    return (row for _, row in state.rows(NodeRow) if row.holds_lease and row.joined_at < position)
 
 
 def verdict(
@@ -62,7 +62,7 @@ def verdict(
             open_.append(row.node)
         elif _applied(row, position, reports):
             applied.append(row.node)
-        elif waited and FENCING in row.capabilities:
+        elif waited and _fences_itself(row):
             presumed.append(row.node)
         else:
             open_.append(row.node)
@@ -71,11 +71,11 @@ def verdict(
 
 def proceeds(state: State, position: Position, reports: Reports, *, waited: bool) -> bool:
     """Whether the verdict is PROCEED: asked with every report, and most often answered by one holder that is OPEN."""
-    return all(
-        _applied(row, position, reports) or (waited and FENCING in row.capabilities)
-        for _, row in state.rows(NodeRow)
-        if row.holds_lease and row.joined_at < position
-    )
+    return all(_applied(row, position, reports) or (waited and _fences_itself(row)) for row in holders(state, position))
+
+
+def _fences_itself(row: NodeRow) -> bool:
+    return FENCING in row.capabilities
 
 
 def _applied(row: NodeRow, position: Position, reports: Reports) -> bool:
