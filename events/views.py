@@ -20,8 +20,8 @@ renews only those who have applied its start (`streams/rules/membership.py`): wh
 and who lives in the original never reads of it.
 
 Views alone do not do (DESIGN §4.4 had it so): a copy is made of the log, the original goes on under the view of before,
-a node writes there and joins the copy with no point behind the difference. `tests/streams/rules/test_past.py` has that
-schedule; the echo is there for it.
+a node writes there and joins the copy with no point behind the difference. `tests/unit/streams/rules/test_past.py` has
+that schedule; the echo is there for it.
 """
 
 from bisect import bisect_right

@@ -1,10 +1,9 @@
-"""What all tests share: one broker for the whole run, a cluster name of one's own, and an order of running."""
+"""What all tests share: one broker for the whole run, and a cluster name of one's own."""
 
 import os
 import signal
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,51 +19,9 @@ settings.register_profile("exploring", deadline=None, print_blob=True)
 settings.load_profile("repeatable")
 
 BROKER_CHOICE = pytest.StashKey[str]()
-SPARK = "tests/projections/spark/"
 ASKED: dict[str, str] = {}
 """What is asked of the tests in variables `TOPOLOG_TEST_…`; to the processes that they start it would be a setting that
 does not exist."""
-
-
-FOLDER = Path(__file__).parent
-LONGEST = (
-    "integration/test_failpoints.py",
-    "integration/test_exchange_failpoints.py",
-    "test_readme.py",
-    "integration/test_pipeline.py",
-    "integration/test_archive.py",
-    "streams/simulation/test_simulation.py",
-    "integration/test_lease_health.py",
-    "test_main.py",
-    "integration/test_faults.py",
-    "integration/test_snapshots.py",
-    "integration/test_full_disk.py",
-    "integration/test_lost_log.py",
-    "integration/test_self_check.py",
-    "integration/test_death_certificate.py",
-    "integration/test_groups.py",
-    "integration/test_exchange_patience.py",
-    "soak/test_rounds.py",
-    "projections/spark/test_canonical.py",
-    "streams/local/test_up.py",
-    "integration/test_restart_of_all.py",
-    "streams/local/test_broker.py",
-    "integration/test_voiding.py",
-    "integration/test_dead_letters.py",
-    "streams/local/test_quorum.py",
-    "streams/simulation/test_teeth.py",
-    "integration/test_broker_outage.py",
-    "integration/test_segmented.py",
-    "integration/test_wall_clock.py",
-    "streams/local/demo/test_program.py",
-    "streams/node/test_sharing.py",
-    "streams/simulation/test_stalls.py",
-    "integration/test_rolling_upgrade.py",
-    "integration/test_exchange.py",
-    "projections/test_crash.py",
-    "streams/local/demo/test_services_page.py",
-)
-"""Files that take ten seconds or more by themselves, the longest first (`make test ARGS=--durations=60`)."""
 
 
 class Workers:
@@ -75,19 +32,6 @@ class Workers:
         choice = getattr(node, "workeroutput", {}).get("broker")
         if choice and not error:
             node.config.stash[BROKER_CHOICE] = choice
-
-    @pytest.hookimpl
-    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
-        """As `--dist loadscope`, but all tests that share a Spark session go to one process, for a JVM is dear."""
-        if config.getoption("dist") != "loadscope":
-            return None
-        from xdist.scheduler import LoadScopeScheduling
-
-        class SparkTogether(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
-            def _split_scope(self, nodeid: str) -> str:
-                return SPARK if nodeid.startswith(SPARK) else str(super()._split_scope(nodeid))
-
-        return SparkTogether(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -113,13 +57,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     getattr(session.config, "workeroutput", {})["broker"] = session.config.stash.get(BROKER_CHOICE, "")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that need the broker come last: what is wrong without it is known at once. But where several processes
-    share the files of tests, the longest come first: or in the end all would wait for one."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that need the broker come last: what is wrong without it is known at once."""
     items.sort(key=lambda item: "kafka" in getattr(item, "fixturenames", ()))
-    if hasattr(config, "workerinput"):
-        rank = {path: number for number, path in enumerate(LONGEST)}
-        items.sort(key=lambda item: rank.get(item.path.relative_to(FOLDER).as_posix(), len(LONGEST)))
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import httpx
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
-from tests.projections.chronicle import Chronicle
-from tests.scenarios.world import World
+from tests.unit.projections.chronicle import Chronicle
+from tests.unit.scenarios.world import World
 
 from topolog.events.log import InMemoryLog
 from topolog.projections.api.app import make_app

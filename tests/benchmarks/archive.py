@@ -19,9 +19,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 from tests.benchmarks.processor import measured
-from tests.projections.chronicle import Chronicle
-from tests.projections.test_projector import eventful
 from tests.soak.ports import free_row
+from tests.unit.projections.chronicle import Chronicle
+from tests.unit.projections.test_projector import eventful
 
 from topolog.events.codec import CODEC
 from topolog.events.kafka import KafkaReader, KafkaWriter

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import msgspec
 from tests.benchmarks.told import Spread, add_json, spread, tell
-from tests.projections.chronicle import START_MS, Chronicle
+from tests.unit.projections.chronicle import START_MS, Chronicle
 
 from topolog.events.ids import Offset, Place, Position
 from topolog.events.metadata import TypeRow

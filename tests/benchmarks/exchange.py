@@ -26,7 +26,7 @@ from pathlib import Path
 import msgspec
 from tests.benchmarks.told import Value, add_json, tell
 from tests.benchmarks.told import spread as percentiles
-from tests.streams.node.shard import Shard
+from tests.unit.streams.node.shard import Shard
 
 from topolog.events.exchange import ExchangeCompleted, HandOverRow, open_exchange, queued
 from topolog.events.fold import Fold, Ignored

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.benchmarks.told import Spread, Value, add_json, spread, tell
-from tests.projections.chronicle import Chronicle
-from tests.projections.sharing import Sharing
+from tests.unit.projections.chronicle import Chronicle
+from tests.unit.projections.sharing import Sharing
 
 from topolog.events.topics import Topic
 from topolog.projections import causes, explain_decision, explain_partition, pending

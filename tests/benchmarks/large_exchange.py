@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.benchmarks.told import add_json, spread, tell
-from tests.projections.chronicle import LOG_ID, Chronicle
+from tests.unit.projections.chronicle import LOG_ID, Chronicle
 
 from topolog.events import membership as m
 from topolog.events import ownership

@@ -17,7 +17,7 @@ import msgspec
 from httpx import Client
 from tests.benchmarks.partition_reads import written
 from tests.benchmarks.told import Spread, add_json, spread, tell
-from tests.projections.serving import served
+from tests.unit.projections.serving import served
 
 from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester

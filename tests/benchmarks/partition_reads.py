@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 from tests.benchmarks.told import Spread, add_json, spread, tell
-from tests.projections.chronicle import Chronicle
+from tests.unit.projections.chronicle import Chronicle
 
 from topolog.events.changes import pack_changes
 from topolog.events.exchange import ExchangeCompleted, ExchangeStarted, FullPartitionMap, queued

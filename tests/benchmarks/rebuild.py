@@ -21,8 +21,8 @@ from contextlib import closing
 from pathlib import Path
 
 from tests.benchmarks.told import add_json, tell
-from tests.projections.archive.landed import in_landings
-from tests.projections.chronicle import Chronicle
+from tests.unit.projections.archive.landed import in_landings
+from tests.unit.projections.chronicle import Chronicle
 
 from topolog.events.fold import Fold, Judge
 from topolog.events.ids import Offset

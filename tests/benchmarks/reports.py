@@ -21,8 +21,8 @@ import msgspec
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it ships no types
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (its customary name)
-from tests.projections.archive.by_hand import land
-from tests.projections.chronicle import Chronicle
+from tests.unit.projections.archive.by_hand import land
+from tests.unit.projections.chronicle import Chronicle
 
 from topolog.projections.archive import positions as judged
 from topolog.projections.archive import tenures

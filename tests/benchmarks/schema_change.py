@@ -26,9 +26,9 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 
 from tests.benchmarks.told import Spread, Value, add_json, spread, tell
-from tests.integration.conftest import eventually
-from tests.integration.schema_operator import Operator
-from tests.streams.rules.changing import INT, add, alter, database, drop, drop_column, grant, retype, table
+from tests.broker.conftest import eventually
+from tests.broker.schema_operator import Operator
+from tests.unit.streams.rules.changing import INT, add, alter, database, drop, drop_column, grant, retype, table
 
 from topolog.events.ids import Position
 from topolog.events.kafka_admin import KafkaAdmin

@@ -31,7 +31,7 @@ from topolog.events.topics import PLANS, Topic
 from topolog.streams.local.broker import LocalBroker
 from topolog.streams.local.runtime import LOW_LATENCY
 
-MEMBER = "tests.integration.member"
+MEMBER = "tests.broker.member"
 NODE_GOAL_MS = 500
 SETTLE_S = 2.0
 PATIENCE_S = 120.0

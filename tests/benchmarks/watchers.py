@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 from tests.benchmarks.told import Spread, add_json, spread, tell
-from tests.projections.chronicle import Chronicle
+from tests.unit.projections.chronicle import Chronicle
 
 from topolog.projections.api.server import Source, serve
 

