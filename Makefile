@@ -11,11 +11,18 @@ N ?= 20
 SEEDS ?= 1000
 ROUNDS ?= 40
 CHANGES ?= 200
-# Most tests wait for a broker or for a lease: three at a time keep two cores busy. -n 0 in ARGS runs one after the other.
-# tests/conftest.py says in what order; xdist's own begins with the files of many tests, and those of one take longest.
-PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadscope --no-loadscope-reorder
+# The tiers of tests, by folder; docs/testing.md says what each protects.
+PYTEST := $(BIN)/pytest --durations=20
+FIRST := tests/unit tests/smoke
+BROKER := tests/broker tests/processes
+SPARK := tests/spark
+LONG := tests/simulation tests/soak tests/tour
+# Who waits for a broker or a lease leaves the processor to another: more at a time than cores. A JVM is dear, so one has Spark.
+# -n 0 in ARGS runs one after the other.
+COMPUTING := --numprocesses 2 --dist worksteal
+WAITING := --numprocesses 4 --dist worksteal
 
-.PHONY: help check test bench openapi up again soak lock image-lock clean
+.PHONY: help check test test-broker test-spark test-long test-all bench openapi up again soak lock image-lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,14 +32,25 @@ help: ## Show this list
 up: $(READY) ## Start everything on this machine: a real Kafka, coordinator, projector, API
 	@exec $(BIN)/topolog up $(ARGS)
 
-test: $(READY) ## Run all tests
-	@$(PYTEST) $(ARGS)
+test: $(READY) ## Run the first tier: all that is quick, the main path on a real Kafka, a smoke of the simulation
+	@$(PYTEST) $(COMPUTING) $(FIRST) $(ARGS)
+
+test-broker: $(READY) ## Run the tests of processes, most of them on a real Kafka
+	@$(PYTEST) $(WAITING) $(BROKER) $(ARGS)
+
+test-spark: $(READY) ## Run the tests on Spark
+	@$(PYTEST) $(SPARK) $(ARGS)
+
+test-long: $(READY) ## Run the whole simulation, the soak and the tour of the README
+	@$(PYTEST) $(WAITING) $(LONG) $(ARGS)
+
+test-all: test test-broker test-spark test-long ## Run all tests
 
 check: $(READY) ## Lint, format, types (strict, tests included) and the architecture test
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/pytest -q tests/test_architecture.py
+	@$(BIN)/pytest -q tests/unit/test_architecture.py
 
 bench: $(READY) ## Measure all figures on a quiet machine, and redraw the table in README.md
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
@@ -40,8 +58,8 @@ bench: $(READY) ## Measure all figures on a quiet machine, and redraw the table 
 openapi: $(READY) ## Write docs/openapi.json anew from what the API is
 	@$(BIN)/python -m topolog.projections.api.written > docs/openapi.json
 
-again: $(READY) ## Run the tests N times (N=20): what fails now and then, fails here
-	@for run in $$(seq $(N)); do echo "run $$run of $(N)"; $(PYTEST) -q --hypothesis-profile=exploring $(ARGS); done
+again: $(READY) ## Run the first tier N times (N=20): what fails now and then, fails here
+	@for run in $$(seq $(N)); do echo "run $$run of $(N)"; $(PYTEST) $(COMPUTING) -q --hypothesis-profile=exploring $(FIRST) $(ARGS); done
 
 soak: $(READY) ## Faults, simulated and on real brokers: make soak SEEDS=10000 ROUNDS=300 CHANGES=200
 	@$(BIN)/topolog simulate --seeds $(SEEDS)

@@ -18,6 +18,8 @@ settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("exploring", deadline=None, print_blob=True)
 settings.load_profile("repeatable")
 
+pytest_plugins = ("pytester", "tests.processor_time")
+
 BROKER_CHOICE = pytest.StashKey[str]()
 ASKED: dict[str, str] = {}
 """What is asked of the tests in variables `TOPOLOG_TEST_…`; to the processes that they start it would be a setting that
