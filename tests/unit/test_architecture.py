@@ -4,9 +4,10 @@
 """
 
 import ast
+import functools
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -183,17 +184,32 @@ def all_sources() -> dict[str, str]:
 
 def violations(sources: Sources) -> list[str]:
     """Every breach of a rule, as «path: what is wrong»."""
-    trees = {path: ast.parse(text) for path, text in sources.items()}
-    imports = {path: sorted(set(imported_modules(tree, sources))) for path, tree in trees.items()}
+    nodes = {path: looked_at(text) for path, text in sources.items()}
+    imports = {path: sorted(set(imported_modules(nodes[path], sources))) for path in sources}
     found = [f"{path}: {breach}" for path in sources for breach in import_breaches(path, imports[path])]
-    found += [f"{path}: {breach}" for path, text in sources.items() for breach in shape_breaches(path, text)]
+    found += [
+        f"{path}: {breach}" for path, text in sources.items() for breach in shape_breaches(path, text, nodes[path])
+    ]
     pure = pure_files(imports)
     return found + [f"{path}: {breach}" for path in sorted(pure) for breach in purity_breaches(path, imports[path])]
 
 
-def imported_modules(tree: ast.Module, sources: Sources) -> Iterator[str]:
+@functools.cache
+def looked_at(text: str) -> Sequence[ast.stmt]:
+    """The imports and functions of a file; statements stand in statements alone, so expressions are passed over."""
+    found: list[ast.stmt] = []
+    to_visit: list[ast.AST] = [ast.parse(text)]
+    while to_visit:
+        node = to_visit.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef):
+            found.append(node)
+        to_visit += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr)]
+    return found
+
+
+def imported_modules(nodes: Iterable[ast.stmt], sources: Sources) -> Iterator[str]:
     """Absolute module names; `from package import name` is the module `package.name` where there is such a file."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -251,27 +267,35 @@ def purity_breaches(path: str, imports: Iterable[str]) -> Iterator[str]:
             yield f"imports {module}, and must be pure"
 
 
-def shape_breaches(path: str, text: str) -> Iterator[str]:
+def shape_breaches(path: str, text: str, nodes: Iterable[ast.stmt]) -> Iterator[str]:
     words = set(re.split(r"[/_.]", path))
     if empty := words & NAMES_THAT_SAY_NOTHING:
         yield f"is called {' and '.join(sorted(empty))}: name it for what is in it"
     if (length := len(text.splitlines())) > LINES_PER_FILE_MAX:
         yield f"has {length} lines, at most {LINES_PER_FILE_MAX} can be read in one go"
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             if length > LINES_PER_FUNCTION_MAX:
                 yield f"{node.name} has {length} lines, at most {LINES_PER_FUNCTION_MAX} fit a screen"
 
 
-def test_every_source_file_keeps_the_rules() -> None:
-    """Directions of imports, one owner per library, purity, and sizes hold in the whole source."""
-    assert violations(all_sources()) == []
-
-
-def test_the_check_sees_the_source() -> None:
-    """A check that reads no files would pass for ever."""
+@pytest.fixture(scope="module")
+def sources() -> Sources:
+    """Every file of the source, parsed once for all tests."""
     sources = all_sources()
+    for text in sources.values():
+        looked_at(text)
+    return sources
+
+
+def test_every_source_file_keeps_the_rules(sources: Sources) -> None:
+    """Directions of imports, one owner per library, purity, and sizes hold in the whole source."""
+    assert violations(sources) == []
+
+
+def test_the_check_sees_the_source(sources: Sources) -> None:
+    """A check that reads no files would pass for ever."""
     assert {path.partition("/")[0] for path in sources} >= {*PACKAGES, "src"}
     assert len(pure_files(dict.fromkeys(sources, ()))) > 5
 

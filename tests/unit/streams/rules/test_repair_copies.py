@@ -334,7 +334,9 @@ def test_a_session_has_only_so_many_segments_with_those_that_come_from_halving(m
     monkeypatch.setattr(repair_steps, "SEGMENTS_MAX", 21)
     world = three()
     world.table("R2").poison = lambda _: ReplicaFailed("CORRUPT", "All of it.")
-    ended = world.finish(halves=True, segments=4)
+    number = world.open(halves=True, segments=4)
+    world.run(until=lambda: world.session(number).segments > 21)
+    ended = world.session(number)
     assert (ended.status, ended.code, ended.segments) == (SessionStatus.FAILED, "CORRUPT", 20)
     assert len(world.events(SegmentHalved)) == 8
 
