@@ -21,7 +21,7 @@ first record it cannot read, which harms nobody: a coordinator that has stopped 
 answering from what it had and says so. It reads FeatureLevelRaised, which for that reason keeps its one schema for
 ever; so it knows that the level is above its own, and does not take what stops it for damage (`voiding.py`).
 
-Level 1 is what the first release wrote. `SINCE` says what came later.
+Nothing has been released: everything is of level 1.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,95 +34,33 @@ from topolog.events.requests import grant
 from topolog.events.state import State
 from topolog.events.terms import cluster
 
-NEWEST_LEVEL = 6
+NEWEST_LEVEL = 1
 """The newest level this build can write, and hence the level of a log it founds."""
 
 FIRST_LEVEL = 1
 
-SINCE: Mapping[str, int] = {
-    "FeatureLevelRaised": 2,
-    "LogStarted.v2": 2,
-    "SnapshotTaken": 2,
-    "SnapshotChunk": 2,
-    "LeaveReason.v2": 2,
-    "GroupCreated": 3,
-    "GroupAltered": 3,
-    "GroupDropped": 3,
-    "ExchangeStarted": 3,
-    "ExchangeMerged": 3,
-    "FullPartitionMap": 3,
-    "PartitionsLost": 3,
-    "ExchangeCompleted": 3,
-    "HandOverPrepared": 3,
-    "AffinitySwitched": 3,
-    "PartitionStatesChanged": 3,
-    "ExchangeOverdue": 3,
-    "ExchangeQueued": 3,
-    "LeaseStopped.v2": 3,
-    "LeaveReason.v3": 3,
-    "TriggerType.v2": 4,
-    "JoinRequested.v2": 4,
-    "JoinWaiting.v2": 4,
-    "NodeJoined.v2": 4,
-    "StateChangeStarted": 4,
-    "StateChangeFinished": 4,
-    "BaselineChanged": 4,
-    "HoldChanged": 4,
-    "AutoAdjustConfigured": 4,
-    "AutoAdjustSuppressed": 4,
-    "ClusterCold": 4,
-    "ClusterWarmed": 4,
-    "DrainStarted": 4,
-    "DrainCancelled": 4,
-    "DrainFinished": 4,
-    "LeaseTermsChanged": 5,
-    "LeaseTermsConfirmed": 5,
-    "SchemaChangeQueued": 5,
-    "SchemaChangePrepared": 5,
-    "SchemaChangeCommitted": 5,
-    "SchemaChangeRolledBack": 5,
-    "DataDeletionConfirmed": 5,
-    "ReplicaDeclared": 6,
-    "ReplicaWithdrawn": 6,
-    "SessionQueued": 6,
-    "SessionOpened": 6,
-    "StepStarted": 6,
-    "TaskAssigned": 6,
-    "TaskProgressed": 6,
-    "TaskCompleted": 6,
-    "TaskFailed": 6,
-    "PairCompared": 6,
-    "RowsCompared": 6,
-    "SegmentHalved": 6,
-    "SegmentEnded": 6,
-    "SessionAltered": 6,
-    "SessionEnded": 6,
-    "AbortGranted": 6,
-    "ScheduleSet": 6,
-    "ScheduleDropped": 6,
-    "SchedulePostponed": 6,
-}
+SINCE: Mapping[str, int] = {}
 """From which level on each schema, by its file's name, may be written; any other may always be."""
 
-DIED_LEVEL = SINCE["LeaveReason.v2"]
+DIED_LEVEL = FIRST_LEVEL
 """From here on a node that has died may be said to have (LeaveReason DIED)."""
 
-SNAPSHOTS_LEVEL = SINCE["SnapshotTaken"]
+SNAPSHOTS_LEVEL = FIRST_LEVEL
 """From here on snapshots are taken."""
 
-PARTITIONS_LEVEL = SINCE["GroupCreated"]
+PARTITIONS_LEVEL = FIRST_LEVEL
 """From here on there are groups, and their partitions are shared out."""
 
-BASELINE_LEVEL = SINCE["BaselineChanged"]
+BASELINE_LEVEL = FIRST_LEVEL
 """From here on there are views, pasts of nodes and baselines."""
 
-TERMS_LEVEL = SINCE["LeaseTermsChanged"]
+TERMS_LEVEL = FIRST_LEVEL
 """From here on the terms of leases may be changed."""
 
-OBJECTS_LEVEL = SINCE["SchemaChangePrepared"]
+OBJECTS_LEVEL = FIRST_LEVEL
 """From here on there are databases, tables, views and grants."""
 
-REPAIR_LEVEL = SINCE["SessionOpened"]
+REPAIR_LEVEL = FIRST_LEVEL
 """From here on replicas of tables are compared."""
 
 _CAPABILITY = "level-"

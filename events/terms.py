@@ -40,7 +40,7 @@ class ClusterRow(Row, frozen=True):
     led_since: Position
     topology_version: TopologyVersion
     next_slot: Slot
-    feature_level: int = 1
+    feature_level: int
     life: int = 0
     next_group: int = 1
     next_object: int = 1
@@ -64,7 +64,7 @@ class LogStarted(msgspec.Struct, frozen=True):
     fence_ms: int
     margin_ms: int
     heartbeat_ms: int
-    feature_level: int = 1
+    feature_level: int
 
 
 class TermStarted(msgspec.Struct, frozen=True):

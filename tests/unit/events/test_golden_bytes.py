@@ -1,8 +1,9 @@
 """The bytes of every released schema, read for ever.
 
 A file `v<n>/<Record>.bin` holds one record as the n-th version of its schema wrote it, `<Record>.json` what it must be
-read as. Both are never edited. `TOPOLOG_WRITE_GOLDEN=1 pytest tests/unit/events/test_golden_bytes.py` adds the files
-that are missing, after a new version of a schema has been added.
+read as. Until the first release they change in commits named «shape:» and in no other, then never.
+`TOPOLOG_WRITE_GOLDEN=1 pytest tests/unit/events/test_golden_bytes.py` adds the files that are missing, after a new version
+of a schema has been added.
 """
 
 import os
@@ -44,7 +45,7 @@ def test_the_newest_schema_of_every_record_has_golden_bytes(record: Record) -> N
     write_if_asked(record, path)
     assert path.exists(), f"no golden bytes for {path.parent.name} of {path.stem}: see the head of this file"
     assert CODEC.encode(record)[:10] == path.read_bytes()[:10], (
-        f"the schema of {path.stem} differs from the one that {path.parent.name} released: "
+        f"the schema of {path.stem} differs from the one that wrote {path.parent.name}: if that is released, "
         f"add {path.stem}.{'v' + str(int(path.parent.name[1:]) + 1)}.avsc instead of editing it"
     )
 
