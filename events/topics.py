@@ -40,8 +40,7 @@ class Topic(Enum):
 class TopicPlan(msgspec.Struct, frozen=True):
     """How a topic must be: `retention_ms` -1 keeps for ever. `compacts`: of each key the newest record is kept.
 
-    `is_needed`: no process of the cluster starts without it. A topic that came with a later release is not: a cluster
-    goes on without it until `topolog cluster init` is run again.
+    `is_needed`: no process of the cluster starts without it; the others are of roles that a cluster may do without.
     """
 
     topic: Topic
@@ -56,8 +55,8 @@ PLANS = (
     TopicPlan(Topic.REQUESTS, 1, 7 * _DAY_MS),
     TopicPlan(Topic.HEARTBEATS, 4, _HOUR_MS),
     TopicPlan(Topic.DEAD, 1, 30 * _DAY_MS),
-    TopicPlan(Topic.SNAPSHOTS, 1, 30 * _DAY_MS, is_needed=False),
-    TopicPlan(Topic.MAPS, 1, 7 * _DAY_MS, is_needed=False),
+    TopicPlan(Topic.SNAPSHOTS, 1, 30 * _DAY_MS),
+    TopicPlan(Topic.MAPS, 1, 7 * _DAY_MS),
     TopicPlan(Topic.LEASE_HEALTH, 4, -1, is_needed=False, compacts=True),
     TopicPlan(Topic.TREES, 4, 7 * _DAY_MS, is_needed=False),
 )

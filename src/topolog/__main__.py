@@ -35,7 +35,7 @@ from topolog.demo import settings_of_demo
 from topolog.events.errors import BadInput
 from topolog.events.failpoints import arm
 from topolog.events.log import LogReader, LogWriter
-from topolog.events.topics import ACLS, NEEDED, PLANS, Topic, topic_name, topic_prefix
+from topolog.events.topics import ACLS, NEEDED, PLANS, topic_name, topic_prefix
 from topolog.logs import log_as
 from topolog.metrics_port import registry_served, served
 from topolog.projections.cli import app as cli
@@ -44,7 +44,7 @@ from topolog.projections.cli.contexts import Defaults, stand
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen
-from topolog.settings import Loaded, Settings, cluster_folder, load
+from topolog.settings import Loaded, cluster_folder, load
 from topolog.simulation import simulate
 from topolog.spark import app as spark_app
 from topolog.spark_archive import archive_topics
@@ -192,7 +192,7 @@ def run_coordinator(
     with stopping_when_told(os.environ) as stopping:
         admin = KafkaAdmin(settings.kafka)
         admin.wait_for_leaders(name, NEEDED)
-        cadence = Cadence(_snapshots_every(settings, admin.topics()), settings.snapshot.every_mib << 20)
+        cadence = Cadence(settings.snapshot.every, settings.snapshot.every_mib << 20)
         with contextlib.ExitStack() as stack:
             reader: LogReader = stack.enter_context(contextlib.closing(KafkaReader(settings.kafka, name, INPUTS)))
             writer: LogWriter = stack.enter_context(contextlib.closing(KafkaWriter(settings.kafka, name, linger_ms=2)))
@@ -223,18 +223,6 @@ def _coordinator_metrics(driver: "Driver", name: str) -> object:
     from topolog.streams.coordinator.metrics import CoordinatorMetrics
 
     return CoordinatorMetrics(driver, name, SystemClock())
-
-
-def _snapshots_every(settings: Settings, topics: frozenset[str]) -> int:
-    """`snapshot.every`; a cluster made by an earlier release has no topic for them and goes on without."""
-    topic = topic_name(settings.cluster.name, Topic.SNAPSHOTS)
-    if topic in topics:
-        return settings.snapshot.every
-    _say(
-        f"There is no topic {topic}: no snapshots are taken, readers start at the beginning of the log. To have them, "
-        "run `topolog cluster init` again and start this coordinator anew."
-    )
-    return 0
 
 
 @run_app.command("projector")

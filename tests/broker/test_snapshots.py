@@ -17,7 +17,7 @@ from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.log import Entry
 from topolog.events.metadata import ObjectType
 from topolog.events.snapshots import SnapshotChunk, SnapshotTaken
-from topolog.events.topics import NEEDED, Topic, topic_name
+from topolog.events.topics import Topic, topic_name
 from topolog.streams import restoring
 from topolog.streams.clock import SystemClock
 from topolog.streams.coordinator.core import Role
@@ -204,13 +204,3 @@ def test_rubbish_on_the_topic_hides_no_snapshot(site: Site) -> None:
             assert (started_from(other) or 0) >= taken.position
             assert min(reader.offsets) >= taken.anchor.offset
             assert site.agrees_with(other)
-
-
-def test_a_cluster_of_an_earlier_release_goes_on_without_the_topic(kafka: str, cluster: str) -> None:
-    """Until `topolog cluster init` is run again; the coordinator says so."""
-    with contextlib.closing(Site(kafka, cluster, plans=NEEDED)) as site:
-        leader = coordinator(site, "c1", every=1)
-        with counted_node(site, "n1") as (node, _):
-            assert node.propose(ObjectType("T", {"id": "long"})).accepted
-        assert leader.end() == 0
-        assert any("no topic" in line and "cluster init" in line for line in leader.complaints)
