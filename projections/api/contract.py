@@ -131,7 +131,7 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
         }
     },
     "give up a change": {"value": {"kind": "cancel-change", "change": 47, "reason": "not today"}},
-    "raise the feature level": {"value": {"kind": "raise-level", "level": 3, "reason": "every node is upgraded"}},
+    "raise the feature level": {"value": {"kind": "raise-level", "level": 2, "reason": "every node is upgraded"}},
     **repair_examples.BODIES,
 }
 """A request of each kind."""

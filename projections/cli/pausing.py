@@ -1,6 +1,6 @@
 """How a command waits for something to happen: it lets the API tell it, and looks again when something has changed.
 
-Without that (an API of an earlier release, something that is not of the log) it looks again after a while.
+Without that (something that is not of the log) it looks again after a while.
 """
 
 import time
