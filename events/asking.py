@@ -8,9 +8,8 @@ behind the next one, and takes several requesters (lanes) where more must be und
 import hashlib
 
 from topolog.events.asked import SUBJECT_CHARS_MAX, RequestId
-from topolog.events.codec import CODEC
+from topolog.events.codec import CODEC, Codec
 from topolog.events.errors import BadInput, MergeConflict, Overloaded, Refused
-from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.requests import OUTCOMES_KEPT, REQUEST_BYTES_MAX, AnyRequest, OutcomeRow, is_valid, subject_of
 
 LANES = 8
@@ -19,15 +18,15 @@ LANES = 8
 CONFLICT = "METADATA_CONFLICT"
 
 
-def encode_request(request: AnyRequest, level: int = NEWEST_LEVEL) -> bytes:
-    """The request's record, in what a coordinator of that feature level reads; raises BadInput if its id or its size
-    cannot be sent."""
+def encode_request(request: AnyRequest, level: int | None = None, codec: Codec = CODEC) -> bytes:
+    """The request's record, in what a coordinator of that feature level reads, None for the newest; raises BadInput if
+    its id or its size cannot be sent."""
     if not is_valid(request.id):
         raise BadInput(
             f"{str(request.id)!r} cannot be a request's id.",
             hint=f"A requester has 1 to {SUBJECT_CHARS_MAX} characters, sequences count from 1.",
         )
-    value = CODEC.encode(request, level)
+    value = codec.encode(request, level)
     if len(value) > REQUEST_BYTES_MAX:
         raise BadInput(
             f"The request about {subject_of(request)} takes {len(value)} bytes, the limit is {REQUEST_BYTES_MAX}."

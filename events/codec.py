@@ -1,4 +1,4 @@
-"""Avro bytes <-> records: strict, single-object encoding, every released version readable (the owner of fastavro).
+"""Avro bytes <-> records: strict, single-object encoding, each version readable (the owner of fastavro).
 
 A value is `C3 01`, the 8-byte CRC-64-AVRO fingerprint of the writer's schema, then the Avro body. The fingerprint finds
 the writer's schema among all released versions; fastavro resolves it to the newest, which is what the frozen types
@@ -39,7 +39,6 @@ from topolog.events import (
 )
 from topolog.events.errors import BadInput, Undecodable
 from topolog.events.framing import MARKER, PREFIX_BYTES
-from topolog.events.levels import NEWEST_LEVEL
 
 _REASON_CHARS_MAX = 200  # some errors repeat all the bytes that they complain about
 
@@ -100,9 +99,9 @@ class Released(msgspec.Struct, frozen=True):
     newest: str
 
 
-def released() -> Iterator[Released]:
-    """Every version of every record, by the record's name."""
-    contract = schemas.load()
+def released(contract: Mapping[str, tuple[schemas.Schema, ...]] | None = None) -> Iterator[Released]:
+    """Every version of every record in the contract, the product's unless it is given, by the record's name."""
+    contract = contract or schemas.load()
     for type_ in sorted(RECORDS, key=lambda each: each.__name__):
         versions = contract[full_name(type_)]
         for schema in versions:
@@ -110,7 +109,10 @@ def released() -> Iterator[Released]:
 
 
 class Codec:
-    """Encodes and decodes the records of `types` by the schema versions in `contract`."""
+    """Encodes and decodes the records of `types` by the schema versions in `contract`.
+
+    `newest_level`: the newest feature level that the contract knows, hence what its build can write and read.
+    """
 
     def __init__(self, types: Iterable[type], contract: Mapping[str, tuple[schemas.Schema, ...]]) -> None:
         self._versions: dict[type, list[Writer]] = {}
@@ -121,13 +123,14 @@ class Codec:
                 writer = Writer(_prefix(schema), parsed, type_, schemas.feature_level(schema))
                 self._by_prefix[writer.prefix] = writer
                 self._versions.setdefault(type_, []).append(writer)
+        self.newest_level = max(writer.level for writer in self._by_prefix.values())
 
-    def encode(self, record: Record, level: int = NEWEST_LEVEL) -> bytes:
-        """The record's bytes in the newest schema that `level` allows.
+    def encode(self, record: Record, level: int | None = None) -> bytes:
+        """The record's bytes in the newest schema that `level` allows, or in the newest of all.
 
         Raises BadInput if a value does not fit its field, or if it says what no schema of that level can say.
         """
-        writer = self._writer_at(type(record), level)
+        writer = self._writer_at(type(record), self.newest_level if level is None else level)
         is_newest = writer is self._versions[type(record)][-1]
         body = io.BytesIO()
         body.write(writer.prefix)

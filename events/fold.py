@@ -261,11 +261,9 @@ def evolve(state: State, event: Event, place: Place) -> None:
 
 
 def _note_view(state: State, before: terms.ClusterRow | None, place: Place) -> None:
-    """The view has changed, or it is the first one since views are kept: older builds fold the log without them."""
+    """Keep the view if it has changed."""
     row = terms.cluster(state)
-    if row.feature_level < levels.BASELINE_LEVEL:
-        return
-    if before is None or (before.topology_version, before.feature_level) != (row.topology_version, row.feature_level):
+    if before is None or before.topology_version != row.topology_version:
         views.note_view(state, row.topology_version, baseline.online(state), place)
 
 
@@ -322,7 +320,7 @@ class Fold:
             evolve(self.state, event, place)  # type: ignore[arg-type]  # a request here is a KeyError, hence poisoned
         except Exception as error:  # whatever it is: skipping it would part this reader from all others (K8)
             self._check_beginning(event)
-            raise _poisoned(accepted, error, self._level()) from error
+            raise _poisoned(accepted, error, self._level(), self._codec.newest_level) from error
         if ends_term(accepted.value):
             self._judge.end_term()
         return Folded(place, accepted.stamp, event)  # type: ignore[arg-type]  # evolve has a function only for these
@@ -337,8 +335,8 @@ class Fold:
 
     def _check_level(self, event: object, level: int) -> None:
         """What an older member could not have read is poison to all: so one voiding suits every version."""
-        if isinstance(event, terms.LogStarted | levels.FeatureLevelRaised):
-            return  # they say themselves from which level on the log is read
+        if isinstance(event, terms.LogStarted):
+            return  # it says itself at which level the log begins
         in_force = self._level()
         assert level <= in_force, f"its schema is of feature level {level}, in force is {in_force}"
 
@@ -374,7 +372,7 @@ def ends_term(value: bytes) -> bool:
     return CODEC.type_of(value) is terms.TermEnded and CODEC.read(value) is not None
 
 
-def _poisoned(accepted: Accepted, error: Exception, level: int) -> Poisoned:
+def _poisoned(accepted: Accepted, error: Exception, level: int, known: int) -> Poisoned:
     position, chain = accepted.place.position, accepted.place.chain
     return Poisoned(
         f"The decision at position {position} (chain {chain.hex()}, {describe_prefix(accepted.value)}) cannot be "
@@ -384,14 +382,14 @@ def _poisoned(accepted: Accepted, error: Exception, level: int) -> Poisoned:
         stamp=accepted.stamp_bytes,
         value=accepted.value,
         level=level,
-        hint=f"This reader stops here and skips nothing. {_cure(position, chain, level)}",
+        hint=f"This reader stops here and skips nothing. {_cure(position, chain, level, known)}",
     )
 
 
-def _cure(position: Position, chain: bytes, level: int) -> str:
-    if level > levels.NEWEST_LEVEL:
+def _cure(position: Position, chain: bytes, level: int, known: int) -> str:
+    if level > known:
         return (
-            f"Feature level {level} is in force and this build knows levels up to {levels.NEWEST_LEVEL}: upgrade it. "
+            f"Feature level {level} is in force and this build knows levels up to {known}: upgrade it. "
             "What newer builds read must not be voided."
         )
     return (

@@ -33,7 +33,6 @@ import msgspec
 from topolog.events.asked import RequestRef
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Place, Position, Slot, TopologyVersion
-from topolog.events.levels import BASELINE_LEVEL
 from topolog.events.requests import Joiner, NodeKind, grant
 from topolog.events.state import Row, State
 from topolog.events.terms import cluster
@@ -302,7 +301,7 @@ def _stop(state: State, event: LeaseStopped, place: Place) -> None:
 def _leave(state: State, event: NodeLeft, place: Place) -> None:
     row = state.get(NodeRow, event.node)
     assert row is not None and row.incarnation == event.incarnation
-    if row.holds_lease and row.folder and cluster(state).feature_level >= BASELINE_LEVEL:
+    if row.holds_lease and row.folder:
         note_end_of_life(state, row.node, row.incarnation, event.last_sequence, bare=row.kinship is None)
     left = msgspec.structs.replace(row, standing=Standing.LEFT, left_at=place.position, left_reason=event.reason)
     state.put(event.node, left)

@@ -108,8 +108,8 @@ class DiskRow(Row, frozen=True):
     """What the log knows of a node's disk: the last life that had a renewal, which was the last one; the newest life.
 
     A life reserves the numbers of its heartbeats on its disk before it sends them, so a renewal proves that they are
-    reserved there. A life without one may have ended before it could. One that is `bare` began before there were pasts:
-    its disk may well say nothing.
+    reserved there. A life without one may have ended before it could. One that is `bare` was a
+    client's, which notes no past: its disk may well say nothing.
 
     `lost`: a life has joined without what the log lists of its former ones, and no exchange has heard one since. Its
     disk says of itself what a disk says that is whole, and whoever comes back with it brings as little.

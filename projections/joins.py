@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 
 from topolog.events.errors import Refused
 from topolog.events.ids import NodeId, Position
-from topolog.events.levels import BASELINE_LEVEL
 from topolog.events.membership import NodeRow
 from topolog.events.requests import OutcomeRow, Status
 from topolog.events.state import State
@@ -28,16 +27,14 @@ from topolog.projections import queries, versions
 from topolog.projections.baseline_resources import Branch, Join, Place
 from topolog.projections.moments import position_time
 from topolog.projections.store import Reading
-from topolog.streams.rules import levels
 from topolog.streams.rules.past import Judged, check, judge
 
 _PARTED = (Kinship.AHEAD.value, Kinship.FORKED.value)
 
 
 def join(reading: Reading, name: str, past: Past | None) -> Join:
-    """The judgement of a node with this past, None for an empty folder; raises Refused where nothing is judged yet."""
+    """The judgement of a node with this past, None for an empty folder."""
     state = reading.state(ClusterRow, PointsRow, ViewRow, DiskRow, NodeRow)
-    levels.require(state, BASELINE_LEVEL, "Pasts of nodes")
     node, log_id = NodeId(name), bytes.fromhex(queries.cluster_row(reading).log_id)
     known = _disk(reading, state, node)
     judged = judge(state, log_id, reading.position, node, past, known)

@@ -62,7 +62,6 @@ REMEDIES: Mapping[str, str] = {
     "LAST_COPY": "Let others load its copies first: `topolog baseline drain NODE`; or --accept-loss.",
     "LATE_FACT": "Nothing: what it reports was decided without it already.",
     "LEVEL_IN_FORCE": "Nothing: that level or a higher one is in force.",
-    "LEVEL_TOO_LOW": "Upgrade every node and coordinator, then `topolog raise-level`.",
     "LEVEL_UNKNOWN": "Upgrade the coordinators first: they do not know that level.",
     "LEVEL_UNSUPPORTED": "Upgrade the nodes that the message names first.",
     "MEMBER_ONLINE": "Stop the node first, or drain it: `topolog baseline drain NODE`.",

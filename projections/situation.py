@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from topolog.events.baseline import ClusterStateRow
 from topolog.events.cluster_state import ClusterState
+from topolog.events.codec import CODEC
 from topolog.events.drains import DrainRow
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId
-from topolog.events.levels import NEWEST_LEVEL, level_of
+from topolog.events.levels import level_of
 from topolog.events.membership import WaitingJoinRow
 from topolog.events.metadata import ProposalRow, TypeRow
 from topolog.events.objects import ChangeRow
@@ -65,7 +66,7 @@ def cluster(reading: Reading, age_ms: int) -> Cluster:
         chain=head.chain.hex(),
         ignored_records=reading.meta.ignored,
         feature_level=row.feature_level,
-        feature_level_possible=min((level_of(each.capabilities) for each in members), default=NEWEST_LEVEL),
+        feature_level_possible=min((level_of(each.capabilities) for each in members), default=CODEC.newest_level),
         snapshot=_snapshot(reading, age_ms),
         state=state.state.value,
         state_since=state.since,

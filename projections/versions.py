@@ -4,7 +4,7 @@ import re
 from bisect import bisect_right
 from heapq import merge
 
-from topolog.events.errors import BadInput, Gone, NotFound
+from topolog.events.errors import BadInput, NotFound
 from topolog.events.exchange import AffinitySwitched, ExchangeRow, ExchangeStarted
 from topolog.events.ids import Position, TopologyVersion
 from topolog.events.terms import ClusterRow
@@ -47,15 +47,11 @@ def version_at(reading: Reading, position: Position) -> TopologyVersion:
 
 
 def view_index(reading: Reading, points: list[Point], text: str) -> int:
-    """Which of `points` is that of the view of this version; raises BadInput for no version, NotFound if there is none,
-    Gone for one from before views were kept."""
+    """Which of `points` is that of the view of this version; raises BadInput for no version, NotFound for none."""
     sought = parsed(text)
     index = bisect_right(points, sought, key=lambda point: version_at(reading, point.position)) - 1
     if index >= 0 and version_at(reading, points[index].position) == sought:
         return index
-    if index < 0 and points:
-        oldest = version_at(reading, points[0].position)
-        raise Gone(f"View {text} is older than the first that is kept, {oldest}.", hint="Ask for a position or a time.")
     newest = f"the newest is {version_at(reading, points[-1].position)}" if points else "none is kept yet"
     raise NotFound(
         f"There is no view {text} at position {reading.position}: {newest}.", hint="`topolog get views` lists them."

@@ -29,9 +29,7 @@ def view(reading: Reading, version: str) -> View:
     """The view of this version; `newest` is the one in force. Raises as `view_index` does."""
     points = points_ever(reading)
     if not points:
-        raise NotFound(
-            "There is no view yet.", hint="They are kept from feature level 4 on: `topolog get cluster -o json` has it."
-        )
+        raise NotFound("There is no view yet.")
     if version == NEWEST:
         return _view(reading, points, len(points) - 1, MembersAt(reading))
     return _view(reading, points, view_index(reading, points, version), MembersAt(reading))

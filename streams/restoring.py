@@ -19,7 +19,7 @@ from enum import Enum
 
 import msgspec
 
-from topolog.events.codec import CODEC
+from topolog.events.codec import CODEC, Codec
 from topolog.events.errors import LogDiverged, Undecodable
 from topolog.events.failpoints import reach
 from topolog.events.fold import Accepted, Fold, Header, Ignored, Judge, ends_term
@@ -130,10 +130,11 @@ class _Stage(Enum):
 
 
 class Restorer:
-    """Starts one reader; `reader` belongs to it until `step` has returned something."""
+    """Starts one reader; `reader` belongs to it until `step` has returned something. `codec`: the fold's."""
 
-    def __init__(self, reader: LogReader, now_ns: int) -> None:
+    def __init__(self, reader: LogReader, now_ns: int, codec: Codec = CODEC) -> None:
         self._reader = reader
+        self._codec = codec
         self._stage = _Stage.FINDING
         self._look_at: Offset | None = None
         self._looks = self._tries = 0
@@ -175,7 +176,7 @@ class Restorer:
 
     def _look(self, at: Offset) -> Restored | None:
         if at < self._oldest:
-            return self._start(Restored(Fold(), Offset(0)))
+            return self._start(Restored(Fold(codec=self._codec), Offset(0)))
         self._looks += 1
         if self._looks > LOOKS_MAX:
             return self._give_up(f"the last {LOOKS_MAX} records of their topic end no snapshot")
@@ -188,7 +189,7 @@ class Restorer:
         if not entries and not self._reader.at_end(Topic.SNAPSHOTS):
             return None
         entry = entries[0] if entries else None
-        record = CODEC.read(entry.value) if entry and entry.offset == self._look_at else None
+        record = self._codec.read(entry.value) if entry and entry.offset == self._look_at else None
         if isinstance(record, SnapshotTaken) and entry:
             return self._begin_to_load(Announced(record, entry.offset, entry.value))
         return self._look(Offset(self._look_at - 1 - (record.index if isinstance(record, SnapshotChunk) else 0)))
@@ -214,13 +215,13 @@ class Restorer:
         for entry in entries:
             if entry.offset >= self._announced.offset or self._index == taken.chunks:
                 break
-            chunk = CODEC.read(entry.value)
+            chunk = self._codec.read(entry.value)
             if isinstance(chunk, SnapshotChunk) and (chunk.log_id, chunk.chain) == (taken.log_id, taken.chain):
                 self._feed(chunk)
         if self._index == taken.chunks:
             header, state = self._loader.finish(taken.digest, taken.state_hash)
             reach("snapshot.loaded")
-            return self._begin_to_prove(Fold(state, header))
+            return self._begin_to_prove(Fold(state, header, self._codec))
         is_over = self._reader.at_end(Topic.SNAPSHOTS) or (entries and entries[-1].offset >= self._announced.offset)
         if is_over:
             raise Unproven(f"only {self._index} of its {taken.chunks} chunks are there")
@@ -275,7 +276,7 @@ class Restorer:
 
     def _give_up(self, reason: str) -> Restored:
         _LOGGER.warning("no snapshot is used, the log is read from its beginning: %s", reason)
-        return self._start(Restored(Fold(), Offset(0)))
+        return self._start(Restored(Fold(codec=self._codec), Offset(0)))
 
     def _start(self, restored: Restored) -> Restored:
         self._reader.assign({_DECISIONS: restored.next_offset})

@@ -8,7 +8,7 @@ landing before it stands.
 
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
@@ -54,7 +54,7 @@ class Lander:
     """Lands batches into archives, by cluster; `scratch` is an empty folder on their disk, `now_ms` wall time (UTC).
 
     `check` raises if the topics are no longer those that the archives were made of; it is asked when a batch has been
-    read, before anything of it stands.
+    read, before anything of it stands. `versions`: the schemas of records, if not those that are released.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Lander:
         scratch: Path,
         now_ms: Callable[[], int],
         check: Callable[[], None] = lambda: None,
+        versions: Iterable[Released] | None = None,
     ) -> None:
         self._session = session
         self._archives = archives
@@ -71,9 +72,10 @@ class Lander:
         self._now_ms = now_ms
         self._check = check
         self._types: dict[str, list[Released]] = {}
-        for each in released():
+        self._prefixes: dict[str, str] = {}
+        for each in released() if versions is None else versions:
             self._types.setdefault(each.name, []).append(each)
-        self._prefixes = {each.prefix.hex().upper(): each.name for each in released()}
+            self._prefixes[each.prefix.hex().upper()] = each.name
         session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
 
     def land(self, batch: DataFrame, source: str, read: ReadSpans = MappingProxyType({})) -> None:

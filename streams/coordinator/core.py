@@ -23,13 +23,12 @@ from topolog.events import membership as m
 from topolog.events import requests as q
 from topolog.events.asked import Request, RequestRef
 from topolog.events.asking import digest_of
-from topolog.events.codec import CODEC, Decision, Record
+from topolog.events.codec import CODEC, Codec, Decision, Record
 from topolog.events.errors import Refused, TopologError, Undecodable
 from topolog.events.exchange import ExchangeRow, QueueRow
 from topolog.events.fold import Accepted, Fold, Folded, Header, Ignored, Judge, evolve, next_term
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Offset, Place, Position, Term
-from topolog.events.levels import FeatureLevelRaised
 from topolog.events.log import Entry
 from topolog.events.single_maps import SinglePartitionMap
 from topolog.events.snapshot_content import Cut
@@ -87,10 +86,17 @@ class Dead(msgspec.Struct, frozen=True):
 class Core:
     """One coordinator. `instance` is its name, `life` the random number of its process, which no other process has.
 
-    `at_ms` is wall time for stamps, set by the driver; `decided` is what it takes to count what was decided.
+    `at_ms` is wall time for stamps, set by the driver; `decided` is what it takes to count what was decided; `codec` is
+    that of its build.
     """
 
-    def __init__(self, instance: str, life: int, patience: Patience = Patience()) -> None:  # noqa: B008 (frozen value)
+    def __init__(
+        self,
+        instance: str,
+        life: int,
+        patience: Patience = Patience(),  # noqa: B008 (frozen value)
+        codec: Codec = CODEC,
+    ) -> None:
         self.instance = instance
         self._life = life
         self.role = Role.FOLLOWING
@@ -101,7 +107,8 @@ class Core:
         self.agenda = Agenda(patience)
         self.reports = Reports()
         self.exchanges = Exchanges(self.agenda.overdue)
-        self._fold = Fold()
+        self.codec = codec
+        self._fold = Fold(codec=codec)
         self._confirmed: Judge | None = None
         self._ahead = Header()
         self._unread: deque[Outgoing] = deque()
@@ -154,7 +161,7 @@ class Core:
         """Begin an empty log. If another coordinator was quicker, its log id wins and this record is ignored."""
         assert self.confirmed.log_id is None
         stamp = Stamp(started.log_id, Term(0), 0, 0, 1, NO_CHAIN, self.at_ms, cause=f"founded by {self.instance}")
-        self.outbox.append(Outgoing(encode_stamp(stamp), CODEC.encode_decision(started, started.feature_level)))
+        self.outbox.append(Outgoing(encode_stamp(stamp), self.codec.encode_decision(started, started.feature_level)))
 
     def claim(self) -> None:
         """Ask for the next term; the answer is read from the log."""
@@ -164,7 +171,7 @@ class Core:
         self._claimed = term = next_term(header)
         stamp = Stamp(header.log_id, term, 0, 0, 1, NO_CHAIN, self.at_ms, header.inputs, f"claimed by {self.instance}")
         started = TermStarted(term, self.instance, self._life)
-        claim = Outgoing(encode_stamp(stamp), CODEC.encode_decision(started, cluster(self.state).feature_level))
+        claim = Outgoing(encode_stamp(stamp), self.encoded(started))
         self._unread.append(claim)
         self.outbox.append(claim)
         self.role = Role.CLAIMING
@@ -292,6 +299,10 @@ class Core:
         for version, _ in self.state.rows(ExchangeRow):
             self.agenda.revise(self.state, (ExchangeRow.KIND, version))
 
+    def encoded(self, decision: Decision) -> bytes:
+        """The decision's bytes at the feature level in force; raises as `Codec.encode_decision` does."""
+        return self.codec.encode_decision(decision, cluster(self.state).feature_level)
+
     def _answer_claim(self, entry: Entry) -> None:
         """Lead if the first record of the claimed term is our own; follow on if another was quicker."""
         if self._fold.header.term < self._claimed:
@@ -318,7 +329,7 @@ class Core:
 
     def _decoded(self, entry: Entry) -> Record | None:
         try:
-            return CODEC.decode(entry.value)
+            return self.codec.decode(entry.value)
         except Undecodable as error:
             self.dead.append(Dead(entry, error.message))
             return None
@@ -340,7 +351,7 @@ class Core:
             if request.log_id != self._ahead.log_id:
                 facts = {"log_id": request.log_id.hex(), "expected": (self._ahead.log_id or b"").hex()}
                 raise Refused("FOREIGN_LOG", "K7", "The request is meant for another cluster's log.", facts)
-            given = Circumstances(entry.appended_at_ms, self._ahead.position, self._certified)
+            given = Circumstances(entry.appended_at_ms, self._ahead.position, self._certified, self.codec.newest_level)
             return requests.decide(self.state, request, ref, given)
         except Refused as refusal:
             facts, message = q.told_of(refusal.facts, str(refusal))
@@ -434,16 +445,10 @@ class Core:
 
     def _encoded(self, decided: list[Decision]) -> list[bytes]:
         """The set's bytes. One that readers could not read as it was decided ends this leader, and not the log."""
-        level = self._level_of(decided)
         try:
-            values = [CODEC.encode_decision(event, level) for event in decided]
+            values = [self.encoded(event) for event in decided]
         except TopologError:
             self.depose()
             raise
         assert all(len(value) <= RECORD_BYTES_MAX for value in values), "the rules keep decisions below the limit"
         return values
-
-    def _level_of(self, decided: list[Decision]) -> int:
-        """The feature level to write this set at: a decision that raises it is itself of the new one."""
-        raised = [event.level for event in decided if isinstance(event, FeatureLevelRaised)]
-        return max(raised, default=cluster(self.state).feature_level)

@@ -15,12 +15,11 @@ from functools import partial
 
 import msgspec
 
-from topolog.events.codec import CODEC
+from topolog.events.codec import CODEC, Codec
 from topolog.events.errors import DamagedStore, Poisoned
 from topolog.events.failpoints import reach
 from topolog.events.fold import Ignored
 from topolog.events.ids import NOWHERE, Offset, Position
-from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.log import Entry, LogReader, LogWriter, Partition
 from topolog.events.lookahead import LookAhead
 from topolog.events.terms import CoordinatorDied, LogStarted, TermEnded, cluster
@@ -92,6 +91,7 @@ class Driver:
         cadence: Cadence = Cadence(),  # noqa: B008 (frozen value)
         patience: Patience = Patience(),  # noqa: B008 (frozen value)
         chance: random.Random | None = None,
+        codec: Codec = CODEC,
     ) -> None:
         self._reader = LookAhead(reader)
         self._heartbeats = Hearing(self._reader, Topic.HEARTBEATS)
@@ -104,6 +104,7 @@ class Driver:
         self._takeover_ms = takeover_ms
         self._cadence = cadence
         self._patience = patience
+        self._codec = codec
         self._chance = chance or random.Random(secrets.randbits(64))
         self.life = self._chance.getrandbits(63)
         self._dead_lives: dict[int, None] = {}
@@ -166,7 +167,7 @@ class Driver:
             self._start_over()
 
     def _start_over(self, *, from_snapshot: bool = True) -> None:
-        self.core = Core(self.instance, self.life, self._patience)
+        self.core = Core(self.instance, self.life, self._patience, self._codec)
         self.measures.start_over()
         self._traces = Traces(self._cluster)
         self._timers = Timers()
@@ -181,7 +182,7 @@ class Driver:
         self._snapshots: Snapshots | None = None
         now_ns = self._clock.monotonic_ns()
         self.started_from: Position | None = None
-        self._restorer: Restorer | None = Restorer(self._reader, now_ns) if from_snapshot else None
+        self._restorer: Restorer | None = Restorer(self._reader, now_ns, self._codec) if from_snapshot else None
         if self._restorer:
             self._restore(self._restorer, (), now_ns)
         else:
@@ -306,7 +307,7 @@ class Driver:
             terms = self._terms
             log_id = self._chance.randbytes(16)
             leases = (terms.fence_ms, terms.margin_ms, terms.heartbeat_ms)
-            self.core.found(LogStarted(log_id, self._cluster, *leases, NEWEST_LEVEL))
+            self.core.found(LogStarted(log_id, self._cluster, *leases, self._codec.newest_level))
             reach("coordinator.founding")
 
     # A leader.

@@ -14,7 +14,6 @@ from topolog.events.codec import Decision
 from topolog.events.exchange import newest_exchange, open_exchange, queued
 from topolog.events.groups import GroupRow
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position
-from topolog.events.levels import BASELINE_LEVEL
 from topolog.events.log import Entry
 from topolog.events.membership import NodeRow
 from topolog.events.ownership import OwnershipRow
@@ -196,15 +195,13 @@ class MapAnswer:
 def _has_lost_all(state: State, node: NodeId) -> bool:
     """Whether its disk is not that of its last life, whatever its service says (`events/views.py`).
 
-    A node without a folder has no past that could say which of its lives the disk is of, so from where there are pasts
-    it has no disk: between two lives of it another process may have acted under its name, with another one.
+    A node without a folder has no past that could say which of its lives the disk is of, so it has no disk: between two
+    lives of it another process may have acted under its name, with another one.
     """
     row = state.get(NodeRow, node)
     if row is None:
         return False
-    if not row.folder:
-        return cluster(state).feature_level >= BASELINE_LEVEL
-    return row.kinship is not None and row.kinship.has_lost_it
+    return not row.folder or (row.kinship is not None and row.kinship.has_lost_it)
 
 
 def _reports(told: NodeMap, groups: Mapping[str, KnownGroup]) -> Iterator[copies.Report]:

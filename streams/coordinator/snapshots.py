@@ -19,12 +19,10 @@ from topolog.events.errors import TopologError
 from topolog.events.failpoints import reach
 from topolog.events.fold import Header
 from topolog.events.ids import NOWHERE, Offset, Position, Term
-from topolog.events.levels import SNAPSHOTS_LEVEL
 from topolog.events.log import Entry, LogWriter
 from topolog.events.rows import row_format
 from topolog.events.snapshot_content import PIECE_BYTES_MAX, Content, Cut
 from topolog.events.snapshots import SnapshotAnchor, SnapshotChunk, SnapshotTaken, last_snapshot
-from topolog.events.terms import cluster
 from topolog.events.topics import Topic
 from topolog.streams.clock import Clock
 from topolog.streams.coordinator.core import Core, Role
@@ -99,7 +97,7 @@ class Snapshots:
 
     def _is_due(self) -> bool:
         cadence = self._cadence
-        if not cadence.positions or cluster(self._core.state).feature_level < SNAPSHOTS_LEVEL:
+        if not cadence.positions:
             return False
         if self._clock.monotonic_ns() < self._not_before_ns:
             return False
@@ -138,7 +136,7 @@ class Snapshots:
                 chunks += 1
             yield False
         taken = _announcement(header, content, chunks, first_offset, anchor)
-        self._send(CODEC.encode_decision(taken, cluster(self._core.state).feature_level))
+        self._send(self._core.encoded(taken))
         yield from self._await_delivery()
         reach("snapshot.closed")
         self._core.announce(taken)

@@ -20,7 +20,6 @@ from topolog.events.codec import CODEC, Decision
 from topolog.events.errors import NotFound, Poisoned, Refused, Unreachable
 from topolog.events.fold import Fold, Ignored, next_term
 from topolog.events.ids import Offset, Position, Term
-from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.log import LogReader, LogWriter
 from topolog.events.lookahead import LookAhead, Search
 from topolog.events.stamp import HEADER_NAME, NO_CHAIN, Stamp, chain_after, decode_stamp, encode_stamp
@@ -221,11 +220,12 @@ def _finding(poisoned: Poisoned, search: Search) -> Finding:
 
 def _check_build(finding: Finding) -> None:
     """Only a build that knows the level in force can tell a poisoned record from one of a newer build."""
-    if finding.level > NEWEST_LEVEL:
+    if finding.level > CODEC.newest_level:
         raise _refused(
             "OLDER_BUILD",
-            f"Feature level {finding.level} is in force at position {finding.position}, and this build knows levels up "
-            f"to {NEWEST_LEVEL}: newer builds may have folded what it cannot read, and would stop at the voiding.",
+            f"Feature level {finding.level} is in force at position {finding.position}, and this build knows levels "
+            f"up to {CODEC.newest_level}: newer builds may have folded what it cannot read, and would stop at the "
+            "voiding.",
             "Upgrade the readers that stopped. To void a record, run the command of the newest build.",
         )
 

@@ -10,6 +10,7 @@ from enum import Enum
 
 from topolog.events import membership as m
 from topolog.events.baseline import StateChangeStarted
+from topolog.events.codec import CODEC, Codec
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Slot
 from topolog.events.log import Entry
@@ -49,6 +50,7 @@ class NodeCore:
 
     `running`: for which of these partitions an operation of the service still runs. `owes_map`: a single map is to be
     sent. `deletions`: what this life is to delete, or has. `blocked`: the first decision that the service cannot apply.
+    `codec`: that of its build.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class NodeCore:
         node: NodeId,
         capabilities: tuple[str, ...],
         running: Callable[[Set[PartitionId]], Set[PartitionId]] = lambda _: frozenset(),
+        codec: Codec = CODEC,
     ) -> None:
         self.node = node
         self.copies = NodeCopies(node)
@@ -70,7 +73,8 @@ class NodeCore:
         self.wants_acknowledgement = False
         self.applied = Applied(b"", NOWHERE, b"")
         self._capabilities = capabilities
-        self._fold = Fold()
+        self.codec = codec
+        self._fold = Fold(codec=codec)
         self._slot: Slot | None = None
         self._echo: Echo | None = None
         self._sequence = 0
@@ -123,7 +127,8 @@ class NodeCore:
     def begin_anew(self) -> None:
         """Read the log again from its beginning; nobody has heard of this process yet."""
         assert self.has_never_asked, "it may be a member by now"
-        self._fold, self.applied, self.wants_acknowledgement = Fold(), Applied(b"", NOWHERE, b""), False
+        self._fold, self.applied = Fold(codec=self.codec), Applied(b"", NOWHERE, b"")
+        self.wants_acknowledgement = False
 
     def renounce(self) -> None:
         """Give up the incarnation that asked to join: whatever comes of that, none of it is ours any more."""

@@ -13,7 +13,6 @@ from topolog.events.errors import OutcomeUnknown, Refused
 from topolog.events.group_definition import GroupDefinition, validate
 from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import Position
-from topolog.events.levels import OBJECTS_LEVEL, PARTITIONS_LEVEL, REPAIR_LEVEL
 from topolog.events.object_definition import Statement
 from topolog.events.objects import ChangeStatus, change_row
 from topolog.events.repair_definition import SessionDefinition
@@ -22,7 +21,6 @@ from topolog.events.requests import GroupCreationRequested, LossResetRequested, 
 from topolog.events.sessions import SessionRow, session
 from topolog.streams.node.session import Session
 from topolog.streams.node.waits import Pending, Waits
-from topolog.streams.rules import levels
 
 
 class Declaring:
@@ -44,7 +42,6 @@ class Declaring:
             found: Future[GroupRow] = Future()
             found.set_result(known)
             return _pending(found, None)
-        levels.require(core.state, PARTITIONS_LEVEL, "Groups")  # a leader of an older build would not answer
         assert core.log_id is not None, "a member has read the log"
         request = self._session.requests.next_id()
         self._session.requests.send(GroupCreationRequested(request, core.log_id, core.node, reason, wanted))
@@ -77,7 +74,6 @@ class Declaring:
         if self._session.failure:
             raise self._session.failure
         core = self._session.core
-        levels.require(core.state, OBJECTS_LEVEL, "Databases, tables, views and grants")
         assert core.log_id is not None, "a member has read the log"
         request = self._session.requests.next_id()
         asked = SchemaChangeRequested(request, core.log_id, core.node, reason, statements, deadline_ms)
@@ -97,7 +93,6 @@ class Declaring:
         if self._session.failure:
             raise self._session.failure
         core = self._session.core
-        levels.require(core.state, REPAIR_LEVEL, "Comparisons of replicas")
         assert core.log_id is not None, "a member has read the log"
         request = self._session.requests.next_id()
         self._session.requests.send(SessionRequested(request, core.log_id, core.node, reason, definition))

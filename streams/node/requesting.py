@@ -45,7 +45,7 @@ class OwnRequests:
         """Append a request; it is kept until its outcome is read. Raises BadInput if it is too big, or says what the
         cluster's feature level has no words for."""
         try:
-            self._unanswered[request.id] = encode_request(request, self._level)
+            self._unanswered[request.id] = encode_request(request, self._level, self._core.codec)
         except BadInput:
             self._close(request.id)
             raise

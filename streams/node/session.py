@@ -16,7 +16,7 @@ import msgspec
 
 from topolog.events.asked import RequestId
 from topolog.events.asking import refusal_of
-from topolog.events.codec import CODEC
+from topolog.events.codec import CODEC, Codec
 from topolog.events.errors import (
     DamagedStore,
     HookFailed,
@@ -28,7 +28,7 @@ from topolog.events.errors import (
 from topolog.events.failpoints import is_armed, reach
 from topolog.events.fold import Folded, Ignored
 from topolog.events.ids import Incarnation, NodeId, Offset, Position
-from topolog.events.levels import NEWEST_LEVEL, announced
+from topolog.events.levels import announced
 from topolog.events.log import Entry, LogReader, LogWriter, OnDelivery
 from topolog.events.lookahead import LookAhead
 from topolog.events.membership import LeaveReason, NodeDied, NodeRow
@@ -59,7 +59,7 @@ RETURNS_AFTER = (LeaveReason.FENCED, LeaveReason.DIED)
 
 class Session:
     """`joiner` says who joins; its incarnation is replaced by a fresh one at each join. `chance` draws 63 bits.
-    `disk` is that of the joiner's data folder, if it is a server and has one.
+    `disk` is that of the joiner's data folder, if it is a server and has one; `codec` that of its build.
 
     `folding` is held while the state changes, for those who look at it from another thread.
     """
@@ -73,10 +73,11 @@ class Session:
         service: Service = Service(),  # noqa: B008 (it has no state)
         chance: Callable[[], int] = lambda: secrets.randbits(63),
         disk: PastDisk | None = None,
+        codec: Codec = CODEC,
     ) -> None:
-        capabilities = (*joiner.capabilities, announced(NEWEST_LEVEL))
+        capabilities = (*joiner.capabilities, announced(codec.newest_level))
         joiner = msgspec.structs.replace(joiner, capabilities=capabilities)
-        self.core = NodeCore(NodeId(joiner.node), capabilities, service.running)
+        self.core = NodeCore(NodeId(joiner.node), capabilities, service.running, codec)
         self.measures = NodeMeasures()
         self.requests = OwnRequests(
             f"{joiner.node}-{chance() & 0xFFFFFFFF:08x}", self.core, writer, clock, self.measures
@@ -102,7 +103,7 @@ class Session:
         self._closing = False
         self.started_from: Position | None = None
         now_ns = clock.monotonic_ns()
-        self._restorer: Restorer | None = Restorer(self._reader, now_ns)
+        self._restorer: Restorer | None = Restorer(self._reader, now_ns, codec)
         self._restore(self._restorer, (), now_ns)
 
     @property
@@ -374,7 +375,7 @@ class Session:
 
     def _ask_to_join(self) -> None:
         reach("node.joining")
-        past = self._noting.to_join_with()
+        past = self._noting.past
         incarnation = Incarnation(self._chance())
         self._announced = incarnation
         self._service.announce(NodeDied(self.core.node, incarnation))

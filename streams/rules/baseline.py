@@ -26,7 +26,6 @@ from topolog.events.cluster_state import ClusterState
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import NodeId
-from topolog.events.levels import BASELINE_LEVEL
 from topolog.events.membership import NodeRow
 from topolog.events.ownership import OwnershipRow
 from topolog.events.requests import (
@@ -39,7 +38,6 @@ from topolog.events.requests import (
 from topolog.events.state import State
 from topolog.events.terms import changed_view
 from topolog.events.views import view_of
-from topolog.streams.rules import levels
 from topolog.streams.rules.deadlines import Deadline
 
 MEMBERS_BYTES_MAX = 600_000
@@ -53,7 +51,6 @@ TIMEOUT_MS_MAX = 7 * 24 * 3_600_000
 
 def decide(state: State, request: BaselineChangeRequested | AutoAdjustRequested, ref: RequestRef) -> list[Decision]:
     """The decision that answers the request; raises Refused and changes nothing."""
-    levels.require(state, BASELINE_LEVEL, "Baselines")
     match request:
         case BaselineChangeRequested():
             return [_change(state, request, ref)]

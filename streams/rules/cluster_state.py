@@ -29,12 +29,10 @@ from topolog.events.errors import Refused
 from topolog.events.exchange import PartitionsLost, open_exchange, queued
 from topolog.events.groups import GroupRow, group_row
 from topolog.events.ids import NodeId, Position, TopologyVersion
-from topolog.events.levels import BASELINE_LEVEL
 from topolog.events.requests import ClusterStateRequested, HoldRequested, RequestUnchanged, WarmRequested, subject_of
 from topolog.events.state import State
 from topolog.events.terms import changed_view
 from topolog.streams.rules import baseline as rules_of_baseline
-from topolog.streams.rules import levels
 from topolog.streams.rules.verdict import Reports, verdict
 
 StateRequest = ClusterStateRequested | HoldRequested | WarmRequested
@@ -42,7 +40,6 @@ StateRequest = ClusterStateRequested | HoldRequested | WarmRequested
 
 def decide(state: State, request: StateRequest, ref: RequestRef) -> list[Decision]:
     """The decisions that answer the request; raises Refused and changes nothing."""
-    levels.require(state, BASELINE_LEVEL, "States of the cluster")
     match request:
         case ClusterStateRequested():
             return _change(state, request, ref)

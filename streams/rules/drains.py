@@ -8,19 +8,16 @@ from topolog.events.drains import DrainCancelled, DrainFinished, DrainRow, Drain
 from topolog.events.errors import Refused
 from topolog.events.exchange import open_exchange, queued
 from topolog.events.ids import NodeId
-from topolog.events.levels import BASELINE_LEVEL
 from topolog.events.ownership import OwnershipRow
 from topolog.events.requests import DrainRequested, RequestUnchanged, subject_of
 from topolog.events.state import State
 from topolog.events.terms import changed_view
 from topolog.streams.rules import baseline as rules_of_baseline
-from topolog.streams.rules import levels
 from topolog.streams.rules.placement import may_hold
 
 
 def decide(state: State, request: DrainRequested, ref: RequestRef) -> list[Decision]:
     """The decision that answers the request; raises Refused and changes nothing."""
-    levels.require(state, BASELINE_LEVEL, "Drains")
     node, here = NodeId(request.node), online(state)
     if node not in here:
         message = f"{node!r} is no server that is online, so it can hand nothing over."

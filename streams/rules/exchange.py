@@ -42,14 +42,13 @@ from topolog.events.exchange import (
 )
 from topolog.events.groups import GroupRow, LossPolicy, group_row
 from topolog.events.ids import Incarnation, NodeId, Offset
-from topolog.events.levels import PARTITIONS_LEVEL
 from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow, Standing
 from topolog.events.ownership import NodeNumber
 from topolog.events.requests import ExchangeRequested, LossResetRequested, RequestUnchanged, subject_of
 from topolog.events.state import State
 from topolog.events.terms import changed_view
 from topolog.streams.rules import cluster_state as rules_of_cluster
-from topolog.streams.rules import levels, placement
+from topolog.streams.rules import placement
 from topolog.streams.rules.deadlines import Deadline
 from topolog.streams.rules.outcome import Ask, outcome
 from topolog.streams.rules.outcomes import Holdings, Server, Servers, outcomes
@@ -98,7 +97,6 @@ class Told(msgspec.Struct, frozen=True):
 
 def decide(state: State, request: LossResetRequested | ExchangeRequested, ref: RequestRef) -> list[Decision]:
     """The decision that answers the request; raises Refused and changes nothing."""
-    levels.require(state, PARTITIONS_LEVEL, "Exchanges")
     match request:
         case LossResetRequested():
             return [_reset(state, request, ref)]

@@ -10,7 +10,6 @@ from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.group_definition import Affinity, BadGroup, GroupDefinition, LossPolicy, validate
 from topolog.events.groups import GroupAltered, GroupCreated, GroupDropped, GroupRow, group_row
-from topolog.events.levels import PARTITIONS_LEVEL
 from topolog.events.requests import (
     GroupAlterationRequested,
     GroupCreationRequested,
@@ -20,7 +19,6 @@ from topolog.events.requests import (
 )
 from topolog.events.state import State
 from topolog.events.terms import changed_view, cluster
-from topolog.streams.rules import levels
 
 T = TypeVar("T")
 
@@ -34,7 +32,6 @@ GroupRequest = GroupCreationRequested | GroupAlterationRequested | GroupDropRequ
 
 def decide(state: State, request: GroupRequest, ref: RequestRef) -> list[Decision]:
     """The decision that answers the request; raises Refused and changes nothing."""
-    levels.require(state, PARTITIONS_LEVEL, "Groups")
     match request:
         case GroupCreationRequested():
             return [_create(state, request, ref)]

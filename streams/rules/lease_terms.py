@@ -5,16 +5,13 @@ from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import Position
 from topolog.events.lease_terms import LeaseTermsChanged, LeaseTermsConfirmed, contradictions
-from topolog.events.levels import TERMS_LEVEL
 from topolog.events.requests import LeaseTermsRequested, RequestUnchanged, subject_of
 from topolog.events.state import State
 from topolog.events.terms import cluster
-from topolog.streams.rules import levels
 
 
 def decide(state: State, request: LeaseTermsRequested, ref: RequestRef) -> list[Decision]:
     """The decision that answers the request; raises Refused and changes nothing."""
-    levels.require(state, TERMS_LEVEL, "Lease terms that change")
     row = cluster(state)
     fence_ms = row.fence_ms if request.fence_ms is None else request.fence_ms
     margin_ms = row.margin_ms if request.margin_ms is None else request.margin_ms

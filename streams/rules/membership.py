@@ -8,7 +8,6 @@ from topolog.events.asked import SUBJECT_CHARS_MAX, RequestRef
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Slot, TopologyVersion
-from topolog.events.levels import BASELINE_LEVEL, DIED_LEVEL
 from topolog.events.membership import (
     FENCING,
     Blocked,
@@ -135,21 +134,14 @@ def settle(state: State, hearing: Hearing, lapsed: Iterable[str], dead: Dead = (
             continue
         lease = lease_of(state, node)
         if is_dead:
-            return [_left(state, node, lease, _death(state))]
+            # No wait, not even for renewals in flight: they stand in the log before NodeLeft, and the process that
+            # could have relied on them is gone (4.1 rule (a), with the whole incarnation in place of a sequence).
+            return [_left(state, node, lease, LeaveReason.DIED)]
         if heard and heard.incarnation == node.incarnation and heard.release and heard.sequence > lease.sequence:
             return [_left(state, node, lease, LeaveReason.LEFT)]
         if _ends_in_silence(node) and _is_due(lease, due):
             return [_left(state, node, lease, LeaveReason.FENCED)]
     return _settle_waiting(state, hearing, end, dead)
-
-
-def _death(state: State) -> LeaveReason:
-    """Why a node with a death certificate leaves; the first release knows no DIED and is told of a release (K8).
-
-    It needs no wait, not even for renewals in flight: they stand in the log before NodeLeft, and the process that could
-    have relied on them is gone (4.1 rule (a), with the whole incarnation in place of a sequence).
-    """
-    return LeaveReason.DIED if cluster(state).feature_level >= DIED_LEVEL else LeaveReason.LEFT
 
 
 def _is_dead(joiner: Joiner, dead: Dead) -> bool:
@@ -226,10 +218,9 @@ def _kinship(
     state: State, joiner: Joiner, past: Past | None, end: Position, ended: DiskRow | None = None
 ) -> Kinship | None:
     """How a server's past agrees with the log, None for one without a disk of its own; raises Refused."""
-    terms = cluster(state)
-    if terms.feature_level < BASELINE_LEVEL or not joiner.folder or joiner.kind is not NodeKind.SERVER:
+    if not joiner.folder or joiner.kind is not NodeKind.SERVER:
         return None
-    log_id, node = bytes.fromhex(terms.log_id), NodeId(joiner.node)
+    log_id, node = bytes.fromhex(cluster(state).log_id), NodeId(joiner.node)
     check_shape(node, past)
     judged = judge(state, log_id, end, node, past, ended)
     check(state, log_id, end, node, past, judged)

@@ -11,7 +11,6 @@ from topolog.events.claims import claims_on, line, line_row, must_wait
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import Incarnation, NodeId, Position
-from topolog.events.levels import OBJECTS_LEVEL
 from topolog.events.membership import Blocked, NodeRow
 from topolog.events.metadata import Evidence
 from topolog.events.object_definition import (
@@ -46,7 +45,6 @@ from topolog.events.requests import (
     told_of,
 )
 from topolog.events.state import State
-from topolog.streams.rules import levels
 from topolog.streams.rules.deadlines import Deadline
 from topolog.streams.rules.object_plan import plan
 from topolog.streams.rules.verdict import Reports, Verdict, verdict
@@ -72,7 +70,6 @@ def decide(
     state: State, request: SchemaChangeRequested | ChangeCancellationRequested | DeletionsConfirmed, ref: RequestRef
 ) -> list[Decision]:
     """The decision that answers the request; raises Refused and changes nothing."""
-    levels.require(state, OBJECTS_LEVEL, "Databases, tables, views and grants")
     match request:
         case SchemaChangeRequested():
             return [_begin(state, request, ref)]

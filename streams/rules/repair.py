@@ -9,7 +9,6 @@ from collections.abc import Collection
 from topolog.events.asked import RequestRef
 from topolog.events.codec import Decision
 from topolog.events.ids import Position
-from topolog.events.levels import REPAIR_LEVEL
 from topolog.events.repair_requests import (
     ComparisonReported,
     FindingsReported,
@@ -35,13 +34,12 @@ from topolog.events.sessions import (
     session,
 )
 from topolog.events.state import State
-from topolog.streams.rules import levels, repair_reports, repair_sessions, repair_steps, replicas, schedules
+from topolog.streams.rules import repair_reports, repair_sessions, repair_steps, replicas, schedules
 from topolog.streams.rules.deadlines import Deadline
 
 
 def decide(state: State, request: RepairRequest, ref: RequestRef, end: Position, asked_at_ms: int) -> list[Decision]:
     """The decisions that answer the request; raises Refused and changes nothing. `end`: the last that is decided."""
-    levels.require(state, REPAIR_LEVEL, "Comparisons of replicas")
     match request:
         case SessionRequested():
             return repair_sessions.requested(state, request, ref, end, asked_at_ms)

@@ -10,7 +10,7 @@ import msgspec
 
 from topolog.events import requests as q
 from topolog.events.asked import Request, RequestRef
-from topolog.events.codec import Decision
+from topolog.events.codec import CODEC, Decision
 from topolog.events.ids import Position
 from topolog.events.repair_requests import RepairRequest
 from topolog.events.state import State
@@ -30,18 +30,21 @@ from topolog.streams.rules import (
 
 
 class Circumstances(msgspec.Struct, frozen=True):
-    """What is known beside the state: when the broker took the request, the last position that is decided, and whose
-    death certificates have been heard."""
+    """What is known beside the state: when the broker took the request, the last position that is decided, whose death
+    certificates have been heard, and the newest feature level that the leader's build knows."""
 
     appended_at_ms: int
     end: Position
     dead: membership.Dead = ()
+    newest_level: int = CODEC.newest_level
 
 
 def decide(state: State, request: q.AnyRequest, ref: RequestRef, given: Circumstances) -> list[Decision]:
     """The decisions that answer the request; raises Refused and changes nothing."""
     if isinstance(request, q.JoinRequested | q.NodeRemovalRequested):
         return membership.decide(state, request, ref, given.appended_at_ms, given.dead, end=given.end)
+    if isinstance(request, q.LevelRaiseRequested):
+        return levels.decide(state, request, ref, given.newest_level)
     if isinstance(request, RepairRequest):
         return repair.decide(state, request, ref, given.end, given.appended_at_ms)
     return _RULES[type(request)](state, request, ref)
@@ -50,7 +53,6 @@ def decide(state: State, request: q.AnyRequest, ref: RequestRef, given: Circumst
 _RULES: Mapping[type[Request], Callable[[State, Any, RequestRef], list[Decision]]] = {
     q.UpdateRequested: metadata.decide,
     q.TypeRemovalRequested: metadata.decide,
-    q.LevelRaiseRequested: levels.decide,
     q.GroupCreationRequested: groups.decide,
     q.GroupAlterationRequested: groups.decide,
     q.GroupDropRequested: groups.decide,

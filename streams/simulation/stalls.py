@@ -24,7 +24,6 @@ from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position, Slot
-from topolog.events.levels import NEWEST_LEVEL, announced
 from topolog.events.requests import Joiner, JoinRequested, NodeKind
 from topolog.events.terms import TermStarted
 from topolog.events.topics import Topic
@@ -42,7 +41,7 @@ STALL_MS = (1_000, 60_000)
 STALLS_EACH = 100
 """Stalls of one world: then its log is long, and another one begins."""
 
-_CAPABILITIES = (m.FENCING, announced(NEWEST_LEVEL))
+_CAPABILITIES = (m.FENCING,)
 _TURN_MS = (100.0, 300.0)
 _NODE_LAG_MS = 30
 _NODE_STALLS_MAX = 8

@@ -23,7 +23,6 @@ from topolog.events.asked import RequestId
 from topolog.events.asking import OpenRequests, encode_request, refusal_of
 from topolog.events.errors import Refused, TopologError
 from topolog.events.fold import Fold, Folded, Ignored
-from topolog.events.levels import REPAIR_LEVEL
 from topolog.events.log import Entry
 from topolog.events.repair import TaskCompleted
 from topolog.events.repair_tasks import Result, TaskId, TaskKind
@@ -283,14 +282,6 @@ class Core:
     def _declare(self, standing: _Standing) -> None:
         row = self.state.get(ClusterRow, "")
         if row is None:
-            return
-        if row.feature_level < REPAIR_LEVEL:
-            message = (
-                f"The cluster is at feature level {row.feature_level}; replicas are compared from {REPAIR_LEVEL} on."
-            )
-            self.failure = Refused(
-                "FEATURE_LEVEL", "K8", message, hint=f"`topolog raise-level {REPAIR_LEVEL}` raises it."
-            )
             return
         head = self._head("it serves this replica")
         request = rr.ReplicaDeclarationRequested(*head, standing.definition, self.life)

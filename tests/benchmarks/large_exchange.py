@@ -35,7 +35,6 @@ from topolog.events.fold import Ignored
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.groups import GroupCreated, GroupRow
 from topolog.events.ids import Incarnation, NodeId, Offset, TopologyVersion
-from topolog.events.levels import NEWEST_LEVEL, announced
 from topolog.events.log import Entry
 from topolog.events.ownership import Change, Copy
 from topolog.events.partitions import PartitionState, codes_of, encode_codes
@@ -52,7 +51,7 @@ from topolog.streams.rules.affinity import Candidate, Placement, ideal
 GOAL_MS = 500
 TAKE_OVER = "a stand-by takes over: its claim read back, the first decision encoded (goal 250)"
 CHANGES_AT_ONCE = 40_000
-CAPABILITIES = (m.FENCING, announced(NEWEST_LEVEL))
+CAPABILITIES = (m.FENCING,)
 
 
 def written(groups: int, partitions: int, nodes: int, backups: int) -> Chronicle:

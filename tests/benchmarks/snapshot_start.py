@@ -25,6 +25,7 @@ from topolog.events.codec import CODEC
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position
 from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.kafka_admin import KafkaAdmin
+from topolog.events.levels import FIRST_LEVEL
 from topolog.events.log import Entry
 from topolog.events.stamp import HEADER_NAME
 from topolog.events.terms import LogStarted
@@ -53,7 +54,7 @@ class Work:
         self._asked = 0
         self._beats = 0
         self._snapshots: Snapshots | None = None
-        self._core.found(LogStarted(LOG_ID, cluster, 20_000, 5_000, 1_000, 2))
+        self._core.found(LogStarted(LOG_ID, cluster, 20_000, 5_000, 1_000, FIRST_LEVEL))
         self._land()
         self._core.claim()
         self._land()

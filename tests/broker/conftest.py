@@ -180,12 +180,12 @@ class Site:
     ) -> Process:
         """A coordinator in a process of its own; `env` replaces this process's environment."""
         flags = {
-            **({} if sentinel else {"lease.sentinel": "false"}),  # the first release does not know it
             "cluster.name": self.cluster,
             "kafka.bootstrap.servers": self.bootstrap,
             "lease.fence": f"{fence_ms}ms",
             "lease.margin": f"{MARGIN_MS}ms",
             "lease.heartbeat": f"{HEARTBEAT_MS}ms",
+            "lease.sentinel": str(sentinel).lower(),
         }
         sets = [part for key, value in flags.items() for part in ("--set", f"{key}={value}")]
         command = [sys.executable, "-m", "topolog", "run", "coordinator", "--instance", instance, *sets]

@@ -34,7 +34,6 @@ from topolog.events.failpoints import FAILPOINTS, VARIABLE
 from topolog.events.health import Figures, LeaseHealth
 from topolog.events.ids import Incarnation, NodeId, Offset
 from topolog.events.kafka import KafkaReader
-from topolog.events.levels import NEWEST_LEVEL, announced
 from topolog.events.membership import NodeJoined, NodeLeft
 from topolog.events.metadata import MetadataUpdateProposed
 from topolog.events.object_types import ObjectType
@@ -171,7 +170,7 @@ def join_of(site: CrashSite, name: str) -> bytes:
         kind=NodeKind.CLIENT,
         endpoint="",
         attributes={},
-        capabilities=(announced(NEWEST_LEVEL),),
+        capabilities=(),
         types=tuple(DeclaredType(ObjectType(f"{side}-{number}", {"id": "long"}), 0) for side in ("left", "right")),
     )
     log_id = site.told().header.log_id

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
 
+from topolog.events.codec import Released
 from topolog.events.log import Entry
 from topolog.events.topics import topic_name
 from topolog.projections.archive.landings import ArchiveWriter
@@ -34,5 +35,6 @@ def came(spark: SparkSession, cluster: str, entries: Iterable[Entry]) -> DataFra
     return spark.createDataFrame(rows, SCHEMA)
 
 
-def lander_of(spark: SparkSession, archive: ArchiveWriter) -> Lander:
-    return Lander(spark, {archive.about.cluster: archive}, archive.scratch("batch"), lambda: 7)
+def lander_of(spark: SparkSession, archive: ArchiveWriter, versions: Iterable[Released] | None = None) -> Lander:
+    archives = {archive.about.cluster: archive}
+    return Lander(spark, archives, archive.scratch("batch"), lambda: 7, versions=versions)

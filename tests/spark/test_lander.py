@@ -5,16 +5,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
+from tests import second_level
 from tests.spark.frames import came, lander_of
 from tests.unit.projections.chronicle import Chronicle
 from tests.unit.projections.test_projector import eventful
 
-from topolog.events.codec import CODEC
+from topolog.events.codec import CODEC, released
 from topolog.events.errors import BadInput
 from topolog.events.framing import MARKER, framed
+from topolog.events.ids import Offset
+from topolog.events.levels import FIRST_LEVEL
 from topolog.events.log import Entry
+from topolog.events.membership import NodeJoined
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import Topic
 from topolog.projections.archive import reading
@@ -75,6 +80,23 @@ def test_each_type_has_a_table_with_its_fields_its_place_and_its_stamp(
         assert (row.stamp.cause, row.stamp.actor, row.stamp.reason) == (stamp.cause, stamp.actor, stamp.reason)
         assert row.stamp.recorded_at.replace(tzinfo=UTC).timestamp() * 1000 == pytest.approx(stamp.recorded_at_ms)
         assert (row.joiner.node, row.slot) == (record.joiner.node, record.slot)
+
+
+def test_two_versions_of_a_type_are_one_table(
+    spark: SparkSession, chronicle: Chronicle, archive: ArchiveWriter
+) -> None:
+    """Schema evolution by fingerprint: each is read by the schema that has written it, and told as the newest."""
+    entry = next(each for each in chronicle.entries if CODEC.type_of(each.value) is NodeJoined)
+    joined = CODEC.decode(entry.value)
+    values = [second_level.CODEC.encode(joined, level) for level in (FIRST_LEVEL, second_level.LEVEL)]
+    assert values[0][:10] != values[1][:10]
+    entries = [msgspec.structs.replace(entry, offset=Offset(at), value=each) for at, each in enumerate(values)]
+    lander = lander_of(spark, archive, released(second_level.CONTRACT))
+    lander.land(came(spark, chronicle.cluster, entries), "test")
+    assert archive.rows() == {"records": 2, "tables/NodeJoined": 2}
+    older, newer = read(spark, archive, "tables/NodeJoined")
+    assert older.asDict(recursive=True).keys() == newer.asDict(recursive=True).keys()
+    assert older.joiner == newer.joiner
 
 
 def test_records_are_kept_as_they_came(

@@ -3,19 +3,15 @@
 import time
 from pathlib import Path
 
-import msgspec
 import pytest
 from pyspark.sql import SparkSession
 from tests.spark.topics_place import TopicsPlace, run_out
 from tests.unit.projections.chronicle import Chronicle
 from tests.unit.projections.test_projector import eventful
 
-from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput, LogDiverged
 from topolog.events.fold import Judge
 from topolog.events.framing import MARKER
-from topolog.events.levels import FIRST_LEVEL, NEWEST_LEVEL
-from topolog.events.membership import NodeJoined
 from topolog.events.stamp import HEADER_NAME
 from topolog.events.topics import Topic, topic_name
 from topolog.projections.archive import reading, topics
@@ -183,20 +179,6 @@ def test_the_log_of_another_cluster_is_refused(place: TopicsPlace, chronicle: Ch
         archive.identify(b"x" * 16)
     with pytest.raises(BadInput, match="made anew, or belong to another cluster"):
         place.land()
-
-
-def test_two_released_versions_of_a_type_are_one_table(place: TopicsPlace, chronicle: Chronicle) -> None:
-    """Schema evolution by fingerprint: each is read by the schema that has written it, and told as the newest."""
-    joined = next(event for each in chronicle.entries if isinstance(event := CODEC.decode(each.value), NodeJoined))
-    joined = msgspec.structs.replace(joined, kinship=None)
-    old, new = (CODEC.encode(joined, level) for level in (FIRST_LEVEL, NEWEST_LEVEL))
-    assert old[:10] != new[:10]
-    place.append(Topic.DECISIONS, [(old, ()), (new, ())])
-    archive = place.land()
-    assert archive.rows() == {"records": 2, "tables/NodeJoined": 2}
-    older, newer = place.spark.read.parquet(*map(str, archive.files("tables"))).orderBy("log.offset").collect()
-    assert older.asDict(recursive=True).keys() == newer.asDict(recursive=True).keys()
-    assert older.joiner.node == newer.joiner.node
 
 
 def test_settings_that_javas_client_refuses_end_the_job_with_what_it_says(

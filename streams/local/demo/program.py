@@ -30,7 +30,7 @@ from topolog.streams.local.demo.types_of_rows import Document
 from topolog.streams.local.stopping import Stop, Stopping, Told
 from topolog.streams.node.client import Node
 
-PASSING = ("STALE_INCARNATION", "TYPE_REMOVING", "BEING_DELETED", "LEVEL_TOO_LOW")
+PASSING = ("STALE_INCARNATION", "TYPE_REMOVING", "BEING_DELETED")
 """Refusals that somebody ends: the node is joining again, type or database are on their way out, an operator raises the
 feature level once all are of this version."""
 

@@ -106,7 +106,7 @@ SINGLE_MAP = sm.SinglePartitionMap(
     ),
 )
 N1, N2 = NodeId("n1"), NodeId("n2")
-STARTED = terms.LogStarted(LOG_ID, "demo", 20_000, 5_000, 1_000, levels.NEWEST_LEVEL)
+STARTED = terms.LogStarted(LOG_ID, "demo", 20_000, 5_000, 1_000, levels.FIRST_LEVEL)
 
 SNAPSHOT = s.SnapshotTaken(
     log_id=LOG_ID,

@@ -1,5 +1,6 @@
 """A reader of a log in memory that looks ahead, as coordinators, nodes and projectors do."""
 
+from topolog.events.codec import CODEC, Codec
 from topolog.events.errors import Poisoned
 from topolog.events.fold import Fold, Folded, Header, Ignored
 from topolog.events.ids import Offset
@@ -12,9 +13,11 @@ from topolog.events.topics import Topic
 class Reader:
     """A process that reads a log: from its beginning, or from the rows and the header that another has kept."""
 
-    def __init__(self, log: InMemoryLog, kept: "Reader | None" = None, batch_max: int = 1_000) -> None:
+    def __init__(
+        self, log: InMemoryLog, kept: "Reader | None" = None, batch_max: int = 1_000, codec: Codec = CODEC
+    ) -> None:
         self.offset: int = kept.offset if kept else 0
-        self.fold: Fold = Fold(copy_of(kept.fold.state), kept.fold.header) if kept else Fold()
+        self.fold: Fold = Fold(copy_of(kept.fold.state), kept.fold.header, codec) if kept else Fold(codec=codec)
         self.folded: list[Folded] = []
         reader = log.reader()
         reader.batch_max = batch_max

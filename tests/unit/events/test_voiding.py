@@ -8,7 +8,8 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.events.examples import LOG_ID, Leader, proposed
+from tests import second_level
+from tests.unit.events.examples import EXAMPLES, LOG_ID, Leader, proposed
 from tests.unit.events.following import Reader
 
 from topolog.events import metadata as md
@@ -17,11 +18,11 @@ from topolog.events.asked import RequestRef
 from topolog.events.codec import CODEC
 from topolog.events.errors import DamagedStore, Poisoned
 from topolog.events.fold import Fold, Ignored
-from topolog.events.ids import Incarnation, NodeId, Offset, Position, TopologyVersion, Version
-from topolog.events.levels import NEWEST_LEVEL, FeatureLevelRaised
+from topolog.events.ids import Offset, Position, Version
+from topolog.events.levels import FIRST_LEVEL, FeatureLevelRaised
 from topolog.events.log import InMemoryLog
 from topolog.events.lookahead import LookAhead
-from topolog.events.membership import LeaveReason, NodeLeft
+from topolog.events.membership import NodeJoined
 from topolog.events.stamp import HEADER_NAME, InputOffset
 from topolog.events.topics import Topic
 from topolog.events.voiding import LeftOut, RecordVoided, VoidedRow, voided_key, voided_row
@@ -180,24 +181,24 @@ def test_a_record_above_the_feature_level_in_force_stops_those_that_know_its_sch
     records = leader.set(terms.LogStarted(LOG_ID, "demo", 20_000, 5_000, 1_000, feature_level=1))
     leader = Leader(term=1, chain=leader.chain)
     records += leader.raw_set(CODEC.encode(terms.TermStarted(1, "c1", life=7), level=1))
-    died = NodeLeft(NodeId("n1"), Incarnation(1), LeaveReason.DIED, 1, Position(1), TopologyVersion(1, 0))
-    value = CODEC.encode(died, level=2)
-    assert CODEC.level_of(value) == 2
+    joined = next(each for each in EXAMPLES if isinstance(each, NodeJoined))
+    value = second_level.CODEC.encode(joined, level=2)
+    reader = Reader(log_of(records + leader.raw_set(value)), codec=second_level.CODEC)
     with pytest.raises(Poisoned, match="its schema is of feature level 2, in force is 1"):
-        Reader(log_of(records + leader.raw_set(value))).run()
+        reader.run()
 
 
 @pytest.mark.parametrize("in_one_set", [False, True])
 def test_at_a_level_above_its_own_a_build_reads_on_and_takes_nothing_for_damage(in_one_set: bool) -> None:
     """K8: it cannot tell a poisoned record from a newer one, so it asks to be upgraded and names no command."""
     leader, records = Leader.start()
-    raised = CODEC.encode(FeatureLevelRaised(RequestRef("t", 1, bytes(8)), NEWEST_LEVEL + 1, ()))
+    raised = CODEC.encode(FeatureLevelRaised(RequestRef("t", 1, bytes(8)), FIRST_LEVEL + 1, ()))
     for values in ([raised, POISON],) if in_one_set else ([raised], [POISON]):
         records += leader.raw_set(*values)
     reader = Reader(log_of(records))
-    with pytest.raises(Poisoned, match=f"{NEWEST_LEVEL + 1} is in force .* upgrade it") as raised_error:
+    with pytest.raises(Poisoned, match=f"{FIRST_LEVEL + 1} is in force .* upgrade it") as raised_error:
         reader.run()
-    assert (raised_error.value.position, raised_error.value.level) == (3, NEWEST_LEVEL + 1)
+    assert (raised_error.value.position, raised_error.value.level) == (3, FIRST_LEVEL + 1)
     assert "topolog void" not in str(raised_error.value)
     assert reader.fold.header.position == (1 if in_one_set else 2)
 

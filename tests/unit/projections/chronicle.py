@@ -6,7 +6,7 @@ from topolog.events.asked import RequestRef
 from topolog.events.codec import CODEC, Decision
 from topolog.events.fold import Fold
 from topolog.events.ids import NOWHERE, Position, Term, TopologyVersion, Version
-from topolog.events.levels import NEWEST_LEVEL
+from topolog.events.levels import FIRST_LEVEL
 from topolog.events.log import Entry, InMemoryLog
 from topolog.events.membership import (
     FENCING,
@@ -71,7 +71,7 @@ class Chronicle:
     def start(self) -> "Chronicle":
         """Begin the log and its first term."""
         self._sequence = 0
-        self.decide(LogStarted(self.log_id, self.cluster, self._fence_ms, 5_000, 1_000, NEWEST_LEVEL))
+        self.decide(LogStarted(self.log_id, self.cluster, self._fence_ms, 5_000, 1_000, FIRST_LEVEL))
         return self.lead("c1")
 
     def lead(self, instance: str) -> "Chronicle":

@@ -1,17 +1,10 @@
 """Moments: by which words any place in the log can be asked for."""
 
-from pathlib import Path
-
 import pytest
-from tests.unit.projections.chronicle import FENCE_MS, LOG_ID, Chronicle
+from tests.unit.projections.chronicle import Chronicle
 from tests.unit.projections.sharing import Sharing, shared_out
 
-from topolog.events.errors import BadInput, Gone, NotFound, TopologError
-from topolog.events.group_definition import GroupDefinition
-from topolog.events.groups import GroupCreated
-from topolog.events.ids import TopologyVersion
-from topolog.events.levels import BASELINE_LEVEL, FeatureLevelRaised
-from topolog.events.terms import LogStarted
+from topolog.events.errors import BadInput, NotFound, TopologError
 from topolog.projections import exchanges, moments, views
 from topolog.projections.projector import Projector
 from topolog.projections.store import Reading
@@ -85,23 +78,3 @@ def test_an_exchange_that_is_open_has_no_end(cluster: Sharing, projector: Projec
         assert row is not None
         with pytest.raises(NotFound, match="not completed"):
             at(reading, f"exchange:{row.version}", 0)
-
-
-def test_a_view_from_before_views_were_kept_is_gone(tmp_path: Path) -> None:
-    """Views are kept from a feature level on; of what was before, positions and times are left."""
-    chronicle = Chronicle()
-    chronicle.decide(LogStarted(LOG_ID, "main", FENCE_MS, 5_000, 1_000, BASELINE_LEVEL - 1))
-    chronicle.lead("c1")
-    for number, name in enumerate(("orders", "parts"), start=1):
-        group = GroupDefinition(name, 4, 0)
-        chronicle.decide(GroupCreated(chronicle.ref(), number, group, TopologyVersion(0, number)))
-    chronicle.decide(FeatureLevelRaised(chronicle.ref(), BASELINE_LEVEL, ()))
-    joined_at = chronicle.join("n3", renewed=False)
-    projector = Projector(chronicle.log.reader(), tmp_path, "main")
-    while projector.step():
-        pass
-    with projector.reading() as reading:
-        assert at(reading, "topology:1.0", 0) == joined_at
-        with pytest.raises(Gone, match="older than the first that is kept"):
-            at(reading, "topology:0.1", 0)
-    projector.close()

@@ -17,7 +17,7 @@ from topolog.events import metadata as md
 from topolog.events import requests as q
 from topolog.events import terms
 from topolog.events.asked import RequestId
-from topolog.events.codec import CODEC
+from topolog.events.codec import CODEC, Codec
 from topolog.events.errors import TopologError
 from topolog.events.fold import Fold, Folded, Ignored
 from topolog.events.ids import Position
@@ -72,6 +72,7 @@ class Coordinator(Process):
             takeover_ms=takeover_ms,
             cadence=world.cadence,
             chance=random.Random(name),
+            codec=world.build,
         )
 
     def step(self) -> None:
@@ -150,6 +151,7 @@ class Member(Process):
             self.service,
             chance=lambda: self.chance.getrandbits(63),
             disk=past,
+            codec=world.build,
         )
 
     def step(self) -> None:
@@ -193,15 +195,18 @@ class Member(Process):
 
 
 class World:
-    """The processes by name, in the order in which they take turns, the log and the clock."""
+    """The processes by name, in the order in which they take turns, the log and the clock. `build`: what processes that
+    come up from now on read and write by; `codec`: what the world itself reads the log by."""
 
     def __init__(
         self,
         coordinators: Iterable[str] = (),
         nodes: Iterable[str] = (),
         cadence: Cadence = Cadence(positions=0),  # noqa: B008 (frozen value)
+        codec: Codec = CODEC,
     ) -> None:
         self.cadence = cadence
+        self.build = CODEC
         self.clock = ManualClock()
         self.log = InMemoryLog(self.clock.wall_ms)
         self.coordinators: dict[str, Coordinator] = {}
@@ -211,7 +216,7 @@ class World:
         """What lies in each data folder, by its id."""
         self._disks: dict[str, Disk] = {}
         self._asked = 0
-        self._fold = Fold()
+        self._fold = Fold(codec=codec)
         self._read = 0
         self._accepted: list[Folded] = []
         self._ignored: list[Ignored] = []

@@ -13,13 +13,14 @@ from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC, Record
 from topolog.events.fold import Ignored
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
+from topolog.events.levels import FIRST_LEVEL
 from topolog.events.log import Entry, InMemoryLog
 from topolog.events.stamp import HEADER_NAME
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Core, Outgoing, Role
 
 LOG_ID = bytes(range(16))
-STARTED = terms.LogStarted(LOG_ID, "demo", 2_000, 500, 200)
+STARTED = terms.LogStarted(LOG_ID, "demo", 2_000, 500, 200, FIRST_LEVEL)
 
 
 class Desk:

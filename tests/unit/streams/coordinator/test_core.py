@@ -15,7 +15,7 @@ from topolog.events.errors import Undecodable
 from topolog.events.fold import Fold, Ignored
 from topolog.events.group_definition import Affinity, GroupDefinition
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Slot
-from topolog.events.levels import NEWEST_LEVEL
+from topolog.events.levels import FIRST_LEVEL
 from topolog.events.single_maps import GroupMap, SinglePartitionMap
 from topolog.events.stamp import decode_stamp
 from topolog.events.topics import RECORD_BYTES_MAX, Topic
@@ -626,16 +626,16 @@ def test_a_decision_that_would_be_read_otherwise_ends_the_leader_and_not_the_log
 
 def test_a_claim_is_written_at_the_level_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its readers may be of the oldest version that the level allows."""
-    levels: list[int] = []
+    levels: list[int | None] = []
     encode = Codec.encode
 
-    def noting(codec: Codec, record: Record, level: int = NEWEST_LEVEL) -> bytes:
+    def noting(codec: Codec, record: Record, level: int | None = None) -> bytes:
         levels.append(level)
         return encode(codec, record, level)
 
     desk = Desk()
-    desk.core.found(msgspec.structs.replace(STARTED, feature_level=1))
+    desk.core.found(STARTED)
     desk.land()
     monkeypatch.setattr(Codec, "encode", noting)
     desk.core.claim()
-    assert levels == [1]
+    assert levels == [FIRST_LEVEL]

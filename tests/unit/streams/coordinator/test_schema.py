@@ -24,7 +24,6 @@ from topolog.events.claims import line, line_row
 from topolog.events.codec import CODEC
 from topolog.events.fold import Fold
 from topolog.events.ids import Position
-from topolog.events.levels import NEWEST_LEVEL, announced
 from topolog.events.object_definition import ColumnType, Statement
 from topolog.events.objects import (
     ChangeRow,
@@ -49,7 +48,7 @@ class Study(Desk):
     @classmethod
     def of(cls, *nodes: str) -> "Study":
         desk = cls()
-        desk.core.found(msgspec.structs.replace(STARTED, feature_level=NEWEST_LEVEL))
+        desk.core.found(STARTED)
         desk.land()
         desk.core.claim()
         desk.land()
@@ -61,7 +60,7 @@ class Study(Desk):
         return desk
 
     def join(self, node: str, incarnation: int = 1) -> q.JoinRequested:
-        who = joiner(node, incarnation, capabilities=(m.FENCING, announced(NEWEST_LEVEL)))
+        who = joiner(node, incarnation, capabilities=(m.FENCING,))
         request = q.JoinRequested(self.new_id(), LOG_ID, node, "", who)
         self.ask(request)
         return request

@@ -4,13 +4,11 @@ import pytest
 from tests.unit.scenarios.world import TERMS, World
 
 from topolog.events import metadata as md
-from topolog.events.levels import FeatureLevelRaised
 from topolog.events.log import InMemoryWriter
 from topolog.events.membership import LeasesRenewed
 from topolog.events.snapshots import SnapshotTaken
-from topolog.events.terms import LogStarted
 from topolog.events.topics import Topic
-from topolog.streams.coordinator import driver, snapshots
+from topolog.streams.coordinator import snapshots
 from topolog.streams.coordinator.core import Role
 from topolog.streams.coordinator.snapshots import Cadence
 
@@ -55,18 +53,6 @@ def test_none_is_taken_where_none_is_wanted() -> None:
     """`snapshot.every` 0, or a cluster without the topic."""
     world = World(["c1"], ["n1"], Cadence(positions=0, log_bytes=1))
     work(world, 30)
-    assert world.log.entries(Topic.SNAPSHOTS) == []
-
-
-def test_none_is_taken_before_every_member_can_read_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """K8: SnapshotTaken belongs to feature level 2."""
-    monkeypatch.setattr(driver, "NEWEST_LEVEL", 1)
-    world = World(["c1"], ["n1"], Cadence(positions=5))
-    (started,) = world.events(LogStarted)
-    assert isinstance(started, LogStarted)
-    assert started.feature_level == 1
-    work(world, 20)
-    assert world.events(FeatureLevelRaised) == []
     assert world.log.entries(Topic.SNAPSHOTS) == []
 
 

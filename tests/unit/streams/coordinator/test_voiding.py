@@ -12,7 +12,7 @@ from topolog.events.codec import CODEC, Decision
 from topolog.events.errors import NotFound, Poisoned, Refused, Unreachable
 from topolog.events.fold import Folded, Header
 from topolog.events.ids import Term, Version
-from topolog.events.levels import NEWEST_LEVEL, FeatureLevelRaised
+from topolog.events.levels import FIRST_LEVEL, FeatureLevelRaised
 from topolog.events.log import InMemoryLog, InMemoryReader
 from topolog.events.stamp import HEADER_NAME, NO_CHAIN, Stamp, encode_stamp
 from topolog.events.topics import Topic
@@ -194,7 +194,7 @@ def test_a_poisoned_voiding_is_voided() -> None:
 @pytest.mark.parametrize("value", [POISON, CODEC.encode(RecordVoided(1, bytes(16)))], ids=["unknown", "voiding"])
 def test_an_older_build_voids_nothing(value: bytes) -> None:
     """K8: at a level that it does not know, what stops it may be what newer builds have folded."""
-    above = NEWEST_LEVEL + 1
+    above = FIRST_LEVEL + 1
     world = poisoned_world(CODEC.encode(FeatureLevelRaised(RequestRef("t", 1, bytes(8)), above, ())))
     poison(world.log, Reader(world.log).run().fold.header, value)
     one = voider(world.log)

@@ -12,7 +12,6 @@ from topolog.events.object_definition import Column, ColumnType, Definition, Obj
 from topolog.events.objects import SchemaChangeCommitted
 from topolog.events.requests import NodeKind
 from topolog.events.topics import Topic
-from topolog.streams.coordinator import driver
 from topolog.streams.node.testing import LocalCluster
 
 ORDERS = g.GroupDefinition("orders", 64, 1, g.Affinity(backup_filter="rack"))
@@ -96,17 +95,6 @@ def test_what_cannot_be_a_group_is_not_sent(cluster: LocalCluster) -> None:
         before = asked(cluster)
         with pytest.raises(BadInput, match="70000 partitions"):
             node.create_group(g.GroupDefinition("orders", 70_000))
-        assert asked(cluster) == before
-
-
-def test_before_every_member_can_read_of_groups_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """K8: a leader of an older build would take the request for a dead letter and never answer."""
-    monkeypatch.setattr(driver, "NEWEST_LEVEL", 2)
-    with LocalCluster() as cluster, cluster.node("n1") as node:
-        before = asked(cluster)
-        with pytest.raises(Refused, match="raise-level 3") as refused:
-            node.create_group(ORDERS)
-        assert refused.value.code == "LEVEL_TOO_LOW"
         assert asked(cluster) == before
 
 

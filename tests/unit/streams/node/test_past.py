@@ -5,7 +5,7 @@ import itertools
 import os
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from topolog.events.failpoints import VARIABLE, arm
 from topolog.events.fold import Folded
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.ids import Incarnation, NodeId, Place, Position, Term, TopologyVersion
-from topolog.events.levels import BASELINE_LEVEL, FeatureLevelRaised
 from topolog.events.log import InMemoryWriter
 from topolog.events.object_types import ObjectType
 from topolog.events.past_file import FILE_NAME, decode, encode
@@ -29,10 +28,8 @@ from topolog.events.stamp import chain_after
 from topolog.events.state import State
 from topolog.events.topics import PARTITIONS, Topic
 from topolog.events.views import Echo, Kinship, Past, Point, newest_point, note_view
-from topolog.streams.coordinator import driver
 from topolog.streams.node.core import Phase
 from topolog.streams.node.lease import Lease
-from topolog.streams.node.noting import Noting
 from topolog.streams.node.past import POINTS_MAX, RESERVED_AT_ONCE, noted, thinned, with_reserve
 from topolog.streams.node.past_disk import MemoryDisk, PastFile
 from topolog.streams.node.session import Session
@@ -494,70 +491,6 @@ def test_who_dies_over_a_sync_comes_back(place: str, count: int, armed: Callable
     assert row_of(world).kinship in ((Kinship.NEW,) if is_first else (Kinship.EQUAL, Kinship.BEHIND))
     world.run(TERMS.fence_ms)
     assert not world.nodes[NODE].is_fenced
-
-
-# From which level on.
-
-
-def raised(world: World) -> None:
-    world.ask(q.LevelRaiseRequested(world.operator_id(), world.log_id, "ada", "", BASELINE_LEVEL))
-    world.settle()
-
-
-def test_below_its_level_nothing_is_noted_and_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """(a) A member of then notes from the raise on: its echo, and numbers that it has not used."""
-    monkeypatch.setattr(driver, "NEWEST_LEVEL", BASELINE_LEVEL - 1)
-    world = World(["c1"], ["n1"])
-    disk = MemoryDisk()
-    node = with_disk(world, disk)
-    world.run(2 * TERMS.fence_ms)
-    assert disk.past is None
-    assert row_of(world).kinship is None
-    raised(world)
-    past = past_on(disk)
-    assert past.points == (newest_point(world.state),)
-    assert past.echo.incarnation == node.session.core.incarnation
-    assert 0 < past.echo.sequence <= node.session.core.sent < past.reserved
-    world.kill(NODE)
-    world.node(NODE, folder=FOLDER)
-    assert row_of(world).kinship is Kinship.EQUAL
-
-
-def test_at_the_raise_no_beat_goes_before_its_number_is_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread that beats may be there when the raise is folded and not yet noted."""
-    monkeypatch.setattr(driver, "NEWEST_LEVEL", BASELINE_LEVEL - 1)
-    world = World(["c1"], ["n1"])
-    disk = MemoryDisk()
-    node = with_disk(world, disk)
-    note, sent = Noting.note, list[int]()
-
-    def watched(noting: Noting, found: Sequence[Folded]) -> None:
-        if any(isinstance(each.event, FeatureLevelRaised) for each in found) and node.session.core.sent:
-            before = len(beaten(world))
-            node.session.beat()
-            sent.append(len(beaten(world)) - before)
-        note(noting, found)
-
-    monkeypatch.setattr(Noting, "note", watched)
-    raised(world)
-    assert 0 in sent
-    before = len(beaten(world))
-    node.session.beat()
-    assert len(beaten(world)) == before + 1
-
-
-def test_a_node_with_a_past_joins_no_log_from_before_there_were_any(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its coordinator would not be told of it: the node finds by itself that this is not the log it wrote in."""
-    disk = MemoryDisk()
-    source = World(["c1"], ["n1"])
-    with_disk(source, disk)
-    source.kill(NODE)
-    monkeypatch.setattr(driver, "NEWEST_LEVEL", BASELINE_LEVEL - 1)
-    world = World(["c2"], ["n1"])
-    assert refusal_in(world, disk).code == "FOREIGN"
-    disk.past = msgspec.structs.replace(past_on(disk), log_id=world.log_id)
-    assert refusal_in(world, disk).code in ("AHEAD", "FORKED")
-    assert [each for each in world.events(m.NodeJoined) if each.joiner.node == NODE] == []  # type: ignore[attr-defined]
 
 
 def test_a_client_and_a_node_without_a_folder_note_nothing(tmp_path: Path) -> None:

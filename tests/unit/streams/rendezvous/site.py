@@ -11,12 +11,10 @@ from topolog.events import merkle
 from topolog.events import repair_requests as rr
 from topolog.events.errors import Refused
 from topolog.events.ids import Position
-from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.merkle import Leaf
 from topolog.events.repair_definition import SessionDefinition, SessionKind
 from topolog.events.repair_tasks import Findings, Pair, Result, Step, TaskId, TaskKind, TaskStatus
 from topolog.events.replica import Cut, ReplicaDefinition, RowDigest
-from topolog.events.requests import LevelRaiseRequested
 from topolog.events.sessions import SegmentRow, SessionRow, segments, session
 from topolog.events.token_range import RING, RING_BITS, Ranges, TokenRange, overlap
 from topolog.events.tree_pages import PageKind, TreePage, digest_of
@@ -89,7 +87,6 @@ class Site(Cluster):
         super().__init__()
         self.rows = {name: dict(each) for name, each in rows.items()}
         self.cuts = 0
-        self.ask(LevelRaiseRequested(new_id(), LOG_ID, "t", "", NEWEST_LEVEL))
         for name in rows:
             definition = ReplicaDefinition("t", name, COLUMNS, KEY)
             self.ask(rr.ReplicaDeclarationRequested(new_id(), LOG_ID, name, "", definition, LIFE))

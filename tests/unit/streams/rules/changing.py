@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from tests.unit.streams.rules.cluster import LOG_ID, Cluster, join_request, joiner
 
 from topolog.events import requests as q
-from topolog.events.asked import RequestId, RequestRef
+from topolog.events.asked import RequestId
 from topolog.events.claims import ClaimsRow, LineRow, line, must_wait
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.fold import evolve
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term
-from topolog.events.levels import NEWEST_LEVEL, FeatureLevelRaised, announced
 from topolog.events.membership import FENCING, Blocked, members
 from topolog.events.object_definition import (
     Column,
@@ -102,11 +101,10 @@ def deletions(node: str, *numbers: int, incarnation: int = 1) -> q.DeletionsConf
 
 
 class Changing(Cluster):
-    """Servers that apply what is decided when a test says so; at the newest feature level."""
+    """Servers that apply what is decided when a test says so."""
 
     def __init__(self, *servers: str) -> None:
         super().__init__()
-        self.log(FeatureLevelRaised(RequestRef("t", 900_000, bytes(8)), NEWEST_LEVEL, ()))
         self.applied: dict[NodeId, tuple[Incarnation, Position]] = {}
         self.blocks: dict[NodeId, tuple[Incarnation, Blocked]] = {}
         self.waited_through = NOWHERE
@@ -115,8 +113,7 @@ class Changing(Cluster):
             self.join(name)
 
     def join(self, name: str, incarnation: int = 1, *, fences: bool = True) -> None:
-        capabilities = (*((FENCING,) if fences else ()), announced(NEWEST_LEVEL))
-        self.ask(join_request(joiner(name, incarnation, capabilities=capabilities)))
+        self.ask(join_request(joiner(name, incarnation, capabilities=(FENCING,) if fences else ())))
 
     def leave(self, node: str, *, settle: bool = True) -> list[Decision]:
         """It is dead, and certified to be."""

@@ -11,6 +11,7 @@ from topolog.events.asked import RequestId, RequestRef
 from topolog.events.codec import CODEC, Decision
 from topolog.events.fold import evolve
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, Term
+from topolog.events.levels import FIRST_LEVEL
 from topolog.events.stamp import NO_CHAIN, chain_after
 from topolog.events.state import State
 from topolog.events.topics import RECORD_BYTES_MAX
@@ -77,13 +78,16 @@ def heard(
 
 
 class Cluster:
-    """Decides and folds; `position` is that of the last decision, `chain` the hash behind it."""
+    """Decides and folds; `position` is that of the last decision, `chain` the hash behind it, `newest_level` what the
+    leader's build knows."""
+
+    newest_level = FIRST_LEVEL
 
     def __init__(self, *servers: str) -> None:
         self.state = State()
         self.position = NOWHERE
         self.chain = NO_CHAIN
-        self.log(terms.LogStarted(LOG_ID, "demo", 2_000, 500, 200))
+        self.log(terms.LogStarted(LOG_ID, "demo", 2_000, 500, 200, FIRST_LEVEL))
         for name in servers:
             self.ask(join_request(joiner(name)))
 
@@ -99,7 +103,8 @@ class Cluster:
     def decide(self, request: q.AnyRequest) -> list[Decision]:
         """What the rules answer; nothing is folded. Raises Refused."""
         ref = RequestRef(request.id.requester, request.id.sequence, bytes(8))
-        return requests.decide(self.state, request, ref, Circumstances(ASKED_AT_MS, self.position))
+        given = Circumstances(ASKED_AT_MS, self.position, newest_level=self.newest_level)
+        return requests.decide(self.state, request, ref, given)
 
     def ask(self, request: q.AnyRequest) -> list[Decision]:
         decided = self.decide(request)

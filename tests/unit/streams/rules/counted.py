@@ -14,7 +14,6 @@ from topolog.events.codec import Decision
 from topolog.events.drains import DrainRow
 from topolog.events.errors import Refused
 from topolog.events.ids import NOWHERE, TopologyVersion
-from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow
 from topolog.events.terms import cluster
 from topolog.streams.rules import baseline, cluster_state, drains, placement
@@ -74,8 +73,8 @@ def drain(node: str, *, cancelled: bool = False) -> q.DrainRequested:
 class Counted(Shared):
     """`adjusting`: deadlines of the baseline that have passed; `silent`: who applies nothing; `waited_through`."""
 
-    def __init__(self, *servers: str, active: bool = True, level: int = NEWEST_LEVEL) -> None:
-        super().__init__(level)
+    def __init__(self, *servers: str, active: bool = True) -> None:
+        super().__init__()
         self.adjusting: set[str] = set()
         self.silent: set[str] = set()
         self.waited_through = NOWHERE

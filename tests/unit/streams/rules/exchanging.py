@@ -9,10 +9,8 @@ from topolog.events import exchange as x
 from topolog.events import groups as g
 from topolog.events import ownership as o
 from topolog.events import requests as q
-from topolog.events.asked import RequestRef
 from topolog.events.codec import Decision
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Offset, Position, TopologyVersion
-from topolog.events.levels import NEWEST_LEVEL, FeatureLevelRaised, announced
 from topolog.events.membership import FENCING, LeaveReason, NodeLeft, lease_of
 from topolog.events.ownership import Ownership
 from topolog.events.partitions import PartitionState, When, is_legal
@@ -22,7 +20,7 @@ from topolog.streams.rules import copies, exchange, hand_over, placement
 from topolog.streams.rules.affinity import Candidate, Indexes, Placement, ideal
 from topolog.streams.rules.exchange import Told
 
-CAPABILITIES = (FENCING, announced(NEWEST_LEVEL))
+CAPABILITIES = (FENCING,)
 
 
 def choose(group: g.GroupRow, candidates: Sequence[Candidate]) -> Indexes:
@@ -47,13 +45,12 @@ class Answer(msgspec.Struct, frozen=True):
 class Shared(Cluster):
     """`disks`: whole copies that a node brings when it comes back, by (group, partition). `passed`: deadlines."""
 
-    def __init__(self, level: int = NEWEST_LEVEL) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.disks: dict[str, dict[tuple[str, int], int]] = {}
         self.passed: set[str] = set()
         self._incarnations: dict[str, int] = {}
         self._answers: dict[NodeId, Answer] = {}
-        self.log(FeatureLevelRaised(RequestRef("t", 0, bytes(8)), level, ()))
 
     # What happens to it.
 

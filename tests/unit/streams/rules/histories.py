@@ -11,9 +11,7 @@ from tests.unit.streams.rules.exchanging import CAPABILITIES
 
 from topolog.events import membership as m
 from topolog.events.ids import Incarnation, NodeId
-from topolog.events.levels import BASELINE_LEVEL, NEWEST_LEVEL
 from topolog.events.membership import NodeRow, lease_of
-from topolog.events.terms import cluster
 from topolog.events.views import Echo, Kinship, Past, Point, newest_point
 
 RESERVED_AT_ONCE = 64
@@ -30,9 +28,9 @@ class Disk(msgspec.Struct):
 class History(Counted):
     """One log. `nodes`: the disks, which copies of the log share."""
 
-    def __init__(self, *servers: str, active: bool = True, level: int = NEWEST_LEVEL) -> None:
+    def __init__(self, *servers: str, active: bool = True) -> None:
         self.nodes: dict[str, Disk] = {}
-        super().__init__(*servers, active=active, level=level)
+        super().__init__(*servers, active=active)
 
     def join(
         self, *nodes: str, capabilities: tuple[str, ...] = CAPABILITIES, past: Past | None = None, **attributes: str
@@ -43,8 +41,7 @@ class History(Counted):
             life = self._incarnations[node] = next(_lives)
             who = joiner(node, life, capabilities=capabilities, attributes=attributes)
             self.ask(join_request(who, past or disk.past))
-            if cluster(self.state).feature_level >= BASELINE_LEVEL:
-                self._note(node, 0)
+            self._note(node, 0)
 
     def kinship(self, node: str) -> Kinship | None:
         return self.node(node).kinship

@@ -17,7 +17,6 @@ from topolog.events import requests as q
 from topolog.events.codec import CODEC, Decision
 from topolog.events.errors import ReplicaFailed
 from topolog.events.ids import Position
-from topolog.events.levels import NEWEST_LEVEL
 from topolog.events.log import Entry, InMemoryLog
 from topolog.events.merkle import Leaf
 from topolog.events.repair import StepStarted, TaskAssigned
@@ -186,7 +185,7 @@ class World:
         self.log = InMemoryLog(lambda: self.now_ms)
         self.clock = ManualClock()
         self.desk = Desk(self.log)
-        self.desk.core.found(msgspec.structs.replace(STARTED, feature_level=NEWEST_LEVEL))
+        self.desk.core.found(STARTED)
         self.desk.land()
         self.desk.core.claim()
         self.desk.land()

@@ -8,9 +8,7 @@ from tests.unit.streams.rules.counted import (
     Counted,
     activation,
     add,
-    adjust,
     deactivation,
-    drain,
     hold,
     remove,
     set_,
@@ -24,7 +22,6 @@ from topolog.events import exchange as x
 from topolog.events import requests as q
 from topolog.events.cluster_state import ClusterState, lesser
 from topolog.events.ids import Incarnation, NodeId, Position
-from topolog.events.levels import BASELINE_LEVEL
 from topolog.events.views import Echo, Kinship, Past, newest_point
 
 ACTIVE, READ_ONLY, INACTIVE = ClusterState.ACTIVE, ClusterState.ACTIVE_READ_ONLY, ClusterState.INACTIVE
@@ -562,20 +559,6 @@ def test_fewer_members_need_a_smaller_quorum() -> None:
 
 def test_a_warm_cluster_is_not_warmed() -> None:
     assert kinds(Counted(*THREE).decide(warm())) == ["RequestUnchanged"]
-
-
-# Levels.
-
-REQUESTS = [activation(), hold(), warm(), set_("n1"), adjust(), drain("n1")]
-
-
-@pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: type(each).__name__)
-def test_there_is_no_baseline_before_every_member_can_read_of_it(request_: q.AnyRequest) -> None:
-    """K8."""
-    found = Counted("n1", active=False, level=BASELINE_LEVEL - 1)
-    refused = found.refusal(request_)
-    assert (refused.code, refused.rule) == ("LEVEL_TOO_LOW", "K8")
-    assert refused.facts == {"needed": str(BASELINE_LEVEL), "in_force": str(BASELINE_LEVEL - 1)}
 
 
 def test_who_is_told_to_go_on_when_a_quorum_is_back_already_goes_cold_again() -> None:

@@ -8,23 +8,15 @@ from topolog.events import requests as q
 from topolog.events.asked import RequestRef
 from topolog.events.errors import Refused
 from topolog.events.ids import Incarnation, NodeId
-from topolog.events.levels import NEWEST_LEVEL, FeatureLevelRaised, announced
 from topolog.streams.rules import membership
 
 N1 = NodeId("n1")
 FIRST, SECOND, THIRD = ((N1, Incarnation(number)) for number in (1, 2, 3))
 
 
-def cluster_of(*servers: str) -> Cluster:
-    """A cluster whose log may say DIED."""
-    cluster = Cluster(*servers)
-    cluster.log(FeatureLevelRaised(RequestRef("t", 0, bytes(8)), NEWEST_LEVEL, servers))
-    return cluster
-
-
 def join(name: str, incarnation: int, *, fences: bool = True) -> q.JoinRequested:
     """A process without a folder of its own, hence one that must wait for its former life."""
-    capabilities = (announced(NEWEST_LEVEL), *((m.FENCING,) if fences else ()))
+    capabilities = (m.FENCING,) if fences else ()
     return join_request(joiner(name, incarnation, folder="", capabilities=capabilities))
 
 
@@ -41,7 +33,7 @@ def settle(
 
 def test_a_certified_member_leaves_without_waiting() -> None:
     """4.1 (a): DIED, though its lease was renewed a moment ago and nothing has lapsed; the view is a new one."""
-    cluster = cluster_of("n1", "n2")
+    cluster = Cluster("n1", "n2")
     cluster.renew(n1=4)
     renewed_at = cluster.position
     (left,) = settle(cluster, FIRST)
@@ -52,14 +44,14 @@ def test_a_certified_member_leaves_without_waiting() -> None:
 
 def test_a_certificate_is_settled_once() -> None:
     """The same certificate, heard for ever, gives nothing the second time."""
-    cluster = cluster_of("n1")
+    cluster = Cluster("n1")
     assert len(settle(cluster, FIRST)) == 1
     assert settle(cluster, FIRST) == []
 
 
 def test_a_certificate_of_a_former_life_touches_nobody() -> None:
     """The incarnation is what died, not the node."""
-    cluster = cluster_of("n1")
+    cluster = Cluster("n1")
     settle(cluster, FIRST)
     cluster.ask(join("n1", 2))
     assert settle(cluster, FIRST) == []
@@ -68,14 +60,14 @@ def test_a_certificate_of_a_former_life_touches_nobody() -> None:
 
 def test_a_certificate_of_the_node_of_another_name_touches_nobody() -> None:
     """Two nodes may have drawn one incarnation."""
-    cluster = cluster_of("n1", "n2")
+    cluster = Cluster("n1", "n2")
     assert len(settle(cluster, FIRST)) == 1
     assert cluster.node("n2").is_member
 
 
 def test_the_death_of_a_member_that_was_being_removed_completes_the_removal() -> None:
     """REMOVED: why it was stopped is why it left; the death only ends the wait."""
-    cluster = cluster_of("n1")
+    cluster = Cluster("n1")
     cluster.ask(q.NodeRemovalRequested(new_id(), bytes(16), "ada", "", "n1"))
     (left,) = settle(cluster, FIRST)
     assert isinstance(left, m.NodeLeft)
@@ -84,14 +76,14 @@ def test_the_death_of_a_member_that_was_being_removed_completes_the_removal() ->
 
 def test_a_node_that_never_fences_itself_is_out_when_it_is_dead() -> None:
     """F6: silence never proves it gone; its death does."""
-    cluster = cluster_of()
+    cluster = Cluster()
     cluster.ask(join("n1", 1, fences=False))
     assert len(settle(cluster, FIRST)) == 1
 
 
 def test_who_waits_for_a_dead_life_is_admitted_at_once() -> None:
     """A node restarted after kill -9, without a folder: the certificate stands in for the lease."""
-    cluster = cluster_of("n1")
+    cluster = Cluster("n1")
     cluster.ask(join("n1", 2))
     left, joined = settle(cluster, FIRST)
     assert isinstance(left, m.NodeLeft)
@@ -101,7 +93,7 @@ def test_who_waits_for_a_dead_life_is_admitted_at_once() -> None:
 
 def test_a_dead_process_is_refused_when_its_join_comes_late() -> None:
     """No ghost member: the certificate was heard first, and the request is answered like any other (K7)."""
-    cluster = cluster_of("n2")
+    cluster = Cluster("n2")
     request = join("n1", 2)
     ref = RequestRef(request.id.requester, request.id.sequence, bytes(8))
     with pytest.raises(Refused) as refused:
@@ -112,7 +104,7 @@ def test_a_dead_process_is_refused_when_its_join_comes_late() -> None:
 
 def test_a_waiting_join_of_a_dead_process_is_withdrawn_with_an_outcome() -> None:
     """K4, K7: what removes the row gives its request an outcome; the member it waited for is not touched."""
-    cluster = cluster_of("n1")
+    cluster = Cluster("n1")
     request = join("n1", 2)
     cluster.ask(request)
     withdrawn, refused = settle(cluster, SECOND)
@@ -125,7 +117,7 @@ def test_a_waiting_join_of_a_dead_process_is_withdrawn_with_an_outcome() -> None
 
 def test_when_both_have_died_nobody_is_left() -> None:
     """The former life leaves, the one that waited for it is withdrawn, whichever was certified first."""
-    cluster = cluster_of("n1")
+    cluster = Cluster("n1")
     cluster.ask(join("n1", 2))
     kinds = [type(each) for each in settle(cluster, SECOND, FIRST)]
     assert sorted(kind.__name__ for kind in kinds) == ["JoinWithdrawn", "NodeLeft", "RequestRefused"]
@@ -134,17 +126,9 @@ def test_when_both_have_died_nobody_is_left() -> None:
 
 def test_a_death_comes_before_a_duplicate_id() -> None:
     """A process that waits is not refused for a former life that was renewed while it waited and has died since."""
-    cluster = cluster_of("n1")
+    cluster = Cluster("n1")
     cluster.ask(join("n1", 2))
     waiting_at = cluster.position
     cluster.renew(n1=5)
     followed = settle(cluster, FIRST, hearing={N1: heard(6, applied=waiting_at)})
     assert [type(each) for each in followed] == [m.NodeLeft, m.NodeJoined]
-
-
-def test_at_feature_level_1_a_death_is_written_as_a_leaving() -> None:
-    """K8: the first release cannot read DIED, and would stop at it."""
-    cluster = Cluster("n1")
-    (left,) = settle(cluster, FIRST)
-    assert isinstance(left, m.NodeLeft)
-    assert left.reason is m.LeaveReason.LEFT

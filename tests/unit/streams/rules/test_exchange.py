@@ -9,7 +9,7 @@ from topolog.events import changes
 from topolog.events import exchange as x
 from topolog.events.codec import CODEC
 from topolog.events.ids import NodeId
-from topolog.events.levels import NEWEST_LEVEL
+from topolog.events.levels import FIRST_LEVEL
 from topolog.events.membership import NodeRow
 from topolog.events.topics import RECORD_BYTES_MAX
 from topolog.streams.rules import exchange
@@ -185,7 +185,7 @@ def test_the_names_of_many_new_nodes_fit_their_records() -> None:
     decided = exchange.settle(found.state, found._told(), choose)
     for each in decided:
         room = changes.PACKED_BYTES_MAX if isinstance(each, x.FullPartitionMap) and each.changes else 0
-        assert room + len(CODEC.encode_decision(each, NEWEST_LEVEL)) <= RECORD_BYTES_MAX
+        assert room + len(CODEC.encode_decision(each, FIRST_LEVEL)) <= RECORD_BYTES_MAX
     found.log(*decided)
     assert all(found.acting(partition) in nodes for partition in range(8))
 

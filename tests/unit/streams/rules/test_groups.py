@@ -9,26 +9,20 @@ from tests.unit.streams.rules.cluster import LOG_ID, Cluster, join_request, join
 
 from topolog.events import groups as g
 from topolog.events import requests as q
-from topolog.events.asked import RequestRef
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.group_definition import BACKUPS_MAX, FILTER_ENTRIES_MAX, PARTITIONS_MAX, TEXT_CHARS_MAX
 from topolog.events.ids import TopologyVersion
-from topolog.events.levels import NEWEST_LEVEL, PARTITIONS_LEVEL, FeatureLevelRaised, announced
 from topolog.events.membership import FENCING
 from topolog.events.terms import cluster
 
 ORDERS = g.GroupDefinition("orders", 64, 1, g.Affinity(node_filter={"zone": "eu"}), persistent=True)
-CAPABILITIES = (FENCING, announced(NEWEST_LEVEL))
+CAPABILITIES = (FENCING,)
 
 
-def at_level(level: int = PARTITIONS_LEVEL) -> Cluster:
+def of_one() -> Cluster:
     """A cluster of one server, in view 1.0."""
-    found = Cluster()
-    found.ask(join_request(joiner("n1", capabilities=CAPABILITIES)))
-    if level > 1:
-        found.log(FeatureLevelRaised(RequestRef("t", 0, bytes(8)), level, ("n1",)))
-    return found
+    return Cluster("n1")
 
 
 def creation(group: g.GroupDefinition = ORDERS) -> q.GroupCreationRequested:
@@ -44,7 +38,7 @@ def drop(name: str = "orders") -> q.GroupDropRequested:
 
 
 def with_orders() -> Cluster:
-    found = at_level()
+    found = of_one()
     found.ask(creation())
     return found
 
@@ -83,7 +77,7 @@ def test_a_group_is_what_was_asked_for_and_knows_when_it_came() -> None:
 
 def test_each_change_of_groups_is_a_new_view_of_the_same_members() -> None:
     """DESIGN 4.1, V1: joins and leaves of servers raise the major number, changes of groups the minor one."""
-    found = at_level()
+    found = of_one()
     views = [view(found)]
     for request in (creation(), alteration(backups=2), drop()):
         found.ask(request)
@@ -161,7 +155,7 @@ def test_a_second_declaration_that_differs_is_refused_with_what_differs() -> Non
 
 def test_filters_that_read_alike_are_not_taken_for_the_same() -> None:
     """It is values that are compared, not what is shown of them."""
-    found = at_level()
+    found = of_one()
     found.ask(creation(g.GroupDefinition("g", affinity=g.Affinity(node_filter={"a": "1 b=2"}))))
     refused = refusal(found, creation(g.GroupDefinition("g", affinity=g.Affinity(node_filter={"a": "1", "b": "2"}))))
     assert set(refused.facts) == {"node_filter"}
@@ -214,7 +208,7 @@ def test_a_group_that_is_not_there_is_neither_altered_nor_dropped(request_: q.An
     ],
 )
 def test_what_cannot_be_a_group_is_refused_by_the_rule_it_breaks(group: g.GroupDefinition, rule: str) -> None:
-    refused = refusal(at_level(), creation(group))
+    refused = refusal(of_one(), creation(group))
     assert (refused.code, refused.rule) == ("BAD_GROUP", rule)
 
 
@@ -227,7 +221,7 @@ def test_what_cannot_be_a_group_is_refused_by_the_rule_it_breaks(group: g.GroupD
     ],
 )
 def test_the_limits_themselves_are_allowed(group: g.GroupDefinition) -> None:
-    assert kinds(at_level().ask(creation(group))) == [g.GroupCreated]
+    assert kinds(of_one().ask(creation(group))) == [g.GroupCreated]
 
 
 def test_an_alteration_is_held_to_the_same_limits() -> None:
@@ -235,15 +229,6 @@ def test_an_alteration_is_held_to_the_same_limits() -> None:
     found = with_orders()
     assert refusal(found, alteration(backups=-1)).rule == "W1"
     assert refusal(found, alteration(loss_policy=g.LossPolicy.IGNORE)).rule == "O2"
-
-
-@pytest.mark.parametrize("level", range(1, PARTITIONS_LEVEL))
-@pytest.mark.parametrize("request_", [creation(), alteration(backups=1), drop()])
-def test_there_are_no_groups_before_every_member_can_read_of_them(request_: q.AnyRequest, level: int) -> None:
-    """K8: a member of an older build would stop at the first decision about a group."""
-    refused = refusal(at_level(level), request_)
-    assert (refused.code, refused.rule) == ("LEVEL_TOO_LOW", "K8")
-    assert refused.facts == {"needed": str(PARTITIONS_LEVEL), "in_force": str(level)}
 
 
 # Whatever is asked.
@@ -281,7 +266,7 @@ requests = st.one_of(
 @given(st.lists(requests, max_size=15))
 def test_numbers_and_views_rise_and_what_is_fixed_stays(asked: list[q.AnyRequest]) -> None:
     """The invariant of `events/groups.py`, and that a repeat of what was granted gives nothing."""
-    found = at_level()
+    found = of_one()
     fixed: dict[int, tuple[str, int, bool]] = {}
     for request in asked:
         before, highest = view(found), cluster(found.state).next_group

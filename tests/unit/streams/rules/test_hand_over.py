@@ -5,7 +5,6 @@ from tests.unit.streams.rules.exchanging import CAPABILITIES, Shared, kinds, sha
 
 from topolog.events import exchange as x
 from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
-from topolog.events.levels import NEWEST_LEVEL, announced
 from topolog.events.membership import LeaseStopped, LeaveReason
 from topolog.streams.rules import hand_over
 
@@ -115,7 +114,7 @@ def test_who_drained_before_it_was_told_or_in_another_life_has_not_drained() -> 
 
 def test_who_does_not_fence_itself_is_waited_for_until_it_has_drained() -> None:
     """V5: that time has passed says nothing of it."""
-    found, prepared = prepared_by_n1(capabilities=(announced(NEWEST_LEVEL),))
+    found, prepared = prepared_by_n1(capabilities=())
     assert found.hand_over(waited_through=prepared) == []
     assert kinds(found.hand_over("n1")) == ["AffinitySwitched"]
 

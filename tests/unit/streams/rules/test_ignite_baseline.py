@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 import pytest
 from tests.unit.streams.rules import ignite
-from tests.unit.streams.rules.cluster import LOG_ID, join_request, joiner
+from tests.unit.streams.rules.cluster import LOG_ID, join_request, joiner, new_id
 from tests.unit.streams.rules.counted import (
     Counted,
     activation,
@@ -27,10 +27,11 @@ from tests.unit.streams.rules.histories import Disk, History
 from tests.unit.streams.rules.test_past import NAMES, Log, World
 
 from topolog.events import requests as q
+from topolog.events.asked import RequestRef
 from topolog.events.cluster_state import ClusterState
 from topolog.events.errors import Refused
 from topolog.events.ids import NodeId, Position
-from topolog.events.levels import BASELINE_LEVEL, NEWEST_LEVEL, announced
+from topolog.events.levels import FIRST_LEVEL, FeatureLevelRaised, announced
 from topolog.events.membership import FENCING
 from topolog.events.state import State
 from topolog.events.views import Kinship, Past
@@ -308,10 +309,6 @@ def test_the_very_change_that_runs() -> None:
 # The rows of A5 in their order.
 
 
-def of_old(level: int) -> tuple[str, ...]:
-    return (FENCING, announced(level))
-
-
 def test_row_0_persistent_into_in_memory() -> None:
     """PERSISTENT_INTO_IN_MEMORY there, where each join rebuilds the baseline at once (C5). Here a server with a folder
     is one more outsider until it is taken in, and a timeout of 0 does not exist."""
@@ -345,19 +342,11 @@ def test_rows_2_4_and_6_of_older_versions(row: str) -> None:
     if row.startswith("2"):
         found.ask(activation(ClusterState.ACTIVE_READ_ONLY))
         found.settle()
+    found.log(FeatureLevelRaised(RequestRef("t", 900_000, bytes(8)), FIRST_LEVEL + 1, ("a", "b")))
     for kind in (q.NodeKind.SERVER, q.NodeKind.CLIENT):
-        old = joiner("x", kind=kind, capabilities=of_old(BASELINE_LEVEL - 1))
-        refused = found.refusal(join_request(old))
+        refused = found.refusal(join_request(joiner("x", kind=kind, capabilities=(FENCING, announced(FIRST_LEVEL)))))
         assert (refused.code, refused.rule) == ("LEVEL_UNSUPPORTED", "K8")
-        assert refused.facts == {"announced": str(BASELINE_LEVEL - 1), "in_force": str(NEWEST_LEVEL)}
-
-
-def test_row_4_without_a_baseline_an_older_version_is_admitted() -> None:
-    """While the level is below, nobody's past is asked for, and nobody has a baseline."""
-    assert ignite.validate(ignite.Cluster(None), ignite.Joiner(has_state=False)) == ADMIT
-    found = Counted("a", active=False, level=BASELINE_LEVEL - 1)
-    found.join("x", capabilities=of_old(BASELINE_LEVEL - 1))
-    assert found.node("x").kinship is None
+        assert refused.facts == {"announced": str(FIRST_LEVEL), "in_force": str(FIRST_LEVEL + 1)}
 
 
 def test_row_5_a_past_that_says_nothing_sensible() -> None:
@@ -478,8 +467,10 @@ def test_c5_and_c6_groups_in_memory_follow_the_servers_and_every_number_has_its_
 def test_c7_there_is_no_compatibility_mode() -> None:
     """There a change of the baseline is refused while too old a server is present, and the mode clears by another one.
     Here an older member keeps the level down, and whoever is too old for the level does not join."""
-    found = Counted("a", active=False, level=BASELINE_LEVEL - 1)
-    assert found.refusal(activation()).code == "LEVEL_TOO_LOW"
+    found = Counted("a", active=False)
+    found.newest_level = FIRST_LEVEL + 1
+    refused = found.refusal(q.LevelRaiseRequested(new_id(), LOG_ID, "ada", "", FIRST_LEVEL + 1))
+    assert (refused.code, refused.facts) == ("LEVEL_UNSUPPORTED", {"a": str(FIRST_LEVEL)})
 
 
 def test_c8_who_is_refused_never_enters_and_the_cluster_sees_it() -> None:

@@ -8,7 +8,6 @@ from topolog.events.asked import RequestRef
 from topolog.events.errors import Refused
 from topolog.events.ids import Position
 from topolog.events.lease_terms import LeaseTermsChanged, LeaseTermsConfirmed
-from topolog.events.levels import TERMS_LEVEL, FeatureLevelRaised
 from topolog.events.terms import ClusterRow, FormerTerms, cluster
 from topolog.streams.rules import lease_terms
 
@@ -22,9 +21,7 @@ def asked(fence_ms: int | None = None, margin_ms: int | None = None) -> q.LeaseT
 @pytest.fixture
 def found() -> Cluster:
     """A fence of 2 s, a margin of 500 ms and a heartbeat every 200 ms."""
-    made = Cluster("n1")
-    made.log(FeatureLevelRaised(REF, TERMS_LEVEL, ("n1",)))
-    return made
+    return Cluster("n1")
 
 
 def row(found: Cluster) -> ClusterRow:
@@ -82,13 +79,6 @@ def test_b5_terms_that_contradict_each_other_are_refused(
 def test_b5_the_bounds_themselves_are_granted(found: Cluster, request_: q.LeaseTermsRequested) -> None:
     """B5: F13, no rule says «more than» where another says «at least»."""
     assert isinstance(found.ask(request_)[0], LeaseTermsChanged)
-
-
-def test_k8_older_members_could_not_read_the_change() -> None:
-    """K8: refused below the feature level that knows the record."""
-    with pytest.raises(Refused, match="need feature level") as refusal:
-        Cluster("n1").decide(asked(1_000))
-    assert refusal.value.code == "LEVEL_TOO_LOW"
 
 
 def test_b8_a_lowered_fence_is_waited_for_as_long_as_the_former_one(found: Cluster) -> None:

@@ -3,94 +3,14 @@
 import random
 
 import pytest
-from tests.unit.streams.rules.cluster import LOG_ID, new_id
-from tests.unit.streams.rules.counted import Counted
 from tests.unit.streams.rules.histories import History
 
-from topolog.events import requests as q
 from topolog.events import views as v
-from topolog.events.errors import Refused
 from topolog.events.ids import NodeId, Place, Position, Term, TopologyVersion
-from topolog.events.levels import BASELINE_LEVEL
 from topolog.events.state import State
-from topolog.events.views import DiskRow, Kinship, PointsRow, ViewRow
-
-
-def raised(of: Counted) -> None:
-    of.ask(q.LevelRaiseRequested(new_id(), LOG_ID, "ada", "", BASELINE_LEVEL))
-
-
-def older(*servers: str) -> History:
-    """A log that began at level 3, whose members know level 4."""
-    return History(*servers, active=False, level=BASELINE_LEVEL - 1)
-
+from topolog.events.views import Kinship, PointsRow, ViewRow
 
 # A running log.
-
-
-def test_below_level_4_nothing_is_noted() -> None:
-    """K8: older members fold the log without these rows, and every reader has the same state."""
-    found = older("a", "b")
-    found.leave("b")
-    found.join("b")
-    assert [found.state.count(kind) for kind in (ViewRow, PointsRow, DiskRow)] == [0, 0, 0]
-    assert found.kinship("a") is None
-
-
-def test_views_begin_where_the_level_is_raised() -> None:
-    """The decision that raises it is the first point, with the members of that moment."""
-    found = older("a", "b")
-    raised(found)
-    newest = v.newest_view(found.state)
-    assert newest is not None
-    assert (newest.at.position, newest.members) == (found.position, ("a", "b"))
-    assert v.newest_point(found.state) == newest.at
-    assert v.point_after(found.state, Position(-1)) == newest.at
-
-
-def test_a_life_from_before_is_judged_by_nothing_it_could_not_have_noted() -> None:
-    """The power goes right behind the raise, before anybody has synced a past: nobody is taken for wiped."""
-    found = older("a", "b")
-    raised(found)
-    for node in ("a", "b"):
-        found.renew_of(node)
-    found.leave("a", "b")
-    found.join("a", "b")
-    assert [found.kinship(node) for node in ("a", "b")] == [Kinship.NEW, Kinship.NEW]
-
-
-def test_a_life_from_before_that_has_noted_a_past_since_is_judged_by_it() -> None:
-    found = older("a")
-    raised(found)
-    found.write("a")
-    found.leave("a")
-    found.join("a")
-    assert found.kinship("a") is Kinship.BEHIND
-
-
-def test_a_life_from_before_that_went_on_in_a_copy_is_refused() -> None:
-    """From the raise on it notes what it relies on, so it is no exception."""
-    found = older("a", "b")
-    raised(found)
-    copied = found.goes_live_beside()
-    found.write("a")
-    found.leave("a")
-    with pytest.raises(Refused) as refused:
-        copied.join("a")
-    assert refused.value.code == "FORKED"
-
-
-def test_the_next_life_is_held_to_what_it_has_noted() -> None:
-    """Wiped behind its first life at level 4, it is told from a new one again."""
-    found = older("a")
-    raised(found)
-    found.leave("a")
-    found.join("a")
-    found.write("a")
-    found.leave("a")
-    found.wipe("a")
-    found.join("a")
-    assert found.kinship("a") is Kinship.WIPED
 
 
 def test_a_life_that_never_had_a_renewal_takes_nothing_from_what_is_known_of_the_one_before() -> None:
