@@ -90,13 +90,7 @@ class Core:
     that of its build.
     """
 
-    def __init__(
-        self,
-        instance: str,
-        life: int,
-        patience: Patience = Patience(),  # noqa: B008 (frozen value)
-        codec: Codec = CODEC,
-    ) -> None:
+    def __init__(self, instance: str, life: int, patience: Patience | None = None, codec: Codec = CODEC) -> None:
         self.instance = instance
         self._life = life
         self.role = Role.FOLLOWING
@@ -104,7 +98,7 @@ class Core:
         self.outbox: list[Outgoing] = []
         self.decided: list[Decision] = []
         self.dead: list[Dead] = []
-        self.agenda = Agenda(patience)
+        self.agenda = Agenda(patience or Patience())
         self.reports = Reports()
         self.exchanges = Exchanges(self.agenda.overdue)
         self.codec = codec

@@ -2,8 +2,8 @@
 
 A file `v<n>/<Record>.bin` holds one record as the n-th version of its schema wrote it, `<Record>.json` what it must be
 read as. Until the first release they change in commits named «shape:» and in no other, then never.
-`TOPOLOG_WRITE_GOLDEN=1 pytest tests/unit/events/test_golden_bytes.py` adds the files that are missing, after a new version
-of a schema has been added.
+`TOPOLOG_WRITE_GOLDEN=1 pytest tests/unit/events/test_golden_bytes.py` adds the files that are missing, after a new
+version of a schema has been added.
 """
 
 import os
