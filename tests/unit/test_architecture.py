@@ -14,28 +14,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("schemas", "events", "streams", "projections")
-COMPOSITION_ROOT = "src/topolog/__main__.py"
-COMMANDS = tuple(
-    f"src/topolog/{name}.py"
-    for name in (
-        "access",
-        "broker",
-        "command_line",
-        "demo",
-        "logs",
-        "metrics_port",
-        "simulation",
-        "spark",
-        "spark_archive",
-        "spark_rebuild",
-        "spark_report",
-        "support",
-        "validator",
-        "verify",
-        "voiding",
-    )
-)
-"""Parts of the composition root."""
+COMPOSITION_ROOT = "src/topolog/"
+"""The public face, the entry and the commands; `__init__` imports nothing when it is imported (tests/install)."""
+
 SETTINGS = "src/topolog/settings.py"
 PARTS_OF_SETTINGS = tuple(f"src/topolog/{name}.py" for name in ("access_settings", "secret_files", "setting_types"))
 LINES_PER_FILE_MAX = 450
@@ -52,6 +33,7 @@ MAY_IMPORT = {
         "topolog.schemas",
         "topolog.events",
         "topolog.projections",
+        "topolog.secret_files",
         "topolog.settings",
         "topolog.streams.rules",
     ),
@@ -60,7 +42,7 @@ MAY_IMPORT = {
         (SETTINGS, *PARTS_OF_SETTINGS),
         ("topolog.events", "topolog.access_settings", "topolog.secret_files", "topolog.setting_types"),
     ),
-    **dict.fromkeys((COMPOSITION_ROOT, *COMMANDS), ("topolog",)),
+    COMPOSITION_ROOT: ("topolog",),
 }
 
 # One third-party library, one owner: what it raises and how it is called is known in one place.
@@ -103,12 +85,12 @@ OWNERS = {
     "py4j": ("projections/spark/jobs.py",),
     "pyarrow": ("streams/local/demo/", "projections/archive/", "projections/spark/"),
     "pydantic": (SETTINGS, *PARTS_OF_SETTINGS, "projections/api/"),
-    "pyspark": ("projections/spark/", *COMMANDS),
-    "rich": ("projections/cli/", COMPOSITION_ROOT, *COMMANDS),
+    "pyspark": ("projections/spark/", COMPOSITION_ROOT),
+    "rich": ("projections/cli/", COMPOSITION_ROOT),
     "rocksdict": ("projections/rocks.py", "projections/store.py", "projections/self_check/opened.py"),
     "starlette": ("projections/api/",),
     "structlog": ("src/topolog/logs.py",),
-    "typer": ("projections/cli/", COMPOSITION_ROOT, *COMMANDS),
+    "typer": ("projections/cli/", COMPOSITION_ROOT),
     "uvicorn": ("projections/api/",),
     "yaml": ("projections/cli/",),
 }
@@ -178,7 +160,7 @@ Sources = Mapping[str, str]
 
 def all_sources() -> dict[str, str]:
     own_files = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
-    own_files += (ROOT / "src" / "topolog").glob("*.py")
+    own_files += (ROOT / "src" / "topolog").rglob("*.py")
     return {path.relative_to(ROOT).as_posix(): path.read_text() for path in own_files}
 
 
@@ -222,7 +204,7 @@ def imported_modules(nodes: Iterable[ast.stmt], sources: Sources) -> Iterator[st
 def path_of(module: str, sources: Iterable[str]) -> str | None:
     """The file of one of our modules, None for a module of others."""
     inner = module.removeprefix("topolog.").replace(".", "/")
-    candidates = (f"{inner}.py", f"{inner}/__init__.py", f"src/topolog/{inner}.py")
+    candidates = (f"{inner}.py", f"{inner}/__init__.py", f"src/topolog/{inner}.py", f"src/topolog/{inner}/__init__.py")
     return next((path for path in candidates if path in sources), None) if module != inner else None
 
 
