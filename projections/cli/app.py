@@ -19,9 +19,9 @@ from topolog.projections.cli import baseline_commands
 from topolog.projections.cli.applying import apply
 from topolog.projections.cli.auth_commands import auth_commands
 from topolog.projections.cli.context_commands import context_commands
-from topolog.projections.cli.contexts import DEFAULT_API
 from topolog.projections.cli.diffing import diff
 from topolog.projections.cli.exit_codes import MEANINGS, ExitCode, exit_code
+from topolog.projections.cli.problems import DEFAULT_API
 from topolog.projections.cli.projection_commands import projection_commands
 from topolog.projections.cli.reading import describe, explain, get, history
 from topolog.projections.cli.repair_commands import repair_commands

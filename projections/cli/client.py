@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
@@ -28,7 +27,6 @@ from types import TracebackType
 from urllib.parse import quote
 
 from topolog.events.errors import BadInput, NotFound, TopologError, Unreachable
-from topolog.projections.cli.credentials import of_settings
 from topolog.projections.cli.following import Follower, WatchEvent
 from topolog.projections.cli.problems import Json, is_transient, problem_error, watch_error
 from topolog.projections.cli.session_tokens import MemoryTokens, Tokens
@@ -59,12 +57,6 @@ def _unguarded(_: str) -> None:
 
 def _in_silence(_: TopologError, __: float) -> None:
     """Nobody wants to hear of a connection that was made again."""
-
-
-class OfSettings(Enum):
-    """What the settings say is meant."""
-
-    OF_SETTINGS = "of settings"
 
 
 @dataclass(frozen=True)
@@ -113,8 +105,9 @@ class Api:
     """A session with one API about one cluster; a context manager.
 
     `cluster` None means the only one the API serves, which is asked for when it is first needed. `token_file` holds the
-    bearer token, that of the settings (api.token_file) unless another or None is given. `tokens` keeps what was seen,
-    in memory unless something else is given. `patience_s`: how long an answer may take, 30 s unless it is given.
+    bearer token, `ca_file` the certificates that https is checked by, those of the machine unless it is given. `tokens`
+    keeps what was seen, in memory unless something else is given. `patience_s`: how long an answer may take, 30 s
+    unless it is given.
     """
 
     def __init__(
@@ -122,13 +115,12 @@ class Api:
         url: str,
         cluster: str | None = None,
         *,
-        token_file: Path | OfSettings | None = OfSettings.OF_SETTINGS,
+        token_file: Path | None = None,
+        ca_file: Path | None = None,
         tokens: Tokens | None = None,
         patience_s: float | None = None,
     ) -> None:
-        own = of_settings()
-        shown = own.token_file if isinstance(token_file, OfSettings) else token_file
-        self._transport = Transport(url, shown, own.ca_file, patience_s)
+        self._transport = Transport(url, token_file, ca_file, patience_s)
         self._given_cluster = cluster
         self._tokens = MemoryTokens() if tokens is None else tokens
         self.guard: Callable[[str], None] = _unguarded

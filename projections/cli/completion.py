@@ -68,12 +68,14 @@ def _cached(path: Path, kind: resources.Resource, standing: Any) -> list[str]:
         held = {}
     if key not in held:
         from topolog.projections.cli.client import Api
+        from topolog.projections.cli.credentials import of_settings
         from topolog.projections.cli.session_tokens import NoTokens
 
         with Api(
             standing.api.value,
             standing.cluster.value or None,
             token_file=standing.token_path,
+            ca_file=of_settings().ca_file,
             tokens=NoTokens(),
             patience_s=PATIENCE_S,
         ) as api:

@@ -8,6 +8,7 @@ from rich.text import Text
 from topolog.events.errors import BadInput
 from topolog.projections.cli.client import Api
 from topolog.projections.cli.contexts import Context, Defaults, Standing, stand, state_folder
+from topolog.projections.cli.credentials import of_settings
 from topolog.projections.cli.options import Target
 from topolog.projections.cli.session_tokens import FileTokens, NoTokens
 from topolog.projections.cli.terminal import Screen
@@ -21,7 +22,8 @@ def connect(target: Target) -> Api:
     standing = standing_of(target)
     url = standing.api.value
     tokens = NoTokens() if target.no_session else FileTokens(state_folder() / "sessions.json", url)
-    api = Api(url, standing.cluster.value or None, token_file=standing.token_path, tokens=tokens)
+    ca_file = of_settings().ca_file
+    api = Api(url, standing.cluster.value or None, token_file=standing.token_path, ca_file=ca_file, tokens=tokens)
     if standing.is_protected and standing.context is not None:
         context = standing.context
 

@@ -29,18 +29,13 @@ import platformdirs
 from topolog.events.errors import BadInput, NotFound
 from topolog.events.masking import MASK
 from topolog.projections.cli.credentials import of_settings
+from topolog.projections.cli.problems import DEFAULT_API, bad_api
 
 VARIABLE = "TOPOLOG_CONTEXT"
-DEFAULT_API = "http://127.0.0.1:8642"
 COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan", "white")
 _URL = re.compile(r"https?://[^/]")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _CREDENTIALS = re.compile(r"(?<=//)[^/@]+(?=@)")
-
-
-def bad_api(url: str) -> BadInput:
-    """What is raised for what is no URL of an API."""
-    return BadInput(f"{url!r} is no address of an API.", hint=f"One looks like {DEFAULT_API}.")
 
 
 def config_file() -> Path:

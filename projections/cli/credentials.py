@@ -7,9 +7,13 @@ comes from a file that nobody else may read.
 import functools
 import ssl
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from topolog.events.errors import BadInput
-from topolog.settings import Api, load, read_secret
+from topolog.secret_files import read_secret
+
+if TYPE_CHECKING:
+    from topolog.settings import Api
 
 
 def bearer(url: str, token_file: Path | None, *, is_local: bool) -> dict[str, str]:
@@ -38,6 +42,8 @@ def trust(ca_file: Path | None) -> ssl.SSLContext | bool:
 
 
 @functools.cache
-def of_settings() -> Api:
+def of_settings() -> "Api":
     """The settings of the command line's own API."""
+    from topolog.settings import load  # a service that embeds the client has no settings of ours
+
     return load().settings.api

@@ -23,8 +23,15 @@ from topolog.events.errors import (
 
 Json = dict[str, Any]
 
+DEFAULT_API = "http://127.0.0.1:8642"
+
 _OPTIONS = {"at_least": "--at-least", "as_of": "--as-of"}
 """The API's parameters that are options here."""
+
+
+def bad_api(url: str) -> BadInput:
+    """What is raised for what is no URL of an API."""
+    return BadInput(f"{url!r} is no address of an API.", hint=f"One looks like {DEFAULT_API}.")
 
 
 def problem_error(status: int, body: Json) -> TopologError:

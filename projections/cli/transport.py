@@ -14,9 +14,8 @@ from pathlib import Path
 import httpx
 
 from topolog.events.errors import OutcomeUnknown, TopologError, Unreachable
-from topolog.projections.cli.contexts import bad_api
 from topolog.projections.cli.credentials import bearer, trust
-from topolog.projections.cli.problems import Json, how_to_ask_again, is_problem, problem_error
+from topolog.projections.cli.problems import Json, bad_api, how_to_ask_again, is_problem, problem_error
 
 CONNECT_S = 2.0  # someone watches: a port that is not answered by then is not going to be
 ANSWER_S = 30.0  # a read at a position of the past may have to replay

@@ -54,7 +54,8 @@ def store_endpoints(settings: Settings) -> list[str]:
     from topolog.projections.cli.client import Api
     from topolog.projections.cli.service_nodes import endpoints
 
-    with Api(settings.api.url, settings.cluster.name) as api:
+    own = settings.api
+    with Api(own.url, settings.cluster.name, token_file=own.token_file, ca_file=own.ca_file) as api:
         return endpoints(api, STORE)
 
 
