@@ -22,10 +22,10 @@ LONG := tests/simulation tests/soak tests/tour
 COMPUTING := --numprocesses 2 --dist worksteal
 WAITING := --numprocesses 4 --dist worksteal
 
-.PHONY: help check test test-broker test-spark test-long test-all bench openapi up again soak lock image-lock clean
+.PHONY: help check check-ranges test test-broker test-spark test-long test-all bench openapi up again soak lock image-lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo '  ARGS="..." is passed on by up, test, bench and soak, for example: make up ARGS=--demo'
 
@@ -52,6 +52,10 @@ check: $(READY) ## Lint, format, types (strict, tests included) and the architec
 	@$(BIN)/mypy
 	@$(BIN)/pytest -q tests/unit/test_architecture.py
 
+# For these the environment is made anew, so the versions are not those of the lock.
+check-ranges: $(READY) ## The main path with the lowest and the newest versions that pyproject.toml allows
+	@$(BIN)/python -m tests.install.ranges $(ARGS)
+
 bench: $(READY) ## Measure all figures on a quiet machine, and redraw the table in README.md
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
@@ -68,8 +72,8 @@ soak: $(READY) ## Faults, simulated and on real brokers: make soak SEEDS=10000 R
 
 LOCK := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command "make lock" --quiet
 
-lock: ## Write the two lock files anew from pyproject.toml (needs uv)
-	@uv pip compile pyproject.toml --extra dev $(LOCK) --upgrade -o requirements.lock
+lock: ## Bring the two lock files up to pyproject.toml (needs uv); with ARGS=--upgrade to the newest versions
+	@uv pip compile pyproject.toml --extra dev $(LOCK) $(ARGS) -o requirements.lock
 	@$(MAKE) image-lock
 
 # The image has every role but the local broker, and the build backend; its versions are those that the tests ran with.
