@@ -32,16 +32,31 @@ class Environment(msgspec.Struct, frozen=True):
 
     def run(self, *command: str, cwd: Path | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
         """What a command of this environment prints and ends with, in an empty home and outside of the repository."""
-        folder = cwd or self.folder
         return subprocess.run(
             [str(self.bin / command[0]), *command[1:]],
-            cwd=folder,
-            env=clean_environ(HOME=str(folder), PATH=f"{self.bin}:{os.environ['PATH']}") | environ,
+            cwd=cwd or self.folder,
+            env=self._environ(cwd, environ),
             capture_output=True,
             text=True,
             timeout=LIMIT_S,
             check=False,
         )
+
+    def start(self, *command: str, cwd: Path | None = None, **environ: str) -> "subprocess.Popen[str]":
+        """The same, left running in a process group of its own; its output is there to be read."""
+        return subprocess.Popen(
+            [str(self.bin / command[0]), *command[1:]],
+            cwd=cwd or self.folder,
+            env=self._environ(cwd, environ),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            process_group=0,
+        )
+
+    def _environ(self, cwd: Path | None, more: Mapping[str, str]) -> dict[str, str]:
+        own = {"HOME": str(cwd or self.folder), "PATH": f"{self.bin}{os.pathsep}{os.environ['PATH']}"}
+        return clean_environ() | own | dict(more)
 
     def versions(self, names: Iterable[str]) -> list[str]:
         """The version of each distribution, as «name version»."""

@@ -78,7 +78,7 @@ class Copies:
 
     def __init__(self, cluster: LocalCluster, stack: ExitStack) -> None:
         (snippet,) = (each for each in SNIPPETS if "class Shard" in each)
-        names: dict[str, Any] = {"Node": Node, "GroupDefinition": GroupDefinition}
+        names: dict[str, Any] = {"Node": Node, "Group": GroupDefinition}
         exec(compile(snippet, str(PAGE), "exec"), names)
         self.shards: dict[str, Any] = {}
         self._kind = names["Shard"]
