@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 LIMIT_S = 600
 
 
-class Failed(Exception):
+class Failed(RuntimeError):
     """A command ended with another code than 0; the text is what it said."""
 
 
@@ -58,6 +58,14 @@ class Environment(msgspec.Struct, frozen=True):
         own = {"HOME": str(cwd or self.folder), "PATH": f"{self.bin}{os.pathsep}{os.environ['PATH']}"}
         return clean_environ() | own | dict(more)
 
+    def resolve(self, *requirements: str) -> None:
+        """Raise Failed unless there are versions of all that is needed that go together; nothing is installed."""
+        if uv := shutil.which("uv"):
+            run([uv, "pip", "install", "--quiet", "--dry-run", "--python", str(self.bin / "python"), *requirements])
+        else:
+            command = [str(self.bin / "python"), "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
+            run([*command, *requirements])
+
     def versions(self, names: Iterable[str]) -> list[str]:
         """The version of each distribution, as «name version»."""
         code = "import sys, importlib.metadata as m; print(*(f'{n} {m.version(n)}' for n in sys.argv[1:]), sep='\\n')"
@@ -88,14 +96,6 @@ def environment(folder: Path, *requirements: str, constraints: Path | None = Non
         run([sys.executable, "-m", "venv", str(folder)])
         run([str(folder / "bin/python"), "-m", "pip", "install", "--quiet", *requirements, *narrowed])
     return Environment(folder)
-
-
-def resolve(*requirements: str) -> None:
-    """Raise Failed unless there are versions of all that is needed that go together; nothing is installed."""
-    if uv := shutil.which("uv"):
-        run([uv, "pip", "install", "--quiet", "--dry-run", "--python", sys.executable, *requirements])
-    else:
-        run([sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", *requirements])
 
 
 def run(command: Sequence[str], *, cwd: Path | None = None, environ: Mapping[str, str] | None = None) -> str:

@@ -1,5 +1,7 @@
 """A wheel holds the package: each file that git has, once, at its place, and nothing else."""
 
+import re
+import shutil
 import subprocess
 import tarfile
 import zipfile
@@ -68,6 +70,19 @@ def test_data_is_packed_with_the_code(built: Distributions) -> None:
 def test_the_wheel_of_the_sdist_is_the_same(built: Distributions, unpacked: Path, tmp_path: Path) -> None:
     """Distributors build from the sdist, in which the four folders stand where the links are here."""
     (wheel,) = build(unpacked, tmp_path / "dist", "wheel")
+    assert sorted(contents(wheel)) == sorted(contents(built.wheel))
+
+
+def test_the_image_installs_the_same_package(built: Distributions, tmp_path: Path) -> None:
+    """docker/Dockerfile installs from what .dockerignore lets through, in which the links are links as well."""
+    context = tmp_path / "context"
+    for path in re.findall(r"^!(\w[\w.]*)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE):
+        source = ROOT / path
+        if source.is_dir():
+            shutil.copytree(source, context / path, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, context)
+    (wheel,) = build(context, tmp_path / "dist", "wheel")
     assert sorted(contents(wheel)) == sorted(contents(built.wheel))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.install.conftest import Distributions, Installed
-from tests.install.environments import ROOT, Environment, resolve
+from tests.install.environments import ROOT, Environment
 
 from topolog.projections.cli.exit_codes import ExitCode
 
@@ -149,10 +149,12 @@ def test_a_role_whose_extra_is_missing_names_it(cli: Environment, extra: str, co
 
 
 @pytest.mark.parametrize("extra", sorted(set(EXTRAS) - {"cli"}))
-def test_every_extra_can_be_resolved(built: Distributions, extra: str) -> None:
-    resolve(f"{built.wheel}[{extra}]")
+def test_every_extra_can_be_resolved(base: Environment, built: Distributions, extra: str) -> None:
+    base.resolve(f"{built.wheel}[{extra}]")
 
 
-def test_a_service_keeps_its_own_versions_of_what_it_shares_with_topolog(built: Distributions) -> None:
+def test_a_service_keeps_its_own_versions_of_what_it_shares_with_topolog(
+    base: Environment, built: Distributions
+) -> None:
     """A library that pins what it needs cannot be embedded by anybody who needs another version."""
-    resolve(str(built.wheel), "fastavro==1.12.1", "confluent-kafka<2.14")
+    base.resolve(str(built.wheel), "fastavro==1.12.1", "confluent-kafka<2.14")
