@@ -16,7 +16,7 @@ PYTEST := $(BIN)/pytest --durations=20
 FIRST := tests/unit tests/smoke
 BROKER := tests/broker tests/processes
 SPARK := tests/spark
-LONG := tests/simulation tests/soak tests/tour
+LONG := tests/simulation tests/soak tests/tour tests/install
 # Who waits for a broker or a lease leaves the processor to another: more at a time than cores. A JVM is dear, so one has Spark.
 # -n 0 in ARGS runs one after the other.
 COMPUTING := --numprocesses 2 --dist worksteal
@@ -41,7 +41,7 @@ test-broker: $(READY) ## Run the tests of processes, most of them on a real Kafk
 test-spark: $(READY) ## Run the tests on Spark
 	@$(PYTEST) $(SPARK) $(ARGS)
 
-test-long: $(READY) ## Run the whole simulation, the soak and the tour of the README
+test-long: $(READY) ## Run the whole simulation, the soak, the tour of the README, and what is installed from a wheel
 	@$(PYTEST) $(WAITING) $(LONG) $(ARGS)
 
 test-all: test test-broker test-spark test-long ## Run all tests
