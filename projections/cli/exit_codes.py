@@ -6,6 +6,7 @@ from enum import IntEnum
 from topolog.events.errors import (
     BadInput,
     Fenced,
+    MissingExtra,
     NotAllowed,
     NotCaughtUp,
     OutcomeUnknown,
@@ -28,6 +29,7 @@ class ExitCode(IntEnum):
     PARTIAL = 9
     INCONCLUSIVE = 10
     FAILED = 11
+    MISSING_EXTRA = 12
     INTERRUPTED = 130
 
 
@@ -44,11 +46,13 @@ MEANINGS: Mapping[ExitCode, str] = {
     ExitCode.PARTIAL: "a comparison or repair covers only a part of what was asked; the rest is named",
     ExitCode.INCONCLUSIVE: "replicas differ, but one had no read point: rows may have changed in between",
     ExitCode.FAILED: "a comparison or repair ended without a result: failed, aborted, over its deadline, nothing to do",
+    ExitCode.MISSING_EXTRA: "an optional part of topolog is not installed: the message says how to install it",
     ExitCode.INTERRUPTED: "stopped by Ctrl-C, `simulate` also by SIGTERM or SIGHUP",
 }
 
 _BY_ERROR: tuple[tuple[type[TopologError], ExitCode], ...] = (
     (BadInput, ExitCode.USAGE),
+    (MissingExtra, ExitCode.MISSING_EXTRA),
     (NotAllowed, ExitCode.AUTH),
     (Unreachable, ExitCode.UNREACHABLE),
     (Refused, ExitCode.REJECTED),

@@ -101,7 +101,7 @@ def test_type_checkers_see_the_types_of_the_public_names(base: Environment, tmp_
 
 def test_the_command_names_the_extra_that_it_needs(base: Environment) -> None:
     done = base.run("topolog", "get", "nodes")
-    assert_is_a_sentence(done, ExitCode.ERROR)
+    assert_is_a_sentence(done, ExitCode.MISSING_EXTRA)
     assert "pip install 'topolog[cli]'" in done.stderr
 
 
@@ -141,7 +141,7 @@ def test_a_question_that_nobody_answers_is_a_sentence(cli: Environment) -> None:
 )
 def test_a_role_whose_extra_is_missing_names_it(cli: Environment, extra: str, command: str) -> None:
     done = cli.run("topolog", *command.split())
-    assert_is_a_sentence(done, ExitCode.ERROR)
+    assert_is_a_sentence(done, ExitCode.MISSING_EXTRA)
     assert f"pip install 'topolog[{extra}]'" in done.stderr
 
 

@@ -22,7 +22,7 @@ NODES = "/v1/clusters/demo/nodes"
         (errors.NotFound("x"), 1),
         (errors.Gone("x"), 1),
         (errors.LocalBrokerError("x"), 1),
-        (errors.MissingExtra("x"), 1),
+        (errors.MissingExtra("x"), 12),
         (errors.BadInput("x"), 2),
         (errors.NotAllowed("x"), 3),
         (errors.Unreachable("x"), 4),
