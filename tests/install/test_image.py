@@ -61,7 +61,9 @@ def image(asked: Mapping[str, str]) -> str:
 def compose(image: str, asked: Mapping[str, str], tmp_path: Path) -> Iterator[Compose]:
     """Commands of docker compose about a project of its own, which is removed with all that it has kept."""
     tried = services(image, asked.get(KAFKA_IMAGE))
-    volumes = {volume.split(":")[0]: {} for service in tried.values() for volume in service.get("volumes", ())}
+    volumes: dict[str, dict[str, str]] = {
+        volume.split(":")[0]: {} for service in tried.values() for volume in service.get("volumes", ())
+    }
     file = tmp_path / "compose.json"
     file.write_text(json.dumps({"services": tried, "volumes": volumes}))
     program = ["docker-compose"] if shutil.which("docker-compose") else ["docker", "compose"]
