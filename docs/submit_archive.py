@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from topolog.commands.spark_archive import Work, begun, keep_landing
 from topolog.projections.archive import java_settings
-from topolog.settings import load
-from topolog.spark_archive import Work, begun, keep_landing
+from topolog.settings.model import load
 from topolog.streams.local.stopping import stopping_when_told
 
 cluster, brokers, folder, *once = sys.argv[1:]

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from topolog.events.errors import BadInput
-from topolog.secret_files import read_secret
+from topolog.settings.secret_files import read_secret
 
 if TYPE_CHECKING:
-    from topolog.settings import Api
+    from topolog.settings.model import Api
 
 
 def bearer(url: str, token_file: Path | None, *, is_local: bool) -> dict[str, str]:
@@ -44,6 +44,6 @@ def trust(ca_file: Path | None) -> ssl.SSLContext | bool:
 @functools.cache
 def of_settings() -> "Api":
     """The settings of the command line's own API."""
-    from topolog.settings import load  # a service that embeds the client has no settings of ours
+    from topolog.settings.model import load  # a service that embeds the client has no settings of ours
 
     return load().settings.api

@@ -23,37 +23,37 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 from rich.table import Table
 
-from topolog import support
-from topolog.access import access_of, tls_of, token_app
-from topolog.broker import app as broker_app
-from topolog.command_line import Config, Set, needs_extra
-from topolog.command_line import loaded as _loaded
-from topolog.command_line import say as _say
-from topolog.command_line import settings as _settings
-from topolog.demo import app as demo_app
-from topolog.demo import settings_of_demo
+from topolog.commands import support
+from topolog.commands.access import access_of, tls_of, token_app
+from topolog.commands.broker import app as broker_app
+from topolog.commands.command_line import Config, Set, needs_extra
+from topolog.commands.command_line import loaded as _loaded
+from topolog.commands.command_line import say as _say
+from topolog.commands.command_line import settings as _settings
+from topolog.commands.demo import app as demo_app
+from topolog.commands.demo import settings_of_demo
+from topolog.commands.logs import log_as
+from topolog.commands.metrics_port import registry_served, served
+from topolog.commands.simulation import simulate
+from topolog.commands.spark import app as spark_app
+from topolog.commands.spark_archive import archive_topics
+from topolog.commands.spark_rebuild import rebuild_projections
+from topolog.commands.spark_report import report as spark_report
+from topolog.commands.validator import serve_replicas
+from topolog.commands.verify import verify_projections
+from topolog.commands.voiding import void
 from topolog.events.errors import BadInput
 from topolog.events.failpoints import arm
 from topolog.events.log import LogReader, LogWriter
 from topolog.events.topics import ACLS, NEEDED, PLANS, topic_name, topic_prefix
-from topolog.logs import log_as
-from topolog.metrics_port import registry_served, served
 from topolog.projections.cli import app as cli
 from topolog.projections.cli.context_commands import standing_rows
 from topolog.projections.cli.contexts import Defaults, stand
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen
-from topolog.settings import Loaded, cluster_folder, load
-from topolog.simulation import simulate
-from topolog.spark import app as spark_app
-from topolog.spark_archive import archive_topics
-from topolog.spark_rebuild import rebuild_projections
-from topolog.spark_report import report as spark_report
+from topolog.settings.model import Loaded, cluster_folder, load
 from topolog.streams.local.stopping import end_with_supervisor, stopping_when_told
-from topolog.validator import serve_replicas
-from topolog.verify import verify_projections
-from topolog.voiding import void
 
 if TYPE_CHECKING:
     from topolog.streams.coordinator.driver import Driver

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from topolog.settings import NOT_SETTINGS, PREFIX, Settings, duration_text
+from topolog.settings.model import NOT_SETTINGS, PREFIX, Settings, duration_text
 
 DEMO_NODES = 5
 DEMO_CLUSTER = "demo"

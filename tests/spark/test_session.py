@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from topolog import spark as commands
+from topolog.commands import spark as commands
 from topolog.events.errors import MissingExtra, ReplicaFailed, SparkFailed
 from topolog.projections.spark import session
 from topolog.projections.spark.replica_jobs import run

@@ -17,8 +17,7 @@ PACKAGES = ("schemas", "events", "streams", "projections")
 COMPOSITION_ROOT = "src/topolog/"
 """The public face, the entry and the commands; `__init__` imports nothing when it is imported (tests/install)."""
 
-SETTINGS = "src/topolog/settings.py"
-PARTS_OF_SETTINGS = tuple(f"src/topolog/{name}.py" for name in ("access_settings", "secret_files", "setting_types"))
+SETTINGS = "src/topolog/settings/"
 LINES_PER_FILE_MAX = 450
 LINES_PER_FUNCTION_MAX = 60
 NAMES_THAT_SAY_NOTHING = frozenset({"common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"})
@@ -33,15 +32,11 @@ MAY_IMPORT = {
         "topolog.schemas",
         "topolog.events",
         "topolog.projections",
-        "topolog.secret_files",
         "topolog.settings",
         "topolog.streams.rules",
     ),
     "projections/": ("topolog.schemas", "topolog.events", "topolog.projections", "topolog.streams.rules"),
-    **dict.fromkeys(
-        (SETTINGS, *PARTS_OF_SETTINGS),
-        ("topolog.events", "topolog.access_settings", "topolog.secret_files", "topolog.setting_types"),
-    ),
+    SETTINGS: ("topolog.events", "topolog.settings"),
     COMPOSITION_ROOT: ("topolog",),
 }
 
@@ -79,17 +74,17 @@ OWNERS = {
         "events/families.py",
         "projections/api/",
         "projections/archive/metrics.py",
-        "src/topolog/metrics_port.py",
+        "src/topolog/commands/metrics_port.py",
     ),
     "psycopg": ("projections/spark/sources/postgres.py",),
     "py4j": ("projections/spark/jobs.py",),
     "pyarrow": ("streams/local/demo/", "projections/archive/", "projections/spark/"),
-    "pydantic": (SETTINGS, *PARTS_OF_SETTINGS, "projections/api/"),
+    "pydantic": (SETTINGS, "projections/api/"),
     "pyspark": ("projections/spark/", COMPOSITION_ROOT),
     "rich": ("projections/cli/", COMPOSITION_ROOT),
     "rocksdict": ("projections/rocks.py", "projections/store.py", "projections/self_check/opened.py"),
     "starlette": ("projections/api/",),
-    "structlog": ("src/topolog/logs.py",),
+    "structlog": ("src/topolog/commands/logs.py",),
     "typer": ("projections/cli/", COMPOSITION_ROOT),
     "uvicorn": ("projections/api/",),
     "yaml": ("projections/cli/",),
@@ -305,7 +300,7 @@ def test_what_the_design_allows_is_no_violation() -> None:
         ("streams/driver.py", "from topolog.projections import store", "against the direction"),
         ("projections/store.py", "from topolog.streams.coordinator import core", "against the direction"),
         ("projections/store.py", "import topolog.streams", "against the direction"),
-        ("streams/node/client.py", "from topolog.settings import load", "against the direction"),
+        ("streams/node/client.py", "from topolog.settings.model import load", "against the direction"),
         ("events/state.py", "import time", "must be pure"),
         ("events/state.py", "def f() -> None:\n    import logging", "must be pure"),
         ("streams/rules/metadata.py", "from os import environ", "must be pure"),

@@ -11,7 +11,7 @@ from topolog.__main__ import _app
 from topolog.events.errors import BadInput
 from topolog.projections.cli import app as cli
 from topolog.projections.cli.exit_codes import ExitCode
-from topolog.settings import cluster_folder
+from topolog.settings.model import cluster_folder
 from topolog.streams.local.demo import clients
 from topolog.streams.local.demo.ledger import Ledger, Row
 from topolog.streams.local.door import Act, Door, Question

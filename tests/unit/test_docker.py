@@ -9,7 +9,7 @@ import typer.main
 import yaml
 
 from topolog.__main__ import _app
-from topolog.settings import load
+from topolog.settings.model import load
 from topolog.streams.local.jars import KAFKA_VERSION
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ from typer.exceptions import TyperException
 from topolog.__main__ import _app
 from topolog.events.errors import BadInput
 from topolog.projections.cli.resources import JOINS, RESOURCES, find_item
-from topolog.settings import load
+from topolog.settings.model import load
 
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^```.*?\n(.*?)^```", re.DOTALL | re.MULTILINE)

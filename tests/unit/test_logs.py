@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from topolog.logs import log_as, set_up
-from topolog.settings import Log, load
+from topolog.commands.logs import log_as, set_up
+from topolog.settings.model import Log, load
 
 LOGGER = logging.getLogger("topolog.test")
 

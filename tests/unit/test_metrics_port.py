@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from prometheus_client import CollectorRegistry
 
+from topolog.commands.metrics_port import registry_served, served
 from topolog.events.errors import MissingExtra
-from topolog.metrics_port import registry_served, served
-from topolog.settings import Metrics, load
+from topolog.settings.model import Metrics, load
 from topolog.streams.clock import ManualClock
 from topolog.streams.lease_health.metrics import HealthMeasures, HealthMetrics
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from topolog.events.errors import BadInput, Unreachable
-from topolog.settings import load
+from topolog.settings.model import load
 from topolog.streams.local.broker import LocalBroker
 from topolog.streams.local.door import Act, Question, ask
 from topolog.streams.local.process import identify
@@ -370,7 +370,7 @@ def test_an_end_that_nobody_hears_is_an_end_in_order_too(what: Plan, tmp_path: P
     saved = tmp_path / "plan.json"
     saved.write_bytes(msgspec.json.encode(what, enc_hook=os.fspath))
     program = SUPERVISOR.replace("lambda text: print(text, flush=True)", "say")
-    command = [sys.executable, "-c", f"from topolog.command_line import say\n{program}", str(saved)]
+    command = [sys.executable, "-c", f"from topolog.commands.command_line import say\n{program}", str(saved)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert any("topolog is up" in line for line in process.stderr)

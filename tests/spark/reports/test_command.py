@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from tests.spark.reports.history import day
 
+from topolog.commands.spark_report import Output, report
 from topolog.events.errors import BadInput
 from topolog.projections.archive.landings import Archive
 from topolog.projections.spark.reports.making import REPORTS
-from topolog.spark_report import Output, report
 
 SECONDS = 300
 

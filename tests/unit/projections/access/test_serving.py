@@ -16,10 +16,10 @@ import pytest
 import trustme
 from tests.unit.projections.chronicle import Chronicle
 
-from topolog.access import access_of, tls_of
+from topolog.commands.access import access_of, tls_of
 from topolog.events.errors import BadInput
 from topolog.projections.api.server import Front, Source, serve
-from topolog.settings import load
+from topolog.settings.model import load
 
 ROOT = Path(__file__).parents[4]
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from topolog.commands.metrics_port import served
 from topolog.events.errors import BadInput
-from topolog.metrics_port import served
 from topolog.projections.archive.landings import opened
 from topolog.projections.archive.metrics import ArchiveMetrics
 from topolog.projections.archive.progress import PlaceProgress, Progress, at_rate, progress, sentence
 from topolog.projections.archive.spans import Span
 from topolog.projections.archive.topics import Seen
-from topolog.settings import Metrics
+from topolog.settings.model import Metrics
 
 NOW_MS = 10_000
 

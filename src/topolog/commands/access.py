@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from topolog.access_settings import Auth, items
-from topolog.command_line import needs_extra, say
+from topolog.commands.command_line import needs_extra, say
 from topolog.events.errors import BadInput
-from topolog.settings import Settings
+from topolog.settings.access import Auth, items
+from topolog.settings.model import Settings
 
 if TYPE_CHECKING:
     from topolog.projections.api.access.access import Access

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from topolog.command_line import Config, Set, loaded, say
-from topolog.command_line import settings as settings_of
+from topolog.commands.command_line import Config, Set, loaded, say
+from topolog.commands.command_line import settings as settings_of
+from topolog.commands.spark import session as spark_session
 from topolog.events.errors import BadInput, Unreachable
 from topolog.events.log import LogReader
 from topolog.events.topics import PLANS, Topic
@@ -19,8 +20,7 @@ from topolog.projections.cli import moments
 from topolog.projections.cli.options import Shape
 from topolog.projections.cli.rebuilds import show_rebuilds
 from topolog.projections.cli.terminal import Screen, StatusLine
-from topolog.settings import Settings, cluster_folder
-from topolog.spark import session as spark_session
+from topolog.settings.model import Settings, cluster_folder
 
 if TYPE_CHECKING:
     from topolog.projections.archive.rebuilding import OpenTopic, Outcome, Task

@@ -12,8 +12,8 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from topolog.events.errors import BadInput
-from topolog.secret_files import SECRET, read_secret
-from topolog.setting_types import Duration, Folder, Given, Port, Section
+from topolog.settings.secret_files import SECRET, read_secret
+from topolog.settings.types import Duration, Folder, Given, Port, Section
 
 _SECRET_FILE: Final = re.compile(r"(kafka\..+)[._]file")
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from topolog.command_line import Config, Set, loaded, needs_extra, say
+from topolog.commands.command_line import Config, Set, loaded, needs_extra, say
 from topolog.events.errors import BadInput, TopologError
 from topolog.projections.cli import bundle as bundles
 from topolog.projections.cli import doctor as doctors
@@ -21,8 +21,8 @@ from topolog.projections.cli.contexts import without_credentials
 from topolog.projections.cli.options import Shape, Target
 from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen
-from topolog.secret_files import SECRET
-from topolog.settings import Loaded
+from topolog.settings.model import Loaded
+from topolog.settings.secret_files import SECRET
 
 
 def add_to(app: typer.Typer, **defaults: Callable[[], object]) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from topolog.command_line import Config, Set
-from topolog.command_line import settings as settings_of
+from topolog.commands.command_line import Config, Set
+from topolog.commands.command_line import settings as settings_of
 from topolog.events.errors import BadInput
 from topolog.events.topics import PLANS, Topic
 from topolog.projections.cli.options import Shape
@@ -20,7 +20,7 @@ from topolog.projections.cli.terminal import Screen, StatusLine
 if TYPE_CHECKING:
     from topolog.projections.self_check.rebuild import Rebuild
     from topolog.projections.self_check.verdict import Verdict
-    from topolog.settings import Settings
+    from topolog.settings.model import Settings
 
 
 def verify_projections(

@@ -31,12 +31,12 @@ from pydantic import (
     field_validator,
 )
 
-from topolog.access_settings import Api, Audit, Auth, access_contradictions, with_secrets
 from topolog.events.errors import BadInput
 from topolog.events.lease_terms import contradictions
 from topolog.events.masking import MASK
-from topolog.secret_files import SECRET, read_secret
-from topolog.setting_types import (
+from topolog.settings.access import Api, Audit, Auth, access_contradictions, with_secrets
+from topolog.settings.secret_files import SECRET, read_secret
+from topolog.settings.types import (
     HIGHEST_PORT,
     Duration,
     DurationOrNone,

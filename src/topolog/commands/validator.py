@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from topolog.metrics_port import served
-from topolog.settings import Settings, cluster_folder
+from topolog.commands.metrics_port import served
+from topolog.settings.model import Settings, cluster_folder
 from topolog.streams.local.stopping import Stop
 
 if TYPE_CHECKING:

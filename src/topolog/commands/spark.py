@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from topolog.command_line import say
+from topolog.commands.command_line import say
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,16 +6,16 @@ from typing import Annotated
 
 import typer
 
-from topolog.command_line import Config, Set, say
-from topolog.command_line import loaded as load_settings
+from topolog.commands.command_line import Config, Set, say
+from topolog.commands.command_line import loaded as load_settings
+from topolog.commands.validator import serve_replicas, store_endpoints
 from topolog.events.errors import BadInput, TopologError
 from topolog.events.requests import NodeKind
 from topolog.projections.cli.exit_codes import ExitCode
-from topolog.settings import Settings, cluster_folder, duration_ms
+from topolog.settings.model import Settings, cluster_folder, duration_ms
 from topolog.streams.local.door import Act, Question, ask
 from topolog.streams.local.roles import DEMO_CLUSTER
 from topolog.streams.local.stopping import stopping_when_told
-from topolog.validator import serve_replicas, store_endpoints
 
 CLIENT = "load"
 """The client node that `topolog demo load` is."""

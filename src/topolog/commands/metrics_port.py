@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from topolog.command_line import needs_extra
+from topolog.commands.command_line import needs_extra
 from topolog.events.errors import BadInput
-from topolog.settings import Metrics
+from topolog.settings.model import Metrics
 
 
 @needs_extra("server")

@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 import typer
 
-from topolog.command_line import Config, Set, needs_extra, say, settings
+from topolog.commands.command_line import Config, Set, needs_extra, say, settings
 from topolog.events.errors import BadInput
 from topolog.projections.cli.exit_codes import ExitCode
-from topolog.settings import Settings
+from topolog.settings.model import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Apache Kafka on this machine.")
 

@@ -20,8 +20,8 @@ import structlog
 
 from topolog.events.masking import CHARS_MIN, masked
 from topolog.events.telemetry import trace_id
-from topolog.secret_files import SECRET
-from topolog.settings import Log, Settings
+from topolog.settings.model import Log, Settings
+from topolog.settings.secret_files import SECRET
 
 Facts = Callable[[], Mapping[str, object]]
 EventDict = MutableMapping[str, Any]

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from topolog.command_line import say
+from topolog.commands.command_line import say
+from topolog.commands.spark import session
 from topolog.events.errors import BadInput
 from topolog.projections.cli.column import field
 from topolog.projections.cli.output import Rows
 from topolog.projections.cli.terminal import Screen, StatusLine
-from topolog.spark import session
 
 if TYPE_CHECKING:
     from topolog.projections.spark.reports.making import Made, Whole

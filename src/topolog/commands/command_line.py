@@ -10,8 +10,8 @@ import typer
 
 from topolog.events.errors import BadInput, MissingExtra
 from topolog.projections.cli.terminal import clean, write_aside
-from topolog.secret_files import SECRET
-from topolog.settings import Loaded, Settings, load
+from topolog.settings.model import Loaded, Settings, load
+from topolog.settings.secret_files import SECRET
 
 Config = Annotated[Path | None, typer.Option("--config", help="Settings file instead of ./topolog.toml.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="One setting as KEY=VALUE, such as lease.fence=5s.")]

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
 import typer
 
-from topolog.command_line import Config, Set, say
-from topolog.command_line import settings as settings_of
+from topolog.commands.command_line import Config, Set, say
+from topolog.commands.command_line import settings as settings_of
+from topolog.commands.logs import log_as
+from topolog.commands.metrics_port import served
+from topolog.commands.spark import session as spark_session
 from topolog.events.errors import BadInput, Retriable, TopologError
 from topolog.events.topics import BY_SHORT_NAME, Topic
-from topolog.logs import log_as
-from topolog.metrics_port import served
 from topolog.projections.archive import java_settings, progress, topics
 from topolog.projections.archive.landings import ArchiveWriter, opened
 from topolog.projections.cli import moments
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.terminal import StatusLine
-from topolog.settings import HIGHEST_PORT, Metrics, Settings
-from topolog.spark import session as spark_session
+from topolog.settings.model import HIGHEST_PORT, Metrics, Settings
 from topolog.streams.local.stopping import Stop, stopping_when_told
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-from topolog.command_line import say
+from topolog.commands.command_line import say
 from topolog.events.errors import BadInput
 from topolog.projections.cli.exit_codes import ExitCode
-from topolog.settings import duration_ms, duration_text
+from topolog.settings.model import duration_ms, duration_text
 
 T = TypeVar("T")
 _SPAN = "10s"

@@ -1,0 +1,1 @@
+"""Every setting of topolog, and where its value comes from."""
