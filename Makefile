@@ -22,10 +22,10 @@ LONG := tests/simulation tests/soak tests/tour tests/install
 COMPUTING := --numprocesses 2 --dist worksteal
 WAITING := --numprocesses 4 --dist worksteal
 
-.PHONY: help check check-ranges test test-broker test-spark test-long test-all bench openapi up again soak lock image-lock clean
+.PHONY: help check check-ranges test test-broker test-spark test-long test-all bench openapi command-table up again soak lock image-lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo '  ARGS="..." is passed on by up, test, bench and soak, for example: make up ARGS=--demo'
 

@@ -1,6 +1,5 @@
 """`topolog auth`: who one is to an API, what one may there, and why not."""
 
-from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated
 
@@ -13,9 +12,9 @@ from topolog.projections.cli.column import Column, field
 from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.options import Shape, Target
-from topolog.projections.cli.output import Rows, View, print_answer
+from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.spreading import spread
+from topolog.projections.cli.rows import Rows
 from topolog.projections.cli.terminal import Screen, clean
 from topolog.projections.cli.transport import Param
 
@@ -59,15 +58,6 @@ _GRANTS = (
     Column("ALLOWS", lambda item: bool(item.get("allows"))),
     field("WHY NOT", "why_not", folds=True),
 )
-
-
-def auth_commands(**defaults: Callable[[], object]) -> typer.Typer:
-    """The group `auth`."""
-    app = typer.Typer(no_args_is_help=True, help="Who you are to the API, and what you may.")
-    app.command("whoami")(spread(whoami, **defaults))
-    app.command("can-i")(spread(can_i, **defaults))
-    app.command("explain")(spread(explain, **defaults))
-    return app
 
 
 def whoami(*, target: Target, shape: Shape) -> None:

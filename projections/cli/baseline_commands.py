@@ -1,7 +1,7 @@
 """`topolog cluster …` and `topolog baseline …`: whether the cluster serves, and who counts."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -21,7 +21,6 @@ from topolog.projections.cli.past_of_node import read_past
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.reading import at_most, params_of
 from topolog.projections.cli.resources import BASELINES
-from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen, clean
 from topolog.projections.cli.writing import Doubt, ask
 
@@ -32,36 +31,6 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 AcceptLoss = Annotated[
     bool, typer.Option("--accept-loss", help="Also if nobody else has a whole copy of what a dropped node holds.")
 ]
-
-
-def cluster_commands(**defaults: Callable[[], object]) -> typer.Typer:
-    """The group `cluster`."""
-    app = typer.Typer(no_args_is_help=True, help="Whether the cluster serves; its terms of lease, its topics.")
-    for name, command in (
-        ("activate", activate),
-        ("read-only", read_only),
-        ("deactivate", deactivate),
-        ("lease-terms", lease_terms),
-    ):
-        app.command(name=name)(spread(command, **defaults))
-    return app
-
-
-def baseline_commands(**defaults: Callable[[], object]) -> typer.Typer:
-    """The group `baseline`."""
-    app = typer.Typer(no_args_is_help=True, help="Who counts: the members over which persistent groups are placed.")
-    for name, command in (
-        ("set", set_members),
-        ("add", add),
-        ("remove", remove),
-        ("drain", drain),
-        ("auto-adjust", auto_adjust),
-        ("hold", hold),
-        ("warm", warm),
-        ("graph", graph),
-    ):
-        app.command(name=name)(spread(command, **defaults))
-    return app
 
 
 def activate(*, patience: Patience, target: Target, shape: Shape) -> None:

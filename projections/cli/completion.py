@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from topolog.events.errors import TopologError
 from topolog.projections.cli import resources
-from topolog.projections.cli.contexts import Defaults, read_contexts, stand, state_folder
+from topolog.projections.cli.contexts import DEFAULTS, Defaults, read_contexts, stand, state_folder
 
 FRESH_S = 5.0
 PATIENCE_S = 0.3
@@ -33,25 +31,26 @@ def one_of(among: Iterable[resources.Resource]) -> Callable[[str], list[str]]:
     """Names of these resources; behind a slash, as in `node/n1`, of one of them."""
     known = tuple(among)
 
-    def complete(context: typer.Context, incomplete: str) -> list[str]:
+    def complete(ctx: Any, incomplete: str) -> list[str]:
         text, slash, begun = incomplete.partition("/")
         if not slash:
             return [each.usual for each in known if each.usual.startswith(incomplete)]
-        return [f"{text}/{name}" for name in _names(context, text, begun)]
+        return [f"{text}/{name}" for name in _names(ctx, text, begun)]
 
-    return complete  # type: ignore[return-value]  # Typer looks at the parameters' names and types
+    complete.words = tuple(each.usual for each in known)  # type: ignore[attr-defined]  # for the table of commands
+    return complete  # type: ignore[return-value]  # Typer takes what is called `ctx` for its context
 
 
-def names(context: typer.Context, incomplete: str) -> list[str]:
+def names(ctx: Any, incomplete: str) -> list[str]:
     """Names of what the argument before says."""
-    return _names(context, str(context.params.get("resource") or ""), incomplete)
+    return _names(ctx, str(ctx.params.get("resource") or ""), incomplete)
 
 
-def _names(context: typer.Context, resource: str, incomplete: str) -> list[str]:
+def _names(ctx: Any, resource: str, incomplete: str) -> list[str]:
     try:
         kind = resources.find(resource)
-        given = context.params
-        standing = stand(given.get("api"), given.get("cluster"), given.get("context"), Defaults())
+        given = ctx.params
+        standing = stand(given.get("api"), given.get("cluster"), given.get("context"), DEFAULTS.get(Defaults()))
         found = _cached(state_folder() / "names.json", kind, standing)
     except (TopologError, OSError, ValueError):
         return []

@@ -3,11 +3,10 @@
 import sys
 
 import typer
-from rich.text import Text
 
 from topolog.events.errors import BadInput
 from topolog.projections.cli.client import Api
-from topolog.projections.cli.contexts import Context, Defaults, Standing, stand, state_folder
+from topolog.projections.cli.contexts import DEFAULTS, Context, Defaults, Standing, stand, state_folder
 from topolog.projections.cli.credentials import of_settings
 from topolog.projections.cli.options import Target
 from topolog.projections.cli.session_tokens import FileTokens, NoTokens
@@ -35,7 +34,7 @@ def connect(target: Target) -> Api:
 
 
 def standing_of(target: Target) -> Standing:
-    return target.standing or stand(target.api, target.cluster, target.context, Defaults())
+    return target.standing or stand(target.api, target.cluster, target.context, DEFAULTS.get(Defaults()))
 
 
 def _protect(context: Context, reason: str, *, is_agreed: bool) -> None:
@@ -47,6 +46,8 @@ def _protect(context: Context, reason: str, *, is_agreed: bool) -> None:
         raise BadInput(
             f"Context {context.name} is protected, and nobody is here to be asked.", hint="--yes asks no question."
         )
+    from rich.text import Text
+
     named = Text(context.name, style=f"bold {context.colour}".strip())
     Screen().aside(Text.assemble("Context ", named, " is protected."))
     if not typer.confirm("Go on?", err=True):

@@ -13,7 +13,6 @@ from topolog.projections.cli.contexts import Context, Standing, read_contexts, w
 from topolog.projections.cli.options import Shape
 from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen
 
 _COLUMNS = (
@@ -50,20 +49,6 @@ class Said:
     colour: Annotated[
         str | None, typer.Option("--colour", metavar="COLOUR", help="Its name is shown in it, as red.")
     ] = None
-
-
-def context_commands() -> typer.Typer:
-    """The group `context`."""
-    app = typer.Typer(no_args_is_help=True, help="Whom the command line asks, under names of your own.")
-    for name, command in (
-        ("list", list_contexts),
-        ("show", show_context),
-        ("use", use_context),
-        ("add", add_context),
-        ("remove", remove_context),
-    ):
-        app.command(name=name)(spread(command))
-    return app
 
 
 def list_contexts(*, shape: Shape) -> None:

@@ -19,17 +19,14 @@ import os
 import re
 import tempfile
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from pathlib import Path
 
-import platformdirs
-
 from topolog.events.errors import BadInput, NotFound
-from topolog.events.masking import MASK
 from topolog.projections.cli.credentials import of_settings
-from topolog.projections.cli.problems import DEFAULT_API, bad_api
+from topolog.projections.cli.problems import bad_api
 
 VARIABLE = "TOPOLOG_CONTEXT"
 COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan", "white")
@@ -40,11 +37,15 @@ _CREDENTIALS = re.compile(r"(?<=//)[^/@]+(?=@)")
 
 def config_file() -> Path:
     """The user's own config file."""
+    import platformdirs
+
     return platformdirs.user_config_path("topolog") / "config.toml"
 
 
 def state_folder() -> Path:
     """Where commands remember things: what was seen, names for completion."""
+    import platformdirs
+
     return platformdirs.user_state_path("topolog")
 
 
@@ -79,8 +80,8 @@ class Contexts:
         """The context of this name; NotFound with the nearest name for another."""
         if name in self.by_name:
             return self.by_name[name]
-        near = get_close_matches(name, self.by_name, n=1)
-        guess = f"Did you mean {near[0]}? " if near else ""
+        near = _nearest(name, self.by_name)
+        guess = f"Did you mean {near}? " if near else ""
         by = f" ({said_by})" if said_by else ""
         raise NotFound(f"There is no context {name!r}{by}.", hint=f"{guess}`topolog context list` has them all.")
 
@@ -157,11 +158,18 @@ def _check(context: Context) -> None:
         )
 
 
+def _nearest(text: str, among: Iterable[str]) -> str:
+    """The one of these that is most like the text, '' if none is."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(text, among, n=1)), "")
+
+
 def _check_keys(table: Mapping[str, object], known: tuple[str, ...], where: str) -> None:
     for key in table:
         if key not in known:
-            near = get_close_matches(key, known, n=1)
-            raise BadInput(f"{where}: there is no {key!r}.", hint=f"Did you mean {near[0]}?" if near else "")
+            near = _nearest(key, known)
+            raise BadInput(f"{where}: there is no {key!r}.", hint=f"Did you mean {near}?" if near else "")
 
 
 @dataclass(frozen=True)
@@ -196,13 +204,17 @@ class Defaults:
 
     def __init__(
         self,
-        api: Callable[[], object] = lambda: DEFAULT_API,
-        cluster: Callable[[], object] = lambda: None,
+        api: Callable[[], object] = lambda: of_settings().url,
+        cluster: Callable[[], object] = lambda: of_settings().cluster,
         token_file: Callable[[], object] = lambda: of_settings().token_file,
     ) -> None:
         self.api = api
         self.cluster = cluster
         self.token_file = token_file
+
+
+DEFAULTS: ContextVar[Defaults] = ContextVar("defaults")
+"""What holds for the command that runs, those of the settings unless whoever runs it sets others."""
 
 
 def stand(
@@ -255,4 +267,6 @@ def _chosen(context: str | None, environ: Mapping[str, str]) -> tuple[Context | 
 
 def without_credentials(url: str) -> str:
     """The address as it may be shown."""
+    from topolog.events.masking import MASK
+
     return _CREDENTIALS.sub(MASK, url)

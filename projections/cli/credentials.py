@@ -5,15 +5,15 @@ comes from a file that nobody else may read.
 """
 
 import functools
-import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from topolog.events.errors import BadInput
+from topolog.settings.own_api import OwnApi, load_own_api
 from topolog.settings.secret_files import read_secret
 
 if TYPE_CHECKING:
-    from topolog.settings.model import Api
+    import ssl
 
 
 def bearer(url: str, token_file: Path | None, *, is_local: bool) -> dict[str, str]:
@@ -31,10 +31,16 @@ def bearer(url: str, token_file: Path | None, *, is_local: bool) -> dict[str, st
     return {"Authorization": f"Bearer {token}"}
 
 
-def trust(ca_file: Path | None) -> ssl.SSLContext | bool:
-    """What https is checked by, as httpx takes it; raises BadInput for a file that is no certificate."""
+def trust(url: str, ca_file: Path | None) -> "ssl.SSLContext | bool":
+    """What https is checked by, as httpx takes it; raises BadInput for a file that is no certificate.
+
+    For an address without https no authorities are loaded, which takes longer than the question: that context believes
+    nobody.
+    """
+    import ssl
+
     if ca_file is None:
-        return True
+        return True if url.lower().startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         return ssl.create_default_context(cafile=str(ca_file))
     except OSError as error:  # every ssl.SSLError is one
@@ -42,8 +48,6 @@ def trust(ca_file: Path | None) -> ssl.SSLContext | bool:
 
 
 @functools.cache
-def of_settings() -> "Api":
+def of_settings() -> OwnApi:
     """The settings of the command line's own API."""
-    from topolog.settings.model import load  # a service that embeds the client has no settings of ours
-
-    return load().settings.api
+    return load_own_api()

@@ -16,11 +16,11 @@ from topolog.projections.cli.column import listed, size
 from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.options import Shape, Target
-from topolog.projections.cli.output import Rows, View, print_answer
+from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.process_columns import BY_RESOURCE
 from topolog.projections.cli.resources import PROJECTIONS
-from topolog.projections.cli.spreading import spread
+from topolog.projections.cli.rows import Rows
 from topolog.projections.cli.terminal import Screen, StatusLine, clean
 from topolog.projections.durations import ago
 
@@ -51,14 +51,6 @@ class Awaiting:
     @property
     def timeout_s(self) -> float | None:
         return None if self.timeout is None else moments.seconds(self.timeout, "--timeout")
-
-
-def projection_commands(**defaults: Callable[[], object]) -> typer.Typer:
-    """The group `projection`."""
-    app = typer.Typer(no_args_is_help=True, help="The stores of the projector that answers: rebuild, back, pause.")
-    for command in (status, rebuild, back, cancel, pause, resume, drop, scrub):
-        app.command()(spread(command, **defaults))
-    return app
 
 
 def status(name: Name = None, *, target: Target, shape: Shape) -> None:

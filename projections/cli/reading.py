@@ -5,15 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import RenderableType
 
 from topolog.events.errors import BadInput, NotFound
-from topolog.projections.cli import columns, moments, watching
+from topolog.projections.cli import moments
 from topolog.projections.cli.client import PAGE_ROWS, Answer, Api
-from topolog.projections.cli.column import field
 from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.narrowing import Filters, Picked
@@ -30,8 +28,6 @@ from topolog.projections.cli.options import (
     Target,
 )
 from topolog.projections.cli.output import View, print_answer
-from topolog.projections.cli.pages import describe_page, explain_page, forecast_page, join_page
-from topolog.projections.cli.past_of_node import read_past
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.resources import (
     CLUSTER,
@@ -49,9 +45,13 @@ from topolog.projections.cli.resources import (
     find_named,
     nearest,
 )
-from topolog.projections.cli.schema_columns import in_words
 from topolog.projections.cli.terminal import Screen
 from topolog.projections.cli.transport import Param
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from topolog.projections.cli.column import Column
 
 RECENT = 5
 """Decisions that `describe` shows of a history: enough to see what happened last, short enough for one screen."""
@@ -84,14 +84,21 @@ def get(  # noqa: PLR0913 (its options)
     is_list = name is None and kind is not CLUSTER
     params = {**params_of(moment), **filters.of(kind, name), **picked.params(is_list, shape.output)}
     _check_asked(kind, name, {**params, **({} if extent.limit is None else {"limit": extent.limit})})
-    shown = tuple(field(each.upper().replace("_", " "), each) for each in picked.names)
-    view = View(shown or columns.BY_RESOURCE[kind], kind.label, warnings=_warnings_of(kind))
     with connect(target) as api:
         if is_list:
             answer = api.get_rows(kind.path(), params, at_most(extent))
         else:
             answer = _only(_get_one(api, kind, name or "", params), picked.names)
+    view = View(_columns(kind, picked.names), kind.label, warnings=_warnings_of(kind))
     print_answer(Screen(no_color=shape.no_color), shape, answer, view, is_past=moment.is_past)
+
+
+def _columns(kind: Resource, names: Sequence[str]) -> "Sequence[Column]":
+    """The columns of these fields, of the kind if none are named; loaded while the answer is there already."""
+    from topolog.projections.cli.column import field
+    from topolog.projections.cli.columns import BY_RESOURCE
+
+    return tuple(field(each.upper().replace("_", " "), each) for each in names) or BY_RESOURCE[kind]
 
 
 def _check_asked(kind: Resource, name: str | None, params: Mapping[str, Param]) -> None:
@@ -116,6 +123,8 @@ def _only(answer: Answer, names: Sequence[str]) -> Answer:
 
 def _watch(kind: Resource, name: str | None, target: Target, shape: Shape, moment: Moment, filters: Filters) -> None:
     """A table in place on a terminal; else events in the format that is chosen, JSON lines if none is."""
+    from topolog.projections.cli import watching
+
     if moment.is_past or moment.at_least is not None:
         raise BadInput("What is watched is now.", hint="`topolog watch --since TOKEN` begins behind a token.")
     given = filters.of(kind, name)
@@ -139,7 +148,10 @@ def describe(
         recent, are_all = _recent(api, kind, name, answer) if shape.output.is_for_people else ([], True)
     more = "" if are_all else f"the last {len(recent)}; `topolog history {kind.singular} {name}` shows all"
 
-    def page(answer: Answer, wide: bool) -> RenderableType:
+    def page(answer: Answer, wide: bool) -> "RenderableType":
+        from topolog.projections.cli.pages import describe_page
+        from topolog.projections.cli.schema_columns import in_words
+
         item = in_words(answer.item) if kind in OBJECTS else answer.item
         return describe_page(item, recent, more, wide=wide)
 
@@ -147,7 +159,7 @@ def describe(
         Screen(no_color=shape.no_color),
         shape,
         answer,
-        View(columns.BY_RESOURCE[kind], kind.label, page, _warnings_of(kind)),
+        View(_columns(kind, ()), kind.label, page, _warnings_of(kind)),
         is_past=moment.is_past,
     )
 
@@ -169,6 +181,8 @@ def history(
             answer = api.get_rows((*kind.path(name), "history"), params, at_most(extent))
         except NotFound as error:
             raise _with_guess(error, api, kind, name, params) from error
+    from topolog.projections.cli import columns
+
     print_answer(
         Screen(no_color=shape.no_color), shape, answer, View(columns.HISTORY, DECISIONS.label), is_past=moment.is_past
     )
@@ -211,19 +225,25 @@ def explain(
         else:
             answer = _get_one(api, kind, name, params, "forecast", about={"event": imagined.value})
         label = f"{kind.singular}/{name or api.cluster}"
-    view = View(columns.EXPLANATION, lambda _: label, explain_page)
+    from topolog.projections.cli import columns, pages
+
+    view = View(columns.EXPLANATION, lambda _: label, pages.explain_page)
     if imagined is not None:
-        view = View(columns.FORECAST_OF_NODE, lambda _: label, forecast_page)
+        view = View(columns.FORECAST_OF_NODE, lambda _: label, pages.forecast_page)
     print_answer(Screen(no_color=shape.no_color), shape, answer, view, is_past=moment.is_past)
 
 
 def _explain_join(
     name: str, past: str | None, params: dict[str, Param], target: Target, shape: Shape, moment: Moment
 ) -> None:
+    from topolog.projections.cli.past_of_node import read_past
+
     content = None if past is None else read_past(past)
     with connect(target) as api:
         answer = api.get(JOINS.path(name), params) if content is None else api.judge(name, content, params)
-    view = View(columns.JOIN, JOINS.label, join_page)
+    from topolog.projections.cli import columns, pages
+
+    view = View(columns.JOIN, JOINS.label, pages.join_page)
     print_answer(Screen(no_color=shape.no_color), shape, answer, view, is_past=moment.is_past)
     if not answer.item.get("is_admitted"):
         raise typer.Exit(ExitCode.FOUND)

@@ -1,7 +1,7 @@
 """`topolog repair …`: the plan of a repair, the repair, its pace and its end; replicas that nobody serves."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -14,14 +14,13 @@ from topolog.projections.cli.client import Answer, Api
 from topolog.projections.cli.column import listed, size
 from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.options import Patience, Shape, Target
-from topolog.projections.cli.output import Rows, View, print_answer
+from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.reading import EVERYTHING
 from topolog.projections.cli.repair_options import Comparison, Direction, Following
 from topolog.projections.cli.resources import REPLICAS, SESSIONS
-from topolog.projections.cli.schedule_commands import schedule_commands
+from topolog.projections.cli.rows import Rows
 from topolog.projections.cli.session_wait import await_session, show_end
-from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen, clean
 from topolog.projections.cli.verify_commands import number_of, start
 from topolog.projections.cli.writing import Doubt, ask, confirm
@@ -35,15 +34,6 @@ File = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 NumberArgument = Annotated[str, typer.Argument(metavar="SESSION", help="Its number.")]
-
-
-def repair_commands(**defaults: Callable[[], object]) -> typer.Typer:
-    """The group `repair`."""
-    app = typer.Typer(no_args_is_help=True, help="Make the replicas of a table agree, by a plan that is shown first.")
-    for command in (plan, run, pause, resume, pace, abort, withdraw):
-        app.command()(spread(command, **defaults))
-    app.add_typer(schedule_commands(**defaults), name="schedule")
-    return app
 
 
 def plan(

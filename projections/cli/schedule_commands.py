@@ -1,6 +1,5 @@
 """`topolog repair schedule …`: sessions that are opened again and again."""
 
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -12,20 +11,10 @@ from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.reading import at_most, params_of
 from topolog.projections.cli.repair_options import Comparison, Direction
 from topolog.projections.cli.resources import SCHEDULES
-from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen
 from topolog.projections.cli.writing import ask
 
 NameOfSchedule = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's.")]
-
-
-def schedule_commands(**defaults: Callable[[], object]) -> typer.Typer:
-    """The group `schedule`."""
-    app = typer.Typer(no_args_is_help=True, help="Sessions that are opened again and again.")
-    app.command(name="set")(spread(set_schedule, **defaults))
-    app.command(name="drop")(spread(drop_schedule, **defaults))
-    app.command(name="list")(spread(list_schedules, **defaults))
-    return app
 
 
 def set_schedule(  # noqa: PLR0913 (its options)

@@ -9,7 +9,8 @@ import typer
 
 from topolog.events.errors import BadInput
 from topolog.projections.cli.definition_file import read_group
-from topolog.projections.cli.options import CreateArgument, DropArgument, NameArgument, Patience, Shape, Sharing, Target
+from topolog.projections.cli.group_options import Sharing
+from topolog.projections.cli.options import CreateArgument, DropArgument, NameArgument, Patience, Shape, Target
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.resources import CREATABLE, DROPPABLE, GROUPS, find_item, find_named
 from topolog.projections.cli.schema_commands import drop_object

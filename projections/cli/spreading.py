@@ -11,24 +11,22 @@ from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 
-from topolog.projections.cli import output_schema
-from topolog.projections.cli.contexts import Defaults, stand
+from topolog.projections.cli.contexts import DEFAULTS, Defaults, stand
 from topolog.projections.cli.options import Format, Shape, Target
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-def spread(command: Callable[..., None], **defaults: Callable[[], object]) -> Callable[..., None]:
-    """The command with each parameter that is a group replaced by the group's options, as Typer wants them.
-
-    `defaults` say which API and cluster are meant where neither flag, context nor environment does.
-    """
+def spread(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with each parameter that is a group replaced by the group's options, as Typer wants them."""
     given = signature(command, eval_str=True).parameters.values()
     groups: dict[str, Any] = {p.name: p.annotation for p in given if is_dataclass(p.annotation)}
+    if not groups:
+        return command
     has_own_yes = any(p.name == "yes" for p in given)
     takes_yes = not has_own_yes and "target" in groups and _asks(groups, [p.name for p in given])
 
-    def call(**values: Any) -> None:
+    def call(**values: Any) -> Any:
         agreed = values.pop("yes", False) if takes_yes else values.get("yes", False)
         arguments = {
             name: group(**{each.name: values.pop(each.name) for each in _option_fields(group)})
@@ -36,12 +34,14 @@ def spread(command: Callable[..., None], **defaults: Callable[[], object]) -> Ca
         }
         shape = arguments.get("shape")
         if isinstance(shape, Shape) and shape.output is Format.SCHEMA:
+            from topolog.projections.cli import output_schema
+
             output_schema.show(command, {**values, **arguments})
-            return
+            return None
         if isinstance(target := arguments.get("target"), Target):
-            standing = stand(target.api, target.cluster, target.context, Defaults(**defaults))
+            standing = stand(target.api, target.cluster, target.context, DEFAULTS.get(Defaults()))
             arguments["target"] = replace(target, standing=standing, is_agreed=bool(agreed))
-        command(**values, **arguments)
+        return command(**values, **arguments)
 
     spread_out: list[Parameter] = []
     for parameter in given:

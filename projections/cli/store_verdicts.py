@@ -13,8 +13,9 @@ from topolog.projections.cli.client import Answer
 from topolog.projections.cli.column import Column, field, listed
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.options import Shape
-from topolog.projections.cli.output import Rows, View, print_answer
+from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.problems import Json
+from topolog.projections.cli.rows import Rows
 from topolog.projections.cli.terminal import Screen, clean, plain
 
 if TYPE_CHECKING:

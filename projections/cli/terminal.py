@@ -8,11 +8,12 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from typing import TextIO
+from functools import cached_property
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
-import typer
-from rich.console import Console, RenderableType
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.text import Text
 
 _UNBROKEN = 100_000  # columns: more than any row has, so that nothing is wrapped for a reader that is a program
 
@@ -47,26 +48,33 @@ class Screen:
     """Prints for one command."""
 
     def __init__(self, *, no_color: bool = False) -> None:
-        self._out = _console(sys.stdout, no_color=no_color)
-        self._err = _console(sys.stderr, no_color=no_color)
+        self._no_color = no_color
+
+    @cached_property
+    def _out(self) -> "Console":
+        return _console(sys.stdout, no_color=self._no_color)
+
+    @cached_property
+    def _err(self) -> "Console":
+        return _console(sys.stderr, no_color=self._no_color)
 
     def data(self, text: str) -> None:
         """Text for a program, as it is."""
         _write(text)
 
-    def view(self, shown: RenderableType) -> None:
+    def view(self, shown: "RenderableType") -> None:
         """Something for people to look at, on stdout."""
         with self._out.capture() as captured:
             self._out.print(shown, crop=False)
         _write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
-    def lines(self, shown: RenderableType, width: int) -> list[str]:
+    def lines(self, shown: "RenderableType", width: int) -> list[str]:
         """What `view` would print, line by line, each cut to the width."""
         with self._out.capture() as captured:
             self._out.print(shown, crop=True, no_wrap=True, overflow="crop", width=width)
         return [line.rstrip() for line in captured.get().splitlines()]
 
-    def aside(self, shown: RenderableType) -> None:
+    def aside(self, shown: "RenderableType") -> None:
         """Something to look at that is not what was asked for, on stderr."""
         with self._err.capture() as captured:
             self._err.print(shown, crop=False)
@@ -74,12 +82,27 @@ class Screen:
 
     def note(self, text: str, *, style: str = "dim") -> None:
         """One sentence on stderr."""
+        if self._is_plain:
+            write_aside("".join(f"{line.rstrip()}\n" for line in clean(text).splitlines()))
+            return
+        from rich.text import Text
+
         self.aside(Text(clean(text), style=style))
 
     def complaint(self, message: str, hint: str) -> None:
         """What went wrong and, on a line of its own, what to do about it."""
+        if self._is_plain:
+            self.note(f"Error: {message}\n Hint: {hint}" if hint else f"Error: {message}")
+            return
+        from rich.text import Text
+
         shown = Text.assemble(("Error: ", "bold red"), clean(message))
         self.aside(Text.assemble(shown, ("\n Hint: ", "bold"), clean(hint)) if hint else shown)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether what is said on stderr needs neither colours nor lines of some width, hence no rich."""
+        return not (sys.stderr.isatty() or os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE"))
 
 
 class StatusLine:
@@ -119,7 +142,7 @@ class Redrawn:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def show(self, shown: RenderableType, footer: str) -> None:
+    def show(self, shown: "RenderableType", footer: str) -> None:
         """The view, and a line below it, in place of those before."""
         size = shutil.get_terminal_size()
         lines = self._screen.lines(shown, size.columns)
@@ -131,8 +154,10 @@ class Redrawn:
         self._lines = len(drawn)
 
 
-def cell(value: object) -> Text:
+def cell(value: object) -> "Text":
     """A value as a table shows it, coloured where a colour helps to find it."""
+    from rich.text import Text
+
     shown = plain(value)
     return Text(shown, style=_STYLES.get(shown, ""))
 
@@ -159,7 +184,9 @@ def clean(text: str) -> str:
     return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
 
 
-def _console(stream: TextIO, *, no_color: bool) -> Console:
+def _console(stream: TextIO, *, no_color: bool) -> "Console":
+    from rich.console import Console
+
     console = Console(file=stream, no_color=no_color or None, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = _UNBROKEN
@@ -173,7 +200,13 @@ def _write(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError as error:
         silence(sys.stdout)
-        raise typer.Exit(0) from error
+        _end(error)
+
+
+def _end(error: BrokenPipeError) -> NoReturn:
+    import typer
+
+    raise typer.Exit(0) from error
 
 
 def write_aside(text: str) -> None:

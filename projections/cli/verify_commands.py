@@ -1,10 +1,8 @@
 """`topolog verify TABLE`: do the replicas of a table agree? Other things to verify are commands of the same group."""
 
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from topolog.events.errors import BadInput
 from topolog.projections.cli.client import Api
@@ -14,37 +12,10 @@ from topolog.projections.cli.problems import Json
 from topolog.projections.cli.repair_options import Comparison, Direction, Following
 from topolog.projections.cli.resources import SESSIONS
 from topolog.projections.cli.session_wait import await_session, show_end
-from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen
 from topolog.projections.cli.writing import follow
 
-_TABLE = "table"
-
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="Whose replicas: `topolog get replicas`.")]
-
-
-class TableByDefault(TyperGroup):
-    """A group in which what is no command's name is the name of a table: `verify orders` is `verify table orders`."""
-
-    def parse_args(self, ctx, args):  # type: ignore[no-untyped-def]  # as Typer's own vendored click has it
-        return super().parse_args(ctx, self._named(args))
-
-    def resolve_command(self, ctx, args):  # type: ignore[no-untyped-def]  # the same
-        return super().resolve_command(ctx, self._named(args))
-
-    def _named(self, args: list[str]) -> list[str]:
-        """The arguments with the name of a command before them."""
-        is_named = not args or args[0] in self.commands or args[0] == "--help"
-        return list(args) if is_named else [_TABLE, *args]
-
-
-def verify_commands(**defaults: Callable[[], object]) -> typer.Typer:
-    """The group `verify`."""
-    app = typer.Typer(
-        cls=TableByDefault, no_args_is_help=True, help="Do the replicas of a table agree: `topolog verify TABLE`."
-    )
-    app.command(name=_TABLE)(spread(verify, **defaults))
-    return app
 
 
 def verify(

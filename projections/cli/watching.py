@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import typer
-import yaml
 
 from topolog.events.errors import BadInput, TopologError
 from topolog.projections.cli import columns
@@ -24,10 +23,10 @@ from topolog.projections.cli.connecting import connect
 from topolog.projections.cli.following import WatchEvent
 from topolog.projections.cli.narrowing import Filters
 from topolog.projections.cli.options import Format, NameArgument, ResourceArgument, Shape, Target
-from topolog.projections.cli.output import Rows
 from topolog.projections.cli.pausing import Pause
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.resources import CLUSTER, DECISIONS, PRESENT, UNWATCHED, Resource, find_item
+from topolog.projections.cli.rows import Rows
 from topolog.projections.cli.terminal import Redrawn, Screen, plain
 from topolog.projections.cli.transport import Param
 
@@ -150,6 +149,8 @@ class Printer:
             case Format.JSON:
                 self._screen.data(json.dumps(event.document, indent=2, ensure_ascii=False) + "\n")
             case Format.YAML:
+                import yaml
+
                 self._screen.data("---\n" + yaml.safe_dump(event.document, sort_keys=False, allow_unicode=True))
             case Format.NAME:
                 if event.is_change:

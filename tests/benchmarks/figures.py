@@ -103,6 +103,7 @@ RUNS = (
         "--members 2 --changes 5 --only latency --warm-up 1",
         600,
     ),
+    Run("command-line", "command_line", "", "--rounds 3", 300),
     Run("why", "explanations", "", "3000", 900),
     Run("generations", "generations", "", "--decisions 2000", 600, "--folder"),
     Run("start", "snapshot_start", "", "--positions 3000 --types 20 --tail 200", 900),
@@ -117,6 +118,7 @@ READS = "Reads, on the server"
 FOLLOWING = "Following the log"
 SHARED = "Partitions and definitions"
 MEMORY = "Memory, resident"
+COMMAND_LINE = "The command line: processor, as a multiple of `python -c ''`"
 
 _ROUND_GOALS = {3: (2.5, 6.0), 8: (4.0, 10.0), 16: (6.0, 14.0), 32: (10.0, 22.0), 64: (18.0, 32.0)}
 _IGNITE_MS = {3: "1.6 / 8", 8: "3.6 / 17", 16: "6.8 / 43", 32: "15 / 34"}
@@ -371,6 +373,10 @@ FIGURES = (
         peers="Cassandra 5 validates 90,000 to 440,000 a node",
     ),
     *_memory(),
+    Figure(COMMAND_LINE, "`topolog get nodes`, until it asks", "command-line", "get", "×", goal=(14.0,)),
+    Figure(COMMAND_LINE, "`topolog get --help`", "command-line", "help", "×", goal=(11.0,)),
+    Figure(COMMAND_LINE, "`topolog version`", "command-line", "version", "×", goal=(11.0,)),
+    Figure(COMMAND_LINE, "the Tab key behind `topolog get`", "command-line", "tab", "×", goal=(11.0,)),
 )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from topolog.__main__ import _app
+from topolog.commands.tree import root
 from topolog.events.errors import BadInput
 from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.kafka_admin import KafkaAdmin
@@ -54,14 +54,6 @@ def test_help_needs_no_settings(command: str) -> None:
     assert program(*command.split(), TOPOLOG_FOO="1").returncode == 0
 
 
-def test_a_question_loads_nothing_that_only_a_role_needs() -> None:
-    """What the commands of an operator import is waited for each time that one is typed."""
-    heavy = ("numpy", "confluent_kafka", "fastavro", "starlette", "pyarrow", "faust")
-    script = f"import sys, topolog.__main__; print([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
-
-
 def test_a_command_that_needs_settings_says_what_is_wrong_with_them(tmp_path: Path) -> None:
     """Also one that only wants to know where the API is, or is told: the token to show may be a setting."""
     stray = program("get", "nodes", TOPOLOG_FOO="1")
@@ -99,7 +91,7 @@ def test_a_role_without_a_broker_says_so_in_time(role: str) -> None:
 
 def test_a_coordinator_needs_a_name(capsys: pytest.CaptureFixture[str]) -> None:
     nowhere = ["--set", f"kafka.bootstrap.servers={NOWHERE}"]
-    assert cli.run(_app(), ["run", "coordinator", "--instance", " ", *nowhere]) == ExitCode.USAGE
+    assert cli.run(root, ["run", "coordinator", "--instance", " ", *nowhere]) == ExitCode.USAGE
     assert "--instance is empty" in capsys.readouterr().err
 
 
@@ -153,15 +145,15 @@ def test_a_broken_rule_is_told_in_short_with_the_commands_that_show_it_again(
     """The first one ends the run: exit code 8. What it prints for the part that is enough breaks the same rule."""
     monkeypatch.setattr(seeds_of, "outcomes", lambda seeds, span_ms: (outcome_of(seed, span_ms) for seed in seeds))
     monkeypatch.setattr("topolog.streams.rules.metadata.settle", lambda *_: [])
-    assert cli.run(_app(), ["simulate", "--seeds", "3", "--first", "5", "--span", "4s"]) == ExitCode.FOUND
+    assert cli.run(root, ["simulate", "--seeds", "3", "--first", "5", "--span", "4s"]) == ExitCode.FOUND
     *story, whole, part = capsys.readouterr().out.splitlines()
     assert "CONVERGES" in story[0]
     assert whole.endswith("topolog simulate --seeds 1 --first 5 --span 4s")
     _, _, command = part.partition(": topolog ")
-    assert cli.run(_app(), shlex.split(command)) == ExitCode.FOUND
+    assert cli.run(root, shlex.split(command)) == ExitCode.FOUND
     assert capsys.readouterr().out.splitlines() == story[:-1]
     monkeypatch.undo()
-    assert cli.run(_app(), shlex.split(command)) == ExitCode.OK
+    assert cli.run(root, shlex.split(command)) == ExitCode.OK
 
 
 def test_the_simulation_counts_false_removals() -> None:
@@ -178,7 +170,7 @@ def test_a_seed_that_fails_only_once_is_told_as_it_was(
     """Its story is all there is."""
     told = [seeds_of.Outcome(6, "seed 6, after 9 ms: the whole story")]
     monkeypatch.setattr(seeds_of, "outcomes", lambda *_: (each for each in told))
-    assert cli.run(_app(), ["simulate", "--seeds", "1", "--first", "6", "--span", "100ms"]) == ExitCode.FOUND
+    assert cli.run(root, ["simulate", "--seeds", "1", "--first", "6", "--span", "100ms"]) == ExitCode.FOUND
     assert capsys.readouterr().out.startswith("seed 6, after 9 ms: the whole story\n")
 
 
@@ -200,7 +192,7 @@ def test_a_seed_that_fails_only_once_is_told_as_it_was(
     ],
 )
 def test_a_simulation_that_cannot_be_says_why(wrong: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(_app(), ["simulate", *wrong]) == ExitCode.USAGE
+    assert cli.run(root, ["simulate", *wrong]) == ExitCode.USAGE
     assert said in " ".join(capsys.readouterr().err.split())
 
 

@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import typer
 
-from topolog.__main__ import _app
+from topolog.commands.tree import root
 from topolog.events.errors import BadInput
 from topolog.projections.cli import app as cli
 from topolog.projections.cli.exit_codes import ExitCode
@@ -62,7 +61,7 @@ def _refuse(_: Question) -> tuple[str, ...]:
 
 
 def demo(*args: str) -> int:
-    return cli.run(_app(), ["demo", *args])
+    return cli.run(root, ["demo", *args])
 
 
 @pytest.mark.parametrize(
@@ -143,7 +142,7 @@ def test_another_cluster_is_named_as_for_up(behind: Behind) -> None:
 def test_names_are_completed_with_those_of_the_running_demo(behind: Behind) -> None:
     """If none runs there is nothing to propose, and no complaint."""
     behind.answer = lambda _: ("n1", "n2", "n16")
-    kill = typer.main.get_command(_app()).commands["demo"].commands["kill"]  # type: ignore[attr-defined]
+    kill = root().commands["demo"].commands["kill"]
     context = kill.make_context("kill", [], resilient_parsing=True)
     (names,) = [each for each in kill.params if each.name == "names"]
     assert [item.value for item in names.shell_complete(context, "n1")] == ["n1", "n16"]

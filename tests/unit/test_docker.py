@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 import yaml
 
-from topolog.__main__ import _app
+from topolog.commands.tree import root
 from topolog.settings.model import load
 from topolog.streams.local.jars import KAFKA_VERSION
 
@@ -37,7 +36,7 @@ def test_the_issue_s_roles_are_all_there() -> None:
 @pytest.mark.parametrize("name", OURS)
 def test_each_service_runs_a_command_that_exists_with_settings_that_exist(name: str) -> None:
     """A renamed command or a misspelt setting would show only when somebody starts the containers."""
-    command: Any = typer.main.get_command(_app())
+    command: Any = root()
     arguments = [word for word in OURS[name]["command"] if not word.startswith("-")]
     for word in arguments[:2]:
         command = command.commands[word]

@@ -16,7 +16,7 @@ import pytest
 import typer
 from typer.exceptions import TyperException
 
-from topolog.__main__ import _app
+from topolog.commands.tree import root
 from topolog.events.errors import BadInput
 from topolog.projections.cli.resources import JOINS, RESOURCES, find_item
 from topolog.settings.model import load
@@ -40,6 +40,8 @@ def wrong(command: str, *, is_complete: bool = True) -> str:
     words = list(takewhile(lambda word: word != "…", shlex.split(command, comments=True)))
     try:
         _check(words[1:])
+    except (typer.Exit, SystemExit):
+        return ""  # it asks for help
     except (BadInput, TyperException) as error:
         is_unfinished = not is_complete and str(error).startswith("Missing ")
         return "" if is_unfinished else f"{command}: {error}"
@@ -48,7 +50,7 @@ def wrong(command: str, *, is_complete: bool = True) -> str:
 
 def _check(words: list[str]) -> None:
     """Raise what the command line would, short of doing anything."""
-    at: Any = typer.main.get_command(_app())
+    at: Any = root()
     while hasattr(at, "commands"):
         if not words:
             return  # a group alone shows its help

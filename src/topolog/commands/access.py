@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from topolog.commands.command_line import needs_extra, say
+from topolog.commands.command_line import say
 from topolog.events.errors import BadInput
 from topolog.settings.access import Auth, items
 from topolog.settings.model import Settings
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from topolog.projections.api.access.authn import Authentication
     from topolog.projections.api.access.bearer import Roles
     from topolog.projections.api.server import Tls
-
-token_app = typer.Typer(no_args_is_help=True, help="Tokens for scripts.")
 
 
 def access_of(settings: Settings) -> "Access":
@@ -104,8 +102,6 @@ def _words(text: str) -> list[str]:
     return [each for each in re.split(r"[;,\s]+", text) if each]
 
 
-@token_app.command("new")
-@needs_extra("server")
 def new_token(
     name: Annotated[str, typer.Argument(help="Who will show it: the log's actor, without spaces.")],
     grants: Annotated[

@@ -4,18 +4,14 @@ from typing import Annotated, Any
 
 import typer
 
-from topolog.commands.command_line import Config, Set, needs_extra, say, settings
+from topolog.commands.command_line import Config, Set, say, settings
 from topolog.events.errors import BadInput
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.settings.model import Settings
 
-app = typer.Typer(no_args_is_help=True, help="Apache Kafka on this machine.")
-
 Nodes = Annotated[int | None, typer.Option(help="1, or 3 that survive the loss of one; as the folder has it.")]
 
 
-@app.command("start")
-@needs_extra("local")
 def broker_start(nodes: Nodes = None, config: Config = None, pairs: Set = None) -> None:
     """Start Kafka on this machine, or find it running; it goes on when this command has ended."""
     found = _local_broker(settings(config, pairs), nodes).start(ready=_wait_for_broker)
@@ -28,15 +24,11 @@ def broker_start(nodes: Nodes = None, config: Config = None, pairs: Set = None) 
         say("Make topics with three copies: topolog cluster init --replicas 3")
 
 
-@app.command("stop")
-@needs_extra("local")
 def broker_stop(config: Config = None, pairs: Set = None) -> None:
     """Stop the Kafka that `broker start` started; its data stay."""
     say("stopped" if _local_broker(settings(config, pairs)).stop() else "No broker was running.")
 
 
-@app.command("status")
-@needs_extra("local")
 def broker_status(config: Config = None, pairs: Set = None) -> int:
     """Say whether the broker runs; exit code 8 if it does not, or not with all its nodes."""
     found = _local_broker(settings(config, pairs)).status()

@@ -1,14 +1,11 @@
-"""What the commands of the composition root share: the options that name the settings, a voice on stderr, and what is
-said of an extra that is missing."""
+"""What the commands of the composition root share: the options that name the settings, and a voice on stderr."""
 
-import functools
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from topolog.events.errors import BadInput, MissingExtra
+from topolog.events.errors import BadInput
 from topolog.projections.cli.terminal import clean, write_aside
 from topolog.settings.model import Loaded, Settings, load
 from topolog.settings.secret_files import SECRET
@@ -39,22 +36,3 @@ def settings(config: Path | None, pairs: list[str] | None) -> Settings:
 def say(text: str) -> None:
     """Never raises: an end in order is said on its way, and must go on without a reader (`topolog up 2>&1 | tee`)."""
     write_aside(f"{clean(text)}\n")
-
-
-def needs_extra(extra: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Turn the ImportError of a command whose extra is missing into a sentence that names the extra."""
-
-    def wrap(command: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(command)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return command(*args, **kwargs)
-            except ModuleNotFoundError as error:
-                raise MissingExtra(
-                    f"This command needs {error.name}, which is not installed.",
-                    hint=f"Install it with: pip install 'topolog[{extra}]'",
-                ) from error
-
-        return wrapped
-
-    return wrap

@@ -20,8 +20,6 @@ from topolog.streams.local.stopping import stopping_when_told
 CLIENT = "load"
 """The client node that `topolog demo load` is."""
 
-app = typer.Typer(no_args_is_help=True, help="The nodes of a running `topolog up --demo`, and clients of its store.")
-
 
 def _complete(incomplete: str) -> list[str]:
     try:
@@ -36,7 +34,6 @@ Names = Annotated[
 ]
 
 
-@app.command("add-node")
 def add_node(
     names: Annotated[
         list[str] | None,
@@ -51,13 +48,11 @@ def add_node(
     _ask(Question(Act.ADD, tuple(names or ())), config, pairs)
 
 
-@app.command("kill")
 def kill(names: Names, config: Config = None, pairs: Set = None) -> None:
     """Kill nodes as `kill -9` does, all at once; their rows are on disk."""
     _ask(Question(Act.KILL, tuple(names)), config, pairs)
 
 
-@app.command("pause")
 def pause(
     names: Names,
     span: Annotated[str | None, typer.Option("--for", metavar="30s", help="Go on by themselves after that.")] = None,
@@ -68,19 +63,16 @@ def pause(
     _ask(Question(Act.PAUSE, tuple(names), None if span is None else span_ms(span)), config, pairs)
 
 
-@app.command("resume")
 def resume(names: Names, config: Config = None, pairs: Set = None) -> None:
     """Let paused nodes go on (SIGCONT): they refuse until they have read the log, and join again if they are out."""
     _ask(Question(Act.RESUME, tuple(names)), config, pairs)
 
 
-@app.command("power-cut")
 def power_cut(config: Config = None, pairs: Set = None) -> None:
     """Kill all nodes at one moment; they stay off."""
     _ask(Question(Act.POWER_CUT), config, pairs)
 
 
-@app.command("power-on")
 def power_on(
     names: Annotated[
         list[str] | None,
@@ -93,25 +85,21 @@ def power_on(
     _ask(Question(Act.POWER_ON, tuple(names or ())), config, pairs)
 
 
-@app.command("backup")
 def backup(names: Names, config: Config = None, pairs: Set = None) -> None:
     """Keep a copy of the nodes' folders as they are now; one that was kept before is replaced."""
     _ask(Question(Act.BACK_UP, tuple(names)), config, pairs)
 
 
-@app.command("restore")
 def restore(names: Names, config: Config = None, pairs: Set = None) -> None:
     """Put the backup in the place of the folder of nodes that are off: an old disk, which the cluster notices."""
     _ask(Question(Act.RESTORE, tuple(names)), config, pairs)
 
 
-@app.command("wipe")
 def wipe(names: Names, config: Config = None, pairs: Set = None) -> None:
     """Empty the folder of nodes that are off, as when a disk is replaced."""
     _ask(Question(Act.WIPE, tuple(names)), config, pairs)
 
 
-@app.command("corrupt")
 def corrupt(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="Such as shop.orders.")],
     rows: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 3,
@@ -128,7 +116,6 @@ def corrupt(
         typer.echo(f"{table}/{each.key} in the copy of {each.node}: {change}")
 
 
-@app.command("validator")
 def validator(
     table: Annotated[str, typer.Argument(metavar="[TABLE]", help="Of the store.")] = "shop.orders",
     config: Config = None,
@@ -146,7 +133,6 @@ def validator(
         serve_replicas(settings, named, stopping, SessionSettings(memory="512m", shuffle_partitions=2))
 
 
-@app.command("load")
 def load(
     clients: Annotated[int, typer.Option(min=1, max=64, help="How many.")] = 4,
     span: Annotated[str | None, typer.Option("--for", metavar="60s", help="End by themselves after that.")] = None,

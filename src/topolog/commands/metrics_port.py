@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from topolog.commands.command_line import needs_extra
 from topolog.events.errors import BadInput
+from topolog.projections.cli.loading import needs_extra
 from topolog.settings.model import Metrics
 
 

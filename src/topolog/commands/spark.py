@@ -8,16 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from topolog.commands.command_line import say
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-app = typer.Typer(
-    no_args_is_help=True, help="The data pipeline: topics as tables, rebuilds, reports (docs/pipeline.md)."
-)
 
 
 @contextlib.contextmanager

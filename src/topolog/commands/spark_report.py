@@ -12,7 +12,7 @@ from topolog.commands.command_line import say
 from topolog.commands.spark import session
 from topolog.events.errors import BadInput
 from topolog.projections.cli.column import field
-from topolog.projections.cli.output import Rows
+from topolog.projections.cli.rows import Rows
 from topolog.projections.cli.terminal import Screen, StatusLine
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 import contextlib
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from topolog.commands.command_line import Config, Set, loaded, needs_extra, say
+from topolog.commands.command_line import Config, Set, loaded, say
 from topolog.events.errors import BadInput, TopologError
 from topolog.projections.cli import bundle as bundles
 from topolog.projections.cli import doctor as doctors
@@ -19,17 +18,9 @@ from topolog.projections.cli.connecting import connect, standing_of
 from topolog.projections.cli.context_commands import standing_rows
 from topolog.projections.cli.contexts import without_credentials
 from topolog.projections.cli.options import Shape, Target
-from topolog.projections.cli.spreading import spread
 from topolog.projections.cli.terminal import Screen
 from topolog.settings.model import Loaded
 from topolog.settings.secret_files import SECRET
-
-
-def add_to(app: typer.Typer, **defaults: Callable[[], object]) -> None:
-    """Add the three commands."""
-    app.command(name="doctor")(spread(doctor, **defaults))
-    app.command(name="bundle")(spread(bundle, **defaults))
-    app.command(name="open")(needs_extra("server")(open_bundle))
 
 
 def doctor(config: Config = None, pairs: Set = None, *, target: Target, shape: Shape) -> None:

@@ -12,8 +12,10 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from topolog.events.errors import BadInput
+from topolog.settings.own_api import DEFAULT_HOST, DEFAULT_PORT
 from topolog.settings.secret_files import SECRET, read_secret
-from topolog.settings.types import Duration, Folder, Given, Port, Section
+from topolog.settings.sources import Given
+from topolog.settings.types import Duration, Folder, Port, Section
 
 _SECRET_FILE: Final = re.compile(r"(kafka\..+)[._]file")
 
@@ -32,9 +34,9 @@ def items(text: str) -> list[str]:
 
 
 class Api(Section):
-    host: str = "127.0.0.1"
+    host: str = DEFAULT_HOST
     """The address that the API listens on."""
-    port: Port = 8642
+    port: Port = DEFAULT_PORT
     """The port that the API listens on."""
     tls_cert: Folder | None = None
     """The file of the API's certificate, and of what signed it, as PEM; with it the API speaks https only."""

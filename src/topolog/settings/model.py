@@ -10,14 +10,12 @@ A setting is looked for in this order, and the first place that has it wins:
 
 Keys are written as in the file, dotted: `lease.fence`. A duration has a unit there and becomes whole milliseconds
 here, in a field that ends in `_ms`. A key that nobody reads is an error, because a misspelt safety margin must not
-pass for the default. This is the only file that reads the environment.
+pass for the default. `sources.py` reads file and environment.
 """
 
-import difflib
 import os
 import re
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -36,12 +34,12 @@ from topolog.events.lease_terms import contradictions
 from topolog.events.masking import MASK
 from topolog.settings.access import Api, Audit, Auth, access_contradictions, with_secrets
 from topolog.settings.secret_files import SECRET, read_secret
+from topolog.settings.sources import NOT_SETTINGS, PREFIX, Given, checked, from_file_and_environment
 from topolog.settings.types import (
     HIGHEST_PORT,
     Duration,
     DurationOrNone,
     Folder,
-    Given,
     Port,
     Section,
     cluster_name,
@@ -61,14 +59,10 @@ __all__ = [
     "duration_text",
     "load",
     "read_secret",
+    "setting_keys",
 ]
 
-FILE_NAME: Final = "topolog.toml"
 LEADER_WRITES_PER_FENCE: Final = 4  # so a stand-by that hears nothing for longer than a quarter has heard silence
-PREFIX: Final = "TOPOLOG_"
-NOT_SETTINGS: Final = frozenset(
-    {"TOPOLOG_CONFIG", "TOPOLOG_CONTEXT", "TOPOLOG_DEBUG", "TOPOLOG_FAILPOINT", "TOPOLOG_SUPERVISOR_PIPE"}
-)
 
 
 class Cluster(Section):
@@ -240,7 +234,7 @@ class Loaded(msgspec.Struct, frozen=True):
     origins: Mapping[str, str]
 
     def shown(self) -> list[Shown]:
-        values = {key: getattr(getattr(self.settings, table), field) for key, (table, field) in _known_keys().items()}
+        values = {key: getattr(getattr(self.settings, table), field) for key, (table, field) in setting_keys().items()}
         values |= {f"kafka.{key}": value for key, value in self.settings.kafka.items()}
         return [Shown(key, _shown_value(key, value), self.origins.get(key, "default")) for key, value in values.items()]
 
@@ -255,12 +249,11 @@ def load(
 
     Raises BadInput that names the place and the key, and the nearest key there is if that one is not known.
     """
-    file = config or (Path(environ["TOPOLOG_CONFIG"]) if environ.get("TOPOLOG_CONFIG") else None)
+    keys = setting_keys()
     given = {
         **_from_java_home(environ),
-        **_from_file(file or Path(FILE_NAME), must_exist=file is not None),
-        **_from_environment(environ),
-        **{key: _known(key, Given(value, "flag")) for key, value in (flags or {}).items() if value is not None},
+        **from_file_and_environment(keys, environ, config),
+        **{key: checked(key, Given(value, "flag"), keys) for key, value in (flags or {}).items() if value is not None},
     }
     given = with_secrets(given)
     tables: dict[str, dict[str, object]] = {section: {} for section in Settings.model_fields}
@@ -281,49 +274,7 @@ def _from_java_home(environ: Mapping[str, str]) -> dict[str, Given]:
     return {"broker.java": Given(home, "environment JAVA_HOME")} if home else {}
 
 
-def _from_file(path: Path, *, must_exist: bool) -> dict[str, Given]:
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        if must_exist:
-            raise BadInput(f"The settings file {path} does not exist.", hint="Correct --config.") from None
-        return {}
-    except OSError as error:
-        raise BadInput(f"The settings file {path} cannot be read: {error.strerror}.") from error
-    except ValueError as error:  # not TOML, or not UTF-8
-        raise BadInput(f"The settings file {path} is not TOML: {error}.") from error
-    return {key: _known(key, Given(value, str(path))) for key, value in _flat(tables)}
-
-
-def _from_environment(environ: Mapping[str, str]) -> dict[str, Given]:
-    names = sorted(name for name in environ if name.startswith(PREFIX) and name not in NOT_SETTINGS)
-    return {
-        key: _known(key, Given(environ[name], f"environment {name}"), written=name)
-        for name, key in ((name, _key_of(name)) for name in names)
-    }
-
-
-def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Dotted keys: TOML reads an unquoted bootstrap.servers as a table of its own."""
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
-
-
-def _key_of(variable: str) -> str:
-    """TOPOLOG_KAFKA__BOOTSTRAP_SERVERS -> kafka.bootstrap.servers"""
-    section, _, name = variable.removeprefix(PREFIX).lower().partition("__")
-    return f"{section}.{name.replace('_', '.') if section == 'kafka' else name}"
-
-
-def _variable_of(key: str) -> str:
-    section, _, name = key.upper().partition(".")
-    return f"{PREFIX}{section}__{name.replace('.', '_')}"
-
-
-def _known_keys() -> dict[str, tuple[str, str]]:
+def setting_keys() -> dict[str, tuple[str, str]]:
     """Every key but those of [kafka], which librdkafka knows, with the section and field that it stands for."""
     sections = {name: field.annotation for name, field in Settings.model_fields.items()}
     return {
@@ -332,17 +283,6 @@ def _known_keys() -> dict[str, tuple[str, str]]:
         if isinstance(model, type) and issubclass(model, Section)
         for name, field in model.model_fields.items()
     }
-
-
-def _known(key: str, given: Given, *, written: str = "") -> Given:
-    if key in _known_keys() or (key.startswith("kafka.") and key != "kafka."):
-        return given
-    near = difflib.get_close_matches(key, _known_keys(), n=1, cutoff=0.5)
-    hint = f"Did you mean {_variable_of(near[0]) if written else near[0]}?" if near else ""
-    place = "" if written else f" ({given.origin})"
-    raise BadInput(
-        f"{written or key} is not a setting{place}.", hint=hint or "Without it `topolog config show` lists them all."
-    )
 
 
 def _librdkafka_text(value: object) -> object:
@@ -395,6 +335,6 @@ def _shown_value(key: str, value: object) -> str:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, int) and _known_keys()[key][1].endswith("_ms"):
+    if isinstance(value, int) and setting_keys()[key][1].endswith("_ms"):
         return duration_text(value)
     return str(value)

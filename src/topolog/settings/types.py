@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 from typing import Annotated, Final
 
-import msgspec
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
@@ -42,10 +41,3 @@ class Section(BaseModel):
     """A table of the file. Field names end in their unit, the keys that people write do not."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
-
-
-class Given(msgspec.Struct, frozen=True):
-    """A value as somebody wrote it, and where."""
-
-    value: object
-    origin: str

@@ -11,7 +11,7 @@ from tests.unit.projections.chronicle import Chronicle
 from tests.unit.projections.self_check.conftest import contents, project, write
 from tests.unit.projections.test_projector import eventful
 
-from topolog.__main__ import _app
+from topolog.commands.tree import root
 from topolog.projections import layout
 from topolog.projections.cli import app as cli
 from topolog.projections.cli.options import Format
@@ -29,7 +29,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
 
     def run(*args: str) -> tuple[int, str, str]:
-        code = cli.run(_app(), ["spark", "rebuild", *args])
+        code = cli.run(root, ["spark", "rebuild", *args])
         written = capsys.readouterr()
         return code, written.out, written.err
 

@@ -13,8 +13,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import pytest
 import yaml
 
-from topolog.projections.cli import connecting
-from topolog.projections.cli.app import build, run
+from topolog.commands.tree import root
+from topolog.projections.cli import connecting, credentials
+from topolog.projections.cli.app import run
+from topolog.projections.cli.contexts import Defaults
 from topolog.projections.cli.session_tokens import NoTokens
 
 Json = dict[str, Any]
@@ -154,6 +156,7 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    credentials.of_settings.cache_clear()
     monkeypatch.setattr(connecting, "FileTokens", lambda *_: NoTokens())  # test_session_tokens.py has the real ones
     monkeypatch.setenv("NO_COLOR", "1")
 
@@ -163,7 +166,7 @@ def cli(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> Cli:
     """Runs `topolog ARGS` against the API of the test."""
 
     def call(*args: str) -> Ended:
-        code = run(build(url=lambda: api.url), args)
+        code = run(root, args, Defaults(lambda: api.url, lambda: None))
         written = capsys.readouterr()
         return Ended(int(code), written.out, written.err.replace(api.url, "http://api"))
 

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 from tests.unit.projections.cli.conftest import Cli, FakeApi
-from typer.main import get_command
 
-from topolog.__main__ import _app
+from topolog.commands.tree import root
 from topolog.projections.cli import completion
 from topolog.projections.cli.resources import NODES, TYPES
 
@@ -48,5 +47,5 @@ def test_conditions_of_what_is_awaited(
     monkeypatch.setenv("COMP_CWORD", "4")
     monkeypatch.setenv("_TOPOLOG_COMPLETE", "complete_bash")
     with pytest.raises(SystemExit):
-        get_command(_app())(prog_name="topolog", complete_var="_TOPOLOG_COMPLETE")
+        root()(prog_name="topolog", complete_var="_TOPOLOG_COMPLETE")
     assert "Drained" in capsys.readouterr().out.split()

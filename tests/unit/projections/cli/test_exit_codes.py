@@ -9,7 +9,7 @@ import typer
 from tests.unit.projections.cli.conftest import ANSWERS, Cli, FakeApi
 
 from topolog.events import errors
-from topolog.projections.cli.app import build, run
+from topolog.projections.cli.app import run
 from topolog.projections.cli.exit_codes import MEANINGS, ExitCode, exit_code
 
 NODES = "/v1/clusters/demo/nodes"
@@ -355,13 +355,14 @@ def test_every_exit_code_is_explained(cli: Cli) -> None:
 
 def test_an_error_of_a_command_that_was_added_ends_like_ours(capsys: pytest.CaptureFixture[str]) -> None:
     """The composition root's own commands raise the same tree."""
-    app = build()
+    app = typer.Typer()
+    app.callback()(lambda: None)
 
     @app.command()
     def broker() -> None:
         raise errors.LocalBrokerError("Port 9092 is in use.", hint="Stop what uses it.")
 
-    assert run(app, ["broker"]) == 1
+    assert run(lambda: typer.main.get_command(app), ["broker"]) == 1
     assert capsys.readouterr().err == "Error: Port 9092 is in use.\n Hint: Stop what uses it.\n"
 
 
@@ -374,10 +375,11 @@ def test_a_trace_is_shown_only_when_asked_for(cli: Cli, monkeypatch: pytest.Monk
 
 
 def test_an_exit_of_a_command_keeps_its_code() -> None:
-    app = build()
+    app = typer.Typer()
+    app.callback()(lambda: None)
 
     @app.command()
     def leave() -> None:
         raise typer.Exit(8)
 
-    assert run(app, ["leave"]) == 8
+    assert run(lambda: typer.main.get_command(app), ["leave"]) == 8

@@ -14,8 +14,8 @@ from tests.unit.projections.cli.conftest import ANSWERS, Cli, Ended, FakeApi, ch
 
 from topolog.projections.cli.columns import BY_RESOURCE, HISTORY
 from topolog.projections.cli.options import Format
-from topolog.projections.cli.output import Rows
 from topolog.projections.cli.resources import RESOURCES, find
+from topolog.projections.cli.rows import Rows
 from topolog.projections.cli.terminal import plain
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -11,8 +11,10 @@ from tests.unit.projections.chronicle import Chronicle
 from tests.unit.projections.cli.conftest import Ended
 from tests.unit.projections.serving import served
 
-from topolog.projections.cli.app import build, run
+from topolog.commands.tree import root
+from topolog.projections.cli.app import run
 from topolog.projections.cli.client import Api
+from topolog.projections.cli.contexts import Defaults
 from topolog.projections.cli.following import WatchEvent
 from topolog.projections.cli.resources import CLUSTER, RESOURCES, UNWATCHED, Resource
 from topolog.projections.projector import Projector
@@ -44,7 +46,7 @@ def real(tmp_path: Path) -> Iterator[Real]:
 
 
 def command(real: Real, capsys: pytest.CaptureFixture[str], *args: str) -> Ended:
-    code = run(build(url=lambda: real.url), args)
+    code = run(root, args, Defaults(lambda: real.url, lambda: None))
     written = capsys.readouterr()
     return Ended(int(code), written.out, written.err)
 

@@ -14,6 +14,7 @@ from tests.unit.projections.cli.conftest import Ended
 from tests.unit.projections.repairing import Rounds, differing_tables, rows
 from tests.unit.projections.serving import served
 
+from topolog.commands.tree import root
 from topolog.events.codec import CODEC
 from topolog.events.errors import BadInput
 from topolog.events.repair_definition import Order, Policy, Rendezvous, SessionDefinition, SessionKind
@@ -22,8 +23,9 @@ from topolog.events.token_range import TokenRange
 from topolog.events.topics import Topic
 from topolog.events.tree_spec import Strength
 from topolog.projections import patience
-from topolog.projections.cli.app import build, run
+from topolog.projections.cli.app import run
 from topolog.projections.cli.column import size
+from topolog.projections.cli.contexts import Defaults
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.resources import SESSIONS, find_item
 from topolog.projections.cli.session_wait import in_words, meaning, progress
@@ -59,7 +61,7 @@ class Desk:
     def __call__(self, *args: str) -> Ended:
         while self.writer.reader.step():
             pass
-        code = run(build(url=lambda: self._url), args)
+        code = run(root, args, Defaults(lambda: self._url, lambda: None))
         written = self._capsys.readouterr()
         return Ended(int(code), written.out, written.err)
 

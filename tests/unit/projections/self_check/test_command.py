@@ -11,7 +11,7 @@ import yaml
 from tests.unit.projections.chronicle import Chronicle
 from tests.unit.projections.self_check.conftest import contents, project, write
 
-from topolog.__main__ import _app
+from topolog.commands.tree import root
 from topolog.projections import layout
 from topolog.projections.cli import app as cli
 from topolog.projections.cli.options import Format
@@ -26,7 +26,7 @@ def verify(capsys: pytest.CaptureFixture[str]) -> Verify:
     """Runs the command; its exit code, stdout and stderr."""
 
     def run(*args: str) -> tuple[int, str, str]:
-        code = cli.run(_app(), ["verify", "projections", *args])
+        code = cli.run(root, ["verify", "projections", *args])
         written = capsys.readouterr()
         return code, written.out, written.err
 

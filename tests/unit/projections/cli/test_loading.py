@@ -1,0 +1,130 @@
+"""What a command loads, which is what it takes until it answers; and what is said where a part is not installed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROLES = ("pydantic", "structlog", "numpy", "fastavro", "confluent_kafka", "starlette", "pyarrow", "faust")
+SHOWS = ("rich", "yaml", "pygments", "markdown_it")
+ASKS = ("typer", "httpx", "msgspec")
+NOWHERE = ("--api", "http://127.0.0.1:1", "--cluster", "demo")
+
+
+def loaded(names: tuple[str, ...], args: tuple[str, ...], **environ: str) -> tuple[int, list[str]]:
+    """The exit code of a command, and which of these libraries it has loaded."""
+    program = f"""
+import os, sys
+sys.argv = ["topolog", *{args!r}]
+os.environ.update({environ!r})
+from topolog.__main__ import main
+try:
+    main()
+except SystemExit as end:
+    sys.stdout.flush()
+    print("\\n=", end.code, *(name for name in {names!r} if name in sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    code, *found = done.stdout.rpartition("\n= ")[2].split()
+    return int(code), found
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (("get", "nodes", *NOWHERE), 4),
+        (("get", "node", "n1", *NOWHERE), 4),
+        (("describe", "node", "n1", *NOWHERE), 4),
+        (("explain", "cluster", *NOWHERE), 4),
+        (("history", "type", "Customer", *NOWHERE), 4),
+    ],
+)
+def test_a_question_loads_nothing_that_it_does_not_use(args: tuple[str, ...], code: int) -> None:
+    """Until the API has answered; then what it takes to show the answer. The rest is waited for by whoever asks."""
+    assert loaded((*ROLES, *SHOWS, "click"), args) == (code, [])
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("create", "group", "orders", *NOWHERE),
+        ("diff", "nodes", "--from", "15m", *NOWHERE),
+        ("wait", "exchange", *NOWHERE),
+        ("watch", "nodes", "--limit", "1", *NOWHERE),
+        ("cluster", "activate", "--reason", "x", *NOWHERE),
+        ("repair", "schedule", "list", *NOWHERE),
+        ("auth", "whoami", *NOWHERE),
+        ("context", "list"),
+    ],
+)
+def test_no_command_loads_what_only_a_role_needs(args: tuple[str, ...]) -> None:
+    assert loaded(ROLES, args)[1] == []
+
+
+@pytest.mark.parametrize("args", [("--help",), ("get", "-h"), ("baseline", "--help"), ("version",), ("--version",)])
+def test_help_and_version_load_no_command(args: tuple[str, ...]) -> None:
+    assert loaded((*ROLES, *SHOWS, *ASKS), args) == (0, [])
+
+
+@pytest.mark.parametrize("typed", ["topolog ba", "topolog get no", "topolog get nodes -o ", "topolog get nodes --al"])
+def test_the_tab_key_loads_no_command(typed: str) -> None:
+    words = typed.split(" ")
+    asked = {"_TOPOLOG_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
+    assert loaded((*ROLES, *SHOWS, *ASKS), (), **asked) == (0, [])
+
+
+@pytest.mark.parametrize("args", ["--help", "get --help", "help get", "help exit-codes"])
+def test_help_ends_in_peace_when_nobody_reads_on(args: str) -> None:
+    script = f"{sys.executable} -m topolog {args} | head -1 > /dev/null; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def without(module: str) -> str:
+    """As if this library were not installed."""
+    return f"""
+import importlib.machinery
+class Missing:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] == {module!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name={module!r})
+sys.meta_path.insert(0, Missing)
+"""
+
+
+def test_without_the_command_line_one_sentence_says_how_to_install_it(tmp_path: Path) -> None:
+    """The node client and the query client come without it."""
+    program = """
+import sys
+from importlib.machinery import PathFinder
+found = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *rest: None if name == "typer" else found(name, *rest)
+from topolog.__main__ import main
+sys.argv = ["topolog", *sys.argv[1:]]
+main()
+"""
+    for args in ((), ("--help",), ("get", "nodes")):
+        ended = subprocess.run(
+            [sys.executable, "-c", program, *args], capture_output=True, text=True, check=False, cwd=tmp_path
+        )
+        assert (ended.returncode, ended.stdout) == (12, "")
+        assert "pip install 'topolog[cli]'" in ended.stderr
+        assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "library", "extra"),
+    [
+        (("config", "show"), "pydantic", "server"),
+        (("run", "coordinator"), "structlog", "server"),
+        (("broker", "status"), "pydantic", "local"),
+    ],
+)
+def test_a_command_whose_extra_is_missing_names_it(args: tuple[str, ...], library: str, extra: str) -> None:
+    program = f"{without(library)}sys.argv = ['topolog', *{args!r}]\nfrom topolog.__main__ import main\nmain()"
+    ended = subprocess.run([sys.executable, "-c", f"import sys{program}"], capture_output=True, text=True, check=False)
+    assert ended.returncode == 12
+    assert f"needs {library}" in ended.stderr
+    assert f"pip install 'topolog[{extra}]'" in ended.stderr
+    assert "Traceback" not in ended.stderr
