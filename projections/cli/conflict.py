@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.terminal import cell
+from topolog.projections.cli.rows import cell
 from topolog.projections.refusals import remedy
 
 CONTRADICTS = "contradicts"

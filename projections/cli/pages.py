@@ -9,8 +9,8 @@ from rich.text import Text
 from topolog.projections.cli.client import Answer
 from topolog.projections.cli.columns import CAUSES, FORECAST, HISTORY, MOVES, PLANNED, WAITING
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.rows import Rows
-from topolog.projections.cli.terminal import cell, clean, plain
+from topolog.projections.cli.rows import Rows, cell
+from topolog.projections.cli.terminal import clean, plain
 
 
 def describe_page(item: Json, recent: Sequence[Json], more: str, *, wide: bool) -> RenderableType:

@@ -10,7 +10,33 @@ from rich.text import Text
 
 from topolog.projections.cli.column import Column
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.terminal import cell
+from topolog.projections.cli.terminal import plain
+
+_STYLES = {
+    "MEMBER": "green",
+    "STOPPING": "yellow",
+    "LEFT": "dim",
+    "VALID": "green",
+    "OVERDUE": "red",
+    "GRANTED": "green",
+    "REFUSED": "red",
+    "UNCHANGED": "dim",
+    "UNKNOWN": "yellow",
+    "PREPARED": "yellow",
+    "QUEUED": "yellow",
+    "COMMITTED": "green",
+    "ROLLED_BACK": "red",
+    "USING": "green",
+    "AGREE": "green",
+    "REPAIRED": "green",
+    "DIFFER": "red",
+    "INCONCLUSIVE": "yellow",
+    "SUCCEEDED": "green",
+    "PARTIAL": "yellow",
+    "FAILED": "red",
+    "ABORTED": "red",
+    "EXPIRED": "red",
+}
 
 FOLDED_WIDTH = 12
 """How narrow a column of long text may get. What is still too wide is left to the terminal to break, and nothing is
@@ -66,3 +92,9 @@ class Rows:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float | None) and not isinstance(value, bool)
+
+
+def cell(value: object) -> Text:
+    """A value as a table shows it, coloured where a colour helps to find it."""
+    shown = plain(value)
+    return Text(shown, style=_STYLES.get(shown, ""))

@@ -13,35 +13,8 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-    from rich.text import Text
 
 _UNBROKEN = 100_000  # columns: more than any row has, so that nothing is wrapped for a reader that is a program
-
-_STYLES = {
-    "MEMBER": "green",
-    "STOPPING": "yellow",
-    "LEFT": "dim",
-    "VALID": "green",
-    "OVERDUE": "red",
-    "GRANTED": "green",
-    "REFUSED": "red",
-    "UNCHANGED": "dim",
-    "UNKNOWN": "yellow",
-    "PREPARED": "yellow",
-    "QUEUED": "yellow",
-    "COMMITTED": "green",
-    "ROLLED_BACK": "red",
-    "USING": "green",
-    "AGREE": "green",
-    "REPAIRED": "green",
-    "DIFFER": "red",
-    "INCONCLUSIVE": "yellow",
-    "SUCCEEDED": "green",
-    "PARTIAL": "yellow",
-    "FAILED": "red",
-    "ABORTED": "red",
-    "EXPIRED": "red",
-}
 
 
 class Screen:
@@ -152,14 +125,6 @@ class Redrawn:
         drawn = [*lines[:room], clean(f"{footer}{more}")[: size.columns]]
         _write(up + "".join(f"{line}\n" for line in drawn))
         self._lines = len(drawn)
-
-
-def cell(value: object) -> "Text":
-    """A value as a table shows it, coloured where a colour helps to find it."""
-    from rich.text import Text
-
-    shown = plain(value)
-    return Text(shown, style=_STYLES.get(shown, ""))
 
 
 def plain(value: object) -> str:

@@ -19,7 +19,7 @@ SCRIPT = "import sys; sys.argv[0] = 'topolog'; from topolog.__main__ import main
 """What an installed `topolog` is."""
 
 
-def processor_s(command: Sequence[str], environ: Mapping[str, str]) -> float:
+def processor_s(command: list[str], environ: Mapping[str, str]) -> float:
     """Seconds of the processor that a command takes, user and system, children included."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     actions = [(os.POSIX_SPAWN_DUP2, nowhere, number) for number in (0, 1, 2)]

@@ -114,7 +114,7 @@ def _shown(param: Any, choices: list[str]) -> str:
 
 
 def _kind(param: Any) -> str:
-    kind = param.display_type(None).strip("<>").removeprefix("list[").rstrip("]").split(" ")[0]
+    kind = str(param.display_type(None)).strip("<>").removeprefix("list[").rstrip("]").split(" ")[0]
     return {"str": "TEXT", "int": "N", "float": "N"}.get(kind, kind.upper())
 
 

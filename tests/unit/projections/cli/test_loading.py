@@ -116,8 +116,8 @@ main()
 @pytest.mark.parametrize(
     ("args", "library", "extra"),
     [
-        (("config", "show"), "pydantic", "server"),
-        (("run", "coordinator"), "structlog", "server"),
+        (("config", "show"), "pydantic", "cli"),
+        (("run", "coordinator"), "structlog", "cli"),
         (("broker", "status"), "pydantic", "local"),
     ],
 )
