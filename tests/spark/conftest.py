@@ -1,4 +1,4 @@
-"""One Spark session for all tests of this folder, which therefore run in one process (tests/conftest.py)."""
+"""One Spark session for all tests of this folder, which `make test-spark` therefore runs in one process."""
 
 import gc
 import warnings
