@@ -124,10 +124,14 @@ def test_a_line_is_a_change(archive: ArchiveWriter) -> None:
         last[key] = said
 
 
-@settings(max_examples=20)
-@given(borders=st.sets(st.integers(1, 60), max_size=5))
-def test_wherever_it_stopped_it_goes_on_alike(tmp_path_factory: pytest.TempPathFactory, borders: set[int]) -> None:
+@pytest.mark.parametrize("borders_max", [1, 3, 5])
+@settings(max_examples=8)
+@given(data=st.data())
+def test_wherever_it_stopped_it_goes_on_alike(
+    tmp_path_factory: pytest.TempPathFactory, borders_max: int, data: st.DataObject
+) -> None:
     entries = moved_about().chronicle.entries
+    borders = data.draw(st.sets(st.integers(1, 60), max_size=borders_max))
     cuts = [0, *sorted(cut for cut in borders if cut < len(entries)), len(entries)]
     with opened(tmp_path_factory.mktemp("whole"), "main") as archive:
         land(archive, entries)

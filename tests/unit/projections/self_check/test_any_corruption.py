@@ -6,7 +6,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.unit.projections.chronicle import Chronicle
 from tests.unit.projections.self_check.conftest import contents, flipped, project
@@ -76,14 +76,13 @@ def damage_of(bench: Bench, picked: Mapping[int, object], extras: Mapping[bytes,
     return {key: value for key, value in damage.items() if bench.whole.get(key) != value}
 
 
-@given(
-    picked=st.dictionaries(st.integers(0, 2_000), changes, max_size=12),
-    extras=st.dictionaries(extra_keys, st.binary(max_size=30), max_size=4),
-)
-def test_any_corruption_is_found_exactly_and_mended(
-    bench: Bench, picked: dict[int, object], extras: dict[bytes, bytes]
-) -> None:
+@pytest.mark.parametrize("extras_max", [0, 1, 4])
+@settings(max_examples=40)
+@given(data=st.data())
+def test_any_corruption_is_found_exactly_and_mended(bench: Bench, extras_max: int, data: st.DataObject) -> None:
     """Flipped bits, other bytes, lost rows, extra rows, of any family, the header too."""
+    picked = data.draw(st.dictionaries(st.integers(0, 2_000), changes, max_size=12))
+    extras = data.draw(st.dictionaries(extra_keys, st.binary(max_size=30), max_size=extras_max))
     damage = damage_of(bench, picked, extras)
     assume(not {layout.META_KEY, layout.decision_key(bench.chronicle.position)} <= damage.keys())  # is cut back instead
     bench.holding.write(damage)

@@ -21,7 +21,7 @@ from topolog.events.errors import BadInput
 from topolog.projections.api.server import Front, Source, serve
 from topolog.settings.model import load
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 
 def topolog(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -44,7 +44,7 @@ def test_an_open_api_is_not_served_to_others(chronicle: Chronicle, tmp_path: Pat
 def server(folder: Path, **environ: str) -> Iterator[str]:
     """A server as `topolog run projector` makes it, over a log in memory; where it answers."""
     env = {**os.environ, "TOPOLOG_AUDIT__DATA": str(folder / "audit"), **environ}
-    command = [sys.executable, "-m", "tests.unit.projections.access.test_serving", str(folder / "store")]
+    command = [sys.executable, "-m", "tests.processes.access.test_serving", str(folder / "store")]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=env) as process:
         assert process.stdout is not None
         try:
