@@ -123,3 +123,9 @@ def test_every_command_has_a_function_and_an_entry(path: tuple[str, ...]) -> Non
     function = spread(loaded(place(path).target))
     assert all(each.kind is not Parameter.VAR_KEYWORD for each in signature(function).parameters.values())
     assert command_table.leaf(path)[0] is not None
+
+
+@pytest.mark.parametrize("role", ["coordinator", "projector", "lease-health", "rendezvous"])
+def test_what_a_group_does_before_its_commands_is_not_passed_over(role: str) -> None:
+    """A role arms its failpoints and asks for assertions before it runs; Typer calls what does that."""
+    assert direct.prepared(["run", role]) is None
