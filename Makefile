@@ -16,7 +16,7 @@ PYTEST := $(BIN)/pytest --durations=20
 FIRST := tests/unit tests/smoke
 BROKER := tests/broker tests/processes
 SPARK := tests/spark
-LONG := tests/simulation tests/soak tests/tour tests/install
+LONG := tests/histories tests/simulation tests/soak tests/tour tests/install
 # Who waits for a broker or a lease leaves the processor to another: more at a time than cores. A JVM is dear, so one has Spark.
 # -n 0 in ARGS runs one after the other.
 COMPUTING := --numprocesses 2 --dist worksteal

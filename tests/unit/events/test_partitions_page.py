@@ -14,7 +14,7 @@ from tests.benchmarks.maps import PAGE, in_page, sizes, table, whole_maps
 from topolog.events.partitions import TRANSITIONS, PartitionState, Why, state_name
 from topolog.streams.rules.single_maps import MapVerdict
 
-TESTS = Path(__file__).parents[2]
+UNIT = Path(__file__).parents[1]
 WITH_ITS_OWNER = (Why.NODE_LEFT, Why.GROUP_DROPPED)
 """What ends a copy of any state: too many arrows for a picture."""
 
@@ -100,7 +100,7 @@ def test_every_rule_is_accounted_for_and_shown_by_a_test_that_exists() -> None:
     rows = re.findall(r"^\| T(\d+) [^|]+\| ([^|]+) \| ([^|]+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert [int(number) for number, _, _ in rows] == list(range(1, 12))
     there = set()
-    for path in (TESTS / "events" / "test_partitions.py", TESTS / "streams" / "rules" / "test_single_maps.py"):
+    for path in (UNIT / "events" / "test_partitions.py", UNIT / "streams" / "rules" / "test_single_maps.py"):
         there |= set(re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE))
     named = {name for *_, shown in rows for name in re.findall(r"`(\w+)`", shown)}
     assert named <= there

@@ -122,11 +122,12 @@ def test_every_view_is_moved_by_the_moment_and_its_links_keep_it(story: Story, v
     assert len(kept) > 25
 
 
-def test_every_link_of_every_page_leads_somewhere(story: Story) -> None:
+@pytest.mark.parametrize("part", range(8))
+def test_every_link_of_every_page_leads_somewhere(story: Story, part: int) -> None:
     """Nothing that can be clicked ends in nothing; what is followed once is not followed again."""
     client, told = story
     found: dict[str, str] = {}
-    for view in EVERY:
+    for view in EVERY[part::8]:
         for link in page(client, view).links:
             shape = re.sub(r"\d+", "0", link)
             found.setdefault(shape, link)

@@ -1,13 +1,10 @@
 """Validators in a small world: real sessions from their request to their end, with deaths wherever one can die."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from tests.unit.streams.validator.observed import are_equal, completed, differing_site, failed, once, reported, serving
-from tests.unit.streams.validator.site import Mortality, MortalReplica, contents
+from tests.unit.streams.validator.observed import are_equal, completed, differing_site, once, reported, serving
+from tests.unit.streams.validator.site import MortalReplica, contents
 
 from topolog.events import repair as rp
 from topolog.events import repair_requests as rr
@@ -64,34 +61,6 @@ def test_what_the_source_of_truth_lacks_is_deleted_if_the_session_says_so() -> N
     assert site.session(request).status is SessionStatus.SUCCEEDED
     assert contents(site.replicas["orders@r2"]) == contents(site.replicas["orders@r1"])
     assert len(contents(site.replicas["orders@r1"])) == 50
-
-
-deaths = st.lists(st.tuples(st.integers(0, 24), st.booleans()), min_size=1, max_size=4)
-
-
-@settings(deadline=None, max_examples=150)
-@given(deaths)
-def test_a_death_at_any_deed_costs_nothing_but_time(lives: list[tuple[int, bool]]) -> None:
-    """Scenarios 20, 21: a new life goes on with what the log asks for, under the same attempt. Each task is answered
-    once, its pages are whole and of one life (the rendezvous says so), and no row is written twice or skipped."""
-    site = differing_site()
-    site.serve("v1", "r1")
-    site.serve("v2", "r2", mortality=Mortality(1_000))
-    site.settle()
-    request = site.repair()
-    for deeds, behind in lives:
-        site.serve("v2", "r2", mortality=Mortality(deeds, behind=behind))
-        site.settle()
-    site.serve("v2", "r2")
-    site.settle()
-    assert site.session(request).status is SessionStatus.SUCCEEDED
-    assert are_equal(site)
-    answers = Counter((each.task.step, each.task.replica) for each in completed(site))
-    assert set(answers.values()) == {1}
-    assert {each.task.attempt for each in completed(site)} == {1}
-    assert all(each.result.skipped == 0 for each in completed(site))
-    assert failed(site) == []
-    assert [each.cuts_held for each in site.replicas.values()] == [frozenset(), frozenset()]
 
 
 def test_nothing_is_written_once_the_session_has_been_aborted() -> None:
