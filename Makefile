@@ -14,6 +14,7 @@ CHANGES ?= 200
 # The tiers of tests, by folder; docs/testing.md says what each protects.
 PYTEST := $(BIN)/pytest --durations=20
 FIRST := tests/unit tests/smoke
+TESTS ?= $(FIRST)
 BROKER := tests/broker tests/processes
 SPARK := tests/spark
 LONG := tests/histories tests/simulation tests/soak tests/tour tests/install
@@ -27,13 +28,13 @@ WAITING := --numprocesses 4 --dist worksteal
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo '  ARGS="..." is passed on by up, test, bench and soak, for example: make up ARGS=--demo'
+	@echo '  ARGS="..." is passed on, for example: make up ARGS=--demo; TESTS="..." is what test and again run, for example one folder'
 
 up: $(READY) ## Start everything on this machine: a real Kafka, coordinator, projector, API
 	@exec $(BIN)/topolog up $(ARGS)
 
 test: $(READY) ## Run the first tier: all that is quick, the main path on a real Kafka, a smoke of the simulation
-	@$(PYTEST) $(COMPUTING) $(FIRST) $(ARGS)
+	@$(PYTEST) $(COMPUTING) $(TESTS) $(ARGS)
 
 test-broker: $(READY) ## Run the tests of processes, most of them on a real Kafka
 	@$(PYTEST) $(WAITING) $(BROKER) $(ARGS)
@@ -63,7 +64,7 @@ openapi: $(READY) ## Write docs/openapi.json anew from what the API is
 	@$(BIN)/python -m topolog.projections.api.written > docs/openapi.json
 
 again: $(READY) ## Run the first tier N times (N=20): what fails now and then, fails here
-	@for run in $$(seq $(N)); do echo "run $$run of $(N)"; $(PYTEST) $(COMPUTING) -q --hypothesis-profile=exploring $(FIRST) $(ARGS); done
+	@for run in $$(seq $(N)); do echo "run $$run of $(N)"; $(PYTEST) $(COMPUTING) -q --hypothesis-profile=exploring $(TESTS) $(ARGS); done
 
 soak: $(READY) ## Faults, simulated and on real brokers: make soak SEEDS=10000 ROUNDS=300 CHANGES=200
 	@$(BIN)/topolog simulate --seeds $(SEEDS)
