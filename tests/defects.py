@@ -145,11 +145,11 @@ DEFECTS = (
         "test_a_session_that_is_paused_finishes_its_tasks_and_begins_nothing",
     ),
     Defect(
-        "A stand-by that cannot reach the log deposes the leader",
+        "A stand-by whose own connection is gone deposes the leader",
         "streams/coordinator/driver.py",
         "        elif not self._is_log_heard(now_ns):\n            self._restart_silence(now_ns)\n",
         "",
-        "tests/unit/streams/coordinator/test_driver.py::test_an_outage_of_the_broker_deposes_nobody_and_removes_nobody",
+        "tests/unit/streams/coordinator/test_driver.py::test_a_stand_by_whose_own_connection_is_gone_calls_nobody_silent",
     ),
     Defect(
         "A read that found nothing is not checked again",
