@@ -3,10 +3,13 @@
 import random
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rocksdict import Rdict, WriteBatch
 from tests.unit.projections.chronicle import LOG_ID, Chronicle
 from tests.unit.projections.conftest import MakeProjector
+from tests.unit.projections.dying import Died, die_at
 from tests.unit.projections.test_projector import eventful, hash_of
 from tests.unit.projections.upkeep.workshops import Inline
 
@@ -15,7 +18,7 @@ from topolog.events.fold import Fold, Ignored
 from topolog.events.membership import LeaseRow
 from topolog.events.rows import ROWS
 from topolog.events.state import Row, State
-from topolog.projections import layout
+from topolog.projections import layout, store
 from topolog.projections.generations import generation_path
 from topolog.projections.projector import Projector
 from topolog.projections.store import Store
@@ -60,6 +63,46 @@ def test_any_position_of_the_past_equals_a_fresh_fold(seed: int, tmp_path: Path)
             if not reading.is_current:
                 assert next(reading.rows(LeaseRow), None) is None, "renewals of the past are not kept"
     projector.close()
+
+
+class Disk:
+    """A database whose writes can be counted, or be the last; RocksDB's own type takes no other methods."""
+
+    def __init__(self, db: Rdict) -> None:
+        self._db = db
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._db, name)
+
+    def __getitem__(self, key: bytes) -> Any:
+        return self._db[key]
+
+    def __setitem__(self, key: bytes, value: bytes) -> None:
+        self._db[key] = value
+
+    def write(self, batch: WriteBatch) -> None:
+        self._db.write(batch)
+
+
+@pytest.mark.parametrize("step", range(3))
+def test_killed_before_any_write_the_rows_are_those_of_the_place_it_names(
+    step: int, chronicle: Chronicle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DESIGN §5: rows, history and place go to the disk together, or a kill in between would cost a store."""
+    opened = store._open
+    monkeypatch.setattr(store, "_open", lambda path: Disk(opened(path)))
+    projector = Projector(chronicle.log.reader(), tmp_path, "main")
+    projector.step()
+    chronicle.join("n1")
+    chronicle.replace_in_one_set("n1", "n2")
+    with monkeypatch.context() as patch:
+        die_at(patch, step, (Disk, "write"), (Disk, "__setitem__"))
+        with suppress(Died):
+            projector.step()
+    projector.close()
+    again = Store(tmp_path, "main")
+    assert again.load().hash() == again.meta.state_hash
+    again.close()
 
 
 def random_history(seed: int, decisions: int) -> Chronicle:

@@ -302,6 +302,14 @@ def test_nothing_is_cut_off_on_a_narrow_terminal(kind: str, width: int) -> None:
         assert len(shown.splitlines()) == len(items) + 1
 
 
+def test_other_copies_are_those_that_neither_act_nor_are_whole() -> None:
+    """A backup that is whole stands in a column of its own: named twice it would look like one more copy."""
+    states = {"n1": "OWNING", "n2": "OWNING", "n3": "MOVING"}
+    copies = [{"node": node, "state": state} for node, state in states.items()]
+    (column,) = (each for each in BY_RESOURCE[find("partitions")] if each.title == "OTHER COPIES")
+    assert column.of({"primary": "n1", "backups": ["n2"], "copies": copies}) == ["n3 MOVING"]
+
+
 def test_long_text_folds_where_that_helps() -> None:
     item = {"position": 7, "time": "2026-11-21T02:00:00Z", "event": "NodeLeft", "changes": {"x": ["a" * 40, "b" * 40]}}
     console = Console(file=StringIO(), width=80)

@@ -157,6 +157,21 @@ def test_silence_counts_only_for_a_stand_by_that_reads_to_the_end() -> None:
     assert leaders(world) == ["c1"]
 
 
+def test_a_stand_by_whose_own_connection_is_gone_calls_nobody_silent() -> None:
+    """K5: a consumer without a connection goes on to say that it is at the end of what it has read. Only the log itself
+    can say that it holds no more."""
+    world = World(["c1", "c2"])
+    reader = world.coordinators["c2"].reader
+    reader.batch_max = 0
+    reader.hears = reader.at_end  # type: ignore[method-assign]  # which knows the log's end, as the log does
+    reader.at_end = lambda _: True  # type: ignore[method-assign]
+    world.run(3 * TERMS.fence_ms)
+    assert leaders(world) == ["c1"]
+    reader.batch_max = 1_000
+    world.run(TERMS.fence_ms)
+    assert leaders(world) == ["c1"]
+
+
 def test_an_outage_of_the_broker_deposes_nobody_and_removes_nobody() -> None:
     """K5, 4.1: all are silent alike; nodes stop serving when their lease ends, and go on when the log is back."""
     world = World(["c1", "c2"], ["n1", "n2"])

@@ -30,7 +30,7 @@ from topolog.events.fold import evolve
 from topolog.events.ids import NodeId, Place, Term, TopologyVersion
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.timers import Timers
-from topolog.streams.rules.baseline import TIMEOUT_MS_MAX, settle
+from topolog.streams.rules.baseline import TIMEOUT_MS_MAX, deadlines, settle
 
 THREE: tuple[str, ...] = ("n1", "n2", "n3")
 
@@ -322,6 +322,17 @@ def test_soft_starts_again_with_each_event_and_hard_does_not() -> None:
     second = found.position
     found.join("n5")
     assert found.waits == [f"adjust/soft/{found.position}", f"adjust/hard/{second}"]
+
+
+def test_the_hard_timeout_runs_from_the_first_event_and_the_soft_one_from_the_last() -> None:
+    """A7.3: a key that names the first event is not enough, for the wait itself could still begin anew with each."""
+    found = following()
+    found.join("n4")
+    first = found.position
+    found.join("n5")
+    soft, hard = deadlines(found.auto_adjust)
+    assert (soft.position, soft.after_ms) == (found.position, found.auto_adjust.soft_ms)
+    assert (hard.position, hard.after_ms) == (first, found.auto_adjust.hard_ms)
 
 
 @pytest.mark.parametrize("passing", [Counted.pass_soft, Counted.pass_hard])

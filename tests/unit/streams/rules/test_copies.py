@@ -70,6 +70,21 @@ def test_nothing_else_changes_while_an_exchange_is_open() -> None:
     assert found.hand_over() != []
 
 
+def test_a_surplus_copy_stays_until_all_that_are_wanted_own() -> None:
+    """DS6: where the primary is the wanted one already, the former backup is the only other copy while the next one
+    loads."""
+    found = shared("n1", "n2")
+    found.join("n3")
+    found.exchange()
+    former = [each for _, each in found.all() if "MOVING" in found.states(each.partition).values()]
+    alone = [each.partition for each in former if each.acting == each.wanted[0]]
+    assert alone, "some lose their backup alone"
+    assert found.rent() == []
+    found.load("n3")
+    assert found.rent() != []
+    assert all("RENTING" in found.states(partition).values() for partition in alone)
+
+
 def test_loads_that_end_together_are_decided_in_as_many_records_as_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
     """65,000 partitions of three copies are 975 kB of changes, and a record has 900 kB."""
     found = shared("n1", "n2", "n3", backups=2)

@@ -1,5 +1,7 @@
 """Rules of metadata agreement, by their numbers in metadata-agreement.md."""
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -33,6 +35,10 @@ def settle(cluster: Cluster, reports: Reports, waited_through: int = NOWHERE) ->
     decided = metadata.settle(cluster.state, reports, Position(waited_through))
     cluster.log(*decided)
     return decided
+
+
+def kinds(decided: Sequence[Decision]) -> list[str]:
+    return [type(each).__name__ for each in decided]
 
 
 def refusal(cluster: Cluster, request: q.AnyRequest) -> Refused:
@@ -206,6 +212,15 @@ def test_the_slowest_member_decides_how_far_acceptance_comes() -> None:
     decided = settle(cluster, applied(cluster, n2=middle))
     assert [each.type_name for each in decided if isinstance(each, md.MetadataUpdateAccepted)] == ["T", "S"]
     assert versions(cluster, "T") == (1, 2)
+
+
+def test_what_is_older_does_not_wait_for_what_is_newer_of_either_kind() -> None:
+    """Proposals and removals are looked at in one order, that of the log: the verdict on a removal comes first here."""
+    cluster = agreed(CUSTOMER)
+    cluster.ask(type_removal("Customer"))
+    removal = cluster.position
+    cluster.propose("T", "a")
+    assert kinds(settle(cluster, applied(cluster, n1=removal))) == ["MetadataRemoveAccepted"]
 
 
 def test_after_the_wait_acceptance_names_the_presumed_fenced() -> None:
