@@ -214,11 +214,11 @@ DEFECTS = (
     ),
     Defect(
         "The settings file goes before the environment",
-        "src/topolog/settings.py",
-        "        **_from_file(file or Path(FILE_NAME), must_exist=file is not None),\n"
-        "        **_from_environment(environ),\n",
-        "        **_from_environment(environ),\n"
-        "        **_from_file(file or Path(FILE_NAME), must_exist=file is not None),\n",
+        "src/topolog/settings/sources.py",
+        "        **_from_file(file or Path(FILE_NAME), keys, must_exist=file is not None),\n"
+        "        **_from_environment(environ, keys),\n",
+        "        **_from_environment(environ, keys),\n"
+        "        **_from_file(file or Path(FILE_NAME), keys, must_exist=file is not None),\n",
         "tests/unit/test_settings.py::test_flag_goes_before_environment_before_file_before_default",
     ),
     Defect(
