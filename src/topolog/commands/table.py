@@ -28,8 +28,7 @@ def table() -> Json:
     return {"params": [json.loads(each) for each in params], "root": tree}
 
 
-def _entry(command: Any, place: Command | Group, numbers: dict[str, int], *, is_prepared: bool = False) -> Json:
-    """`is_prepared`: a group above it does something before each of its commands, which is Typer's to call."""
+def _entry(command: Any, place: Command | Group, numbers: dict[str, int]) -> Json:
     context = command.make_context(command.name, [], resilient_parsing=True)
     help_text = command.help or ""
     entry: Json = {
@@ -40,12 +39,9 @@ def _entry(command: Any, place: Command | Group, numbers: dict[str, int], *, is_
     }
     if isinstance(place, Group):
         inner = place.commands
-        is_prepared = is_prepared or bool(place.before)
-        entry["commands"] = {
-            name: _entry(command.commands[name], inner[name], numbers, is_prepared=is_prepared) for name in inner
-        }
+        entry["commands"] = {name: _entry(command.commands[name], inner[name], numbers) for name in inner}
         entry |= {"by_default": place.by_default} if place.by_default else {}
-    elif not is_prepared and _is_plain(command, place):
+    elif _is_plain(command, place):
         entry |= {"target": place.target, "extra": place.extra}
     return entry
 

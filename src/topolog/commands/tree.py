@@ -113,7 +113,6 @@ TREE: Final = Group(
                 "demo-node": Command(f"{_OWN}.roles:run_demo_node", extra="local"),
             },
             RUN,
-            before=f"{_OWN}.roles:before_a_role",
         ),
         "broker": Group(
             "Apache Kafka on this machine.",
