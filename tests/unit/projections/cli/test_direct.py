@@ -78,6 +78,7 @@ def test_what_is_read_directly_is_what_typer_reads(data: st.DataObject) -> None:
         "create group orders --partitions 7 --persistent --loss-policy READ_ONLY_SAFE --node-filter a=b",
         "baseline set n1 n2 n3 --yes",
         "repair schedule drop nightly",
+        "verify orders",
         "context add prod --api http://h --not-protected",
     ],
 )
@@ -101,7 +102,8 @@ def test_what_people_type_is_read_directly(words: str) -> None:
         "get -- nodes",
         "gte nodes",
         "cluster",
-        "verify orders",
+        "verify",
+        "verify --yes orders",
         "",
     ],
 )
