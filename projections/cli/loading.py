@@ -5,7 +5,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from topolog.events.errors import MissingExtra
+from topolog.events.errors import missing_extra
 
 
 def loaded(target: str) -> Callable[..., Any]:
@@ -26,10 +26,7 @@ def needs_extra(extra: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
             except ModuleNotFoundError as error:
                 if (error.name or "").startswith("topolog"):
                     raise
-                raise MissingExtra(
-                    f"This command needs {error.name}, which is not installed.",
-                    hint=f"Install it with: pip install 'topolog[{extra}]'",
-                ) from error
+                raise missing_extra("This command", error.name, extra) from error
 
         return wrapped
 

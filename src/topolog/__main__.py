@@ -74,11 +74,11 @@ def _print(text: str) -> int:
 def _without_command_line() -> int:
     """The node client and the query client are installed, the command line is not."""
     if COMPLETION not in os.environ:
+        from topolog.events.errors import missing_extra
         from topolog.projections.cli.exit_codes import ExitCode
 
-        sys.stderr.write(
-            "Error: The command line of topolog is not installed.\n Hint: Install it with: pip install 'topolog[cli]'\n"
-        )
+        error = missing_extra("The command line of topolog", "typer", "cli")
+        sys.stderr.write(f"Error: {error.message}\n Hint: {error.hint}\n")
         return ExitCode.MISSING_EXTRA
     return 0
 
