@@ -124,24 +124,13 @@ def _choices(param: Any) -> list[str]:
 
 def _completed(param: Any) -> Json:
     """How values of the parameter are completed: words, a name of `completion.py`, or by its own command."""
-    function = _given_completion(param)
+    function = param.type_descriptor.parameter_info.autocompletion
     if function is None:
         return {}
     if words := getattr(function, "words", ()):
         return {"values": list(words), "complete": "names"}
     known = {completion.names: "names", completion.contexts: "contexts"}
     return {"complete": known.get(function, "command")}
-
-
-def _given_completion(param: Any) -> Any:
-    """The function that the parameter was declared with, which Typer wraps."""
-    wrapped = param._custom_shell_complete
-    for cell in getattr(wrapped, "__closure__", None) or ():
-        held = cell.cell_contents
-        if callable(held):
-            inner = [each.cell_contents for each in getattr(held, "__closure__", None) or ()]
-            return next((each for each in inner if callable(each)), held)
-    return None
 
 
 def _help(param: Any, choices: list[str], context: Any) -> str:
