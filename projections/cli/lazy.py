@@ -124,6 +124,4 @@ def _root(
 
 def show_version() -> None:
     """Print the version."""
-    from importlib.metadata import version
-
-    Screen().data(f"topolog {version('topolog')}\n")
+    Screen().data(help_page.version_line())
