@@ -75,7 +75,6 @@ Record = (
 
 DECISIONS: tuple[type, ...] = Decision.__args__
 REQUESTS: tuple[type, ...] = requests.AnyRequest.__args__
-SIGNS: tuple[type, ...] = Sign.__args__
 RECORDS: tuple[type, ...] = Record.__args__
 
 

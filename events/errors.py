@@ -282,6 +282,13 @@ class MissingExtra(Permanent):
     code = "missing_extra"
 
 
+def missing_extra(what: str, library: str | None, extra: str) -> MissingExtra:
+    """The error of something that needs a library which comes with an extra of topolog."""
+    return MissingExtra(
+        f"{what} needs {library}, which is not installed.", hint=f"Install it with: pip install 'topolog[{extra}]'"
+    )
+
+
 class LocalBrokerError(Permanent):
     code = "local_broker"
 

@@ -13,6 +13,7 @@ from topolog.events.errors import BadInput, Refused, TopologError
 from topolog.projections.cli import direct, help_page
 from topolog.projections.cli.contexts import DEFAULTS, Defaults
 from topolog.projections.cli.exit_codes import MEANINGS, ExitCode, exit_code
+from topolog.projections.cli.loading import without_command_line_of_httpx
 from topolog.projections.cli.terminal import Screen
 
 EXIT_CODES = "exit-codes"
@@ -32,10 +33,11 @@ def run(command: Callable[[], Any], args: Sequence[str] | None = None, defaults:
         if (page := help_page.asked_for(given)) is not None:
             Screen(no_color=no_color).data(page)
             return ExitCode.OK
-        if (call := direct.prepared(given)) is not None:
-            result = call()
-        else:
-            result = command().main(args=given, prog_name="topolog", standalone_mode=False)
+        with without_command_line_of_httpx():
+            if (call := direct.prepared(given)) is not None:
+                result = call()
+            else:
+                result = command().main(args=given, prog_name="topolog", standalone_mode=False)
     except TopologError as error:
         return report(error, no_color=no_color)
     except TyperException as error:

@@ -47,16 +47,17 @@ def _with_params(entry: dict[str, Any], params: Sequence[Entry]) -> None:
 
 def leaf(words: Sequence[str]) -> tuple[Entry | None, Sequence[str]]:
     """The command that these words begin with and the words behind it; None if they name a group, or nothing."""
-    entry, rest = table(), list(words)
-    while rest and "commands" in entry:
-        if rest[0] not in entry["commands"]:
-            return None, rest
-        entry = entry["commands"][rest.pop(0)]
+    _, entry, rest = _descent(table(), words)
     return (None if "commands" in entry else entry), rest
 
 
 def find(root: Entry, words: Sequence[str]) -> Found:
     """The command that these words name, as far as they do; what is no command's name ends the search."""
+    return _read(*_descent(root, words))
+
+
+def _descent(root: Entry, words: Sequence[str]) -> tuple[tuple[str, ...], Entry, Sequence[str]]:
+    """The path to the command that these words name, the command, and the words behind its name."""
     path: list[str] = []
     entry, rest = root, list(words)
     while rest and "commands" in entry and not rest[0].startswith("-"):
@@ -67,7 +68,7 @@ def find(root: Entry, words: Sequence[str]) -> Found:
             del rest[0]
         path.append(name)
         entry = entry["commands"][name]
-    return _read(tuple(path), entry, rest)
+    return tuple(path), entry, rest
 
 
 def _read(path: tuple[str, ...], entry: Entry, rest: Sequence[str]) -> Found:

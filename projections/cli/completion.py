@@ -13,6 +13,7 @@ from typing import Any
 from topolog.events.errors import TopologError
 from topolog.projections.cli import resources
 from topolog.projections.cli.contexts import DEFAULTS, Defaults, read_contexts, stand, state_folder
+from topolog.projections.cli.loading import without_command_line_of_httpx
 
 FRESH_S = 5.0
 PATIENCE_S = 0.3
@@ -66,7 +67,8 @@ def _cached(path: Path, kind: resources.Resource, standing: Any) -> list[str]:
     except (OSError, ValueError, AttributeError, TypeError):
         held = {}
     if key not in held:
-        from topolog.projections.cli.client import Api
+        with without_command_line_of_httpx():
+            from topolog.projections.cli.client import Api
         from topolog.projections.cli.credentials import of_settings
         from topolog.projections.cli.session_tokens import NoTokens
 

@@ -23,7 +23,6 @@ SKEW_MS_MAX = 1_000
 """Clocks further apart mislead whoever reads times; no lease rests on them."""
 
 _APPENDED_WITHIN_S = 3.0
-_LEADER_WRITES_PER_FENCE = 4
 
 Place = tuple[str, int]
 
@@ -205,11 +204,6 @@ def _of_rights(broker: Broker, cluster: str, *, is_local: bool) -> Iterator[Find
     else:
         about = "no ACL that this account may see is about this cluster"
         yield Finding("access", OK if is_local else WARNING, about, "" if is_local else table)
-
-
-def _reaches(pattern: str, prefix: str) -> bool:
-    """Whether the names that begin with the prefix fit a pattern that is shorter."""
-    return pattern.endswith("*") and prefix.startswith(pattern[:-1])
 
 
 def _of_clock(broker: Broker, cluster: str, plans: Collection[TopicPlan]) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from topolog.events.errors import MissingExtra, TopologError
+from topolog.events.errors import TopologError
 from topolog.projections.cli import diagnosis
 from topolog.projections.cli.client import Answer
 from topolog.projections.cli.column import field
@@ -63,10 +63,8 @@ def worst_first(found: Sequence[Finding]) -> list[Finding]:
 
 
 def _of_broker(around: Surroundings, cluster: str) -> Iterator[Finding]:
-    try:
-        from topolog.events.kafka_admin import KafkaAdmin
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"This command needs {error.name}, which is not installed.") from error
+    from topolog.events.kafka_admin import KafkaAdmin
+
     try:
         broker = KafkaAdmin(around.kafka)
     except TopologError as error:

@@ -18,6 +18,13 @@ _LEAST: Final = 24
 _BOLD, _CYAN, _PLAIN = "\x1b[1m", "\x1b[36m", "\x1b[0m"
 
 
+def version_line() -> str:
+    """Which release this is."""
+    from importlib.metadata import version
+
+    return f"topolog {version('topolog')}\n"
+
+
 def asked_for(args: Sequence[str]) -> str | None:
     """The page that these arguments ask for with -h or --help, None if they ask for none, or of what is no command."""
     if not any(each in args for each in HELP_OPTIONS):

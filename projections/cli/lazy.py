@@ -1,6 +1,6 @@
 """Commands whose modules load when they are called: what a tree of commands is made of, and Typer's view of it."""
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -28,14 +28,12 @@ class Command:
 
 @dataclass(frozen=True)
 class Group:
-    """What a group is about, and its commands; `by_default` is called with what is no command's name, and the function
-    `before` ahead of any of them."""
+    """What a group is about, and its commands; `by_default` is called with what is no command's name."""
 
     help: str
     commands: "Mapping[str, Command | Group]"
     panel: str = ""
     by_default: str = ""
-    before: str = ""
 
 
 class LazyGroup(TyperGroup):
@@ -58,7 +56,7 @@ class LazyGroup(TyperGroup):
         return list(args) if is_named else [self.by_default, *args]
 
 
-class _Commands(MutableMapping[str, Any]):
+class _Commands(Mapping[str, Any]):
     """Commands by name, each made once."""
 
     def __init__(self, entries: Mapping[str, Command | Group]) -> None:
@@ -80,12 +78,6 @@ class _Commands(MutableMapping[str, Any]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._made[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        raise TypeError(f"{name} is a command of the tree")
-
 
 def group(name: str, entry: Group) -> Any:
     """Typer's view of a group."""
@@ -98,7 +90,7 @@ def group(name: str, entry: Group) -> Any:
         context_settings=_SETTINGS,
         pretty_exceptions_enable=False,
     )
-    app.callback()(_root if name == "topolog" else _before(entry.before))
+    app.callback()(_root if name == "topolog" else _no_options)
     made: Any = typer.main.get_command(app)
     made.commands, made.by_default, made.rich_help_panel = _Commands(entry.commands), entry.by_default, entry.panel
     return made
@@ -112,12 +104,8 @@ def _command(name: str, entry: Command) -> Any:
     return typer.main.get_command(app)
 
 
-def _before(target: str) -> Callable[[], None]:
-    def callback() -> None:
-        if target:
-            loaded(target)()
-
-    return callback
+def _no_options() -> None:
+    """A group has none, and does nothing before its commands."""
 
 
 def _show_version(wanted: bool) -> None:
@@ -136,6 +124,4 @@ def _root(
 
 def show_version() -> None:
     """Print the version."""
-    from importlib.metadata import version
-
-    Screen().data(f"topolog {version('topolog')}\n")
+    Screen().data(help_page.version_line())

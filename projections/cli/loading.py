@@ -1,11 +1,13 @@
-"""Loads the function of a command, and says which extra is missing if it cannot be loaded or cannot run."""
+"""Loads the function of a command without what nobody calls, and says which extra is missing if it cannot be loaded."""
 
 import functools
 import importlib
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from topolog.events.errors import MissingExtra
+from topolog.events.errors import missing_extra
 
 
 def loaded(target: str) -> Callable[..., Any]:
@@ -13,6 +15,24 @@ def loaded(target: str) -> Callable[..., Any]:
     module, _, function = target.partition(":")
     found: Callable[..., Any] = getattr(importlib.import_module(module), function)
     return found
+
+
+@contextmanager
+def without_command_line_of_httpx() -> Iterator[None]:
+    """httpx is loaded without its own command line, in a process that is ours.
+
+    It would load rich and click for that, which takes longer than all the rest: for an entry of None Python raises the
+    ImportError that httpx expects.
+    """
+    name = "httpx._main"
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = None  # type: ignore[assignment]  # what Python's import system takes for "not there"
+    try:
+        yield
+    finally:
+        del sys.modules[name]
 
 
 def needs_extra(extra: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -26,10 +46,7 @@ def needs_extra(extra: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
             except ModuleNotFoundError as error:
                 if (error.name or "").startswith("topolog"):
                     raise
-                raise MissingExtra(
-                    f"This command needs {error.name}, which is not installed.",
-                    hint=f"Install it with: pip install 'topolog[{extra}]'",
-                ) from error
+                raise missing_extra("This command", error.name, extra) from error
 
         return wrapped
 

@@ -14,8 +14,6 @@ from typing import NamedTuple
 from topolog.projections.cli import command_table
 from topolog.projections.cli.command_table import Entry, Found
 
-VARIABLE = "_TOPOLOG_COMPLETE"
-
 
 class Proposal(NamedTuple):
     """A word that may stand at the cursor, and what it means."""
@@ -24,9 +22,9 @@ class Proposal(NamedTuple):
     meaning: str = ""
 
 
-def answer(environ: Mapping[str, str] = os.environ) -> str | None:
-    """What the shell is told, None if Typer has to say; the shell and its question are in the environment."""
-    instruction, _, shell = environ[VARIABLE].partition("_")
+def answer(question: str, environ: Mapping[str, str] = os.environ) -> str | None:
+    """What the shell is told, None if Typer has to say; `question` names the shell, the environment has the words."""
+    instruction, _, shell = question.partition("_")
     if instruction != "complete" or shell not in ("bash", "zsh", "fish"):
         return None
     if shell == "fish" and environ.get("_TYPER_COMPLETE_FISH_ACTION") != "get-args":

@@ -5,13 +5,13 @@ sees Unreachable has to wonder whether a change was made.
 """
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import httpx
 
 from topolog.events.errors import OutcomeUnknown, TopologError, Unreachable
 from topolog.projections.cli.credentials import bearer, trust
@@ -21,20 +21,6 @@ CONNECT_S = 2.0  # someone watches: a port that is not answered by then is not g
 ANSWER_S = 30.0  # a read at a position of the past may have to replay
 
 Param = str | int
-
-if TYPE_CHECKING:
-    import httpx
-else:
-    # httpx loads its own command line, with rich and click, wherever click happens to be installed. Nobody calls it
-    # here, and it takes longer than the rest: for an entry of None Python raises the ImportError that httpx expects.
-    _COMMAND_LINE = "httpx._main"
-    _is_hidden = _COMMAND_LINE not in sys.modules
-    if _is_hidden:
-        sys.modules[_COMMAND_LINE] = None
-    import httpx
-
-    if _is_hidden:
-        del sys.modules[_COMMAND_LINE]
 
 _UNNAMED = (
     "`topolog get requests` shows what was decided. With --request-id NAME/1, a name of your own, a request can be "

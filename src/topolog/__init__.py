@@ -156,9 +156,6 @@ def _load(name: str) -> object:
     except ModuleNotFoundError as error:
         if name not in _EXTRAS:
             raise
-        from topolog.events.errors import MissingExtra
+        from topolog.events.errors import missing_extra
 
-        raise MissingExtra(
-            f"topolog.{name} needs {error.name}, which is not installed.",
-            hint=f"Install it with: pip install 'topolog[{_EXTRAS[name]}]'",
-        ) from error
+        raise missing_extra(f"topolog.{name}", error.name, _EXTRAS[name]) from error

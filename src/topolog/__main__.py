@@ -17,7 +17,6 @@ from importlib.machinery import PathFinder
 
 COMPLETION = "_TOPOLOG_COMPLETE"
 VERSION = ("--version", "version")
-INTERRUPTED = 130
 
 
 def main() -> None:
@@ -27,21 +26,23 @@ def main() -> None:
     try:
         sys.exit(run(sys.argv[1:]))
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        from topolog.projections.cli.exit_codes import ExitCode
+
+        sys.exit(ExitCode.INTERRUPTED)
 
 
 def run(args: list[str]) -> int:
     """Run what the arguments name, and return the exit code."""
     if len(args) == 1 and args[0] in VERSION and COMPLETION not in os.environ:
-        from importlib.metadata import version
+        from topolog.projections.cli.help_page import version_line
 
-        return _print(f"topolog {version('topolog')}\n")
+        return _print(version_line())
     if PathFinder.find_spec("typer") is None:
         return _without_command_line()
     if COMPLETION in os.environ:
         from topolog.projections.cli import tab
 
-        shown = tab.answer()
+        shown = tab.answer(os.environ[COMPLETION])
         shown = None if shown is None else f"{shown}\n"
     else:
         from topolog.projections.cli import help_page
@@ -74,11 +75,11 @@ def _print(text: str) -> int:
 def _without_command_line() -> int:
     """The node client and the query client are installed, the command line is not."""
     if COMPLETION not in os.environ:
+        from topolog.events.errors import missing_extra
         from topolog.projections.cli.exit_codes import ExitCode
 
-        sys.stderr.write(
-            "Error: The command line of topolog is not installed.\n Hint: Install it with: pip install 'topolog[cli]'\n"
-        )
+        error = missing_extra("The command line of topolog", "typer", "cli")
+        sys.stderr.write(f"Error: {error.message}\n Hint: {error.hint}\n")
         return ExitCode.MISSING_EXTRA
     return 0
 

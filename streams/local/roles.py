@@ -14,7 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from topolog.settings.model import NOT_SETTINGS, PREFIX, Settings, duration_text
+from topolog.settings.model import Settings
+from topolog.settings.sources import NOT_SETTINGS, PREFIX
+from topolog.settings.types import duration_text
 
 DEMO_NODES = 5
 DEMO_CLUSTER = "demo"

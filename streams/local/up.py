@@ -27,7 +27,8 @@ import msgspec
 from topolog.events.errors import BadInput, Unreachable
 from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.topics import PLANS
-from topolog.settings.model import Api, Settings
+from topolog.settings.access import Api
+from topolog.settings.model import Settings
 from topolog.streams.local.broker import LocalBroker
 from topolog.streams.local.children import Children, Say
 from topolog.streams.local.demo.rows import Share, find_files

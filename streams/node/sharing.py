@@ -84,7 +84,7 @@ class Sharing:
         """`whole()` gives the whole copies that are here, with update counters, by group's number and partition.
 
         Asked for at each join and for each single map. Without it a node that comes back has nothing; nor has one
-        without a data folder, whatever it says (from feature level 4 on).
+        without a data folder, whatever it says.
         """
         self._hooks.whole_copies = whole
 

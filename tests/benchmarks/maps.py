@@ -57,7 +57,6 @@ def copies(codes: p.Codes, counter: sm.UpdateCounter | None, load: sm.Finished |
 
 USUAL = sm.UpdateCounter(1_000_000, 1_001_000)
 LARGEST = sm.UpdateCounter((1 << 62), (1 << 63) - 1)
-LARGEST_LOAD = sm.Finished(Position((1 << 63) - 1), Position((1 << 63) - 1))
 
 
 def node_map(groups: Mapping[str, sm.Copies]) -> sm.NodeMap:

@@ -61,12 +61,6 @@ def test_the_wheel_has_each_file_once(built: Distributions, expected: list[str])
     assert differences(expected, names(built.wheel)) == []
 
 
-def test_data_is_packed_with_the_code(built: Distributions) -> None:
-    """Schemas, templates, styles, scripts and lists of jars are read from the package."""
-    suffixes = {Path(name).suffix for name in names(built.wheel)}
-    assert suffixes >= {".avsc", ".css", ".html", ".js", ".json", ".py", ".typed"}
-
-
 def test_the_wheel_of_the_sdist_is_the_same(built: Distributions, unpacked: Path, tmp_path: Path) -> None:
     """Distributors build from the sdist, in which the four folders stand where the links are here."""
     (wheel,) = build(unpacked, tmp_path / "dist", "wheel")

@@ -154,7 +154,6 @@ def a_baseline_follows_whatever_is_held(patch: pytest.MonkeyPatch) -> None:
 
 
 DISKS = Faults.of_disks()
-TWO_LOGS = Faults.of_histories()
 MOVING = msgspec.structs.replace(
     Faults(**dict.fromkeys(Faults.__struct_fields__, 0)), groups=10, copies=3, moves=16, operations=2, crashes=4
 )

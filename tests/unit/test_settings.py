@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topolog.events.errors import BadInput
-from topolog.settings.model import Loaded, duration_ms, duration_text, load
+from topolog.settings.model import Loaded, load
+from topolog.settings.types import duration_ms, duration_text
 from topolog.streams.local.roles import environment_of
 from topolog.streams.rules.exchange import Patience
 

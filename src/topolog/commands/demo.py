@@ -12,7 +12,8 @@ from topolog.commands.validator import serve_replicas, store_endpoints
 from topolog.events.errors import BadInput, TopologError
 from topolog.events.requests import NodeKind
 from topolog.projections.cli.exit_codes import ExitCode
-from topolog.settings.model import Settings, cluster_folder, duration_ms
+from topolog.settings.model import Settings, cluster_folder
+from topolog.settings.types import duration_ms
 from topolog.streams.local.door import Act, Question, ask
 from topolog.streams.local.roles import DEMO_CLUSTER
 from topolog.streams.local.stopping import stopping_when_told

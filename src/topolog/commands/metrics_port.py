@@ -10,7 +10,7 @@ from topolog.projections.cli.loading import needs_extra
 from topolog.settings.model import Metrics
 
 
-@needs_extra("server")
+@needs_extra("metrics")
 def served(metrics: Metrics, *makers: Callable[[], Any]) -> AbstractContextManager[None]:
     """Answer what these make, which are collectors, tell, and how much memory and time this process takes.
 
@@ -29,7 +29,7 @@ def served(metrics: Metrics, *makers: Callable[[], Any]) -> AbstractContextManag
     return _answering(metrics.host, metrics.port, registry)
 
 
-@needs_extra("server")
+@needs_extra("metrics")
 def registry_served(metrics: Metrics, registry: Any) -> AbstractContextManager[None]:
     """As `served`, for somebody who has a registry already."""
     return contextlib.nullcontext() if metrics.port is None else _answering(metrics.host, metrics.port, registry)

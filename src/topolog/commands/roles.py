@@ -26,7 +26,11 @@ if TYPE_CHECKING:
     from topolog.streams.coordinator.driver import Driver
 
 
-def before_a_role() -> None:
+def _prepare() -> None:
+    """What every role does first: its decisions rest on assertions, and its failpoints are to be hit from here on.
+
+    Raises BadInput for a failpoint that does not exist.
+    """
     from topolog.events.fold import require_assertions
 
     require_assertions()
@@ -50,6 +54,7 @@ def run_coordinator(
     from topolog.streams.node.sentinel import Sentinel
     from topolog.streams.rules.exchange import Patience
 
+    _prepare()
     if not instance.strip():
         raise BadInput("--instance is empty: the log would not say who leads.", hint="Such as --instance c2.")
     settings = settings_of(config, pairs)
@@ -108,6 +113,7 @@ def run_projector(
     from topolog.projections.upkeep.keeper import Terms
     from topolog.projections.upkeep.workshop import Processes
 
+    _prepare()
     end_with_supervisor(os.environ)
     settings = settings_of(config, pairs)
     log_as("projector", settings, cluster=",".join(clusters or ()))
@@ -155,6 +161,7 @@ def run_lease_health(config: Config = None, pairs: Set = None) -> None:
     from topolog.streams.lease_health.metrics import HealthMeasures, HealthMetrics
     from topolog.streams.lease_health.worker import run_worker
 
+    _prepare()
     settings = settings_of(config, pairs)
     name, measures = settings.cluster.name, HealthMeasures()
     log_as("lease-health", settings)
@@ -170,6 +177,7 @@ def run_rendezvous(config: Config = None, pairs: Set = None) -> None:
     from topolog.streams.rendezvous.metrics import RendezvousMetrics
     from topolog.streams.rendezvous.worker import run_worker
 
+    _prepare()
     settings = settings_of(config, pairs)
     metrics = RendezvousMetrics(settings.cluster.name)
     log_as("rendezvous", settings)
@@ -202,6 +210,7 @@ def run_validator(
     """Serve replicas of tables: hash their rows, and write what a repair sends, as sessions ask for it."""
     from topolog.streams.validator import program
 
+    _prepare()
     named = [program.parse_replica(text) for text in replicas]
     named = program.told_of(named, datacenter or (), ranges or (), boundaries or ())
     settings = settings_of(config, pairs)
@@ -224,6 +233,7 @@ def run_demo_node(
     from topolog.streams.local.demo import program
     from topolog.streams.node.metrics import NodeMetrics
 
+    _prepare()
     settings = settings_of(config, pairs)
     log_as("demo-node", settings)
     with stopping_when_told(os.environ) as stopping:

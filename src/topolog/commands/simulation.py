@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemaining
 from topolog.commands.command_line import say
 from topolog.events.errors import BadInput
 from topolog.projections.cli.exit_codes import ExitCode
-from topolog.settings.model import duration_ms, duration_text
+from topolog.settings.types import duration_ms, duration_text
 
 T = TypeVar("T")
 _SPAN = "10s"

@@ -24,7 +24,8 @@ from topolog.projections.archive.landings import ArchiveWriter, opened
 from topolog.projections.cli import moments
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.terminal import StatusLine
-from topolog.settings.model import HIGHEST_PORT, Metrics, Settings
+from topolog.settings.model import Metrics, Settings
+from topolog.settings.own_api import HIGHEST_PORT
 from topolog.streams.local.stopping import Stop, stopping_when_told
 
 if TYPE_CHECKING:

@@ -28,8 +28,7 @@ def table() -> Json:
     return {"params": [json.loads(each) for each in params], "root": tree}
 
 
-def _entry(command: Any, place: Command | Group, numbers: dict[str, int], *, is_prepared: bool = False) -> Json:
-    """`is_prepared`: a group above it does something before each of its commands, which is Typer's to call."""
+def _entry(command: Any, place: Command | Group, numbers: dict[str, int]) -> Json:
     context = command.make_context(command.name, [], resilient_parsing=True)
     help_text = command.help or ""
     entry: Json = {
@@ -40,12 +39,9 @@ def _entry(command: Any, place: Command | Group, numbers: dict[str, int], *, is_
     }
     if isinstance(place, Group):
         inner = place.commands
-        is_prepared = is_prepared or bool(place.before)
-        entry["commands"] = {
-            name: _entry(command.commands[name], inner[name], numbers, is_prepared=is_prepared) for name in inner
-        }
+        entry["commands"] = {name: _entry(command.commands[name], inner[name], numbers) for name in inner}
         entry |= {"by_default": place.by_default} if place.by_default else {}
-    elif not is_prepared and _is_plain(command, place):
+    elif _is_plain(command, place):
         entry |= {"target": place.target, "extra": place.extra}
     return entry
 
@@ -128,24 +124,13 @@ def _choices(param: Any) -> list[str]:
 
 def _completed(param: Any) -> Json:
     """How values of the parameter are completed: words, a name of `completion.py`, or by its own command."""
-    function = _given_completion(param)
+    function = param.type_descriptor.parameter_info.autocompletion
     if function is None:
         return {}
     if words := getattr(function, "words", ()):
         return {"values": list(words), "complete": "names"}
     known = {completion.names: "names", completion.contexts: "contexts"}
     return {"complete": known.get(function, "command")}
-
-
-def _given_completion(param: Any) -> Any:
-    """The function that the parameter was declared with, which Typer wraps."""
-    wrapped = param._custom_shell_complete
-    for cell in getattr(wrapped, "__closure__", None) or ():
-        held = cell.cell_contents
-        if callable(held):
-            inner = [each.cell_contents for each in getattr(held, "__closure__", None) or ()]
-            return next((each for each in inner if callable(each)), held)
-    return None
 
 
 def _help(param: Any, choices: list[str], context: Any) -> str:

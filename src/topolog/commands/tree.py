@@ -78,10 +78,13 @@ TREE: Final = Group(
         "repair": Group(
             "Make the replicas of a table agree, by a plan that is shown first.",
             {
-                **{
-                    name: Command(f"{_CLI}.repair_commands:{name}")
-                    for name in ("plan", "run", "pause", "resume", "pace", "abort", "withdraw")
-                },
+                "plan": Command(f"{_CLI}.repair_commands:plan"),
+                "run": Command(f"{_CLI}.repair_commands:run"),
+                "pause": Command(f"{_CLI}.repair_commands:pause"),
+                "resume": Command(f"{_CLI}.repair_commands:resume"),
+                "pace": Command(f"{_CLI}.repair_commands:pace"),
+                "abort": Command(f"{_CLI}.repair_commands:abort"),
+                "withdraw": Command(f"{_CLI}.repair_commands:withdraw"),
                 "schedule": Group(
                     "Sessions that are opened again and again.",
                     {
@@ -96,8 +99,14 @@ TREE: Final = Group(
         "projection": Group(
             "The stores of the projector that answers: rebuild, back, pause.",
             {
-                name: Command(f"{_CLI}.projection_commands:{name}")
-                for name in ("status", "rebuild", "back", "cancel", "pause", "resume", "drop", "scrub")
+                "status": Command(f"{_CLI}.projection_commands:status"),
+                "rebuild": Command(f"{_CLI}.projection_commands:rebuild"),
+                "back": Command(f"{_CLI}.projection_commands:back"),
+                "cancel": Command(f"{_CLI}.projection_commands:cancel"),
+                "pause": Command(f"{_CLI}.projection_commands:pause"),
+                "resume": Command(f"{_CLI}.projection_commands:resume"),
+                "drop": Command(f"{_CLI}.projection_commands:drop"),
+                "scrub": Command(f"{_CLI}.projection_commands:scrub"),
             },
             REPAIR,
         ),
@@ -113,21 +122,31 @@ TREE: Final = Group(
                 "demo-node": Command(f"{_OWN}.roles:run_demo_node", extra="local"),
             },
             RUN,
-            before=f"{_OWN}.roles:before_a_role",
         ),
         "broker": Group(
             "Apache Kafka on this machine.",
-            {name: Command(f"{_OWN}.broker:broker_{name}", extra="local") for name in ("start", "stop", "status")},
+            {
+                "start": Command(f"{_OWN}.broker:broker_start", extra="local"),
+                "stop": Command(f"{_OWN}.broker:broker_stop", extra="local"),
+                "status": Command(f"{_OWN}.broker:broker_status", extra="local"),
+            },
             RUN,
         ),
         "demo": Group(
             "The nodes of a running `topolog up --demo`, and clients of its store.",
             {
-                name: Command(f"{_OWN}.demo:{name.replace('-', '_')}", extra="local")
-                for name in (
-                    *("add-node", "kill", "pause", "resume", "power-cut", "power-on"),
-                    *("backup", "restore", "wipe", "corrupt", "validator", "load"),
-                )
+                "add-node": Command(f"{_OWN}.demo:add_node", extra="local"),
+                "kill": Command(f"{_OWN}.demo:kill", extra="local"),
+                "pause": Command(f"{_OWN}.demo:pause", extra="local"),
+                "resume": Command(f"{_OWN}.demo:resume", extra="local"),
+                "power-cut": Command(f"{_OWN}.demo:power_cut", extra="local"),
+                "power-on": Command(f"{_OWN}.demo:power_on", extra="local"),
+                "backup": Command(f"{_OWN}.demo:backup", extra="local"),
+                "restore": Command(f"{_OWN}.demo:restore", extra="local"),
+                "wipe": Command(f"{_OWN}.demo:wipe", extra="local"),
+                "corrupt": Command(f"{_OWN}.demo:corrupt", extra="local"),
+                "validator": Command(f"{_OWN}.demo:validator", extra="local"),
+                "load": Command(f"{_OWN}.demo:load", extra="local"),
             },
             RUN,
         ),
@@ -150,8 +169,11 @@ TREE: Final = Group(
         "context": Group(
             "Whom the command line asks, under names of your own.",
             {
-                name: Command(f"{_CLI}.context_commands:{name}_context{'s' * (name == 'list')}")
-                for name in ("list", "show", "use", "add", "remove")
+                "list": Command(f"{_CLI}.context_commands:list_contexts"),
+                "show": Command(f"{_CLI}.context_commands:show_context"),
+                "use": Command(f"{_CLI}.context_commands:use_context"),
+                "add": Command(f"{_CLI}.context_commands:add_context"),
+                "remove": Command(f"{_CLI}.context_commands:remove_context"),
             },
             YOURS,
         ),

@@ -33,34 +33,18 @@ from topolog.events.errors import BadInput
 from topolog.events.lease_terms import contradictions
 from topolog.events.masking import MASK
 from topolog.settings.access import Api, Audit, Auth, access_contradictions, with_secrets
-from topolog.settings.secret_files import SECRET, read_secret
-from topolog.settings.sources import NOT_SETTINGS, PREFIX, Given, checked, from_file_and_environment
+from topolog.settings.own_api import HIGHEST_PORT
+from topolog.settings.secret_files import SECRET
+from topolog.settings.sources import Given, checked, from_file_and_environment
 from topolog.settings.types import (
-    HIGHEST_PORT,
     Duration,
     DurationOrNone,
     Folder,
     Port,
     Section,
     cluster_name,
-    duration_ms,
     duration_text,
 )
-
-__all__ = [
-    "HIGHEST_PORT",
-    "NOT_SETTINGS",
-    "PREFIX",
-    "Api",
-    "Loaded",
-    "Settings",
-    "cluster_folder",
-    "duration_ms",
-    "duration_text",
-    "load",
-    "read_secret",
-    "setting_keys",
-]
 
 LEADER_WRITES_PER_FENCE: Final = 4  # so a stand-by that hears nothing for longer than a quarter has heard silence
 

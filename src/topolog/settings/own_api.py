@@ -15,7 +15,7 @@ from topolog.settings.sources import Given, from_file_and_environment, known_key
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8642
-_PORT_MAX = 65_535
+HIGHEST_PORT = 65_535
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,6 @@ def _path(given: Mapping[str, Given], key: str) -> Path | None:
 def _port(given: Mapping[str, Given]) -> int:
     value, origin = given.get("api.port", Given(DEFAULT_PORT, ""))
     text = str(value)
-    if isinstance(value, bool) or not text.isdecimal() or not 1 <= int(text) <= _PORT_MAX:
-        raise BadInput(f"api.port ({origin}): {value!r} is no port.", hint=f"A port is from 1 to {_PORT_MAX}.")
+    if isinstance(value, bool) or not text.isdecimal() or not 1 <= int(text) <= HIGHEST_PORT:
+        raise BadInput(f"api.port ({origin}): {value!r} is no port.", hint=f"A port is from 1 to {HIGHEST_PORT}.")
     return int(text)

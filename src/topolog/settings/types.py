@@ -6,8 +6,9 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from topolog.settings.own_api import HIGHEST_PORT
+
 UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
-HIGHEST_PORT: Final = 65_535
 
 
 def duration_ms(text: object) -> int:

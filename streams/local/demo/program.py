@@ -31,8 +31,7 @@ from topolog.streams.local.stopping import Stop, Stopping, Told
 from topolog.streams.node.client import Node
 
 PASSING = ("STALE_INCARNATION", "TYPE_REMOVING", "BEING_DELETED")
-"""Refusals that somebody ends: the node is joining again, type or database are on their way out, an operator raises the
-feature level once all are of this version."""
+"""Refusals that end by themselves: the node is joining again, type or database are on their way out."""
 
 TRY_AGAIN_S = 0.2
 

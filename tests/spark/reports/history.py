@@ -1,6 +1,5 @@
 """Three days of a cluster, with something of all that reports tell of, and with records that do not count among it."""
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from tests.unit.projections.chronicle import START_MS, Chronicle
@@ -172,8 +171,3 @@ class History:
 def day(number: int) -> str:
     """The date (UTC) of a day of the history, counted from 0."""
     return datetime.fromtimestamp((START_MS + number * DAY_MS) / 1000, UTC).date().isoformat()
-
-
-def positions_of(entries: Iterable[Entry], name: str) -> list[int]:
-    """Offsets of the records of a type."""
-    return [each.offset for each in entries if type(CODEC.decode(each.value)).__name__ == name]

@@ -17,8 +17,6 @@ from topolog.projections.projector import Projector
 from topolog.projections.requester import Requester
 from topolog.projections.store import Reading
 
-ROUTE = "/v1/clusters/{cluster}/nodes"
-
 
 @pytest.fixture
 def client(chronicle: Chronicle, projector: Projector) -> Iterator[Client]:

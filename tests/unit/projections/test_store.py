@@ -24,8 +24,6 @@ from topolog.projections.projector import Projector
 from topolog.projections.store import Store
 from topolog.projections.upkeep.stores import listed
 
-HAPPENINGS = ("join", "propose", "propose", "accept", "accept", "renew", "leave", "replace", "lead", "remove")
-
 
 def all_kinds(parent: type[Row] = Row) -> set[type[Row]]:
     return {kind for child in parent.__subclasses__() for kind in ({child} if child.KIND else all_kinds(child))}

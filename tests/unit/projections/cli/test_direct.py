@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from topolog.commands.tree import TREE, root
-from topolog.projections.cli import command_table, direct
+from topolog.projections.cli import app, command_table, direct
+from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.lazy import Command, Group
 from topolog.projections.cli.loading import loaded
 from topolog.projections.cli.spreading import spread
@@ -77,6 +78,7 @@ def test_what_is_read_directly_is_what_typer_reads(data: st.DataObject) -> None:
         "create group orders --partitions 7 --persistent --loss-policy READ_ONLY_SAFE --node-filter a=b",
         "baseline set n1 n2 n3 --yes",
         "repair schedule drop nightly",
+        "verify orders",
         "context add prod --api http://h --not-protected",
     ],
 )
@@ -100,7 +102,8 @@ def test_what_people_type_is_read_directly(words: str) -> None:
         "get -- nodes",
         "gte nodes",
         "cluster",
-        "verify orders",
+        "verify",
+        "verify --yes orders",
         "",
     ],
 )
@@ -125,7 +128,31 @@ def test_every_command_has_a_function_and_an_entry(path: tuple[str, ...]) -> Non
     assert command_table.leaf(path)[0] is not None
 
 
-@pytest.mark.parametrize("role", ["coordinator", "projector", "lease-health", "rendezvous"])
-def test_what_a_group_does_before_its_commands_is_not_passed_over(role: str) -> None:
-    """A role arms its failpoints and asks for assertions before it runs; Typer calls what does that."""
-    assert direct.prepared(["run", role]) is None
+ROLES = {
+    "coordinator": "",
+    "projector": "",
+    "lease-health": "",
+    "rendezvous": "",
+    "validator": "--replica orders@r1=parquet:/data",
+    "demo-node": "n1",
+}
+"""Each role with the arguments that it must have."""
+
+
+def test_every_role_is_started() -> None:
+    run = TREE.commands["run"]
+    assert isinstance(run, Group)
+    assert ROLES.keys() == run.commands.keys()
+
+
+@pytest.mark.parametrize("is_direct", [True, False], ids=["directly", "by Typer"])
+@pytest.mark.parametrize(("role", "arguments"), ROLES.items())
+def test_a_role_arms_its_failpoints_before_anything_else(
+    role: str, arguments: str, is_direct: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However its words are read: --config is a path, which Typer reads, and one option of demo-node is hidden."""
+    words = ["run", role, *([] if is_direct else ["--config", "x"]), *arguments.split()]
+    assert (direct.prepared(words, {}) is not None) == (is_direct and role != "demo-node")
+    monkeypatch.setenv("TOPOLOG_FAILPOINT", "nonsense")
+    assert app.run(root, words) == ExitCode.USAGE
+    assert "'nonsense' is not of the form name[:count]=action" in capsys.readouterr().err

@@ -74,6 +74,21 @@ def test_the_tab_key_loads_no_command(typed: str) -> None:
     assert loaded((*ROLES, *SHOWS, *ASKS), (), **asked) == (0, [])
 
 
+@pytest.mark.parametrize(
+    ("run", "kind"),
+    [
+        ("from topolog import Client; Client", "Command"),
+        ("from topolog.__main__ import run; run(['get', 'nodes', '--api', 'http://127.0.0.1:1'])", "function"),
+    ],
+    ids=["a service", "a command"],
+)
+def test_only_a_command_does_without_the_command_line_of_httpx(run: str, kind: str) -> None:
+    """A service that uses the client has all of httpx; and a command leaves nothing hidden behind."""
+    program = f"{run}; import httpx; print(type(httpx.main).__name__); import httpx._main"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == kind
+
+
 @pytest.mark.parametrize("args", ["--help", "get --help", "help get", "help exit-codes"])
 def test_help_ends_in_peace_when_nobody_reads_on(args: str) -> None:
     script = f"{sys.executable} -m topolog {args} | head -1 > /dev/null; exit ${{PIPESTATUS[0]}}"

@@ -60,7 +60,7 @@ def test_shells_are_told_the_same_words_as_by_typer(
     with pytest.raises(SystemExit):
         root()(prog_name="topolog", complete_var="_TOPOLOG_COMPLETE")
     by_typer = capsys.readouterr().out.rstrip("\n")
-    shown = tab.answer(variables)
+    shown = tab.answer(variables["_TOPOLOG_COMPLETE"], variables)
     assert shown is not None
     assert words_of(shown, shell) == words_of(by_typer, shell)
 

@@ -9,15 +9,10 @@ from topolog.events import metadata as md
 from topolog.events.codec import CODEC
 from topolog.events.groups import GroupDefinition
 from topolog.events.ids import NodeId
-from topolog.events.log import InMemoryLog
 from topolog.events.partitions import PartitionState
-from topolog.events.stamp import Stamp, decode_stamp
+from topolog.events.stamp import decode_stamp
 from topolog.events.topics import Topic
 from topolog.streams.coordinator.core import Role
-
-
-def stamps_of(log: InMemoryLog) -> list[Stamp]:
-    return [decode_stamp(entry.stamp or b"") for entry in log.entries(Topic.DECISIONS)]
 
 
 def test_two_coordinators_of_one_name_never_take_each_others_claim_for_their_own() -> None:

@@ -479,7 +479,6 @@ def a_copy_that_left_the_row_is_claimed(patch: pytest.MonkeyPatch) -> None:
 ANY: Budget = {}
 THREE: Budget = {"backups": 2, "partitions": 1, "starters": 3, "steps": 1500, "crashes": 0, "lapses": 8, "resend": 1}
 FOUR: Budget = {**THREE, "starters": 4, "keys": 2}
-LOSSY: Budget = {**THREE, "backups": 1, "loss": 0.4}
 HAND_OVERS: Budget = {"backups": 0, "partitions": 2, "starters": 2, "steps": 1500, "crashes": 0, "lapses": 8}
 
 DEFECTS: Sequence[tuple[Defect, Budget, int, Rule]] = (
