@@ -18,7 +18,7 @@ class Policy(StrEnum):
 
 
 @dataclass(frozen=True)
-class Sharing:
+class GroupOptions:
     """What a group is; None is not said."""
 
     partitions: Annotated[

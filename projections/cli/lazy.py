@@ -18,7 +18,7 @@ _SETTINGS = {"help_option_names": list(HELP_OPTIONS)}
 
 
 @dataclass(frozen=True)
-class Command:
+class CommandPlace:
     """Where a command is, as `module:function`; the heading that lists it; the extra of topolog that it needs."""
 
     target: str
@@ -27,11 +27,11 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Group:
+class CommandGroup:
     """What a group is about, and its commands; `by_default` is called with what is no command's name."""
 
     help: str
-    commands: "Mapping[str, Command | Group]"
+    commands: "Mapping[str, CommandPlace | CommandGroup]"
     panel: str = ""
     by_default: str = ""
 
@@ -59,14 +59,14 @@ class LazyGroup(TyperGroup):
 class _Commands(Mapping[str, Any]):
     """Commands by name, each made once."""
 
-    def __init__(self, entries: Mapping[str, Command | Group]) -> None:
+    def __init__(self, entries: Mapping[str, CommandPlace | CommandGroup]) -> None:
         self._entries = entries
         self._made: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
             entry = self._entries[name]
-            self._made[name] = group(name, entry) if isinstance(entry, Group) else _command(name, entry)
+            self._made[name] = group(name, entry) if isinstance(entry, CommandGroup) else _command(name, entry)
         return self._made[name]
 
     def __contains__(self, name: object) -> bool:
@@ -79,7 +79,7 @@ class _Commands(Mapping[str, Any]):
         return len(self._entries)
 
 
-def group(name: str, entry: Group) -> Any:
+def group(name: str, entry: CommandGroup) -> Any:
     """Typer's view of a group."""
     app = typer.Typer(
         name=name,
@@ -96,7 +96,7 @@ def group(name: str, entry: Group) -> Any:
     return made
 
 
-def _command(name: str, entry: Command) -> Any:
+def _command(name: str, entry: CommandPlace) -> Any:
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     needing = needs_extra(entry.extra)
     command = needing(spread(needing(loaded)(entry.target)))

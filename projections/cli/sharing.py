@@ -9,7 +9,7 @@ import typer
 
 from topolog.events.errors import BadInput
 from topolog.projections.cli.definition_file import read_group
-from topolog.projections.cli.group_options import Sharing
+from topolog.projections.cli.group_options import GroupOptions
 from topolog.projections.cli.options import CreateArgument, DropArgument, NameArgument, Patience, Shape, Target
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.resources import CREATABLE, DROPPABLE, GROUPS, find_item, find_named
@@ -25,7 +25,7 @@ def create(
         typer.Option("--file", "-f", metavar="FILE", help="What is not said here, JSON or YAML; - is stdin."),
     ] = None,
     *,
-    sharing: Sharing,
+    sharing: GroupOptions,
     patience: Patience,
     target: Target,
     shape: Shape,
@@ -45,7 +45,7 @@ def alter(
     resource: CreateArgument,
     name: NameArgument = None,
     *,
-    sharing: Sharing,
+    sharing: GroupOptions,
     patience: Patience,
     target: Target,
     shape: Shape,
@@ -101,7 +101,7 @@ def start_exchange(*, patience: Patience, target: Target, shape: Shape) -> None:
     ask({"kind": "exchange"}, patience, target, shape)
 
 
-def _said(sharing: Sharing) -> Json:
+def _said(sharing: GroupOptions) -> Json:
     """What the options say; what they leave out is not in it."""
     said = {name: value for name, value in asdict(sharing).items() if value is not None}
     if sharing.node_filter:

@@ -15,7 +15,7 @@ from topolog.projections.cli import command_table
 from topolog.projections.cli.command_table import Entry, Found
 
 
-class Proposal(NamedTuple):
+class Completion(NamedTuple):
     """A word that may stand at the cursor, and what it means."""
 
     word: str
@@ -34,7 +34,7 @@ def answer(question: str, environ: Mapping[str, str] = os.environ) -> str | None
     return None if found is None else _written(shell, found)
 
 
-def proposals(words: Sequence[str], incomplete: str) -> list[Proposal] | None:
+def proposals(words: Sequence[str], incomplete: str) -> list[Completion] | None:
     """What may stand behind these words, of which the last is begun; None if only the command knows."""
     root = command_table.table()
     found = command_table.find(root, words)
@@ -47,23 +47,23 @@ def proposals(words: Sequence[str], incomplete: str) -> list[Proposal] | None:
         return _options(found.entry, incomplete)
     if "commands" in found.entry:
         commands: Mapping[str, Entry] = found.entry["commands"]
-        return [Proposal(name, each["short"]) for name, each in commands.items() if name.startswith(incomplete)]
+        return [Completion(name, each["short"]) for name, each in commands.items() if name.startswith(incomplete)]
     arguments = [param for param in found.entry["params"] if "opts" not in param]
     if not arguments or (found.words >= len(arguments) and not arguments[-1]["usage"].rstrip("]").endswith("...")):
         return []
     return _values(arguments[min(found.words, len(arguments) - 1)], found, incomplete)
 
 
-def _options(entry: Entry, incomplete: str) -> list[Proposal]:
+def _options(entry: Entry, incomplete: str) -> list[Completion]:
     options = [(name, param["help"]) for param in entry["params"] for name in param.get("opts", ())]
     options.append((command_table.HELP_OPTIONS[-1], "Show this message."))
-    return [Proposal(name, text) for name, text in options if name.startswith("--") and name.startswith(incomplete)]
+    return [Completion(name, text) for name, text in options if name.startswith("--") and name.startswith(incomplete)]
 
 
-def _values(param: Entry, found: Found, incomplete: str) -> list[Proposal] | None:
+def _values(param: Entry, found: Found, incomplete: str) -> list[Completion] | None:
     how = param.get("complete", "")
     if "values" in param and "/" not in incomplete:
-        return [Proposal(each) for each in param["values"] if each.startswith(incomplete)]
+        return [Completion(each) for each in param["values"] if each.startswith(incomplete)]
     if how == "command":
         return None
     if not how:
@@ -71,12 +71,12 @@ def _values(param: Entry, found: Found, incomplete: str) -> list[Proposal] | Non
     from topolog.projections.cli import completion
 
     if how == "contexts":
-        return [Proposal(each) for each in completion.contexts(incomplete)]
+        return [Completion(each) for each in completion.contexts(incomplete)]
     thing, slash, begun = incomplete.partition("/")
     if "values" in param and slash:
         params = SimpleNamespace(params={**found.values, "resource": thing})
-        return [Proposal(f"{thing}/{name}") for name in completion.names(params, begun)]
-    return [Proposal(each) for each in completion.names(SimpleNamespace(params=found.values), incomplete)]
+        return [Completion(f"{thing}/{name}") for name in completion.names(params, begun)]
+    return [Completion(each) for each in completion.names(SimpleNamespace(params=found.values), incomplete)]
 
 
 def _typed(shell: str, environ: Mapping[str, str]) -> tuple[list[str], str]:
@@ -103,7 +103,7 @@ def _split(line: str) -> list[str]:
     return words
 
 
-def _written(shell: str, found: Sequence[Proposal]) -> str:
+def _written(shell: str, found: Sequence[Completion]) -> str:
     if shell == "bash":
         return "\n".join(each.word for each in found)
     if shell == "fish":

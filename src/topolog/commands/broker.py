@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from topolog.commands.command_line import Config, Set, say, settings
+from topolog.commands.command_line import Config, Set, say, settings_of
 from topolog.events.errors import BadInput
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.settings.model import Settings
@@ -14,7 +14,7 @@ Nodes = Annotated[int | None, typer.Option(help="1, or 3 that survive the loss o
 
 def broker_start(nodes: Nodes = None, config: Config = None, pairs: Set = None) -> None:
     """Start Kafka on this machine, or find it running; it goes on when this command has ended."""
-    found = _local_broker(settings(config, pairs), nodes).start(ready=_wait_for_broker)
+    found = _local_broker(settings_of(config, pairs), nodes).start(ready=_wait_for_broker)
     statuses = found if isinstance(found, tuple) else (found,)
     for status in statuses:
         say(f"Kafka answers at {status.bootstrap} (pid {status.pid}, data in {status.folder}).")
@@ -26,12 +26,12 @@ def broker_start(nodes: Nodes = None, config: Config = None, pairs: Set = None) 
 
 def broker_stop(config: Config = None, pairs: Set = None) -> None:
     """Stop the Kafka that `broker start` started; its data stay."""
-    say("stopped" if _local_broker(settings(config, pairs)).stop() else "No broker was running.")
+    say("stopped" if _local_broker(settings_of(config, pairs)).stop() else "No broker was running.")
 
 
 def broker_status(config: Config = None, pairs: Set = None) -> int:
     """Say whether the broker runs; exit code 8 if it does not, or not with all its nodes."""
-    found = _local_broker(settings(config, pairs)).status()
+    found = _local_broker(settings_of(config, pairs)).status()
     statuses = found if isinstance(found, tuple) else (found,)
     for status in statuses:
         if status.is_running:

@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from topolog.commands.command_line import Config, Set, say
-from topolog.commands.command_line import settings as settings_of
+from topolog.commands.command_line import Config, Set, say, settings_of
 from topolog.events.topics import ACLS, PLANS, topic_name, topic_prefix
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.terminal import Screen

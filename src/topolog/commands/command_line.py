@@ -14,7 +14,7 @@ Config = Annotated[Path | None, typer.Option("--config", help="Settings file ins
 Set = Annotated[list[str] | None, typer.Option("--set", help="One setting as KEY=VALUE, such as lease.fence=5s.")]
 
 
-def loaded(config: Path | None, pairs: list[str] | None) -> Loaded:
+def load_settings(config: Path | None, pairs: list[str] | None) -> Loaded:
     flags = {}
     for pair in pairs or []:
         key, equals, value = pair.partition("=")
@@ -29,8 +29,8 @@ def loaded(config: Path | None, pairs: list[str] | None) -> Loaded:
     return load(flags, config=config)
 
 
-def settings(config: Path | None, pairs: list[str] | None) -> Settings:
-    return loaded(config, pairs).settings
+def settings_of(config: Path | None, pairs: list[str] | None) -> Settings:
+    return load_settings(config, pairs).settings
 
 
 def say(text: str) -> None:

@@ -2,7 +2,7 @@
 
 from rich.table import Table
 
-from topolog.commands.command_line import Config, Set, loaded
+from topolog.commands.command_line import Config, Set, load_settings
 from topolog.projections.cli.context_commands import standing_rows
 from topolog.projections.cli.contexts import Defaults, stand
 from topolog.projections.cli.terminal import Screen
@@ -11,7 +11,7 @@ from topolog.settings.model import Loaded
 
 def config_show(config: Config = None, pairs: Set = None) -> None:
     """Every setting, its value and where the value comes from; and whom the command line asks, which a context says."""
-    found = loaded(config, pairs)
+    found = load_settings(config, pairs)
     table = Table("KEY", "VALUE", "ORIGIN", box=None)
     for shown in found.shown():
         table.add_row(shown.key, shown.value, shown.origin)

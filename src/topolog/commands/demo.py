@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from topolog.commands.command_line import Config, Set, say
-from topolog.commands.command_line import loaded as load_settings
+from topolog.commands.command_line import Config, Set, load_settings, say
 from topolog.commands.validator import serve_replicas, store_endpoints
 from topolog.events.errors import BadInput, TopologError
 from topolog.events.requests import NodeKind

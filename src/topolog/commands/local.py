@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from topolog.commands.command_line import Config, Set, say
-from topolog.commands.command_line import settings as settings_of
+from topolog.commands.command_line import Config, Set, say, settings_of
 from topolog.commands.demo import settings_of_demo
 from topolog.events.errors import BadInput
 from topolog.settings.model import cluster_folder

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from topolog.commands.access import access_of, tls_of
-from topolog.commands.command_line import Config, Set, loaded, say
-from topolog.commands.command_line import settings as settings_of
+from topolog.commands.command_line import Config, Set, load_settings, say, settings_of
 from topolog.commands.logs import log_as
 from topolog.commands.metrics_port import registry_served, served
 from topolog.commands.validator import serve_replicas
@@ -149,7 +148,7 @@ def _stores(clusters: Sequence[str], config: Path | None, pairs: list[str] | Non
     """The folder of each cluster's store; a folder that somebody has set holds those of several side by side."""
     folders = {}
     for name in clusters:
-        found = loaded(config, [*(pairs or ()), f"cluster.name={name}"])
+        found = load_settings(config, [*(pairs or ()), f"cluster.name={name}"])
         is_shared = len(clusters) > 1 and "projector.data" in found.origins
         folders[name] = found.settings.projector.data / name if is_shared else found.settings.projector.data
     return folders

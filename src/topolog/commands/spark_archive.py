@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
 import typer
 
-from topolog.commands.command_line import Config, Set, say
-from topolog.commands.command_line import settings as settings_of
+from topolog.commands.command_line import Config, Set, say, settings_of
 from topolog.commands.logs import log_as
 from topolog.commands.metrics_port import served
 from topolog.commands.spark import session as spark_session

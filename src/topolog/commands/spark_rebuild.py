@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from topolog.commands.command_line import Config, Set, loaded, say
-from topolog.commands.command_line import settings as settings_of
+from topolog.commands.command_line import Config, Set, load_settings, say, settings_of
 from topolog.commands.spark import session as spark_session
 from topolog.events.errors import BadInput, Unreachable
 from topolog.events.log import LogReader
@@ -125,7 +124,7 @@ def _settings_of_archive(source: Source, config: Path | None, pairs: list[str] |
     """The settings; of the archive's cluster, if none is named."""
     from topolog.projections.archive.landings import Archive
 
-    given = loaded(config, pairs)
+    given = load_settings(config, pairs)
     if source.archive is None or "cluster.name" in given.origins:
         return given.settings
     about = Archive(_absolute(source.archive)).about

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from topolog.commands.command_line import Config, Set, loaded, say
+from topolog.commands.command_line import Config, Set, load_settings, say
 from topolog.events.errors import BadInput, TopologError
 from topolog.projections.cli import bundle as bundles
 from topolog.projections.cli import doctor as doctors
@@ -94,7 +94,7 @@ def open_bundle(
 def _settings(config: Path | None, pairs: list[str] | None) -> tuple[doctors.Surroundings | None, Loaded | None, str]:
     """What settings say, or why they say nothing."""
     try:
-        found = loaded(config, pairs)
+        found = load_settings(config, pairs)
     except BadInput as error:
         return None, None, error.message
     return doctors.Surroundings(found.settings.kafka, found.settings.cluster.name), found, ""

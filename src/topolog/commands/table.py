@@ -8,7 +8,7 @@ from typing import Any
 from topolog.commands.tree import TREE, root
 from topolog.projections.cli import completion, direct
 from topolog.projections.cli.command_table import FILE
-from topolog.projections.cli.lazy import Command, Group
+from topolog.projections.cli.lazy import CommandGroup, CommandPlace
 from topolog.projections.cli.loading import loaded
 from topolog.projections.cli.spreading import spread
 from topolog.settings.model import setting_keys
@@ -28,7 +28,7 @@ def table() -> Json:
     return {"params": [json.loads(each) for each in params], "root": tree}
 
 
-def _entry(command: Any, place: Command | Group, numbers: dict[str, int]) -> Json:
+def _entry(command: Any, place: CommandPlace | CommandGroup, numbers: dict[str, int]) -> Json:
     context = command.make_context(command.name, [], resilient_parsing=True)
     help_text = command.help or ""
     entry: Json = {
@@ -37,7 +37,7 @@ def _entry(command: Any, place: Command | Group, numbers: dict[str, int]) -> Jso
         "panel": command.rich_help_panel or "",
         "params": [_number(_param(each, context), numbers) for each in command.params if not each.hidden],
     }
-    if isinstance(place, Group):
+    if isinstance(place, CommandGroup):
         inner = place.commands
         entry["commands"] = {name: _entry(command.commands[name], inner[name], numbers) for name in inner}
         entry |= {"by_default": place.by_default} if place.by_default else {}
@@ -50,7 +50,7 @@ def _number(param: Json, numbers: dict[str, int]) -> int:
     return numbers.setdefault(json.dumps(param, ensure_ascii=False), len(numbers))
 
 
-def _is_plain(command: Any, place: Command) -> bool:
+def _is_plain(command: Any, place: CommandPlace) -> bool:
     """Whether what is given to the command says all: nothing of it is hidden, looks at others, or at the context."""
     names = {each.name for each in command.params}
     special = any(each.hidden or each.is_eager or each.callback for each in command.params)

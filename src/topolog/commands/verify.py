@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from topolog.commands.command_line import Config, Set
-from topolog.commands.command_line import settings as settings_of
+from topolog.commands.command_line import Config, Set, settings_of
 from topolog.events.errors import BadInput
 from topolog.events.topics import PLANS, Topic
 from topolog.projections.cli.options import Shape

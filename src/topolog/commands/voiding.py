@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from topolog.commands.command_line import Config, Set, say
-from topolog.commands.command_line import settings as settings_of
+from topolog.commands.command_line import Config, Set, say, settings_of
 from topolog.events.errors import BadInput
 from topolog.events.stamp import NO_CHAIN
 from topolog.events.topics import PLANS, Topic

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from topolog.commands.tree import TREE, root
 from topolog.projections.cli import app, command_table, direct
 from topolog.projections.cli.exit_codes import ExitCode
-from topolog.projections.cli.lazy import Command, Group
+from topolog.projections.cli.lazy import CommandGroup, CommandPlace
 from topolog.projections.cli.loading import loaded
 from topolog.projections.cli.spreading import spread
 
@@ -19,19 +19,19 @@ NAMES = ("orders", "n1", "node/n1", "7", "-", "", "a b")
 VALUES = ("3", "10s", "json", "READ_ONLY_SAFE", "decided", "-1", "x=1", "--yes", "", "none", "99999", "dies", "9" * 30)
 
 
-def commands(group: Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def commands(group: CommandGroup, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     for name, entry in group.commands.items():
-        if isinstance(entry, Command):
+        if isinstance(entry, CommandPlace):
             yield (*path, name)
         else:
             yield from commands(entry, (*path, name))
 
 
-def place(path: tuple[str, ...]) -> Command:
+def place(path: tuple[str, ...]) -> CommandPlace:
     at: Any = TREE
     for name in path:
         at = at.commands[name]
-    assert isinstance(at, Command)
+    assert isinstance(at, CommandPlace)
     return at
 
 
@@ -141,7 +141,7 @@ ROLES = {
 
 def test_every_role_is_started() -> None:
     run = TREE.commands["run"]
-    assert isinstance(run, Group)
+    assert isinstance(run, CommandGroup)
     assert ROLES.keys() == run.commands.keys()
 
 
