@@ -22,7 +22,7 @@ REQUESTS = "/v1/clusters/main/requests"
 KNOWN = ("main", "n1", "Customer", "0", "3", "-1", "api-1/1", "9" * 40, "", ".", "..", "%2F", "é/ö", "\x00")
 fuzz = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=settings().max_examples // 4)
 
-PARTS = 3
+PARTS = 6
 """Of the reads, so that each test is short."""
 
 texts = st.text(max_size=30) | st.sampled_from(KNOWN)
@@ -109,7 +109,7 @@ def reads(client: Client) -> list[tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-@fuzz
+@settings(fuzz, max_examples=fuzz.max_examples // 2)
 @given(data=st.data())
 def test_any_read_is_answered(client: Client, part: int, data: st.DataObject) -> None:
     """Names that are not there, positions that never were, cursors of nobody, moments that are no moments."""

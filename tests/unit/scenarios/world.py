@@ -35,6 +35,7 @@ from topolog.streams.node.core import NodeCore
 from topolog.streams.node.past_disk import MemoryDisk
 from topolog.streams.node.service import Service
 from topolog.streams.node.session import Session
+from topolog.streams.rules.exchange import Patience
 
 Hook = Callable[[Folded], None]
 
@@ -71,6 +72,7 @@ class Coordinator(Process):
             terms=TERMS,
             takeover_ms=takeover_ms,
             cadence=world.cadence,
+            patience=world.patience,
             chance=random.Random(name),
             codec=world.build,
         )
@@ -204,8 +206,10 @@ class World:
         nodes: Iterable[str] = (),
         cadence: Cadence = Cadence(positions=0),  # noqa: B008 (frozen value)
         codec: Codec = CODEC,
+        patience: Patience = Patience(),  # noqa: B008 (the same)
     ) -> None:
         self.cadence = cadence
+        self.patience = patience
         self.build = CODEC
         self.clock = ManualClock()
         self.log = InMemoryLog(self.clock.wall_ms)

@@ -237,15 +237,16 @@ class Deaf:
 
 def test_a_leader_that_cannot_read_maps_calls_nobody_stuck() -> None:
     """4.3.9: a missing right to read, a missing topic: no silence of the nodes. What is read at last is an answer."""
-    world = World(["c1"], ["n1", "n2"])
+    patience = Patience(warn_ms=2_000, evict_ms=15_000)
+    world = World(["c1"], ["n1", "n2"], patience=patience)
     deaf = Deaf(world)
     world.create_group("n1", GroupDefinition("orders", 4, 1))
-    world.run(2 * Patience().evict_ms)
+    world.run(2 * patience.evict_ms)
     assert world.events(m.LeaseStopped) == []
     assert len(world.events(x.ExchangeStarted)) == 1
     assert world.events(x.ExchangeCompleted) == []
     deaf.hears_maps = True
-    world.run(Patience().evict_ms)
+    world.run(patience.evict_ms)
     assert world.events(m.LeaseStopped) == []
     assert len(world.events(x.ExchangeCompleted)) == 1
 
