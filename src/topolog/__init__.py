@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from topolog.streams.node.answers import Metadata, Outcome
     from topolog.streams.node.client import Node
     from topolog.streams.node.deletions import Deletion
-    from topolog.streams.node.metrics import NodeMetrics
+    from topolog.streams.node.metrics import NodeMetrics as NodeMetrics
     from topolog.streams.node.objects import Database, Table, View
     from topolog.streams.node.views import CopyView, Move, PartitionView, Route
     from topolog.streams.rules.affinity import partition_of
@@ -89,7 +89,7 @@ _OBJECTS = {
 """Where each public name is defined; the imports above say the same to type checkers, and a test compares the two."""
 
 _EXTRAS = {"NodeMetrics": "metrics"}
-"""Names that need more than the base installation."""
+"""Names that need more than the base installation: public, but not listed, for a star import must do without them."""
 
 __all__ = [
     "Affinity",
@@ -112,7 +112,6 @@ __all__ = [
     "Node",
     "NodeId",
     "NodeKind",
-    "NodeMetrics",
     "ObjectKind",
     "ObjectType",
     "Outcome",
@@ -141,21 +140,21 @@ if not TYPE_CHECKING:  # so that type checkers know of no other names than these
             return version("topolog")
         if name not in _OBJECTS:
             raise AttributeError(f"module 'topolog' has no attribute {name!r}")
-        value = globals()[name] = _load(name)
+        import sys
+        from pkgutil import resolve_name
+
+        try:
+            value = globals()[name] = resolve_name(_OBJECTS[name])
+        except ModuleNotFoundError as error:
+            if name not in _EXTRAS:
+                raise
+            from topolog.events.errors import MissingExtra, MissingName, missing_extra
+
+            # `from topolog import NAME` turns an AttributeError into an ImportError that does not name the extra.
+            is_import = sys._getframe(1).f_code.co_name == "_handle_fromlist"
+            kind = MissingExtra if is_import else MissingName
+            raise missing_extra(f"topolog.{name}", error.name, _EXTRAS[name], kind) from error
         return value
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})
-
-
-def _load(name: str) -> object:
-    from pkgutil import resolve_name
-
-    try:
-        return resolve_name(_OBJECTS[name])
-    except ModuleNotFoundError as error:
-        if name not in _EXTRAS:
-            raise
-        from topolog.events.errors import missing_extra
-
-        raise missing_extra(f"topolog.{name}", error.name, _EXTRAS[name]) from error
