@@ -35,7 +35,6 @@
         ├── SparkFailed          Spark does not start, or a job of it fails
         │   └── SparkEnded       the process's Spark is no more, and only another process can have one
         ├── MissingExtra         an optional part of topolog is not installed
-        │   └── MissingName      a public name of such a part, which is no attribute of the package then
         ├── LocalBrokerError     the broker on this machine cannot start or stop
         └── Injected             a failpoint was told to fail
 
@@ -283,13 +282,9 @@ class MissingExtra(Permanent):
     code = "missing_extra"
 
 
-class MissingName(MissingExtra, AttributeError):
-    """So that `hasattr` and `inspect` go on without the name."""
-
-
-def missing_extra(what: str, library: str | None, extra: str, kind: type[MissingExtra] = MissingExtra) -> MissingExtra:
+def missing_extra(what: str, library: str | None, extra: str) -> MissingExtra:
     """The error of something that needs a library which comes with an extra of topolog."""
-    return kind(
+    return MissingExtra(
         f"{what} needs {library}, which is not installed.", hint=f"Install it with: pip install 'topolog[{extra}]'"
     )
 

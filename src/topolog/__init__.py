@@ -140,21 +140,21 @@ if not TYPE_CHECKING:  # so that type checkers know of no other names than these
             return version("topolog")
         if name not in _OBJECTS:
             raise AttributeError(f"module 'topolog' has no attribute {name!r}")
-        import sys
-        from pkgutil import resolve_name
-
-        try:
-            value = globals()[name] = resolve_name(_OBJECTS[name])
-        except ModuleNotFoundError as error:
-            if name not in _EXTRAS:
-                raise
-            from topolog.events.errors import MissingExtra, MissingName, missing_extra
-
-            # `from topolog import NAME` turns an AttributeError into an ImportError that does not name the extra.
-            is_import = sys._getframe(1).f_code.co_name == "_handle_fromlist"
-            kind = MissingExtra if is_import else MissingName
-            raise missing_extra(f"topolog.{name}", error.name, _EXTRAS[name], kind) from error
+        value = globals()[name] = _load(name)
         return value
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})
+
+
+def _load(name: str) -> object:
+    from pkgutil import resolve_name
+
+    try:
+        return resolve_name(_OBJECTS[name])
+    except ModuleNotFoundError as error:
+        if name not in _EXTRAS:
+            raise
+        from topolog.events.errors import missing_extra
+
+        raise missing_extra(f"topolog.{name}", error.name, _EXTRAS[name]) from error
