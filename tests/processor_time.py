@@ -1,18 +1,19 @@
 """Tests of the first tier are quick, each of them: one that takes more processor than `processor_limit_s` fails.
 
 Counted is what the test's process and the children that it has waited for used in its own set-up, call and teardown.
-What a shared fixture costs is not the test's that happens to come first, and at the end of a run, when shared fixtures
-are closed, nothing is counted. Wall time would fail tests on a busy machine.
+What a shared fixture costs, made or closed, is not the test's that happens to come first or last. A child is counted
+where it is waited for: the system does not say whose it was, so a test that leaves one behind is charged to whoever
+reaps it. Wall time would fail tests on a busy machine.
 """
 
 import resource
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 
 import pytest
 
 LIMIT = "processor_limit_s"
 FIRST_TIER = ("unit", "smoke")
-_SHARED_S = pytest.StashKey[float]()
 _USED_S = pytest.StashKey[float]()
 
 
@@ -31,44 +32,77 @@ def is_limited(item: pytest.Item) -> bool:
     return any(item.path.is_relative_to(item.config.rootpath / "tests" / folder) for folder in FIRST_TIER)
 
 
+class Shared:
+    """What shared fixtures have cost so far, in `used_s`; one that makes another costs what both do, once."""
+
+    def __init__(self) -> None:
+        self.used_s = 0.0
+        self._depth = 0
+        self._began_s = 0.0
+
+    def begin(self) -> None:
+        if self._depth == 0:
+            self._began_s = processor_s()
+        self._depth += 1
+
+    def end(self) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self.used_s += processor_s() - self._began_s
+
+
+_SHARED = pytest.StashKey[Shared]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_SHARED] = Shared()
+
+
+@contextmanager
+def charged(item: pytest.Item) -> Iterator[None]:
+    """The test pays for what is done here, but for shared fixtures."""
+    shared = item.config.stash[_SHARED]
+    began_s = processor_s() - shared.used_s
+    try:
+        yield
+    finally:
+        item.stash[_USED_S] = item.stash.get(_USED_S, 0.0) + processor_s() - shared.used_s - began_s
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(request: pytest.FixtureRequest) -> Generator[None, object, object]:
-    """Remember what shared fixtures cost: no test pays for them."""
-    began_s = processor_s()
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Measure what a shared fixture costs. Finalizers run last in, first out: its own stand between these two."""
+    if request.scope == "function":
+        return (yield)
+    shared = request.config.stash[_SHARED]
+    fixturedef.addfinalizer(shared.end)
+    shared.begin()
     try:
         return (yield)
     finally:
-        if request.scope != "function":
-            stash = request.config.stash
-            stash[_SHARED_S] = stash.get(_SHARED_S, 0.0) + processor_s() - began_s
+        shared.end()
+        fixturedef.addfinalizer(shared.begin)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
-    began_s, shared_s = processor_s(), item.config.stash.get(_SHARED_S, 0.0)
-    try:
+    with charged(item):
         return (yield)
-    finally:
-        item.stash[_USED_S] = processor_s() - began_s - item.config.stash.get(_SHARED_S, 0.0) + shared_s
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    began_s = processor_s()
-    try:
+    with charged(item):
         return (yield)
-    finally:
-        item.stash[_USED_S] += processor_s() - began_s
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
-    began_s = processor_s()
-    result = yield
-    used_s = item.stash.get(_USED_S, 0.0)
-    if nextitem is not None and nextitem.path == item.path:
-        used_s += processor_s() - began_s
-    limit_s = float(item.config.getini(LIMIT))
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    with charged(item):
+        result = yield
+    used_s, limit_s = item.stash[_USED_S], float(item.config.getini(LIMIT))
     if is_limited(item) and used_s > limit_s:
         pytest.fail(
             f"{used_s:.1f} s of processor, and a test of the first tier has {limit_s:g}: make it cheaper, or move it "

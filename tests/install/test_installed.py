@@ -23,9 +23,11 @@ print(json.dumps(sorted(set(sys.modules) - before)))
 """
 
 NAMES = """
-import json, topolog
+import inspect, json, topolog
+from topolog import *
+inspect.getmembers(topolog)
 found = {}
-for name in topolog.__all__:
+for name in {*topolog.__all__, *topolog._OBJECTS}:
     try:
         getattr(topolog, name)
     except topolog.errors.MissingExtra as error:

@@ -326,3 +326,30 @@ def test_a_broken_rule_is_named(path: str, text: str, complaint: str) -> None:
     found = violations({**ALLOWED, path: text})
     assert found
     assert all(path in breach and complaint in breach for breach in found)
+
+
+TIERS = ("FIRST", "BROKER", "SPARK", "LONG")
+
+
+def tiers_of(folders: Iterable[str], makefile: str) -> dict[str, list[str]]:
+    """Each folder of tests with the tiers of the Makefile that run it."""
+    runs = {tier: re.findall(rf"^{tier} :=(.*)$", makefile, re.MULTILINE)[0].split() for tier in TIERS}
+    return {folder: [tier for tier in TIERS if f"tests/{folder}" in runs[tier]] for folder in folders}
+
+
+def test_every_folder_of_tests_belongs_to_one_tier() -> None:
+    """A folder that no tier runs would never fail, and one of two tiers would run twice."""
+    tests = sorted((ROOT / "tests").rglob("test_*.py"))
+    folders = {test.relative_to(ROOT / "tests").parts[0] for test in tests}
+    assert {"unit", "broker", "spark", "simulation"} <= folders
+    tiers = tiers_of(folders, (ROOT / "Makefile").read_text())
+    assert {folder: names for folder, names in tiers.items() if len(names) != 1} == {}
+
+
+def test_a_folder_of_no_tier_or_of_two_is_seen() -> None:
+    makefile = "FIRST := tests/unit tests/smoke\nBROKER := tests/smoke\nSPARK := tests/spark\nLONG := tests/unit/deep\n"
+    assert tiers_of(("unit", "smoke", "deep"), makefile) == {
+        "unit": ["FIRST"],
+        "smoke": ["FIRST", "BROKER"],
+        "deep": [],
+    }

@@ -1,6 +1,9 @@
 """What docker/ says, held against what it is about: no engine is needed, tests/kafka_container.py is for that."""
 
+import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -65,3 +68,61 @@ def test_the_image_is_made_of_what_the_tests_ran_with() -> None:
     all_pins, image_pins = pins("requirements.lock"), pins("docker/requirements.lock")
     assert len(image_pins) > 20
     assert {name: pin for name, pin in image_pins.items() if all_pins.get(name) != pin} == {}
+
+
+TOOL = """#!/usr/bin/env bash
+call="${0##*/} $*"
+[[ -z $FAILS || ! $call =~ $FAILS ]] || exit "$CODE"
+case $call in
+    "docker run "*) echo 3.11 ;;
+    "apt-get "*) echo deb http://127.0.0.1 stable main ;;
+esac
+"""
+TOOLS = ("bin/docker", "bin/apt-get", "bin/mmdebstrap", ".venv/bin/python", ".venv/bin/pytest")
+
+
+def run_script(script: str, folder: Path, fails: str, code: int, fakes: tuple[str, ...] = ()) -> tuple[int, str]:
+    """Run a script of ours in a clone where every tool does nothing, and those whose call matches `fails` fail."""
+    for name in ("docker/build-base", "docker/build-image", "docker/Dockerfile", ".ci/container"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+    for name in (*TOOLS, *fakes):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(TOOL)
+        (folder / name).chmod(0o755)
+    environment = {"PATH": f"{folder}/bin:{os.environ['PATH']}", "FAILS": fails, "CODE": str(code)}
+    done = subprocess.run([folder / script], env=environment, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("fails", "code"),
+    [
+        ("^$", 0),
+        ("docker version", 3),
+        ("docker image inspect|apt-get", 3),
+        ("docker image inspect|mmdebstrap", 3),
+        ("docker image inspect|docker import", 1),
+        ("pip download", 3),
+        ("pip download.*--require-hashes", 1),
+        ("docker build", 1),
+    ],
+)
+@pytest.mark.parametrize("tool_code", [1, 3])
+def test_an_image_that_does_not_build_is_not_one_that_a_machine_cannot_make(
+    tmp_path: Path, fails: str, code: int, tool_code: int
+) -> None:
+    """Exit code 3 of docker/build-image says that an engine, a base or an index is not here; a fault of ours is 1."""
+    ended, said = run_script("docker/build-image", tmp_path, fails, tool_code)
+    assert ended == code, said
+
+
+@pytest.mark.parametrize(("build_code", "code", "says"), [(3, 0, "roles left out"), (1, 1, "does not build")])
+def test_the_run_passes_without_an_image_only_where_none_can_be_made(
+    tmp_path: Path, build_code: int, code: int, says: str
+) -> None:
+    """The base is not here and cannot be pulled, so docker/build-image is what makes the image."""
+    fakes = ("docker/provide-engine", "docker/build-image", "bin/docker-compose")
+    fails = "docker image inspect python|docker pull|build-image"
+    ended, said = run_script(".ci/container", tmp_path, fails, build_code, fakes)
+    assert (ended, says in said) == (code, True), said

@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +19,30 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 PUBLIC: dict[str, ModuleType] = {module.__name__: module for module in (topolog, topolog.errors, topolog.testing)}
 INTERNAL = {"Injected", "RowTooLarge"}
 """Errors that no service and no script meets: of failpoints, and of one record of the read side."""
+
+BASE_INSTALLATION = """
+import inspect, sys
+
+sys.modules["prometheus_client"] = None
+import topolog
+from topolog import *
+
+assert Node is topolog.Node
+assert "NodeMetrics" not in dict(inspect.getmembers(topolog))
+try:
+    topolog.NodeMetrics
+except topolog.errors.MissingExtra as error:
+    print(error)
+try:
+    from topolog import NodeMetrics
+except topolog.errors.MissingExtra as error:
+    print(error)
+"""
+
+
+def public(module: str) -> set[str]:
+    """What a module's users may import: what it lists, and of the package also what takes an extra."""
+    return {*PUBLIC[module].__all__, *(topolog._EXTRAS if module == "topolog" else ())}
 
 
 def documented(module: str) -> list[str]:
@@ -38,11 +64,11 @@ def imported(page: Path) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("module", PUBLIC)
 def test_the_page_lists_each_public_name_once(module: str) -> None:
-    assert sorted(documented(module)) == sorted(PUBLIC[module].__all__)
+    assert sorted(documented(module)) == sorted(public(module))
 
 
 def test_type_checkers_and_the_interpreter_find_a_name_at_the_same_place() -> None:
-    """The imports that type checkers read, the table that `__getattr__` reads and `__all__` say the same."""
+    """The imports that type checkers read, the table that `__getattr__` reads and the public names say the same."""
     tree_of_face = ast.parse((ROOT / "src/topolog/__init__.py").read_text())
     (block,) = (
         node
@@ -55,14 +81,22 @@ def test_type_checkers_and_the_interpreter_find_a_name_at_the_same_place() -> No
             link = "." if node.module == "topolog" else ":"
             seen |= {alias.asname or alias.name: f"{node.module}{link}{alias.name}" for alias in node.names}
     assert seen == {**topolog._OBJECTS, "__version__": ""}
-    assert sorted(seen) == sorted(topolog.__all__)
+    assert sorted(seen) == sorted(public("topolog"))
 
 
 def test_every_public_name_can_be_had() -> None:
-    found = {name: getattr(topolog, name) for name in topolog.__all__}
+    found = {name: getattr(topolog, name) for name in public("topolog")}
     assert all(value is not None for value in found.values())
     assert set(topolog.__all__) <= set(dir(topolog))
     assert found["__version__"].count(".") == 2
+
+
+def test_a_base_installation_goes_on_without_the_names_of_an_extra() -> None:
+    """A star import and `inspect` do not fail there; whoever asks for the name reads what it takes."""
+    done = subprocess.run([sys.executable, "-c", BASE_INSTALLATION], capture_output=True, text=True, check=False)
+    needs = r"topolog\.NodeMetrics needs prometheus_client.*, which is not installed\. "
+    line = rf"{needs}Install it with: pip install 'topolog\[metrics\]'\n"
+    assert re.fullmatch(line * 2, done.stdout), done.stderr
 
 
 def test_another_name_is_none() -> None:
@@ -80,4 +114,4 @@ def test_the_documentation_imports_public_names_only() -> None:
     """What a page shows is what services copy."""
     found = {(page.name, module, name) for page in PAGES for module, name in imported(page)}
     assert len(found) > 15
-    assert [each for each in found if each[1] not in PUBLIC or each[2] not in PUBLIC[each[1]].__all__] == []
+    assert [each for each in found if each[1] not in PUBLIC or each[2] not in public(each[1])] == []

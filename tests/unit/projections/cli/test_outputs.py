@@ -19,6 +19,7 @@ from topolog.projections.cli.rows import Rows
 from topolog.projections.cli.terminal import plain
 
 GOLDEN = Path(__file__).parent / "golden"
+GOLDEN_NAMES = Path(__file__).parent / "golden-names.txt"
 READS = {
     "get-cluster": "get cluster",
     "get-nodes": "get nodes",
@@ -166,6 +167,13 @@ def test_programs_read_the_items_of_the_answer_in_each_format(name: str, cli: Cl
     assert len(set(header)) == len(header)
     assert not any(re.search(r"[A-Z\s]", title) for title in header), header
     assert {len(row) for row in rows} <= {len(header)}
+
+
+def test_the_names_of_the_items_are_those_that_the_golden_list_holds(cli: Cli) -> None:
+    """`-o name` is what scripts pass on: one line for each command that reads, with the names that it prints."""
+    printed = {command: cli(*command.split(), "-o", "name").out.split() for command in READS.values()}
+    lines = [f"{command} → {' '.join(names)}\n" for command, names in printed.items()]
+    check_golden(GOLDEN_NAMES, "".join(lines))
 
 
 @pytest.mark.parametrize("name", [*READS, *(name for name, (_, _, status) in ASKS.items() if status < 400)])
