@@ -24,7 +24,7 @@ from topolog.projections.cli import moments
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.terminal import StatusLine
 from topolog.settings.model import Metrics, Settings
-from topolog.settings.own_api import HIGHEST_PORT
+from topolog.settings.values import HIGHEST_PORT
 from topolog.streams.local.stopping import Stop, stopping_when_told
 
 if TYPE_CHECKING:
