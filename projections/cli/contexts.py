@@ -124,7 +124,7 @@ def read_contexts(path: Path | None = None) -> Contexts:
         return Contexts(path)
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror or error}.") from error
-    except ValueError as error:  # no TOML, or no UTF-8
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or nested without end
         raise BadInput(f"{path} is not TOML: {error}.") from error
     _check_keys(held, ("current", "contexts"), str(path))
     tables = held.get("contexts", {})
