@@ -42,7 +42,7 @@ def of(path: Sequence[str]) -> str:
 
 def width() -> int:
     """How wide a page is: the terminal, within bounds; 80 where there is none."""
-    if (columns := os.environ.get("COLUMNS", "")).isdecimal() and int(columns):
+    if re.fullmatch("[0-9]{1,9}", columns := os.environ.get("COLUMNS", "")) and int(columns):
         return min(int(columns), WIDTH_MAX)
     try:
         return min(os.get_terminal_size(sys.stdout.fileno()).columns or WIDTH, WIDTH_MAX)
