@@ -26,11 +26,11 @@ def version_line() -> str:
 
 
 def asked_for(args: Sequence[str]) -> str | None:
-    """The page that these arguments ask for with -h or --help, None if they ask for none, or of what is no command."""
+    """The page that these arguments ask for with -h or --help, None if they ask for none, or Typer has to read them."""
     if not any(each in args for each in HELP_OPTIONS):
         return None
     found = command_table.find(command_table.table(), args)
-    if not found.is_help or ("commands" in found.entry and found.words):
+    if not (found.is_help and found.is_plain) or found.awaited is not None:
         return None
     return page(found.path, found.entry, width(), coloured=is_coloured(args))
 
