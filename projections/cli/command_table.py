@@ -26,7 +26,9 @@ class Found(NamedTuple):
     awaited: Entry | None
     """The option that still has no value."""
     words: int
-    """How many words stand for arguments."""
+    """How many words stand for arguments; of a group's, the first begins what only Typer can name."""
+    is_plain: bool
+    """Whether the table knows all options there are, and how they are written."""
 
 
 @functools.cache
@@ -76,7 +78,7 @@ def _read(path: tuple[str, ...], entry: Entry, rest: Sequence[str]) -> Found:
     arguments = [param for param in entry["params"] if "opts" not in param]
     values: dict[str, str] = {}
     awaited: Entry | None = None
-    is_help, words = False, 0
+    is_help, words, is_plain = False, 0, True
     for index, word in enumerate(rest):
         name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
         if awaited is not None:
@@ -89,10 +91,15 @@ def _read(path: tuple[str, ...], entry: Entry, rest: Sequence[str]) -> Found:
             is_help = True
         elif name in options and equals:
             values[options[name]["name"]] = value
-        elif word in options and options[word].get("takes"):
-            awaited = options[word]
+            is_plain = is_plain and bool(options[name].get("takes"))
+        elif word in options:
+            awaited = options[word] if options[word].get("takes") else None
         elif not word.startswith("-") or word == "-":
             if words < len(arguments):
                 values[arguments[words]["name"]] = word
             words += 1
-    return Found(path, entry, values, is_help, awaited, words)
+            if "commands" in entry:
+                break
+        else:
+            is_plain = False
+    return Found(path, entry, values, is_help, awaited, words, is_plain)

@@ -27,6 +27,7 @@ from pathlib import Path
 from topolog.events.errors import BadInput, NotFound
 from topolog.projections.cli.credentials import of_settings
 from topolog.projections.cli.problems import bad_api
+from topolog.settings.values import home_path
 
 VARIABLE = "TOPOLOG_CONTEXT"
 COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan", "white")
@@ -62,7 +63,7 @@ class Context:
 
     @property
     def token_path(self) -> Path | None:
-        return Path(self.token_file).expanduser() if self.token_file else None
+        return home_path(Path(self.token_file), f"context {self.name}") if self.token_file else None
 
 
 _KEYS = tuple(each.name for each in fields(Context) if each.name != "name")
@@ -123,7 +124,7 @@ def read_contexts(path: Path | None = None) -> Contexts:
         return Contexts(path)
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror or error}.") from error
-    except ValueError as error:  # no TOML, or no UTF-8
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or nested without end
         raise BadInput(f"{path} is not TOML: {error}.") from error
     _check_keys(held, ("current", "contexts"), str(path))
     tables = held.get("contexts", {})
@@ -192,7 +193,8 @@ class Standing:
 
     @property
     def token_path(self) -> Path | None:
-        return Path(self.token_file.value).expanduser() if self.token_file.value else None
+        text = self.token_file.value
+        return home_path(Path(text), f"The token's file ({self.token_file.origin})") if text else None
 
     @property
     def is_protected(self) -> bool:

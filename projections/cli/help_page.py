@@ -26,11 +26,11 @@ def version_line() -> str:
 
 
 def asked_for(args: Sequence[str]) -> str | None:
-    """The page that these arguments ask for with -h or --help, None if they ask for none, or of what is no command."""
+    """The page that these arguments ask for with -h or --help, None if they ask for none, or Typer has to read them."""
     if not any(each in args for each in HELP_OPTIONS):
         return None
     found = command_table.find(command_table.table(), args)
-    if not found.is_help or ("commands" in found.entry and found.words):
+    if not (found.is_help and found.is_plain) or found.awaited is not None:
         return None
     return page(found.path, found.entry, width(), coloured=is_coloured(args))
 
@@ -42,7 +42,7 @@ def of(path: Sequence[str]) -> str:
 
 def width() -> int:
     """How wide a page is: the terminal, within bounds; 80 where there is none."""
-    if (columns := os.environ.get("COLUMNS", "")).isdecimal() and int(columns):
+    if re.fullmatch("[0-9]{1,9}", columns := os.environ.get("COLUMNS", "")) and int(columns):
         return min(int(columns), WIDTH_MAX)
     try:
         return min(os.get_terminal_size(sys.stdout.fileno()).columns or WIDTH, WIDTH_MAX)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from topolog.projections.cli import help_page
 from topolog.projections.cli.command_table import HELP_OPTIONS
@@ -36,7 +36,14 @@ class CommandGroup:
     by_default: str = ""
 
 
-class LazyGroup(TyperGroup):
+class _OwnHelp:
+    """Help that is asked for in a way that only Typer reads, as `-wh`, is the same page."""
+
+    def get_help(self, ctx):  # type: ignore[no-untyped-def]  # as Typer's own vendored click has it
+        return help_page.of(ctx.command_path.split()[1:]).removesuffix("\n")
+
+
+class LazyGroup(_OwnHelp, TyperGroup):
     """A group whose commands are made when they are looked up."""
 
     by_default: str = ""
@@ -54,6 +61,10 @@ class LazyGroup(TyperGroup):
         """The arguments with the name of a command before them: `verify orders` is `verify table orders`."""
         is_named = not (self.by_default and args) or args[0] in self.commands or args[0] in HELP_OPTIONS
         return list(args) if is_named else [self.by_default, *args]
+
+
+class PlacedCommand(_OwnHelp, TyperCommand):
+    """A command that has a place in the tree."""
 
 
 class _Commands(Mapping[str, Any]):
@@ -100,7 +111,7 @@ def _command(name: str, entry: CommandPlace) -> Any:
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     needing = needs_extra(entry.extra)
     command = needing(spread(needing(loaded)(entry.target)))
-    app.command(name=name, context_settings=_SETTINGS, rich_help_panel=entry.panel or None)(command)
+    app.command(name=name, cls=PlacedCommand, context_settings=_SETTINGS, rich_help_panel=entry.panel or None)(command)
     return typer.main.get_command(app)
 
 

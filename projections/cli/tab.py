@@ -6,11 +6,13 @@ Names of things are asked of the API (`completion.py`). What only a command itse
 """
 
 import os
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import NamedTuple
 
+from topolog.events.errors import BadInput
 from topolog.projections.cli import command_table
 from topolog.projections.cli.command_table import Entry, Found
 
@@ -83,11 +85,17 @@ def _typed(shell: str, environ: Mapping[str, str]) -> tuple[list[str], str]:
     """The whole words behind `topolog`, and the one that is begun."""
     if shell == "bash":
         words = _split(environ.get("COMP_WORDS", ""))
-        at = int(environ.get("COMP_CWORD", "0"))
+        at = _position(environ.get("COMP_CWORD", ""))
         return words[1:at], words[at] if at < len(words) else ""
     line = environ.get("_TYPER_COMPLETE_ARGS", "")
     words = _split(line)[1:]
     return (words[:-1], words[-1]) if words and not line.endswith(" ") else (words, "")
+
+
+def _position(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise BadInput(f"COMP_CWORD is {text!r}, which is no word's position.")
+    return int(text)
 
 
 def _split(line: str) -> list[str]:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
+from topolog.projections.cli.exit_codes import ExitCode
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
@@ -165,13 +167,22 @@ def _write(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError as error:
         silence(sys.stdout)
-        _end(error)
+        _end(ExitCode.OK, error)
+    except OSError as error:
+        silence(sys.stdout)
+        unwritten(error)
+        _end(ExitCode.ERROR, error)
 
 
-def _end(error: BrokenPipeError) -> NoReturn:
+def _end(code: ExitCode, error: OSError) -> NoReturn:
     import typer
 
-    raise typer.Exit(0) from error
+    raise typer.Exit(code) from error
+
+
+def unwritten(error: OSError) -> None:
+    """Say that stdout takes nothing."""
+    write_aside(f"Error: The output cannot be written: {error.strerror or error}.\n")
 
 
 def write_aside(text: str) -> None:

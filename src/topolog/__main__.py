@@ -14,6 +14,7 @@ if (__name__ == "__main__" or sys.argv[0].rpartition("/")[2] == "topolog") and (
 
 import os
 from importlib.machinery import PathFinder
+from io import TextIOWrapper
 
 COMPLETION = "_TOPOLOG_COMPLETE"
 VERSION = ("--version", "version")
@@ -23,12 +24,15 @@ def main() -> None:
     """The `topolog` command."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    _open_streams()
     try:
         sys.exit(run(sys.argv[1:]))
     except KeyboardInterrupt:
         from topolog.projections.cli.exit_codes import ExitCode
 
         sys.exit(ExitCode.INTERRUPTED)
+    finally:
+        _end_streams()
 
 
 def run(args: list[str]) -> int:
@@ -40,10 +44,16 @@ def run(args: list[str]) -> int:
     if PathFinder.find_spec("typer") is None:
         return _without_command_line()
     if COMPLETION in os.environ:
+        from topolog.events.errors import TopologError
         from topolog.projections.cli import tab
 
-        shown = tab.answer(os.environ[COMPLETION])
-        shown = None if shown is None else f"{shown}\n"
+        try:
+            shown = tab.answer(os.environ[COMPLETION])
+        except TopologError:
+            return 0  # the line that is typed is no place for complaints
+        if shown is not None:
+            _print(f"{shown}\n", complains=False)
+            return 0
     else:
         from topolog.projections.cli import help_page
 
@@ -62,14 +72,40 @@ def _typer_root() -> object:
     return root()
 
 
-def _print(text: str) -> int:
+def _print(text: str, *, complains: bool = True) -> int:
     """To stdout. Whoever reads may stop reading, as `head` does: then the command ends in peace."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _end_streams()
+    except OSError as error:
+        from topolog.projections.cli.exit_codes import ExitCode
+        from topolog.projections.cli.terminal import unwritten
+
+        _end_streams()
+        if complains:
+            unwritten(error)
+        return ExitCode.ERROR
     return 0
+
+
+def _open_streams() -> None:
+    """Whoever starts us may have closed a stream, and a name may hold what a stream's encoding has not."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115  # open until the process ends
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115  # the same
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _end_streams() -> None:
+    """What a stream cannot take is lost: the interpreter's last flush would make another exit code of it."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _without_command_line() -> int:

@@ -284,3 +284,9 @@ def test_access_reaches_the_processes_of_up_as_it_was_set(write: Write) -> None:
 
 def test_an_api_with_a_certificate_is_found_over_https(write: Write) -> None:
     assert load({"api.tls_cert": "c", "api.tls_key": "k"}, environ={}).settings.api.url == "https://127.0.0.1:8642"
+
+
+@pytest.mark.parametrize("key", ["kafka.sasl.password_file", "projector.data", "auth.tokens_file"])
+def test_a_path_in_the_home_folder_of_nobody_is_refused_with_its_key(write: Write, key: str) -> None:
+    with pytest.raises(BadInput, match=rf"^{key} \(flag\).*~nobody-of-this-name/x begins with a home folder"):
+        load({key: "~nobody-of-this-name/x"}, environ={})

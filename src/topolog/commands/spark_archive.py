@@ -24,7 +24,7 @@ from topolog.projections.cli import moments
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.terminal import StatusLine
 from topolog.settings.model import Metrics, Settings
-from topolog.settings.own_api import HIGHEST_PORT
+from topolog.settings.values import HIGHEST_PORT, home_path
 from topolog.streams.local.stopping import Stop, stopping_when_told
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def archive_topics(
     if extent.clusters is not None and (span or extent.accept_loss):
         raise BadInput("--clusters lands all of many clusters.", hint="Leave out --since, --until and --accept-loss.")
     java = _java(settings, running.kafka_properties)
-    folder, only = to.expanduser().absolute(), _named(extent.only or ())
+    folder, only = home_path(to, "--to").absolute(), _named(extent.only or ())
     found = 0
     with stopping_when_told(os.environ) as stopping, contextlib.suppress(Ended):
         work = Work(settings, java, stopping, every_s, extent.once, running.metrics_port)
@@ -298,7 +298,7 @@ def _spark(folder: Path, memory: str) -> "Iterator[SparkSession]":
 
 def _java(settings: Settings, properties: Path | None) -> dict[str, str]:
     if properties is not None:
-        found = java_settings.read_properties(properties.expanduser())
+        found = java_settings.read_properties(home_path(properties, "--kafka-properties"))
         return {"bootstrap.servers": settings.kafka["bootstrap.servers"], **found}
     java = java_settings.translated(settings.kafka)
     if java.left_out:

@@ -20,6 +20,7 @@ from topolog.projections.cli.options import Shape
 from topolog.projections.cli.rebuilds import show_rebuilds
 from topolog.projections.cli.terminal import Screen, StatusLine
 from topolog.settings.model import Settings, cluster_folder
+from topolog.settings.values import home_path
 
 if TYPE_CHECKING:
     from topolog.projections.archive.rebuilding import OpenTopic, Outcome, Task
@@ -127,7 +128,7 @@ def _settings_of_archive(source: Source, config: Path | None, pairs: list[str] |
     given = load_settings(config, pairs)
     if source.archive is None or "cluster.name" in given.origins:
         return given.settings
-    about = Archive(_absolute(source.archive)).about
+    about = Archive(_absolute(source.archive, "--from")).about
     return settings_of(config, [*(pairs or []), f"cluster.name={about.cluster}"])
 
 
@@ -135,7 +136,10 @@ def _one(source: Source, target: Target, settings: Settings) -> "Outcome":
     from topolog.projections.archive.rebuilding import rebuild_store
     from topolog.projections.self_check.opened import store_path
 
-    archive, folder = source.archive and _absolute(source.archive), _absolute(target.to or settings.projector.data)
+    archive, folder = (
+        source.archive and _absolute(source.archive, "--from"),
+        _absolute(target.to or settings.projector.data, "--to"),
+    )
     if target.check or target.only_check:
         store_path(folder)
     task = _task(archive, target, settings.cluster.name, folder, _topic(source, settings))
@@ -149,10 +153,10 @@ def _all(source: Source, target: Target, settings: Settings, memory: str) -> "li
 
     assert source.archive is not None, "--all has --from"
     open_topic = _topic(source, settings)
-    found, failed = archives(_absolute(source.archive))
+    found, failed = archives(_absolute(source.archive, "--from"))
     tasks = []
     for name, archive in found.items():
-        folder = _absolute(target.to) / name if target.to else cluster_folder(name) / "projector"
+        folder = _absolute(target.to, "--to") / name if target.to else cluster_folder(name) / "projector"
         tasks.append(_task(archive, target, name, folder, open_topic))
     with (
         tempfile.TemporaryDirectory(prefix="topolog-spark-") as scratch,
@@ -177,5 +181,5 @@ def _task(archive: Path | None, target: Target, cluster: str, folder: Path, open
     )
 
 
-def _absolute(path: Path) -> Path:
-    return path.expanduser().absolute()
+def _absolute(path: Path, option: str) -> Path:
+    return home_path(path, option).absolute()

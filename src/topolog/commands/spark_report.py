@@ -14,6 +14,7 @@ from topolog.events.errors import BadInput
 from topolog.projections.cli.column import field
 from topolog.projections.cli.rows import Rows
 from topolog.projections.cli.terminal import Screen, StatusLine
+from topolog.settings.values import home_path
 
 if TYPE_CHECKING:
     from topolog.projections.spark.reports.making import Made, Whole
@@ -60,8 +61,8 @@ def report(
     days = Days(_day(since, "--since"), _day(until, "--until"))
     if days.first and days.last and days.first > days.last:
         raise BadInput(f"{days.first} is behind {days.last}.", hint="--since is the first day, --until the last.")
-    held = Archive(archive.expanduser().absolute())  # Spark's own folder is another one
-    kept = to.expanduser().absolute() if to else None
+    held = Archive(home_path(archive, "--from").absolute())  # Spark's own folder is another one
+    kept = home_path(to, "--to").absolute() if to else None
     if kept:
         keeping.check_folder(kept)
     with tempfile.TemporaryDirectory(prefix="topolog-report-") as scratch, StatusLine() as line:

@@ -15,6 +15,7 @@ from topolog.events.topics import PLANS, Topic
 from topolog.projections.cli.options import Shape
 from topolog.projections.cli.store_verdicts import show_verdicts
 from topolog.projections.cli.terminal import Screen, StatusLine
+from topolog.settings.values import home_path
 
 if TYPE_CHECKING:
     from topolog.projections.self_check.rebuild import Rebuild
@@ -45,7 +46,9 @@ def verify_projections(
     Exit code 8 if one differs, 1 if one is of another log.
     """
     settings = settings_of(config, pairs)
-    folders = list(dict.fromkeys(folder.expanduser().absolute() for folder in data or [settings.projector.data]))
+    folders = list(
+        dict.fromkeys(home_path(folder, "--data").absolute() for folder in data or [settings.projector.data])
+    )
     screen = Screen(no_color=shape.no_color)
     with StatusLine() as line:
         verdicts = _compared(folders, mend=mend) if no_log else _checked(settings, folders, line.show, mend=mend)

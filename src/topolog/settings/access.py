@@ -15,7 +15,8 @@ from topolog.events.errors import BadInput
 from topolog.settings.own_api import DEFAULT_HOST, DEFAULT_PORT
 from topolog.settings.secret_files import SECRET, read_secret
 from topolog.settings.sources import Given
-from topolog.settings.types import Duration, Folder, Port, Section
+from topolog.settings.types import Duration, Folder, FolderOrNone, Port, Section, Text
+from topolog.settings.values import home_path
 
 _SECRET_FILE: Final = re.compile(r"(kafka\..+)[._]file")
 
@@ -34,34 +35,34 @@ def items(text: str) -> list[str]:
 
 
 class Api(Section):
-    host: str = DEFAULT_HOST
+    host: Text = DEFAULT_HOST
     """The address that the API listens on."""
     port: Port = DEFAULT_PORT
     """The port that the API listens on."""
-    tls_cert: Folder | None = None
+    tls_cert: FolderOrNone = None
     """The file of the API's certificate, and of what signed it, as PEM; with it the API speaks https only."""
-    tls_key: Folder | None = None
+    tls_key: FolderOrNone = None
     """The file of the certificate's key."""
-    token_file: Folder | None = None
+    token_file: FolderOrNone = None
     """The file that holds the token which the command line shows; nobody else may read it."""
-    ca_file: Folder | None = None
+    ca_file: FolderOrNone = None
     """The file of the authority, as PEM, that the command line believes an https API by, unless the system does."""
     environment: Annotated[str, Field(max_length=40)] = ""
     """A word that stands on every page of the console, such as PRODUCTION."""
-    url: str = Field("", validate_default=True)
+    url: Text = Field("", validate_default=True)
     """Where the command line finds the API; made of host and port unless it is set."""
 
     @field_validator("url")
     @classmethod
     def _where_the_api_listens(cls, url: str, given: ValidationInfo) -> str:
         scheme = "https" if given.data.get("tls_cert") else "http"
-        return url.rstrip("/") or f"{scheme}://{given.data.get('host')}:{given.data.get('port')}"
+        return url.rstrip("/") or f"{scheme}://{given.data.get('host') or DEFAULT_HOST}:{given.data.get('port')}"
 
 
 class Auth(Section):
     """Who may ask the API. With nothing of it set everybody may do everything, and it must listen on loopback."""
 
-    tokens_file: Folder | None = None
+    tokens_file: FolderOrNone = None
     """Static tokens for scripts: a file of `NAME GRANTS sha256$HASH`, whose lines `topolog auth token new` makes."""
     oidc_issuer: str = ""
     """The issuer of bearer tokens (JWT), exactly as their claim `iss` has it."""
@@ -150,6 +151,6 @@ def with_secrets(given: Mapping[str, Given]) -> dict[str, Given]:
         elif named[1] in given or named[1] in found:
             raise BadInput(f"{named[1]} is set, and so is {key} ({one.origin}).", hint="Leave one of them out.")
         else:
-            path = Path(str(one.value)).expanduser()
+            path = home_path(Path(str(one.value)), f"{key} ({one.origin})")
             found[named[1]] = Given(read_secret(path, key), f"{one.origin}, file {path}")
     return found

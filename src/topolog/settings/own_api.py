@@ -6,16 +6,16 @@ other keys are left to the commands that use them.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from topolog.events.errors import BadInput
 from topolog.settings.sources import Given, from_file_and_environment, known_keys
+from topolog.settings.values import HIGHEST_PORT, cluster_name, home_path, port_number, utf8_text
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8642
-HIGHEST_PORT = 65_535
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ def load_own_api(environ: Mapping[str, str] = os.environ) -> OwnApi:
     """What the file and the environment say. Raises BadInput that names the place, and the key or what is wrong."""
     given = from_file_and_environment(known_keys(), environ)
     scheme = "https" if _text(given, "api.tls_cert") else "http"
-    listens_at = f"{scheme}://{_text(given, 'api.host') or DEFAULT_HOST}:{_port(given)}"
+    listens_at = f"{scheme}://{_checked(given, 'api.host', utf8_text) or DEFAULT_HOST}:{_port(given)}"
     return OwnApi(
-        _text(given, "api.url").rstrip("/") or listens_at,
-        _text(given, "cluster.name") if "cluster.name" in given else None,
+        _checked(given, "api.url", utf8_text).rstrip("/") or listens_at,
+        _checked(given, "cluster.name", cluster_name) if "cluster.name" in given else None,
         _path(given, "api.token_file"),
         _path(given, "api.ca_file"),
     )
@@ -48,13 +48,24 @@ def _text(given: Mapping[str, Given], key: str) -> str:
     return value
 
 
+def _checked(given: Mapping[str, Given], key: str, check: Callable[[str], str]) -> str:
+    try:
+        return check(_text(given, key))
+    except ValueError as error:
+        raise BadInput(f"{key} ({given[key].origin}): {error}.") from None
+
+
 def _path(given: Mapping[str, Given], key: str) -> Path | None:
-    return Path(_text(given, key)).expanduser().absolute() if key in given else None
+    text = _text(given, key)
+    return home_path(Path(text), f"{key} ({given[key].origin})").absolute() if text else None
 
 
 def _port(given: Mapping[str, Given]) -> int:
     value, origin = given.get("api.port", Given(DEFAULT_PORT, ""))
-    text = str(value)
-    if isinstance(value, bool) or not text.isdecimal() or not 1 <= int(text) <= HIGHEST_PORT:
-        raise BadInput(f"api.port ({origin}): {value!r} is no port.", hint=f"A port is from 1 to {HIGHEST_PORT}.")
-    return int(text)
+    try:
+        number = port_number(value)
+    except ValueError:
+        number = 0
+    if not 1 <= number <= HIGHEST_PORT:
+        raise BadInput(f"api.port ({origin}): this is no port.", hint=f"A port is from 1 to {HIGHEST_PORT}.")
+    return number

@@ -66,10 +66,12 @@ def _from_file(path: Path, keys: Collection[str], *, must_exist: bool) -> dict[s
     except FileNotFoundError:
         if must_exist:
             raise BadInput(f"The settings file {path} does not exist.", hint="Correct --config.") from None
+        if path.is_symlink():
+            raise BadInput(f"The settings file {path} is a link to nothing.", hint="Correct or remove it.") from None
         return {}
     except OSError as error:
         raise BadInput(f"The settings file {path} cannot be read: {error.strerror}.") from error
-    except ValueError as error:  # not TOML, or not UTF-8
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or nested without end
         raise BadInput(f"The settings file {path} is not TOML: {error}.") from error
     return {key: checked(key, Given(value, str(path)), keys) for key, value in _flat(tables)}
 

@@ -6,7 +6,8 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from topolog.settings.own_api import HIGHEST_PORT
+from topolog.events.errors import BadInput
+from topolog.settings.values import HIGHEST_PORT, home_path, port_number, utf8_text
 
 UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 
@@ -25,17 +26,24 @@ def duration_text(ms: int) -> str:
     return f"{ms // UNITS_MS[unit]}{unit}"
 
 
-def cluster_name(text: str) -> str:
-    """The text, if topics can be called by it; raises ValueError for anything else."""
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", text):
-        raise ValueError("a name has 1 to 63 characters of a-z, 0-9 and -, and does not begin with -")
-    return text
+def _absolute(path: Path) -> Path:
+    try:
+        return home_path(path, "the path").absolute()
+    except BadInput as error:
+        raise ValueError(error.message.removesuffix(".")) from None
+
+
+def _unless_empty(value: object) -> object:
+    """None for what an environment sets to nothing."""
+    return None if value == "" else value
 
 
 Duration = Annotated[int, BeforeValidator(duration_ms), Field(gt=0)]
 DurationOrNone = Annotated[int, BeforeValidator(duration_ms), Field(ge=0)]
-Port = Annotated[int, Field(ge=1, le=HIGHEST_PORT)]
-Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+Port = Annotated[int, BeforeValidator(port_number), Field(ge=1, le=HIGHEST_PORT)]
+Text = Annotated[str, AfterValidator(utf8_text)]
+Folder = Annotated[Path, AfterValidator(_absolute)]
+FolderOrNone = Annotated[Folder | None, BeforeValidator(_unless_empty)]
 
 
 class Section(BaseModel):

@@ -111,6 +111,7 @@ def test_the_token_of_a_context_is_sent_and_never_shown(cli: Cli, api: FakeApi, 
         ("[contexts.prod]\ncolour = 'mauve'", "is no colour"),
         ("[contexts.'a b']\n", "is no name of a context"),
         ("=", "is not TOML"),
+        (f"x = {'[' * 5000}", "is not TOML"),
     ],
 )
 def test_a_wrong_file_is_wrong_usage(text: str, said: str, cli: Cli) -> None:
@@ -121,6 +122,21 @@ def test_a_wrong_file_is_wrong_usage(text: str, said: str, cli: Cli) -> None:
     assert said in str(raised.value)
     assert "secret@" not in str(raised.value)
     assert cli("get", "nodes").code == 2
+
+
+def test_a_token_file_in_the_home_folder_of_nobody_is_wrong_usage(
+    cli: Cli, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever names it: a context, or the environment."""
+    named = "~nobody-of-this-name/token"
+    monkeypatch.setenv("TOPOLOG_API__TOKEN_FILE", named)
+    ended = cli("get", "nodes", "--api", api.url, "--cluster", "demo")
+    assert (ended.code, f"{named} begins with a home folder that nobody has" in ended.err) == (2, True)
+    cli("context", "add", "prod", "--api", api.url, "--cluster", "demo", "--token-file", named)
+    ended = cli("get", "nodes", "--context", "prod")
+    assert (ended.code, f"{named} begins with a home folder that nobody has" in ended.err) == (2, True)
+    with pytest.raises(BadInput, match="context prod: ~nobody"):
+        assert read_contexts().by_name["prod"].token_path
 
 
 GOLDEN = Path(__file__).parent / "golden-context"

@@ -12,6 +12,7 @@ from topolog.commands.table import table, written
 from topolog.commands.tree import root
 from topolog.projections.cli.app import run
 from topolog.projections.cli.command_table import FILE
+from topolog.projections.cli.help_page import of
 from topolog.settings.model import setting_keys
 from topolog.settings.sources import KEYS_FILE
 
@@ -58,6 +59,55 @@ def test_help_is_what_its_golden_file_holds(file: str, capsys: pytest.CaptureFix
         )
     check_golden(GOLDEN / f"{file}.txt", shown)
     assert str(Path.home()) not in shown
+
+
+@pytest.mark.parametrize(
+    ("args", "path"),
+    [
+        ("-h get", ""),
+        ("repair -h plan", "repair"),
+        ("get -wh", "get"),
+        ("get -ojson -h", "get"),
+        ("verify -o json -h", "verify table"),
+        ("verify -h orders", "verify"),
+        ("-- get -h", "get"),
+    ],
+)
+def test_every_way_to_ask_for_help_shows_the_same_page(
+    args: str, path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether the table reads the words or Typer has to."""
+    assert run(root, args.split()) == 0
+    assert capsys.readouterr().out == of(path.split())
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        "--bogus -h",
+        "-h --bogus get",
+        "get --bogus -h",
+        "get -h --bogus",
+        "get --no-color=1 -h",
+        "get -h --output",
+        "repair --bogus --help",
+        "bogus -h",
+    ],
+)
+def test_what_is_wrong_beside_help_is_said(args: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt option must not look as if it were there."""
+    assert run(root, args.split()) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err.startswith("Error: ")) == ("", True)
+
+
+def test_no_color_goes_before_force_color(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("TERM", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[" in of(["get"])
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in of(["get"])
 
 
 def test_the_table_is_that_of_the_commands() -> None:

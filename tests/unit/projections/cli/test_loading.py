@@ -1,10 +1,15 @@
 """What a command loads, which is what it takes until it answers; and what is said where a part is not installed."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from topolog.events.errors import MissingExtra
+from topolog.projections.cli.loading import loaded as target
+from topolog.projections.cli.loading import needs_extra
 
 ROLES = ("pydantic", "structlog", "numpy", "fastavro", "confluent_kafka", "starlette", "pyarrow", "faust")
 SHOWS = ("rich", "yaml", "pygments", "markdown_it")
@@ -91,8 +96,13 @@ def test_only_a_command_does_without_the_command_line_of_httpx(run: str, kind: s
 
 @pytest.mark.parametrize("args", ["--help", "get --help", "help get", "help exit-codes"])
 def test_help_ends_in_peace_when_nobody_reads_on(args: str) -> None:
-    script = f"{sys.executable} -m topolog {args} | head -1 > /dev/null; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "topolog", *args.split()]
+    try:
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -143,3 +153,11 @@ def test_a_command_whose_extra_is_missing_names_it(args: tuple[str, ...], librar
     assert f"needs {library}" in ended.stderr
     assert f"pip install 'topolog[{extra}]'" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_module_of_our_own_that_is_missing_is_no_extra() -> None:
+    """It is a bug, whose trace says more than advice to install what is installed."""
+    with pytest.raises(ModuleNotFoundError, match=r"topolog\.nowhere"):
+        needs_extra("server")(target)("topolog.nowhere:run")
+    with pytest.raises(MissingExtra, match="needs no_library_of_this_name"):
+        needs_extra("server")(target)("no_library_of_this_name:run")
