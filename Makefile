@@ -21,7 +21,7 @@ LONG := tests/histories tests/simulation tests/soak tests/tour tests/install
 # Who waits for a broker or a lease leaves the processor to another: more at a time than cores. A JVM is dear, so one has Spark.
 # -n 0 in ARGS runs one after the other.
 COMPUTING := --numprocesses 2 --dist worksteal
-WAITING := --numprocesses 4 --dist worksteal
+WAITING := --numprocesses 3 --dist worksteal
 
 .PHONY: help check check-ranges test test-broker test-spark test-long test-all bench openapi command-table up again soak lock image-lock clean
 
