@@ -69,10 +69,11 @@ def resolved(part: Json) -> Json:
     return part
 
 
-def test_every_answer_is_as_its_schema_and_its_example_have_it(client: Client) -> None:
+@pytest.mark.parametrize("part", range(4))
+def test_every_answer_is_as_its_schema_and_its_example_have_it(client: Client, part: int) -> None:
     """G2.3: each GET there is; each item has the fields of the example, no more and no fewer."""
     seen = 0
-    for path, address in addresses(client):
+    for path, address in [*addresses(client)][part::4]:
         answer = client.get(address)
         said = DOCUMENT["paths"][path]["get"]["responses"].get(str(answer.status_code))
         assert said is not None, f"{address} answers {answer.status_code}: {answer.text}"
@@ -83,7 +84,7 @@ def test_every_answer_is_as_its_schema_and_its_example_have_it(client: Client) -
             errors = list(OAS31Validator(schema).iter_errors(answer.json()))
             assert not errors, f"{address}: {errors[0].message}"
             seen += has_fields_of_example(address, answer.json(), content.get("example", {}))
-    assert seen > 60
+    assert seen > 12
 
 
 def has_fields_of_example(address: str, answer: Json, example: Json) -> bool:
