@@ -105,7 +105,16 @@ def asked() -> Mapping[str, str]:
     return ASKED
 
 
+@pytest.fixture(scope="session")
+def new_cluster() -> Callable[[], str]:
+    """A cluster name that nobody has, at each call, so that tests can share a broker.
+
+    Also for a cluster that a whole module shares: a worker that comes back to a module sets it up once more.
+    """
+    return lambda: f"test-{uuid.uuid4().hex[:12]}"
+
+
 @pytest.fixture
-def cluster() -> str:
-    """A cluster name that no other test has, so that tests can share a broker."""
-    return f"test-{uuid.uuid4().hex[:12]}"
+def cluster(new_cluster: Callable[[], str]) -> str:
+    """A cluster name that no other test has."""
+    return new_cluster()

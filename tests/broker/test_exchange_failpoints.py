@@ -5,8 +5,7 @@ time for whatever it may, and keeps a diary of it. A witness, a client, sees wha
 """
 
 import contextlib
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -119,10 +118,12 @@ class ExchangeSite(CrashSite):
 
 
 @pytest.fixture(scope="module")
-def site(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExchangeSite]:
+def site(
+    kafka: str, new_cluster: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ExchangeSite]:
     folder = tmp_path_factory.mktemp("diaries")
     with (
-        contextlib.closing(ExchangeSite(kafka, f"exchange-{os.getpid()}", folder)) as site,
+        contextlib.closing(ExchangeSite(kafka, new_cluster(), folder)) as site,
         contextlib.ExitStack() as stack,
     ):
         with site.leading():

@@ -9,7 +9,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -129,8 +129,8 @@ REQUEST_SENT = "projector.request-sent=crash"
 
 
 @pytest.fixture(scope="module")
-def crash_site(kafka: str) -> Iterator[CrashSite]:
-    with contextlib.closing(CrashSite(kafka, f"crash-{os.getpid()}")) as site, contextlib.ExitStack() as stack:
+def crash_site(kafka: str, new_cluster: Callable[[], str]) -> Iterator[CrashSite]:
+    with contextlib.closing(CrashSite(kafka, new_cluster())) as site, contextlib.ExitStack() as stack:
         with site.leading():
             site.witness = stack.enter_context(site.node("witness"))
         yield site

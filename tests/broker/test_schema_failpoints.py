@@ -5,7 +5,6 @@ each also begins with whatever the crashes before it have left.
 """
 
 import contextlib
-import os
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -113,8 +112,8 @@ MEMBER = (
 
 
 @pytest.fixture(scope="module")
-def site(kafka: str) -> Iterator[SchemaSite]:
-    with contextlib.closing(SchemaSite(kafka, f"schema-{os.getpid()}")) as site, site.living():
+def site(kafka: str, new_cluster: Callable[[], str]) -> Iterator[SchemaSite]:
+    with contextlib.closing(SchemaSite(kafka, new_cluster())) as site, site.living():
         with site.led():
             words = [word_of(each.name) for each in KINDS] + [*QUEUES, *(f"m{number}" for number in range(len(MEMBER)))]
             assert site.operator.change(*map(database, words)).status is ChangeStatus.COMMITTED

@@ -5,7 +5,6 @@
 import contextlib
 import os
 import sys
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -49,9 +48,9 @@ class SecuredSite(Site):
 
 
 @pytest.fixture(scope="module")
-def secured_site(broker: SecuredBroker) -> Iterator[SecuredSite]:
+def secured_site(broker: SecuredBroker, new_cluster: Callable[[], str]) -> Iterator[SecuredSite]:
     """A cluster whose roles may what the plan says; its topics are made by the operator."""
-    with contextlib.closing(SecuredSite(broker, f"test-{uuid.uuid4().hex[:12]}")) as site:
+    with contextlib.closing(SecuredSite(broker, new_cluster())) as site:
         broker.add(*ROLES, "stranger")
         assert broker.grant_as_printed(site.cluster) == ROLES
         made = site.role("operator", "cluster", "init")

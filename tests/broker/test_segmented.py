@@ -5,7 +5,6 @@ Ours is segmented as a log can be: a copy of it goes live beside the original. A
 
 import shutil
 import signal
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
@@ -135,13 +134,14 @@ class Segmented:
     `at_first` has the disks of before, `active_at` is where all were activated.
     """
 
-    def __init__(self, stack: ExitStack, kafka: str, folder: Path) -> None:
+    def __init__(self, stack: ExitStack, kafka: str, new_cluster: Callable[[], str], folder: Path) -> None:
         self.at_first = folder / "at-first"
         self._folder = folder
         self._stack = stack
         self._kafka = kafka
+        self._new_cluster = new_cluster
         self._tries = 0
-        self.ab = self._part(_new_name())
+        self.ab = self._part(self._new_cluster())
         self.ab.start("A", "B", "C")
         self.ab.become(ClusterState.ACTIVE)
         self.active_at = self.ab.end
@@ -163,7 +163,7 @@ class Segmented:
 
     def another(self) -> Part:
         """A cluster that has nothing to do with these."""
-        return self._part(_new_name())
+        return self._part(self._new_cluster())
 
     def disk(self, part: Part, node: str) -> Path:
         """A copy of the disk of a node as it is now, for a try: what comes of that leaves the disk as it is."""
@@ -171,7 +171,7 @@ class Segmented:
         return shutil.copytree(part.folder / node, self._folder / f"try-{self._tries}")
 
     def _copy(self, decisions: int | None = None) -> str:
-        name = _new_name()
+        name = self._new_cluster()
         copy_log(self._kafka, self.ab.site.cluster, name, decisions=decisions)
         return name
 
@@ -193,10 +193,6 @@ class Segmented:
         return part
 
 
-def _new_name() -> str:
-    return f"test-{uuid.uuid4().hex[:12]}"
-
-
 def _say_much(site: Site) -> None:
     """Decisions under one view."""
     with Node(site.cluster, "talker", kafka=site.kafka, kind=NodeKind.CLIENT, join_timeout_s=PATIENCE_S) as talker:
@@ -205,10 +201,12 @@ def _say_much(site: Site) -> None:
 
 
 @pytest.fixture(scope="module")
-def segmented(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Segmented]:
+def segmented(
+    kafka: str, new_cluster: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Segmented]:
     """All parts are activated apart, and have written."""
     with ExitStack() as stack:
-        yield Segmented(stack, kafka, tmp_path_factory.mktemp("segmented"))
+        yield Segmented(stack, kafka, new_cluster, tmp_path_factory.mktemp("segmented"))
 
 
 def test_who_has_written_in_the_other_part_is_not_let_in(segmented: Segmented) -> None:

@@ -92,8 +92,8 @@ class RepairSite(CrashSite):
 
 
 @pytest.fixture(scope="module")
-def repair_site(kafka: str) -> Iterator[RepairSite]:
-    with contextlib.closing(RepairSite(kafka, "validator-failpoints")) as site, site.leading(), site.comparing():
+def repair_site(kafka: str, new_cluster: Callable[[], str]) -> Iterator[RepairSite]:
+    with contextlib.closing(RepairSite(kafka, new_cluster())) as site, site.leading(), site.comparing():
         yield site
 
 
