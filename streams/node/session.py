@@ -217,13 +217,13 @@ class Session:
                 return
             if not release and not self._noting.may_beat():  # a release is never renewed
                 return
-            now_ns = self._clock.boottime_ns()
-            heartbeat = self.core.heartbeat(now_ns, release=release)
+            due_ns = self._clock.monotonic_ns() + self.heartbeat_ms * _NS_PER_MS
+            heartbeat = self.core.heartbeat(self._clock.boottime_ns(), release=release)
             on_delivery = self._farewell_of(heartbeat.incarnation) if release else None
             self._writer.append(Topic.HEARTBEATS, self.core.node, CODEC.encode(heartbeat), on_delivery=on_delivery)
             reach("node.beaten")
             self.measures.heartbeats += 1
-            self._next_beat_ns = self._clock.monotonic_ns() + self.heartbeat_ms * _NS_PER_MS
+            self._next_beat_ns = due_ns
 
     def _send_map(self) -> None:
         """Say what this node has of its partitions; again if the log does not take all of it."""

@@ -3,6 +3,7 @@
 import shutil
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -163,6 +164,26 @@ def test_a_node_acknowledges_at_once_what_asks_for_it() -> None:
     at = md.type_row(world.state, "Customer")
     assert at is not None
     assert acknowledgement.applied.position == at.proposed_at
+
+
+def test_the_next_beat_is_due_by_when_this_one_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    """4.1: a producer that takes its time, or a thread that is not run, makes no beat later than the next one is due."""
+    world = World(["c1"], ["n1"])
+    session = world.nodes["n1"].session
+    append = InMemoryWriter.append
+
+    def append_slowly(
+        self: InMemoryWriter, topic: Topic, key: str, value: bytes, headers: Headers = (), on_delivery: Any = None
+    ) -> None:
+        append(self, topic, key, value, headers, on_delivery)
+        world.clock.advance(TERMS.heartbeat_ms)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(InMemoryWriter, "append", append_slowly)
+        session.beat()
+    before = len(heartbeats(world, "n1"))
+    session.beat_if_due()
+    assert len(heartbeats(world, "n1")) == before + 1
 
 
 def test_acknowledgements_are_coalesced() -> None:
