@@ -3,10 +3,12 @@
 Counted is what the test's process and the children that it has waited for used in its own set-up, call and teardown.
 What a shared fixture costs, made or closed, is not the test's that happens to come first or last. A child is counted
 where it is waited for: the system does not say whose it was, so a test that leaves one behind is charged to whoever
-reaps it. Wall time would fail tests on a busy machine.
+reaps it. Wall time would fail tests on a busy machine; processor time grows there too, as threads share a core and its
+caches, so whoever is above the limit is measured against what a fixed piece of work takes in the same moment.
 """
 
 import resource
+import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
@@ -14,6 +16,9 @@ import pytest
 
 LIMIT = "processor_limit_s"
 FIRST_TIER = ("unit", "smoke")
+YARDSTICK_S = 0.06
+"""What `yardstick_s` is on the machine of docs/testing.md at rest; for that one the limit is meant."""
+
 _USED_S = pytest.StashKey[float]()
 
 
@@ -25,6 +30,13 @@ def processor_s() -> float:
     """Seconds of processor that this process and its ended children have used."""
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+def yardstick_s() -> float:
+    """Seconds of processor that a fixed piece of work takes just now."""
+    began_s = time.process_time()
+    sum(number * number for number in range(1_000_000))
+    return time.process_time() - began_s
 
 
 def is_limited(item: pytest.Item) -> bool:
@@ -103,7 +115,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
     with charged(item):
         result = yield
     used_s, limit_s = item.stash[_USED_S], float(item.config.getini(LIMIT))
-    if is_limited(item) and used_s > limit_s:
+    if is_limited(item) and used_s > limit_s and used_s > limit_s * yardstick_s() / YARDSTICK_S:
         pytest.fail(
             f"{used_s:.1f} s of processor, and a test of the first tier has {limit_s:g}: make it cheaper, or move it "
             "to the tier of what it needs (docs/testing.md)",
