@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it ships no types
-from tests.broker.archiving import START_S, archiver, children, judged, landed, landings
+from tests.broker.archiving import START_S, archiver, children, judged, landed, landings, lives
 from tests.broker.conftest import Process, Site, eventually
 from tests.broker.crash_site import CrashSite
 from tests.broker.living import Life
@@ -117,7 +117,7 @@ def test_what_lands_while_everything_dies_becomes_the_store_that_serves(
         archive = Archive(folder)
         assert_landed_once(site, archive, before)
         assert_served_by_its_rebuild(site, archive, port, store)
-        eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in killing.jvms), "the JVMs to be gone")
+        eventually(lambda: not any(map(lives, killing.jvms)), "the JVMs to be gone")
     assert life.lived.keys() == {"proposed", "group", "disturbed", "killed", "left", "beheaded"}
 
 
