@@ -18,7 +18,8 @@ TESTS ?= $(FIRST)
 BROKER := tests/broker tests/processes
 SPARK := tests/spark
 LONG := tests/histories tests/simulation tests/soak tests/tour tests/install
-# Who waits for a broker or a lease leaves the processor to another: more at a time than cores. A JVM is dear, so one has Spark.
+# Who waits for a broker or a lease leaves the processor to another: more at a time than cores. A session of Spark is dear, so
+# a file of tests keeps to one of two.
 # -n 0 in ARGS runs one after the other.
 COMPUTING := --numprocesses 2 --dist worksteal
 WAITING := --numprocesses 3 --dist worksteal
@@ -40,7 +41,7 @@ test-broker: $(READY) ## Run the tests of processes, most of them on a real Kafk
 	@$(PYTEST) $(WAITING) $(BROKER) $(ARGS)
 
 test-spark: $(READY) ## Run the tests on Spark
-	@$(PYTEST) $(SPARK) $(ARGS)
+	@$(PYTEST) --numprocesses 2 --dist loadfile $(SPARK) $(ARGS)
 
 test-long: $(READY) ## Run the whole simulation, the soak, the tour of the README, and what is installed from a wheel
 	@$(PYTEST) $(WAITING) $(LONG) $(ARGS)

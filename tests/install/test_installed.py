@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -135,14 +136,16 @@ def test_a_question_that_nobody_answers_is_a_sentence(cli: Environment) -> None:
         ("server", "verify projections"),
         ("health", "run lease-health"),
         ("health", "run rendezvous"),
-        ("local", "up"),
-        ("local", "broker start"),
+        ("local", "up --set api.port={} --set broker.port={}"),
+        ("local", "broker start --set broker.port={}"),
         ("spark", "spark report --from archive"),
         ("spark", "spark archive --to archive"),
     ],
 )
-def test_a_role_whose_extra_is_missing_names_it(cli: Environment, extra: str, command: str) -> None:
-    done = cli.run("topolog", *command.split())
+def test_a_role_whose_extra_is_missing_names_it(
+    cli: Environment, extra: str, command: str, unused_port: Callable[[], int]
+) -> None:
+    done = cli.run("topolog", *command.format(unused_port(), unused_port()).split())
     assert_is_a_sentence(done, ExitCode.MISSING_EXTRA)
     assert f"pip install 'topolog[{extra}]'" in done.stderr
 
