@@ -28,11 +28,11 @@ def test_quick():
 
 
 def test_slow():
-    burn(0.2)
+    burn(0.4)
 
 
 def test_child():
-    subprocess.run([sys.executable, "-c", "import time\\nwhile time.process_time() < 0.2: pass"], check=True)
+    subprocess.run([sys.executable, "-c", "import time\\nwhile time.process_time() < 0.4: pass"], check=True)
 """
 
 SHARED = """
@@ -67,11 +67,11 @@ def late():
 @pytest.fixture
 def untidy():
     yield
-    burn(0.2)
+    burn(0.4)
 
 
 def test_hides_behind_what_it_shares(outer):
-    burn(0.2)
+    burn(0.4)
 
 
 def test_asks_late(request):
@@ -105,7 +105,7 @@ def test_closing(closing):
 def test_a_test_of_the_first_tier_that_takes_long_fails(pytester: pytest.Pytester, folder: str, failing: int) -> None:
     """Its own processor time and that of its children counts, a shared fixture's does not; other tiers are free."""
     pytester.makepyfile(**{f"tests/{folder}/test_times": SLOW})
-    pytester.makeini("[pytest]\nprocessor_limit_s = 0.05")
+    pytester.makeini("[pytest]\nprocessor_limit_s = 0.1")
     result = pytester.runpytest_inprocess("-p", "tests.processor_time", "--import-mode=importlib")
     result.assert_outcomes(passed=4, errors=failing)
     if failing:
@@ -115,7 +115,7 @@ def test_a_test_of_the_first_tier_that_takes_long_fails(pytester: pytest.Pyteste
 def test_a_shared_fixture_costs_no_test_anything_and_hides_nothing(pytester: pytest.Pytester) -> None:
     """Made by another one, asked for in the call, closed with the last test: it is subtracted, and once."""
     pytester.makepyfile(**{"tests/unit/test_shared": SHARED, "tests/unit/test_closing": CLOSING})
-    pytester.makeini("[pytest]\nprocessor_limit_s = 0.05")
+    pytester.makeini("[pytest]\nprocessor_limit_s = 0.1")
     result = pytester.runpytest_inprocess("-p", "tests.processor_time", "--import-mode=importlib")
     result.assert_outcomes(passed=5, errors=2)
     result.stdout.fnmatch_lines(["*ERROR at teardown of test_hides*", "*ERROR at teardown of test_last*"])

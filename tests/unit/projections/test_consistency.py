@@ -89,8 +89,9 @@ def test_an_error_says_which_position_it_reflects(client: Client, path: str, sta
         assert answer.headers["X-Topolog-Age-Ms"].isdecimal()
 
 
-def test_reads_ask_nothing_of_the_broker(chronicle: Chronicle, tmp_path: Path) -> None:
-    """G8: 0 broker calls on GET paths. Every one of them is asked for."""
+@pytest.mark.parametrize("part", [0, 1])
+def test_reads_ask_nothing_of_the_broker(chronicle: Chronicle, tmp_path: Path, part: int) -> None:
+    """G8: 0 broker calls on GET paths. Every one of them is asked for, half of them in each part."""
     lively(chronicle)
     reader, writer = Counting(chronicle.log.reader()), Counting(chronicle.log.writer())
     projector = Projector(reader, tmp_path, "main")
@@ -101,9 +102,9 @@ def test_reads_ask_nothing_of_the_broker(chronicle: Chronicle, tmp_path: Path) -
         reader.calls.clear()
         writer.calls.clear()
         asked = 0
-        for _, path in addresses(client):
+        for _, path in list(addresses(client))[part::2]:
             assert client.get(path).status_code in (200, 400, 404, 409), path
             asked += 1
-        assert asked > 100
+        assert asked > 50
         assert (reader.calls, writer.calls) == ([], [])
     projector.close()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 from httpx import Client
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
@@ -110,6 +110,7 @@ def json_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+@settings(max_examples=15)
 @given(data=st.data())
 def test_pages_of_any_question_are_the_whole_list_filtered_and_sorted(site: Site, data: st.DataObject) -> None:
     """G2.3: whatever is asked for, all pages together are the list, filtered and sorted in memory."""

@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.projections.chronicle import FENCE_MS, LOG_ID, Chronicle
 from tests.unit.projections.conftest import MakeProjector
@@ -75,6 +75,7 @@ def test_a_restart_goes_on_where_it_stopped(chronicle: Chronicle, make_projector
     assert hash_of(restarted) == chronicle.fold.state.hash()
 
 
+@settings(max_examples=15)
 @given(borders=st.lists(st.integers(1, 40), max_size=20), restarts=st.sets(st.integers(0, 20)))
 def test_batch_borders_and_restarts_change_nothing(
     tmp_path_factory: pytest.TempPathFactory, borders: Sequence[int], restarts: set[int]

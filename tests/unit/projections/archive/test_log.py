@@ -6,7 +6,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.projections.archive.landed import in_landings, land, moved_on
 from tests.unit.projections.chronicle import LOG_ID, Chronicle
@@ -132,6 +132,7 @@ def test_an_archive_that_does_not_begin_where_the_log_does_is_named(
     assert "topolog spark archive" in incomplete.hint
 
 
+@settings(max_examples=15)
 @given(kept=st.data())
 def test_no_hole_is_folded_over_in_silence(tmp_path_factory: pytest.TempPathFactory, kept: st.DataObject) -> None:
     """Any run of records left out: the fold stops, or the archive is told to be incomplete, or it is as the log was."""

@@ -104,7 +104,7 @@ def test_the_end_of_its_set_and_the_logs_time_are_told(archive: ArchiveWriter) -
     assert last["term"] == 1
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(borders=st.sets(st.integers(1, 40), max_size=6))
 def test_wherever_landings_end_the_positions_are_the_same(
     tmp_path_factory: pytest.TempPathFactory, borders: set[int]

@@ -167,7 +167,7 @@ def test_a_node_acknowledges_at_once_what_asks_for_it() -> None:
 
 
 def test_the_next_beat_is_due_by_when_this_one_began(monkeypatch: pytest.MonkeyPatch) -> None:
-    """4.1: a producer that takes its time, or a thread that is not run, makes no beat later than the next one is due."""
+    """4.1: a producer that takes its time, or a thread that is not run, makes no beat later than it is due."""
     world = World(["c1"], ["n1"])
     session = world.nodes["n1"].session
     append = InMemoryWriter.append
