@@ -327,7 +327,7 @@ def test_nothing_changes_while_the_state_does(active: Stage) -> None:
     active.finish()
     refused = active.post(change("SET", "n1")).json()
     assert refused["code"] == "NOT_ACTIVE"
-    assert refused["detail"].endswith("`topolog cluster activate` first.")
+    assert refused["detail"].endswith("`topolog cluster activate` ends that.")
     active.granted(ACTIVATE)
     active.finish()
     active.granted({"kind": "auto-adjust", "enabled": True})
