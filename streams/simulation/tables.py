@@ -147,12 +147,20 @@ class SimulatedTables:
         for each in (self.reads, self.admitted, self.allowed, self.expired, self.deleted, self.confirmed):
             each.clear()
 
+    def ask(self, core: NodeCore) -> None:
+        """All that a client's turn is: somebody asks it for a right."""
+        names = _names(core.state)
+        if names and self._chance.random() < _ASKS:
+            with suppress(Retriable):
+                self._ask(self._chance.choice(names)[0])
+
     def turn(self, core: NodeCore) -> None:
         """Go on with what is under way, begin more, ask for rights, delete what has expired or is closed."""
         for each in list(self._running):
             self._go_on(each)
         if self._chance.random() < _CLEARS:
-            self._clear(core)
+            with suppress(Retriable), self.schema.deleting():
+                self._clear(core)
         names = _names(core.state)
         if not names:
             return

@@ -349,7 +349,7 @@ class Shards:
     def _delete_what_is_closed(self) -> None:
         """What counts for nothing since a commit; and what was closed while this node was away, which it finds on its
         disk when it joins, or loads from others."""
-        if not self._closed and not self._is_unswept:
+        if self._node.failure or not (self._closed or self._is_unswept):
             return
         with suppress(Fenced, NotActive), self._node.deleting():  # else when the cluster is ACTIVE again
             self._delete(self._closed.copy())

@@ -3,6 +3,7 @@
 import copy
 import typing
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 from tests.unit.streams.rules.changing import (
@@ -435,3 +436,12 @@ def test_each_operation_needs_a_state() -> None:
     for operation in Operation:
         assert allows(ACTIVE, operation)
         assert allows(READ_ONLY, operation) or not allows(INACTIVE, operation)
+
+
+def test_the_table_of_states_stands_in_the_docs() -> None:
+    """docs/baseline.md shows it as it is in force, row by row."""
+    page = (Path(__file__).parents[4] / "docs" / "baseline.md").read_text(encoding="utf-8")
+    _, _, below = page.partition("| operation | ACTIVE | ACTIVE_READ_ONLY | INACTIVE |\n|---|---|---|---|\n")
+    shown, _, _ = below.partition("\n\n")
+    cells = [[each.value, *("yes" if allows(state, each) else "no" for state in STATES)] for each in Operation]
+    assert shown.splitlines() == [f"| {' | '.join(row)} |" for row in cells]
