@@ -148,11 +148,12 @@ class SimulatedTables:
             each.clear()
 
     def ask(self, core: NodeCore) -> None:
-        """All that a client's turn is: somebody asks it for a right."""
-        names = _names(core.state)
-        if names and self._chance.random() < _ASKS:
-            with suppress(Retriable):
-                self._ask(self._chance.choice(names)[0])
+        """All that a client's turn is: it is asked for every right."""
+        with suppress(Retriable):
+            for name, _ in _names(core.state):
+                for principal in USERS:
+                    for privilege in (Privilege.READ, Privilege.WRITE):
+                        self._ask_for(principal, privilege, name)
 
     def turn(self, core: NodeCore) -> None:
         """Go on with what is under way, begin more, ask for rights, delete what has expired or is closed."""
@@ -253,7 +254,9 @@ class SimulatedTables:
         self._send(StoredRow(number, table.name, table.token.incarnation, running.cells, now_ns))
 
     def _ask(self, name: str) -> None:
-        principal, privilege = self._chance.choice(USERS), self._chance.choice((Privilege.READ, Privilege.WRITE))
+        self._ask_for(self._chance.choice(USERS), self._chance.choice((Privilege.READ, Privilege.WRITE)), name)
+
+    def _ask_for(self, principal: str, privilege: Privilege, name: str) -> None:
         self.allowed.append(Allowed(principal, privilege, name, self.schema.allows(principal, privilege, name)))
 
     def _expire(self, name: str) -> None:

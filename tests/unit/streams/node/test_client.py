@@ -563,7 +563,7 @@ def _end_with_refusals(node: Node) -> None:
     """End this process with how many of four uses of the node were refused, 99 if leaving it did not pass quietly."""
     code = 99
     try:
-        uses = (
+        uses: tuple[Callable[[], object], ...] = (
             lambda: node.metadata("T"),
             node.types,
             lambda: node.submit(ObjectType("T", {"id": "long"})),
