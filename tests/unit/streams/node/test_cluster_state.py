@@ -100,9 +100,9 @@ def shop() -> Iterator[Shop]:
         yield Shop(cluster, stack)
 
 
-def is_let_in(use: Callable[[], AbstractContextManager[object]]) -> bool:
+def is_let_in(guard: AbstractContextManager[object]) -> bool:
     try:
-        with use():
+        with guard:
             return True
     except NotActive:
         return False
@@ -114,10 +114,10 @@ def test_the_state_of_the_cluster_binds_tables_too(shop: Shop, state: ClusterSta
     shop.cluster.change(view("shop.notes", ORDERS, "note"), grant(f"ada@{ORDERS}"))
     shop.cluster.change_state(state)
     for node in (shop.one, shop.two):
-        assert is_let_in(lambda node=node: node.using(ORDERS)) is allows(state, Act.READ)
-        assert is_let_in(lambda node=node: node.viewing("shop.notes")) is allows(state, Act.READ)
-        assert is_let_in(lambda node=node: node.writing(ORDERS)) is allows(state, Act.WRITE)
-        assert is_let_in(node.deleting) is allows(state, Act.DELETE)
+        assert is_let_in(node.using(ORDERS)) is allows(state, Act.READ)
+        assert is_let_in(node.viewing("shop.notes")) is allows(state, Act.READ)
+        assert is_let_in(node.writing(ORDERS)) is allows(state, Act.WRITE)
+        assert is_let_in(node.deleting()) is allows(state, Act.DELETE)
         assert (node.ttl_ms(ORDERS) is not None) is allows(state, Act.EXPIRE)
         assert allows(state, Act.LOOK)
         assert node.table(ORDERS).name == ORDERS

@@ -151,7 +151,7 @@ def dropping(name: str, kind: ObjectKind) -> q.AnyRequest:
 
 def group(name: str = "new", **fields: object) -> q.AnyRequest:
     fields = dict.fromkeys(q.GroupAlterationRequested.__struct_fields__[5:]) | fields
-    return q.GroupAlterationRequested(new_id(), *FOR_PEOPLE, name, **fields)
+    return q.GroupAlterationRequested(new_id(), *FOR_PEOPLE, name, **fields)  # type: ignore[arg-type]
 
 
 def joining(*types: ObjectType) -> q.AnyRequest:
