@@ -20,6 +20,7 @@ from topolog.events.baseline import (
     BaselineChanged,
     Cause,
     ClusterCold,
+    ClusterStateRow,
     ClusterWarmed,
     StateChangeFinished,
     StateChangeStarted,
@@ -121,6 +122,9 @@ def _of_definition(here: _Here, event: Event) -> _Found | None:
             return [number]
         case o.SchemaChangeCommitted(changes=numbers):
             return [_prepared(here.before, each) for each in numbers]
+        case o.SchemaChangeRolledBack(request=None, code="NOT_ACTIVE"):
+            state = here.before.row(ClusterStateRow, "")
+            return [(state.started_at or state.since) if state else None]
         case o.SchemaChangeRolledBack(request=None, change=number):
             return [_prepared(here.before, number)]
         case o.DataDeletionConfirmed(changes=numbers):

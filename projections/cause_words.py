@@ -95,6 +95,10 @@ _FORMS: Mapping[Kind, tuple[tuple[str, str], ...]] = {
             "the lease that it had waited for since position {0} was over",
         ),
         (r"failure of (.+)", "this had failed: {0}"),
+        (
+            r"change of the state at position (\d+)",
+            "the state of the cluster, changed at position {0}, does not allow it",
+        ),
         (r"its turn", "nothing that stands before it in line was left"),
         (r"all wanted copies own", "every copy that the affinity wants was whole"),
         (r"all that it waited for is there", "all that it waited for had come"),

@@ -184,9 +184,13 @@ def _revoked(reading: Reading, found: SchemaChange, row: ChangeRow) -> Iterator[
         return
     yield "takes away", listed(names)
     if row.status is ChangeStatus.COMMITTED:
-        yield "in force everywhere since", f"{found.in_force_by} at the latest"
+        yield "in force on servers since", f"{found.in_force_by} at the latest"
+        yield "in force on clients", "since the same moment, but on one that is cut off: there when a fence is over"
     elif found.in_force_by is not None:
-        yield "in force everywhere", f"at {found.in_force_by} at the latest, also on servers that are cut off"
+        yield (
+            "in force everywhere",
+            f"at {found.in_force_by} at the latest, also on servers and clients that are cut off",
+        )
     else:
         yield "in force everywhere", "when every server has answered: one that is asked does not fence itself"
 

@@ -139,7 +139,7 @@ DEFECTS = (
     Defect(
         "A paused repair session begins new tasks",
         "streams/rules/repair_steps.py",
-        "    if ended or session.paused:\n",
+        "    if ended or stands_still(state, session):\n",
         "    if ended:\n",
         "tests/unit/streams/rules/test_repair_pace.py::"
         "test_a_session_that_is_paused_finishes_its_tasks_and_begins_nothing",

@@ -4,7 +4,7 @@ from topolog.events import exchange as x
 from topolog.events import membership as m
 from topolog.events import objects as o
 from topolog.events import ownership
-from topolog.events.baseline import AutoAdjustSuppressed, BaselineChanged
+from topolog.events.baseline import AutoAdjustSuppressed, BaselineChanged, cluster_state
 from topolog.events.changes import unpacked
 from topolog.events.codec import Decision
 from topolog.events.drains import DrainFinished
@@ -30,6 +30,7 @@ from topolog.events.state import State
 from topolog.streams.coordinator.agenda import Agenda
 from topolog.streams.coordinator.exchanges import Exchanges
 from topolog.streams.coordinator.reports import Reports
+from topolog.streams.rules import allowed
 
 _NEXT = "all that it waited for is there"
 _ALL_OWN = "all wanted copies own"
@@ -82,6 +83,9 @@ def _cause_in_line(decision: o.ObjectEvent, state: State, reports: Reports, agen
             return "deadline: proceed_ms since it was prepared" if evidence.presumed_fenced else reports.newest
         case o.SchemaChangeRolledBack(code="BLOCKED"):
             return reports.source(NodeId(decision.facts["node"]))
+        case o.SchemaChangeRolledBack(code=allowed.CODE):
+            row = cluster_state(state)
+            return f"change of the state at position {row.started_at or row.since}"
         case o.SchemaChangeRolledBack(change=change) if key := next(
             (key for key in agenda.late if key.startswith(f"change/{change}/")), None
         ):

@@ -103,9 +103,16 @@ class AsyncNode(Member):
         """As `Node.outcome`."""
         return await _answer(self._asked(request_id, wait), timeout_s)
 
-    async def metadata(self, name: str, *, timeout_s: float = TIMEOUT_S) -> Metadata | None:
+    async def metadata(
+        self,
+        name: str,
+        *,
+        at_least: Position | None = None,
+        max_age_s: float | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> Metadata | None:
         """As `Node.metadata`."""
-        return await _answer(self._agreed(name), timeout_s)
+        return await _answer(self._agreed(name, at_least, max_age_s), timeout_s)
 
     async def create_group(self, group: GroupDefinition, *, timeout_s: float = TIMEOUT_S, reason: str = "") -> GroupRow:
         """As `Node.create_group`."""
@@ -134,13 +141,13 @@ class AsyncNode(Member):
         """As `Node.acting`, for `async with` or `with`; many tasks may be inside of one at once."""
         return Guard(super().acting(group, partition, writing=writing))
 
-    def using(self, name: str, *, at_least: Position | None = None) -> Guard[Table]:
+    def using(self, name: str, *, at_least: Position | None = None, max_age_s: float | None = None) -> Guard[Table]:
         """As `Node.using`, for `async with` or `with`."""
-        return Guard(super().using(name, at_least=at_least))
+        return Guard(super().using(name, at_least=at_least, max_age_s=max_age_s))
 
-    def viewing(self, name: str, *, at_least: Position | None = None) -> Guard[View]:
+    def viewing(self, name: str, *, at_least: Position | None = None, max_age_s: float | None = None) -> Guard[View]:
         """As `Node.viewing`, for `async with` or `with`."""
-        return Guard(super().viewing(name, at_least=at_least))
+        return Guard(super().viewing(name, at_least=at_least, max_age_s=max_age_s))
 
     def writing(self, name: str, *, at_least: Position | None = None) -> Guard[Table]:
         """As `Node.writing`, for `async with` or `with`."""

@@ -13,10 +13,12 @@ from topolog.events.requests import Status
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """One type as a reader may use it: its definition at `version`."""
+    """One type as a reader may use it: its definition at `version`. `age_ms`: how old the answer may be, None if it is
+    proven to be of now."""
 
     definition: ObjectType
     version: int
+    age_ms: int | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True):

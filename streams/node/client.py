@@ -5,9 +5,9 @@
         with node.lease.reading():
             rows = answer_from(node.metadata("Customer"))
 
-Entering the context waits until the node is a member and, as a server, holds its lease; leaving it releases the lease
-at once. Methods may be called from any thread except from inside a hook, which must not block. `aio.py` has the same
-for asyncio; what both do, `member.py` does.
+Entering the context waits until the node is a member and holds its lease; leaving it releases the lease at once.
+Methods may be called from any thread except from inside a hook, which must not block. `aio.py` has the same for
+asyncio; what both do, `member.py` does.
 """
 
 from typing import Self
@@ -63,13 +63,21 @@ class Node(Member):
         """The outcome of a proposal this process sent; raises as `propose` does. Asking never proposes anew."""
         return self._asked(request_id, wait).result(timeout_s)
 
-    def metadata(self, name: str, *, timeout_s: float = TIMEOUT_S) -> Metadata | None:
-        """The type's definition, None if there is none. A server without a valid lease raises Fenced.
+    def metadata(
+        self,
+        name: str,
+        *,
+        at_least: Position | None = None,
+        max_age_s: float | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> Metadata | None:
+        """The type's definition, None if there is none. Raises Fenced; NotCaughtUp if this node has not applied
+        `at_least`; `max_age_s` as of `table`.
 
         At once if the accepted version is the pending one; else waits until the pending version it saw is accepted and
         returns that one (R1). A removal under way is waited for too (R4). Raises NotCaughtUp when `timeout_s` is over.
         """
-        return self._agreed(name).result(timeout_s)
+        return self._agreed(name, at_least, max_age_s).result(timeout_s)
 
     def create_group(self, group: GroupDefinition, *, timeout_s: float = TIMEOUT_S, reason: str = "") -> GroupRow:
         """The group as it stands, created unless it is there: a service declares its groups at every start.

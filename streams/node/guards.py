@@ -34,9 +34,13 @@ class Holder(Protocol):
 
 
 class LeaseGuard:
-    """The lease of a node, as its service sees it. Any thread may ask; each answer is computed from the clock."""
+    """The lease of a node, as its service sees it. Any thread may ask; each answer is computed from the clock.
 
-    def __init__(self, clock: Clock, holder: Holder) -> None:
+    That of a client says that it has heard of the cluster within a fence: nobody waits for it to end.
+    """
+
+    def __init__(self, clock: Clock, holder: Holder, *, is_client: bool = False) -> None:
+        self._is_client = is_client
         self._clock = clock
         self._holder = holder
         self._process = os.getpid()
@@ -61,6 +65,12 @@ class LeaseGuard:
         """Return if this node may act now; raise Fenced if not, or the error that ended the node for good."""
         if self._holder.failure is not None:
             raise self._holder.failure
+        if not self.is_valid and self._is_client:
+            raise Fenced(
+                "This client has not heard of the cluster for longer than the fence, and does not know what holds now.",
+                retry_after_ms=self._holder.heartbeat_ms,
+                hint="It recovers by itself once it hears of it again; `max_age_s` takes an older answer.",
+            )
         if not self.is_valid:
             raise Fenced(
                 "This node holds no valid lease and must not answer.",

@@ -7,7 +7,7 @@ second one sends heartbeats, so that a slow hook does not end the lease.
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as OutOfTime
 from functools import partial
@@ -145,7 +145,7 @@ class Member(Sharing, Schema):
             undo.callback(self._reader.close)
             undo.callback(self._writer.close)
             self._session = Session(self._reader, self._writer, self._clock, joiner, self._hooks, disk=self._past)
-            self.lease = LeaseGuard(self._clock, self._session)
+            self.lease = LeaseGuard(self._clock, self._session, is_client=self._kind is NodeKind.CLIENT)
             self._declaring = Declaring(self._session, self._waits, lambda: self._may_rely_on_what_it_knows)
             tell_children(self)
             self._sentinel.look_after()
@@ -183,16 +183,18 @@ class Member(Sharing, Schema):
         request, future = self._submit(definition, wait, based_on, reason)
         return Submitted(str(request) if request else None, future)
 
-    def types(self) -> dict[str, Metadata]:
-        """Every type with an accepted version, at that version. A server without a valid lease raises Fenced."""
-        with self._reading(), self._session.folding:
+    def types(self, *, at_least: Position | None = None, max_age_s: float | None = None) -> dict[str, Metadata]:
+        """Every type with an accepted version, at that version. Raises Fenced, and NotCaughtUp if this node has not
+        applied `at_least`; `max_age_s` as of `table`."""
+        with self._answering(None, max_age_s) as age_ms, self._session.folding:
+            self._check_applied(at_least)
             rows = [row for _, row in self._state.rows(TypeRow)]
-        return {row.name: Metadata(row.accepted, row.accepted_version) for row in rows if row.accepted}
+        return {row.name: Metadata(row.accepted, row.accepted_version, age_ms) for row in rows if row.accepted}
 
     # Groups.
 
     def groups(self) -> dict[str, GroupRow]:
-        """Every group by name, as of `position`. A server without a valid lease raises Fenced."""
+        """Every group by name, as of `position`. Raises Fenced."""
         with self._reading(), self._session.folding:
             return dict(self._state.rows(GroupRow))
 
@@ -220,7 +222,7 @@ class Member(Sharing, Schema):
 
     @property
     def holds_lease(self) -> bool:
-        """Whether it is of those that serve under a lease."""
+        """Whether it is of those that serve under a lease, which others wait for."""
         return self._kind is NodeKind.SERVER
 
     @property
@@ -307,13 +309,12 @@ class Member(Sharing, Schema):
         self._sentinel.speak_for(died.node, CODEC.encode(died))
 
     def _joining(self) -> Pending[None]:
-        """Pending until this node is a member and, as a server, holds its lease."""
+        """Pending until this node is a member whose lease is renewed."""
         ready = self._waits.when(lambda: self._is_ready() or None)
         return Pending(ready, lambda _: None, lambda _: Unreachable(self._why_not_ready()))
 
     def _is_ready(self) -> bool:
-        is_member = self._session.core.phase is Phase.MEMBER
-        return is_member and (self._kind is NodeKind.CLIENT or self.lease.is_valid)
+        return self._session.core.phase is Phase.MEMBER and self.lease.is_valid
 
     def _why_not_ready(self) -> str:
         core, waited = self._session.core, f"after {self._join_timeout_s:g} s"
@@ -329,16 +330,8 @@ class Member(Sharing, Schema):
 
     # Waiting.
 
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[None]:
-        """A server reads under its lease; a client holds none and reads what it has applied."""
-        if self.failure:
-            raise self.failure
-        if self._kind is NodeKind.CLIENT:
-            yield
-            return
-        with self.lease.reading():
-            yield
+    def _reading(self) -> contextlib.AbstractContextManager[None]:
+        return self.lease.reading()
 
     def _proposal(self, definition: ObjectType, wait: Wait, based_on: int, reason: str) -> Pending[Outcome]:
         request, future = self._submit(definition, wait, based_on, reason)
@@ -351,10 +344,11 @@ class Member(Sharing, Schema):
         self._session.requests.send_again(request)
         return _settling(self._waits.when(lambda: self._outcome(request, wait)), request)
 
-    def _agreed(self, name: str) -> Pending[Metadata | None]:
+    def _agreed(self, name: str, at_least: Position | None, max_age_s: float | None) -> Pending[Metadata | None]:
         """The pending version that is seen now, once it is accepted; the lease is checked before and after."""
         with contextlib.ExitStack() as begun:
-            begun.enter_context(self._reading())
+            begun.enter_context(self._answering(None, max_age_s))
+            self._check_applied(at_least)
             row = type_row(self._state, name)
             if row is None or row.name != name:
                 return self._until(lambda: True, None, row, begun.pop_all())
@@ -369,7 +363,7 @@ class Member(Sharing, Schema):
     ) -> Pending[Metadata | None]:
         def finish(_: object) -> Metadata | None:
             reading.close()
-            return found
+            return found and msgspec.structs.replace(found, age_ms=self._age_ms())
 
         future = _READY if holds() else self._waits.when(lambda: holds() or None)  # most reads find it accepted
         return Pending(future, finish, partial(not_accepted, row))
@@ -396,7 +390,7 @@ class Member(Sharing, Schema):
 
     @property
     def _may_rely_on_what_it_knows(self) -> bool:
-        """Whether this node has applied all that was in the log a fence ago; a client never knows."""
+        """Whether this node has applied all that was in the log a fence ago, and others rely on that; a client asks."""
         return self._kind is NodeKind.SERVER and self.lease.is_valid
 
     def _version_containing(self, definition: ObjectType) -> tuple[TypeRow, int] | None:

@@ -5,17 +5,21 @@
     with node.writing("shop.orders") as table:
         store.write(table.token, row)
 
-A server answers under its lease only. A client holds none, and answers from what it has applied.
+A server answers under its lease only, and so does a client, whose renewals say no more than that it has heard of the
+cluster within a fence: nobody waits for it, so its answers are as old as that, and say so. What the state of the
+cluster forbids raises NotActive; definitions and rights may be asked for in every state.
 """
 
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Collection, Iterator
 from typing import TypeVar
 
 import msgspec
 
-from topolog.events.errors import BadInput, BeingAltered, BeingDeleted, NotCaughtUp, NotFound
+from topolog.events.cluster_state import Operation
+from topolog.events.errors import BadInput, BeingAltered, BeingDeleted, Fenced, NotCaughtUp, NotFound
 from topolog.events.ids import Position
 from topolog.events.object_definition import ObjectKind, Privilege
 from topolog.events.requests import NodeKind
@@ -28,6 +32,7 @@ from topolog.streams.node.objects import Database, Published, Table, View
 from topolog.streams.node.session import Session
 from topolog.streams.node.waits import Pending, Waits
 
+_LOGGER = logging.getLogger("topolog.node")
 _NS_PER_MS = 1_000_000
 T = TypeVar("T")
 Named = TypeVar("Named")
@@ -88,14 +93,23 @@ class Schema:
     def on_deletion(self, hook: DeletionHook) -> None:
         """Call `hook(deletion)` when the commit of a change has closed tables or columns while this node was a member.
 
-        The hook must not delete by itself, which takes too long: when all of it is deleted say `deleted`. A node
-        without such a hook has nothing to delete, and that is said for it.
+        The hook must not delete by itself, which takes too long: when all of it is deleted, each piece inside
+        `deleting`, say `deleted`. A node without such a hook has nothing to delete, and that is said for it.
         """
         self._hooks.of_objects.on_deletion.append(hook)
 
     def deleted(self, change: int) -> None:
         """All that `on_deletion` has told of this change is deleted here. May be said again, and of a former life."""
         self._session.core.deletions.done(change)
+
+    @contextlib.contextmanager
+    def deleting(self) -> Iterator[None]:
+        """Around each piece of what a service deletes because it is closed or its group was dropped. Raises Fenced, and
+        NotActive while the state of the cluster lets nothing be deleted: it waits, for what is closed stays closed, and
+        goes on when this node holds its lease, and `on_cluster_state` says that the cluster is ACTIVE again."""
+        self.lease.require()
+        self._hooks.serving.require(Operation.DELETE)
+        yield
 
     def lazy(self, load: Callable[[Table], T]) -> Lazy[T]:
         """What is made of a table by `load(table)` when it is first used, kept until the table or the lease changes."""
@@ -105,70 +119,98 @@ class Schema:
 
     # What may be used.
 
-    def table(self, name: str, *, at_least: Position | None = None) -> Table:
+    def table(self, name: str, *, at_least: Position | None = None, max_age_s: float | None = None) -> Table:
         """The table as it is now; for a look, `using` is for reading from it.
 
         Raises Fenced; NotFound; BeingCreated, BeingDeleted or BeingAltered while a change stands in the way;
-        NotCaughtUp if this node has not applied `at_least`.
+        NotCaughtUp if this node has not applied `at_least`. `max_age_s`: an answer so old will do, from a server
+        without a lease too, and from a client that has heard nothing for longer than the fence; `age_ms` says how old
+        it is.
         """
-        return self._look(ObjectKind.TABLE, at_least, lambda now, ms: now.table(name, ms))
+        return self._look(ObjectKind.TABLE, at_least, max_age_s, lambda now, ms: now.table(name, ms))
 
-    def view(self, name: str, *, at_least: Position | None = None) -> View:
+    def view(self, name: str, *, at_least: Position | None = None, max_age_s: float | None = None) -> View:
         """As `table`, for a view; its table must be usable too."""
-        return self._look(ObjectKind.VIEW, at_least, lambda now, ms: now.view(name, ms))
+        return self._look(ObjectKind.VIEW, at_least, max_age_s, lambda now, ms: now.view(name, ms))
 
-    def database(self, name: str, *, at_least: Position | None = None) -> Database:
+    def database(self, name: str, *, at_least: Position | None = None, max_age_s: float | None = None) -> Database:
         """As `table`, for a database."""
-        return self._look(ObjectKind.DATABASE, at_least, lambda now, ms: now.database(name, ms))
+        return self._look(ObjectKind.DATABASE, at_least, max_age_s, lambda now, ms: now.database(name, ms))
 
-    def tables(self, *, at_least: Position | None = None) -> list[Table]:
-        """All tables that can be used now; never stale. Raises Fenced and NotCaughtUp."""
-        with self._reading():
-            return self._found(at_least, lambda now, _: list(now.tables()))
+    def tables(self, *, at_least: Position | None = None, max_age_s: float | None = None) -> list[Table]:
+        """All tables that can be used now; stale only by `max_age_s`. Raises Fenced and NotCaughtUp."""
+        with self._answering(None, max_age_s) as age_ms:
+            found = self._found(at_least, lambda now, _: list(now.tables()))
+        return [_aged(each, age_ms) for each in found]
 
-    def using(self, name: str, *, at_least: Position | None = None) -> contextlib.AbstractContextManager[Table]:
-        """Read from a table: what was read inside is right if this exits in order. Raises as `table` does, at the
-        beginning; at the end Fenced, BeingDeleted or BeingAltered, and then nothing of it may be answered.
+    def using(
+        self, name: str, *, at_least: Position | None = None, max_age_s: float | None = None
+    ) -> contextlib.AbstractContextManager[Table]:
+        """Read from a table: what was read inside is right if this exits in order. Raises as `table` does, and
+        NotActive, at the beginning; at the end Fenced, BeingDeleted, BeingAltered or NotActive, and then nothing of it
+        may be answered.
 
         Why that is enough (B6.5): at the end the table is looked at first, and then the lease, which must be the one of
         the beginning. A lease that is valid then was valid at the look, so no change was committed by then that this
         node had not applied as prepared; and one that it had would have shown at the look. So the definition was in
         force at the look, and all that was read inside was read before. An answer that is sent later is one of then.
+        For a client nobody waits: it may be older, by what `age_ms` says and by how long the read took.
         """
-        return self._use(ObjectKind.TABLE, at_least, lambda now, ms: now.table(name, ms))
+        return self._use(ObjectKind.TABLE, at_least, max_age_s, lambda now, ms: now.table(name, ms))
 
-    def viewing(self, name: str, *, at_least: Position | None = None) -> contextlib.AbstractContextManager[View]:
+    def viewing(
+        self, name: str, *, at_least: Position | None = None, max_age_s: float | None = None
+    ) -> contextlib.AbstractContextManager[View]:
         """As `using`, through a view: at the end neither the view nor its table is another one."""
-        return self._use(ObjectKind.VIEW, at_least, lambda now, ms: now.view(name, ms))
+        return self._use(ObjectKind.VIEW, at_least, max_age_s, lambda now, ms: now.view(name, ms))
 
     def writing(self, name: str, *, at_least: Position | None = None) -> contextlib.AbstractContextManager[Table]:
         """Write to a table: as `using`, never stale. Its `token` travels with each write, its `writable` columns are
         those that may be set. If this raises at its end the write must not be acknowledged; the token sees to it that
         it does no harm to another table, however late it arrives (B6.6)."""
-        return self._use(None, at_least, lambda now, ms: now.table(name, ms))
+        return self._use(None, at_least, None, lambda now, ms: now.table(name, ms))
 
-    def allows(self, principal: str, privilege: Privilege, name: str, *, at_least: Position | None = None) -> bool:
-        """Whether a grant gives the principal this right on exactly this object: from the commit of the grant on, until
-        its revocation is prepared. Never stale.
+    def allows(
+        self,
+        principal: str,
+        privilege: Privilege,
+        name: str,
+        *,
+        at_least: Position | None = None,
+        max_age_s: float | None = None,
+    ) -> bool:
+        """Whether a grant gives the principal this right on exactly this object: on a server from the commit of the
+        grant on, until its revocation is prepared. A client may honour a right for a fence longer: it raises Fenced
+        when it has heard of nothing for that long, unless `max_age_s` says how long a revoked right may be honoured,
+        which is then logged.
 
         Raises Fenced; NotCaughtUp if this node has not applied `at_least`, the position from which the asker knows of
-        a grant: so it is never denied by a node that has not heard of it (N25); BadInput for what is no right.
+        a grant: so it is never denied by a node that has not heard of it (N25); BadInput for what is no right, and for
+        `max_age_s` of a server, whose word is proven or not given.
         """
         if not isinstance(privilege, Privilege):
             raise BadInput(f"{privilege!r} is no right.", hint="Give Privilege.READ or Privilege.WRITE.")
-        with self._reading():
-            return privilege in self._found(at_least, lambda now, _: now.privileges(f"{principal}@{name}"))
+        if max_age_s is not None and self._kind is NodeKind.SERVER:
+            raise BadInput("A server answers for rights under its lease.", hint="Leave `max_age_s` out.")
+        with self._answering(None, max_age_s) as age_ms:
+            found = self._found(at_least, lambda now, _: now.privileges(f"{principal}@{name}"))
+            if not self.lease.is_valid:
+                _LOGGER.warning(
+                    "%s answers for a right on %s as it was %d ms ago, for it may.", self.name, name, age_ms or 0
+                )
+        return privilege in found
 
     def ttl_ms(self, name: str) -> int | None:
         """For how long rows of a table are to be kept, FOREVER if they never expire; None: delete nothing now.
 
-        None while this node is fenced, or a client, which proves nothing; while it does not know the table, and while
-        that is created, dropped or renamed. Never raises.
+        None while this node is fenced, or a client, which proves nothing; while the state of the cluster lets nothing
+        expire; while it does not know the table, and while that is created, dropped or renamed. Never raises.
         """
         if self._kind is not NodeKind.SERVER:
             return None
         try:
             with self.lease.reading():
+                self._hooks.serving.require(Operation.EXPIRE)
                 found = self._published.usable_table(name)
         except Exception:  # noqa: BLE001 (whatever it is, nothing is proven, so nothing may be deleted)
             return None
@@ -197,30 +239,69 @@ class Schema:
         caught_up = self._waits.when(lambda: self._session.core.applied.position >= position or None)
         return Pending(caught_up, lambda _: None, late)
 
-    def _look(self, kind: ObjectKind, at_least: Position | None, find: Find[Looked]) -> Looked:
-        anchor_ns = self._stale_since_ns(kind)
-        with contextlib.nullcontext() if anchor_ns is not None else self._reading():
+    def _look(self, kind: ObjectKind, at_least: Position | None, max_age_s: float | None, find: Find[Looked]) -> Looked:
+        with self._answering(kind, max_age_s) as age_ms:
             found = self._found(at_least, find)
-        return found if anchor_ns is None else msgspec.structs.replace(found, age_ms=self._age_ms(anchor_ns))
+        return _aged(found, age_ms)
 
     @contextlib.contextmanager
-    def _use(self, stale: ObjectKind | None, at_least: Position | None, find: Find[Used]) -> Iterator[Used]:
+    def _use(
+        self, stale: ObjectKind | None, at_least: Position | None, max_age_s: float | None, find: Find[Used]
+    ) -> Iterator[Used]:
         """`stale`: answer as stale as is allowed for this kind; None for what has effects."""
-        anchor_ns = self._stale_since_ns(stale) if stale else None
+        writing = stale is None
         began_ns = self._clock.boottime_ns()
-        with contextlib.nullcontext() if anchor_ns is not None else self._reading():
+        with self._answering(stale, max_age_s) as age_ms:
+            begun = self._hooks.serving.begin(writing=writing)
             found = self._found(at_least, find)
             try:
-                yield found if anchor_ns is None else msgspec.structs.replace(found, age_ms=self._age_ms(anchor_ns))
+                yield _aged(found, age_ms)
             finally:
-                if stale is None:
+                if writing:
                     self.lease.acted(began_ns, self._clock.boottime_ns())
             self._check_still(found, find)
+            self._hooks.serving.end(begun, writing=writing)
+
+    @contextlib.contextmanager
+    def _answering(self, stale: ObjectKind | None, max_age_s: float | None) -> Iterator[int | None]:
+        """Around an answer, whose age it gives: under the lease, unless the kind of what is asked for, or who asks,
+        lets it be older. Raises Fenced."""
+        if not self._may_be_stale(stale, max_age_s):
+            with self._reading():
+                yield self._age_ms()
+            return
+        self._check_age(max_age_s)
+        yield self._age_ms()
+        self._check_age(max_age_s)
+
+    def _may_be_stale(self, kind: ObjectKind | None, max_age_s: float | None) -> bool:
+        """Whether an answer that is given now need not be one under the lease."""
+        if self._session.failure is not None or self._stopping.is_set() or self._session.lease.anchor_ns is None:
+            return False
+        if self.lease.is_valid:
+            return max_age_s is not None and self._kind is NodeKind.CLIENT
+        return max_age_s is not None or kind in self._stale
+
+    def _check_age(self, max_age_s: float | None) -> None:
+        age_ms = self._age_ms()
+        if max_age_s is not None and age_ms is not None and not age_ms <= max_age_s * 1_000:
+            message = f"Node {self.name!r} last heard of the cluster {age_ms} ms ago, and {max_age_s:g} s were allowed."
+            raise Fenced(message, retry_after_ms=self._session.heartbeat_ms, hint="Try again, or ask another node.")
+
+    def _age_ms(self) -> int | None:
+        """How old an answer may be that is given now; None if it is proven to be of now."""
+        anchor_ns = self._session.lease.anchor_ns
+        if anchor_ns is None or (self._kind is NodeKind.SERVER and self.lease.is_valid):
+            return None
+        return -((anchor_ns - self._clock.boottime_ns()) // _NS_PER_MS)  # rounded up
 
     def _found(self, at_least: Position | None, find: Find[Named]) -> Named:
+        self._check_applied(at_least)
+        return find(self._published, self._session.heartbeat_ms)
+
+    def _check_applied(self, at_least: Position | None) -> None:
         if at_least is not None and self._session.core.applied.position < at_least:
             raise self._behind(at_least, "")
-        return find(self._published, self._session.heartbeat_ms)
 
     def _check_still(self, begun: Used, find: Find[Used]) -> None:
         """Raise if what an operation began with is another object by now, or not as it was."""
@@ -235,15 +316,6 @@ class Schema:
         if now.tokens != begun.tokens:
             raise BeingAltered(f"{noun} was changed while this ran.", retry_after_ms=0, hint="Begin again.")
 
-    def _stale_since_ns(self, kind: ObjectKind) -> int | None:
-        """Since when an answer of this kind, given now, may be wrong; None if it must be given under the lease."""
-        lease = self._session.lease
-        is_over = self._session.failure is not None or self._stopping.is_set()
-        return None if kind not in self._stale or is_over or self.lease.is_valid else lease.anchor_ns
-
-    def _age_ms(self, anchor_ns: int) -> int:
-        return -((anchor_ns - self._clock.boottime_ns()) // _NS_PER_MS)  # rounded up
-
     def _behind(self, position: Position, when: str) -> NotCaughtUp:
         applied = self._session.core.applied.position
         message = f"Node {self.name!r} has applied position {applied}, and not {position} yet{when}."
@@ -252,3 +324,7 @@ class Schema:
     @property
     def _published(self) -> Published:
         return self._hooks.of_objects.now
+
+
+def _aged(found: Looked, age_ms: int | None) -> Looked:
+    return found if age_ms is None else msgspec.structs.replace(found, age_ms=age_ms)

@@ -1,17 +1,18 @@
-"""What the state of the cluster lets this node do for its partitions (DESIGN §4.4, A3).
+"""What the state of the cluster lets this node do with its partitions and its tables (DESIGN §4.4, A3).
 
 Threat. The cluster becomes read-only or inactive, whoever asked for that takes it for done, and a write that began
 before is acknowledged behind it.
 
 How it works. A change of the state is finished when every node that may act has applied its start, and from the start
 on nodes allow no more than both states do. So an operation is asked at its end as well, and fails if what it needs was
-not allowed at any moment since it began, even if it is allowed again.
+not allowed at any moment since it began, even if it is allowed again. What expires or is deleted has no end that
+anybody waits for: it is asked before each piece.
 """
 
 import msgspec
 
 from topolog.events.baseline import ClusterStateRow
-from topolog.events.cluster_state import ClusterState, lesser
+from topolog.events.cluster_state import ENDED_BY, ClusterState, Operation, allows, lesser
 from topolog.events.errors import NotActive
 
 
@@ -32,7 +33,7 @@ class Serving:
     def begin(self, *, writing: bool) -> int:
         """Raises NotActive; else what `end` is to be given."""
         now = self._now
-        if not _allows(now.state, writing=writing):
+        if not allows(now.state, _operation(writing=writing)):
             raise _not_active(now.state, "")
         return now.writes_stopped if writing else now.reads_stopped
 
@@ -42,11 +43,20 @@ class Serving:
         if begun != (now.writes_stopped if writing else now.reads_stopped):
             raise _not_active(now.state, " This operation has run into that, and must not be acknowledged.")
 
+    def is_allowed(self, operation: Operation) -> bool:
+        """Whether it may begin now."""
+        return allows(self._now.state, operation)
+
+    def require(self, operation: Operation) -> None:
+        """Raises NotActive if it may not begin now."""
+        if not self.is_allowed(operation):
+            raise _not_active(self._now.state, "")
+
     def narrow(self, row: ClusterStateRow) -> None:
         """Allow no more than the cluster does by now."""
         now, state = self._now, lesser(self._now.state, row.allowed)
         stops_reads, stops_writes = (
-            _allows(now.state, writing=writing) and not _allows(state, writing=writing) for writing in (False, True)
+            allows(now.state, each) and not allows(state, each) for each in (Operation.READ, Operation.WRITE)
         )
         self._now = _Allowed(state, now.reads_stopped + stops_reads, now.writes_stopped + stops_writes)
 
@@ -55,17 +65,17 @@ class Serving:
         self._now = msgspec.structs.replace(self._now, state=row.allowed)
 
 
-def _allows(state: ClusterState, *, writing: bool) -> bool:
-    return state is ClusterState.ACTIVE or (state is ClusterState.ACTIVE_READ_ONLY and not writing)
+def _operation(*, writing: bool) -> Operation:
+    return Operation.WRITE if writing else Operation.READ
 
 
 def _not_active(state: ClusterState, ended: str) -> NotActive:
     if state is ClusterState.ACTIVE:
         return NotActive(f"The cluster was not ACTIVE for a while.{ended}", state=state.value, hint="Begin it again.")
-    takes_reads = state is ClusterState.ACTIVE_READ_ONLY
+    takes_reads = allows(state, Operation.READ)
     takes = (
         "is ACTIVE_READ_ONLY: it takes no writes."
         if takes_reads
         else f"is {state.value}, or on its way there: it serves nothing."
     )
-    return NotActive(f"The cluster {takes}{ended}", state=state.value, hint="`topolog cluster activate` ends that.")
+    return NotActive(f"The cluster {takes}{ended}", state=state.value, hint=f"`{ENDED_BY}` ends that.")

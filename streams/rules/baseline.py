@@ -22,7 +22,7 @@ from topolog.events.baseline import (
     cluster_state,
     online,
 )
-from topolog.events.cluster_state import ClusterState
+from topolog.events.cluster_state import ClusterState, Operation
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import NodeId
@@ -38,6 +38,7 @@ from topolog.events.requests import (
 from topolog.events.state import State
 from topolog.events.terms import changed_view
 from topolog.events.views import view_of
+from topolog.streams.rules.allowed import require
 from topolog.streams.rules.deadlines import Deadline
 
 MEMBERS_BYTES_MAX = 600_000
@@ -189,9 +190,7 @@ def _without_baseline(left_out: Sequence[NodeId]) -> Refused:
 def check_changeable(state: State) -> None:
     """Raise Refused while nobody may change who counts."""
     check_settled(state)
-    if cluster_state(state).state is ClusterState.INACTIVE:
-        message = "The cluster is INACTIVE, and its baseline does not change while it is."
-        raise Refused("CLUSTER_INACTIVE", "A6", message, hint="`topolog cluster activate` first.")
+    require(state, Operation.COUNT)
 
 
 def _asked_for(state: State, request: BaselineChangeRequested, before: Sequence[NodeId]) -> Sequence[NodeId]:
@@ -262,6 +261,8 @@ def _check_dropped(state: State, before: Sequence[NodeId], after: Sequence[NodeI
         message = f"Nobody else has a whole copy of {_summed(last)}."
         hint = f"Start {_listed(dropped)} again; or accept the loss with --accept-loss."
         raise Refused("LAST_COPY", "N16", message, {name: str(count) for name, count in last.items()}, hint=hint)
+    if last:
+        require(state, Operation.GROUP)
 
 
 def _configure(state: State, request: AutoAdjustRequested, ref: RequestRef) -> Decision:

@@ -21,6 +21,7 @@ from topolog.events.metadata import (
 from topolog.events.object_types import DEFINITION_BYTES_MAX, ObjectType, merge, size_bytes, validate
 from topolog.events.requests import DeclaredType, RequestUnchanged, TypeRemovalRequested, UpdateRequested
 from topolog.events.state import State
+from topolog.streams.rules.allowed import check
 from topolog.streams.rules.verdict import Reports, proceeds, verdict
 
 ACCEPTED_MAX = 1_000
@@ -39,7 +40,8 @@ def decide(state: State, request: UpdateRequested | TypeRemovalRequested, ref: R
 def declare(state: State, declared: Iterable[DeclaredType]) -> list[Decision]:
     """The proposals that a joining node's own types lead to (J1, J2).
 
-    Raises Refused if one of them contradicts the cluster's, is stale or is declared twice.
+    Raises Refused if one of them contradicts the cluster's, is stale or is declared twice, or if the state of the
+    cluster allows no new ones.
     """
     proposals: list[Decision] = []
     seen: set[TypeId] = set()
@@ -52,6 +54,7 @@ def declare(state: State, declared: Iterable[DeclaredType]) -> list[Decision]:
         if merged is not _pending(state, definition.name):
             version = _next_version(state, definition.name)
             proposals.append(MetadataUpdateProposed(None, definition.name, version, merged))
+    check(state, proposals)
     return proposals
 
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from topolog.events.asked import RequestRef
 from topolog.events.claims import claims_on, line, line_row, must_wait
+from topolog.events.cluster_state import Operation
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.ids import Incarnation, NodeId, Position
@@ -45,6 +46,7 @@ from topolog.events.requests import (
     told_of,
 )
 from topolog.events.state import State
+from topolog.streams.rules.allowed import CODE, RULE, is_allowed, only_revokes, sentence
 from topolog.streams.rules.deadlines import Deadline
 from topolog.streams.rules.object_plan import plan
 from topolog.streams.rules.verdict import Reports, Verdict, verdict
@@ -89,7 +91,8 @@ def deadlines(row: ChangeRow) -> list[Deadline]:
 def settle(
     state: State, reports: Reports, blocks: Blocks, waited_through: Position, late: Collection[str]
 ) -> list[Decision]:
-    """What follows from what was reported and waited for: commits, then what is given up, then who is next in line.
+    """What follows from what was reported and waited for: what the state of the cluster ends, then commits, then what
+    is given up, then who is next in line.
 
     `late`: keys of deadlines that have passed. Folded, the result may make more due.
     """
@@ -97,7 +100,8 @@ def settle(
     if not waiting.changes:
         return []
     return (
-        _blocked(state, waiting.prepared, blocks)
+        _forbidden(state, waiting.changes)
+        or _blocked(state, waiting.prepared, blocks)
         or _committed(state, waiting.prepared, reports, blocks, waited_through)
         or _out_of_time(state, late)
         or _next_in_line(state, waiting.ready)
@@ -210,6 +214,16 @@ def _confirm(state: State, request: DeletionsConfirmed, ref: RequestRef) -> Deci
     if not numbers:
         return RequestUnchanged(ref, subject_of(request), None)
     return DataDeletionConfirmed(ref, node.node, node.incarnation, numbers)
+
+
+def _forbidden(state: State, changes: Sequence[Position]) -> list[Decision]:
+    """Changes that are open while the state of the cluster does not allow them end: `allowed.py` says why."""
+    if is_allowed(state, Operation.DEFINE):
+        return []
+    rows = (row for number in changes if (row := change_row(state, number)))
+    ended = [row for row in rows if not only_revokes(state, row.steps or row.statements)]
+    message = f"{sentence(state)} What was open when that began was not committed: ask for it again when it is ACTIVE."
+    return [SchemaChangeRolledBack(None, row.number, CODE, RULE, message, {}) for row in ended[:ENDED_MAX]]
 
 
 def _blocked(state: State, prepared: Sequence[Position], blocks: Blocks) -> list[Decision]:

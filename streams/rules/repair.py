@@ -35,6 +35,7 @@ from topolog.events.sessions import (
 )
 from topolog.events.state import State
 from topolog.streams.rules import repair_reports, repair_sessions, repair_steps, replicas, schedules
+from topolog.streams.rules.allowed import stands_still
 from topolog.streams.rules.deadlines import Deadline
 
 
@@ -90,7 +91,7 @@ def _of_session(
     state: State, row: SessionRow, passed: Collection[str], busy: Collection[str], at_ms: int
 ) -> list[Decision]:
     if row.status is SessionStatus.QUEUED:
-        return [] if row.paused else repair_sessions.from_queue(state, row, at_ms)
+        return [] if stands_still(state, row) else repair_sessions.from_queue(state, row, at_ms)
     if _deadline_key(row) in passed:
         message = f"It took longer than its deadline of {row.definition.deadline_ms} ms."
         return [repair_sessions.concluded(state, row, SessionStatus.EXPIRED, "DEADLINE", message)]
@@ -101,7 +102,7 @@ def _of_session(
     pending = segment(state, row.number, row.begun)
     if pending is None:
         return [] if row.running else repair_sessions.settle(state, row)
-    if row.paused or len(row.running) >= row.definition.parallel or _rests(row, passed):
+    if stands_still(state, row) or len(row.running) >= row.definition.parallel or _rests(row, passed):
         return []
     return repair_steps.begun(pending)
 

@@ -25,6 +25,7 @@ from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow
 from topolog.events.state import State
 from topolog.events.token_range import RING_BITS, Ranges, cells, coarsened, split, union
 from topolog.events.tree_spec import LEAF_ROWS, REFINE_BITS, TreeSpec
+from topolog.streams.rules.allowed import stands_still
 from topolog.streams.rules.deadlines import Deadline
 from topolog.streams.rules.repair_words import compared_without, final, full_copy, hot_key, unresolved
 
@@ -101,7 +102,7 @@ def settle(
         return stalled
     lost = [task for task in row.tasks if _is_lost(session, row, task)]
     ended = _failed(session, row, lost) if lost else []
-    if ended or session.paused:
+    if ended or stands_still(state, session):
         return ended
     assigned = _assigned(state, session, row, passed, occupied)
     if assigned:

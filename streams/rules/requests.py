@@ -15,6 +15,7 @@ from topolog.events.ids import Position
 from topolog.events.repair_requests import RepairRequest
 from topolog.events.state import State
 from topolog.streams.rules import (
+    allowed,
     baseline,
     cluster_state,
     drains,
@@ -40,7 +41,14 @@ class Circumstances(msgspec.Struct, frozen=True):
 
 
 def decide(state: State, request: q.AnyRequest, ref: RequestRef, given: Circumstances) -> list[Decision]:
-    """The decisions that answer the request; raises Refused and changes nothing."""
+    """The decisions that answer the request; raises Refused and changes nothing, also where the state of the cluster
+    forbids what the rules would decide."""
+    decided = _decided(state, request, ref, given)
+    allowed.check(state, decided)
+    return decided
+
+
+def _decided(state: State, request: q.AnyRequest, ref: RequestRef, given: Circumstances) -> list[Decision]:
     if isinstance(request, q.JoinRequested | q.NodeRemovalRequested):
         return membership.decide(state, request, ref, given.appended_at_ms, given.dead, end=given.end)
     if isinstance(request, q.LevelRaiseRequested):

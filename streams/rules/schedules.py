@@ -12,6 +12,7 @@ from topolog.events.schedules import ScheduleDropped, SchedulePostponed, Schedul
 from topolog.events.sessions import open_sessions
 from topolog.events.state import State
 from topolog.streams.rules import repair_sessions
+from topolog.streams.rules.allowed import check
 from topolog.streams.rules.deadlines import Deadline
 
 SCHEDULES_MAX = 256
@@ -73,7 +74,9 @@ def _run(state: State, row: ScheduleRow, end: Position, at_ms: int) -> list[Deci
         others = repair_sessions.in_the_way(state, definition, before=None)
         if others:
             return [_postponed(row, "OVERLAP", repair_sessions.overlap_with(others[0], definition))]
-        return repair_sessions.opened(state, definition, number=Position(end + 1), schedule=row.name)
+        decided = repair_sessions.opened(state, definition, number=Position(end + 1), schedule=row.name)
+        check(state, decided)
+        return decided
     except Refused as refusal:
         return [_postponed(row, refusal.code, refusal.message)]
 

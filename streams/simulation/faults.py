@@ -19,7 +19,7 @@ from topolog.events.object_types import ObjectType
 from topolog.events.topics import Topic
 from topolog.streams.node.core import Phase
 from topolog.streams.simulation.network import Fate
-from topolog.streams.simulation.operations import change_terms, log_id_of, operate
+from topolog.streams.simulation.operations import change_state, change_terms, log_id_of, operate
 from topolog.streams.simulation.processes import TERMS, CoordinatorProcess, NodeProcess, Process
 from topolog.streams.simulation.schemas import change
 from topolog.streams.simulation.world import World
@@ -68,13 +68,16 @@ class Faults(msgspec.Struct, frozen=True):
     moves: int = 0
     terms: int = 0
     changes: int = 0
+    states: int = 0
 
     @classmethod
     def of_seed(cls, seed: int) -> "Faults":
         """What `topolog simulate` draws a seed from: every second has a baseline, every fourth two logs, every fourth
-        changes of definitions, and in every third the terms of leases are changed."""
+        changes of definitions, in every eighth under a state that changes, and in every third the terms of leases are
+        changed."""
         if seed % 2 == 0:
             faults = cls() if seed % 4 == 0 else cls.of_schema()
+            faults = msgspec.structs.replace(faults, states=6) if seed % 8 == 2 else faults
         else:
             faults = cls.of_histories() if seed % 4 == 3 else cls.of_disks()
         return msgspec.structs.replace(faults, terms=4) if seed % 3 == 0 else faults
@@ -133,6 +136,7 @@ class Kind(Enum):
     MOVE = "moves"
     TERMS = "terms"
     CHANGE = "changes"
+    STATE = "states"
 
 
 _ALL = frozenset(Topic)
@@ -140,7 +144,7 @@ _NONE: frozenset[Topic] = frozenset()
 _CUTS = ((_ALL, True), (_ALL, False), (_NONE, True), (frozenset({Topic.HEARTBEATS}), False))
 """What a process that is cut off can no longer read, and whether it can no longer send."""
 
-_WORK = (Kind.REPEAT, Kind.PROPOSE, Kind.SHARE, Kind.OPERATE, Kind.COPY, Kind.MOVE, Kind.CHANGE)
+_WORK = (Kind.REPEAT, Kind.PROPOSE, Kind.SHARE, Kind.OPERATE, Kind.COPY, Kind.MOVE, Kind.CHANGE, Kind.STATE)
 OF_DISKS = (Kind.OPERATE, Kind.POWER, Kind.WIPE, Kind.BACK_UP, Kind.RESTORE, Kind.COPY, Kind.MOVE)
 """Where one of these is among the acts, each node has a folder."""
 
@@ -382,6 +386,7 @@ _ASKED: Mapping[Kind, tuple[Callable[[World, random.Random], None], tuple[int, .
     Kind.OPERATE: (operate, (1,)),
     Kind.TERMS: (change_terms, (1,)),
     Kind.CHANGE: (change, (1, 1, 2, 3)),
+    Kind.STATE: (change_state, (1,)),
     Kind.REPEAT: (_repeat, (1,)),
     Kind.PROPOSE: (_propose, (1, 1, 2, 4)),
     Kind.SHARE: (_share, (1, 2, 4)),

@@ -12,7 +12,7 @@ from topolog.events.topics import Topic
 from topolog.streams.simulation.checks import Checks
 from topolog.streams.simulation.disks import SimulatedDisk
 from topolog.streams.simulation.faults import OF_DISKS, Act, Kind, perform
-from topolog.streams.simulation.operations import begin_work, let_go, vouch
+from topolog.streams.simulation.operations import begin_work, insist, let_go, vouch
 from topolog.streams.simulation.schemas import begin_schema
 from topolog.streams.simulation.timeline import between
 from topolog.streams.simulation.world import World
@@ -33,7 +33,7 @@ class Histories:
     """All worlds of a run."""
 
     def __init__(self, seed: int, acts: Sequence[Act]) -> None:
-        kinds = {act.kind for act in acts}
+        kinds = self._kinds = {act.kind for act in acts}
         unfenced = _draw_unfenced(random.Random(f"{seed} unfenced")) if Kind.CHANGE in kinds else None
         self.worlds = [World(seed, is_durable=not kinds.isdisjoint(OF_DISKS), unfenced=unfenced)]
         self.checks = [Checks(self.worlds[0])]
@@ -71,6 +71,8 @@ class Histories:
             vouch(world)
             if world.is_durable and self._chance.random() < _LET_GO:
                 let_go(world)
+            if Kind.STATE in self._kinds:
+                insist(world)
 
     def unrest(self) -> str:
         """Why one of them is not at rest yet; nothing if all are."""

@@ -6,6 +6,7 @@ from functools import partial
 
 from topolog.events import requests as q
 from topolog.events.asked import RequestId
+from topolog.events.baseline import cluster_state
 from topolog.events.cluster_state import ClusterState
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.ids import TopologyVersion
@@ -49,6 +50,22 @@ def begin_work(world: World, chance: random.Random) -> None:
         world.operator.send(q.ClusterStateRequested(*_head(world), _ACTIVE))
         group = GroupDefinition("P0", 16, chance.randint(0, 2), persistent=True)
         world.operator.send(q.GroupCreationRequested(*_head(world), group))
+
+
+def change_state(world: World, draw: random.Random) -> None:
+    """An operator stops the cluster, or what writes, or lets it serve again."""
+    if log_id_of(world) is not None:
+        target = draw.choice((_ACTIVE, _ACTIVE, _READ_ONLY, _INACTIVE))
+        world.note_deed(f"STATE {target.value}")
+        world.operator.send(q.ClusterStateRequested(*_head(world), target))
+
+
+def insist(world: World) -> None:
+    """Ask for an active cluster until some node knows of one: while no server is there it is refused."""
+    states = [cluster_state(node.session.core.state) for node in world.nodes if node.session.core.phase is Phase.MEMBER]
+    if not any(row.state is _ACTIVE and row.target is None for row in states):
+        let_go(world)
+        world.timeline.after(_VOUCHES_MS, partial(insist, world))
 
 
 def let_go(world: World) -> None:

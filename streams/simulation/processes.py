@@ -185,7 +185,7 @@ class NodeProcess(Process):
             chance=lambda: self.chance.getrandbits(63),
             disk=disk.past if joiner.folder and self.is_server else None,
         )
-        self._guard = LeaseGuard(self.clock, self.session)
+        self._guard = LeaseGuard(self.clock, self.session, is_client=not self.is_server)
         schema = Definitions(joiner, self.clock, self.shard, self.session, self._guard)
         table_chance = random.Random(f"{shard_seed} tables")
         send = partial(carry, table_chance)
@@ -229,6 +229,8 @@ class NodeProcess(Process):
             self._operate()
             if self.is_server:
                 self.tables.turn(self.session.core)
+            else:
+                self.tables.ask(self.session.core)
         except LeftCluster:
             return False
         except HookFailed:

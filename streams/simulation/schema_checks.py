@@ -6,12 +6,17 @@ while it did so (`schema_ledger.py`).
 
 from collections.abc import Iterator, Sequence
 
+from topolog.events import groups as g
 from topolog.events import membership as m
+from topolog.events import metadata as md
 from topolog.events import objects as ob
+from topolog.events.baseline import cluster_state
 from topolog.events.claims import line
+from topolog.events.cluster_state import ClusterState
 from topolog.events.ids import Incarnation, Position
-from topolog.events.object_definition import FOREVER, Column, ObjectKind
+from topolog.events.object_definition import FOREVER, Column, ObjectKind, Step, Verb
 from topolog.events.objects import ChangeRow
+from topolog.events.state import State
 from topolog.streams.simulation.ledger import Ledger, Standing
 from topolog.streams.simulation.processes import NodeProcess
 from topolog.streams.simulation.rules import Broken, Rule
@@ -35,6 +40,8 @@ class SchemaChecks:
         self._schema = SchemaLedger(ledger.state)
         self._blocked: dict[tuple[Incarnation, Position], str] = {}
         self._written: dict[int, Origin] = {}
+        self._state = cluster_state(State())
+        self._revocations: set[Position] = set()
 
     @property
     def committed_through(self) -> Position:
@@ -45,11 +52,13 @@ class SchemaChecks:
         """A set of decisions; the ledger's state is that of its end."""
         for standing in whole:
             self._schema.judge(standing)
+            self._check_bound(standing)
             if isinstance(standing.event, ob.SchemaChangeCommitted):
                 self._check_evidence(standing.event, standing)
         if any(isinstance(each.event, ob.SchemaChangeCommitted) for each in whole):
             for node in self._world.nodes:
                 self._check_versions(node)
+        self._state = cluster_state(self._ledger.state)
 
     def note_heartbeat(self, heartbeat: m.Heartbeat) -> None:
         if heartbeat.blocked is not None:
@@ -57,9 +66,15 @@ class SchemaChecks:
 
     def look_at(self, node: NodeProcess) -> None:
         """What a node has done in its turn, against what the log says by now."""
+        if not node.is_server:
+            for allowed in node.tables.allowed:
+                self._check_heard(node, allowed, self._world.timeline.now_ns)
+        elif self._is_judged(node):
+            self._check_state(node)
+            self._check_done(node)
+
+    def _check_done(self, node: NodeProcess) -> None:
         tables, now_ns = node.tables, self._world.timeline.now_ns
-        if not node.is_server or not self._is_judged(node):
-            return
         for read in tables.reads:
             self._check_read(node, read)
         for admitted in tables.admitted:
@@ -109,6 +124,47 @@ class SchemaChecks:
             row = state.get(m.NodeRow, name)
             if row is None or m.FENCING not in row.capabilities:
                 raise Broken(Rule.PRESUMED_IN_TIME, f"{committed}: {name} does not fence itself")
+
+    def _check_bound(self, standing: Standing) -> None:
+        """What is decided, against the state that was in force before its set."""
+        event, is_forbidden = standing.event, False
+        match event:
+            case ob.SchemaChangePrepared():
+                number = standing.place.position if event.change is None else event.change
+                if all(self._takes_away(step) for step in event.steps):
+                    self._revocations.add(number)
+                is_forbidden = number not in self._revocations
+            case ob.SchemaChangeCommitted(changes=numbers):
+                is_forbidden = not self._revocations.issuperset(numbers)
+            case g.GroupCreated() | g.GroupAltered() | g.GroupDropped():
+                is_forbidden = True
+            case md.MetadataUpdateProposed() | md.MetadataRemoveProposed():
+                is_forbidden = True
+        if is_forbidden and self._state.allowed is not ClusterState.ACTIVE:
+            raise Broken(Rule.STATE_BINDS, f"{event} while {self._state}")
+
+    def _takes_away(self, step: Step) -> bool:
+        """Whether a step, as it is prepared, leaves less of a right than there was."""
+        if step.kind is not ObjectKind.GRANT or step.verb not in (Verb.DROP, Verb.ALTER):
+            return False
+        span, then = self._schema.in_force(step.name), step.definition.privileges if step.definition else ()
+        return span is not None and set(then) < set(span.definition.privileges)
+
+    def _check_state(self, node: NodeProcess) -> None:
+        """What is done, against the state that everybody who may act has applied."""
+        tables, state = node.tables, self._state.state
+        answered = [read for read in tables.reads if not read.is_unknown]
+        if answered and state is ClusterState.INACTIVE:
+            raise Broken(Rule.STATE_BINDS, f"{node.describe()} has shown {answered[0]}: {self._state}")
+        done = [*tables.admitted, *tables.expired, *tables.deleted]
+        if done and state is not ClusterState.ACTIVE:
+            raise Broken(Rule.STATE_BINDS, f"{node.describe()} has done {done[0]}: {self._state}")
+
+    def _check_heard(self, node: NodeProcess, allowed: Allowed, now_ns: int) -> None:
+        since_ns = now_ns - self._terms.longest_lease_ns
+        spans = list(self._schema.during(f"{allowed.principal}@{allowed.name}", since_ns, now_ns))
+        if allowed.is_allowed and not any(allowed.privilege in span.definition.privileges for span in spans):
+            raise Broken(Rule.HEARD, f"{node.describe()} has said {allowed}: {spans}")
 
     def _check_confirmed(self, node: NodeProcess, number: Position) -> None:
         for incarnation, column in self._schema.closed_by(number):

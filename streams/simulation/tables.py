@@ -147,12 +147,21 @@ class SimulatedTables:
         for each in (self.reads, self.admitted, self.allowed, self.expired, self.deleted, self.confirmed):
             each.clear()
 
+    def ask(self, core: NodeCore) -> None:
+        """All that a client's turn is: it is asked for every right."""
+        with suppress(Retriable):
+            for name, _ in _names(core.state):
+                for principal in USERS:
+                    for privilege in (Privilege.READ, Privilege.WRITE):
+                        self._ask_for(principal, privilege, name)
+
     def turn(self, core: NodeCore) -> None:
         """Go on with what is under way, begin more, ask for rights, delete what has expired or is closed."""
         for each in list(self._running):
             self._go_on(each)
         if self._chance.random() < _CLEARS:
-            self._clear(core)
+            with suppress(Retriable), self.schema.deleting():
+                self._clear(core)
         names = _names(core.state)
         if not names:
             return
@@ -245,7 +254,9 @@ class SimulatedTables:
         self._send(StoredRow(number, table.name, table.token.incarnation, running.cells, now_ns))
 
     def _ask(self, name: str) -> None:
-        principal, privilege = self._chance.choice(USERS), self._chance.choice((Privilege.READ, Privilege.WRITE))
+        self._ask_for(self._chance.choice(USERS), self._chance.choice((Privilege.READ, Privilege.WRITE)), name)
+
+    def _ask_for(self, principal: str, privilege: Privilege, name: str) -> None:
         self.allowed.append(Allowed(principal, privilege, name, self.schema.allows(principal, privilege, name)))
 
     def _expire(self, name: str) -> None:

@@ -23,6 +23,7 @@ from topolog.events.membership import NodeRow
 from topolog.events.metadata import Evidence
 from topolog.events.object_definition import ObjectKind, Verb
 from topolog.events.objects import ChangeRow, ChangeStatus, ObjectRow, ObjectStatus
+from topolog.events.requests import NodeKind
 from topolog.events.state import State
 from topolog.streams.coordinator.reports import Reports
 from topolog.streams.node import objects as node_objects
@@ -32,7 +33,8 @@ from topolog.streams.node.guards import LeaseGuard
 from topolog.streams.node.object_hooks import ObjectHooks
 from topolog.streams.node.objects import Published
 from topolog.streams.node.schema import Schema
-from topolog.streams.rules import object_plan, objects
+from topolog.streams.node.serving import Serving
+from topolog.streams.rules import allowed, object_plan, objects
 from topolog.streams.rules.verdict import Verdict, verdict
 from topolog.streams.simulation import Faults, Rule, histories, tables
 from topolog.streams.simulation.store import Store, StoredRow
@@ -250,6 +252,41 @@ def preparations_count_as_applied_before_they_are(patch: pytest.MonkeyPatch) -> 
     patch.setattr(ObjectHooks, "adopt", late)
 
 
+def a_client_honours_what_it_knows_for_ever(patch: pytest.MonkeyPatch) -> None:
+    """It is not looked at when it has last heard of the cluster."""
+    answering = Schema._answering
+
+    def trusting(schema: Schema, *given: Any) -> contextlib.AbstractContextManager[int | None]:
+        return contextlib.nullcontext() if schema._kind is NodeKind.CLIENT else answering(schema, *given)
+
+    patch.setattr(Schema, "_answering", trusting)
+
+
+# The state of the cluster.
+
+
+def what_the_state_forbids_is_decided(patch: pytest.MonkeyPatch) -> None:
+    """Nobody asks for the state before a request is granted."""
+    patch.setattr(allowed, "check", lambda *_: None)
+    patch.setattr(objects, "_forbidden", lambda *_: [])
+
+
+def an_open_change_is_committed_in_any_state(patch: pytest.MonkeyPatch) -> None:
+    """What was prepared before the cluster was stopped goes on."""
+    patch.setattr(objects, "_forbidden", lambda *_: [])
+
+
+def a_table_is_used_in_any_state(patch: pytest.MonkeyPatch) -> None:
+    """Reads and writes of tables do not ask for the state."""
+    patch.setattr(Serving, "begin", lambda *_, **__: 0)
+    patch.setattr(Serving, "end", lambda *_, **__: None)
+
+
+def data_expires_and_is_deleted_in_any_state(patch: pytest.MonkeyPatch) -> None:
+    """Nobody asks for the state before a piece of it."""
+    patch.setattr(Serving, "require", lambda *_: None)
+
+
 # Data.
 
 
@@ -332,6 +369,8 @@ LAGS = msgspec.structs.replace(CHANGES, slow_reads=12, pauses=12, cuts=8)
 OUTAGES = msgspec.structs.replace(CHANGES, cuts=16, pauses=16, crashes=6)
 RESTARTS = msgspec.structs.replace(CHANGES, crashes=16, leaves=6)
 SUSPENDS = msgspec.structs.replace(CHANGES, suspends=14)
+STATES = msgspec.structs.replace(CHANGES, states=10, pauses=6)
+CUT_CLIENTS = msgspec.structs.replace(CHANGES, cuts=30, pauses=10)
 
 DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (committed_without_verdict, LAGS, 0, Rule.TWO_ADJACENT),
@@ -363,6 +402,11 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (data_is_deleted_when_a_drop_is_prepared, CHANGES, 0, Rule.DELETE_AFTER_CLOSE),
     (what_is_being_dropped_counts_as_closed, RESTARTS, 7, Rule.DELETE_AFTER_CLOSE),
     (deletions_are_said_before_they_are_done, CHANGES, 0, Rule.DELETE_AFTER_CLOSE),
+    (a_client_honours_what_it_knows_for_ever, CUT_CLIENTS, 88, Rule.HEARD),
+    (what_the_state_forbids_is_decided, STATES, 0, Rule.STATE_BINDS),
+    (an_open_change_is_committed_in_any_state, STATES, 0, Rule.STATE_BINDS),
+    (a_table_is_used_in_any_state, STATES, 0, Rule.STATE_BINDS),
+    (data_expires_and_is_deleted_in_any_state, STATES, 0, Rule.STATE_BINDS),
 )
 
 

@@ -9,13 +9,23 @@ closed, and reports what is loaded, cleared and deleted, for a hook may not.
 import itertools
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as OutOfTime
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Self
 
-from topolog.events.errors import Fenced, Moved, NotFound, OutcomeUnknown, Refused, TopologError, Unreachable
+from topolog.events.cluster_state import ClusterState
+from topolog.events.errors import (
+    Fenced,
+    Moved,
+    NotActive,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    TopologError,
+    Unreachable,
+)
 from topolog.events.groups import Affinity, GroupDefinition
 from topolog.events.ids import NodeId, Position
 from topolog.events.single_maps import UpdateCounter
@@ -339,9 +349,12 @@ class Shards:
     def _delete_what_is_closed(self) -> None:
         """What counts for nothing since a commit; and what was closed while this node was away, which it finds on its
         disk when it joins, or loads from others."""
-        changes = [self._closed.popleft() for _ in range(len(self._closed))]
-        if not changes and not self._is_unswept:
+        if self._node.failure or not (self._closed or self._is_unswept):
             return
+        with suppress(Fenced, NotActive), self._node.deleting():  # else when the cluster is ACTIVE again
+            self._delete(self._closed.copy())
+
+    def _delete(self, changes: Collection[Position]) -> None:
         if self._is_unswept:
             self._is_unswept = False
             with self._lock:
@@ -350,6 +363,7 @@ class Shards:
         with self._lock:
             self._replica.sweep()
         for change in changes:
+            self._closed.remove(change)
             self._node.deleted(change)
 
     def _begin_anew_if_all_is_lost(self) -> None:
@@ -357,7 +371,9 @@ class Shards:
 
         Where a part is lost, somebody should know of it: that is an operator's to give up.
         """
-        self._hears_of_loss = False
+        self._hears_of_loss = self._node.cluster_state().allowed is not ClusterState.ACTIVE
+        if self._hears_of_loss:
+            return  # nothing is given up now
         try:
             group = self._node.groups().get(self.group.name)
             if group is None or group.persistent:

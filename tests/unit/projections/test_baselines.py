@@ -326,8 +326,8 @@ def test_nothing_changes_while_the_state_does(active: Stage) -> None:
     assert active.post(ACTIVATE).json()["code"] == "STATE_CHANGING"
     active.finish()
     refused = active.post(change("SET", "n1")).json()
-    assert refused["code"] == "CLUSTER_INACTIVE"
-    assert refused["detail"].endswith("`topolog cluster activate` first.")
+    assert refused["code"] == "NOT_ACTIVE"
+    assert refused["detail"].endswith("`topolog cluster activate` ends that.")
     active.granted(ACTIVATE)
     active.finish()
     active.granted({"kind": "auto-adjust", "enabled": True})

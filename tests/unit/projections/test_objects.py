@@ -207,7 +207,7 @@ def test_a_revocation_says_when_it_is_in_force_everywhere(shop: Shop) -> None:
     closed_ms = shop.chronicle.now_ms
     shop.settle("n1", "n2", "n3")
     assert shop.item(f"/changes/{number}")["in_force_by"] == iso(closed_ms)
-    assert iso(closed_ms) in shop.item(f"/changes/{number}/explain")["facts"]["in force everywhere since"]
+    assert iso(closed_ms) in shop.item(f"/changes/{number}/explain")["facts"]["in force on servers since"]
     assert iso(START_MS) not in str(facts)
 
 

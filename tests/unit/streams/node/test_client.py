@@ -343,12 +343,17 @@ def test_proposals_of_several_threads_and_nodes_are_all_in_the_end(cluster: Clus
         assert two.metadata("T", timeout_s=PATIENCE_S) == newest
 
 
-def test_a_client_proposes_and_reads_without_a_lease(cluster: Cluster) -> None:
+def test_a_client_proposes_and_reads_what_servers_do_and_says_how_old_it_is(cluster: Cluster) -> None:
     """Clients hold none: they read what they have applied, and nobody waits for them."""
     with cluster.node() as server, cluster.node("web", kind=q.NodeKind.CLIENT) as client:
         assert client.propose(CUSTOMER, timeout_s=PATIENCE_S).accepted
         assert list(client.types()) == ["Customer"]
-        assert server.metadata("Customer", timeout_s=PATIENCE_S) == client.metadata("Customer")
+        served, found = server.metadata("Customer", timeout_s=PATIENCE_S), client.metadata("Customer")
+        assert served is not None
+        assert found is not None
+        assert (found.definition, found.version) == (served.definition, served.version)
+        assert served.age_ms is None
+        assert found.age_ms is not None
 
 
 # Reading.
@@ -558,7 +563,7 @@ def _end_with_refusals(node: Node) -> None:
     """End this process with how many of four uses of the node were refused, 99 if leaving it did not pass quietly."""
     code = 99
     try:
-        uses = (
+        uses: tuple[Callable[[], object], ...] = (
             lambda: node.metadata("T"),
             node.types,
             lambda: node.submit(ObjectType("T", {"id": "long"})),

@@ -3,19 +3,25 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 import pytest
 from tests.unit.streams.node.shard import Shard
+from tests.unit.streams.node.shop import ORDERS, READ, Shop
+from tests.unit.streams.rules.changing import drop, grant, view
 
 from topolog.events.baseline import ClusterStateRow, StateChangeFinished, StateChangeStarted
-from topolog.events.cluster_state import ClusterState
-from topolog.events.errors import NotActive, Refused, TopologError
+from topolog.events.cluster_state import ClusterState, allows
+from topolog.events.cluster_state import Operation as Act
+from topolog.events.errors import BeingDeleted, NotActive, Refused, TopologError
 from topolog.events.group_definition import GroupDefinition
 from topolog.events.ids import Position
+from topolog.events.object_definition import ObjectKind
+from topolog.events.object_types import ObjectType
 from topolog.streams.node.aio import AsyncNode
 from topolog.streams.node.client import Node
 from topolog.streams.node.core import NodeCore
+from topolog.streams.node.deletions import Deletion
 from topolog.streams.node.serving import Serving
 from topolog.streams.node.testing import LocalCluster
 
@@ -86,6 +92,112 @@ def test_from_the_start_of_a_change_on_the_lesser_of_both_counts() -> None:
             cluster.change_state(ACTIVE)
             assert one.cluster_state().target is ACTIVE
             assert refusal_of(one, writing=False), "others may refuse what this one would have stored"
+
+
+@pytest.fixture
+def shop() -> Iterator[Shop]:
+    with LocalCluster() as cluster, ExitStack() as stack:
+        yield Shop(cluster, stack)
+
+
+def is_let_in(guard: AbstractContextManager[object]) -> bool:
+    try:
+        with guard:
+            return True
+    except NotActive:
+        return False
+
+
+@pytest.mark.parametrize("state", [ACTIVE, READ_ONLY, INACTIVE])
+def test_the_state_of_the_cluster_binds_tables_too(shop: Shop, state: ClusterState) -> None:
+    """A3: by the one table of states; whoever only asks is answered in all of them."""
+    shop.cluster.change(view("shop.notes", ORDERS, "note"), grant(f"ada@{ORDERS}"))
+    shop.cluster.change_state(state)
+    for node in (shop.one, shop.two):
+        assert is_let_in(node.using(ORDERS)) is allows(state, Act.READ)
+        assert is_let_in(node.viewing("shop.notes")) is allows(state, Act.READ)
+        assert is_let_in(node.writing(ORDERS)) is allows(state, Act.WRITE)
+        assert is_let_in(node.deleting()) is allows(state, Act.DELETE)
+        assert (node.ttl_ms(ORDERS) is not None) is allows(state, Act.EXPIRE)
+        assert allows(state, Act.LOOK)
+        assert node.table(ORDERS).name == ORDERS
+        assert node.allows("ada", READ, ORDERS)
+        assert node.types() == {}
+        assert node.groups() == {}
+
+
+@pytest.mark.parametrize(
+    ("state", "writing", "is_over"), [(READ_ONLY, False, False), (READ_ONLY, True, True), (INACTIVE, False, True)]
+)
+def test_what_is_done_with_a_table_and_outlives_the_state_that_allowed_it_does_not_count(
+    shop: Shop, state: ClusterState, writing: bool, is_over: bool
+) -> None:
+    """Not even if it is allowed again at its end."""
+    used = (shop.one.writing if writing else shop.one.using)(ORDERS)
+    used.__enter__()
+    shop.cluster.change_state(state)
+    shop.cluster.change_state(ACTIVE)
+    if not is_over:
+        used.__exit__(None, None, None)
+        return
+    with pytest.raises(NotActive, match="must not be acknowledged"):
+        used.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("state", [READ_ONLY, INACTIVE])
+def test_nothing_is_defined_in_a_cluster_that_an_operator_has_stopped_and_rights_are_taken(
+    shop: Shop, state: ClusterState
+) -> None:
+    """By node, kit and operator alike; what is there already costs no request."""
+    shop.cluster.change(grant(f"ada@{ORDERS}"))
+    shop.cluster.change_state(state)
+    for ask in (
+        lambda: shop.one.change(drop()),
+        lambda: shop.cluster.change(drop()),
+        lambda: shop.one.create_group(GroupDefinition("new", 8, 0)),
+        lambda: shop.one.propose(ObjectType("T", {"id": "long"})),
+    ):
+        with pytest.raises(Refused, match="`topolog cluster activate` ends that") as refused:
+            ask()
+        assert refused.value.code == "NOT_ACTIVE"
+    shop.cluster.change(drop(f"ada@{ORDERS}", ObjectKind.GRANT))
+    assert not shop.one.allows("ada", READ, ORDERS)
+
+
+@pytest.mark.parametrize("state", [READ_ONLY, INACTIVE])
+def test_the_deletion_of_what_was_dropped_before_waits_and_goes_on_afterwards(shop: Shop, state: ClusterState) -> None:
+    """The drop was committed, and the operator has stopped the cluster before the service came to its rows."""
+    node = shop.cluster.node("n3")
+    owed: list[Deletion] = []
+    states: list[ClusterState] = []
+    node.on_deletion(owed.append)
+    node.on_cluster_state(lambda changed: states.append(changed.allowed))
+    shop.enter(node)
+    number = shop.cluster.change(drop())
+    (deletion,) = owed
+    shop.cluster.change_state(state)
+    with pytest.raises(NotActive), node.deleting():
+        raise AssertionError("it was let in")
+    assert shop.row(number).undeleted == ("n3",)
+    assert node.is_closed(deletion.tables[0].incarnation)
+    shop.cluster.change_state(ACTIVE)
+    assert states[-1] is ACTIVE
+    with node.deleting():
+        node.deleted(deletion.change)
+    shop.cluster.settle()
+    assert shop.row(number).undeleted == ()
+
+
+def test_a_drop_that_is_open_when_the_cluster_is_stopped_is_taken_back(shop: Shop) -> None:
+    """A4: an operator stops the cluster because the wrong table is going; it is all there again, to be read."""
+    with shop.cluster.cut_off("n2"):
+        number = shop.cluster.change(drop(), wait=False)
+        with pytest.raises(BeingDeleted):
+            shop.one.table(ORDERS)
+        shop.cluster.change_state(READ_ONLY)
+        assert shop.row(number).code == "NOT_ACTIVE"
+        with shop.one.using(ORDERS) as found:
+            assert found.name == ORDERS
 
 
 class Operation:

@@ -1,8 +1,10 @@
 """Tables, views and rights as a service of the real node client sees them while they change (DESIGN §4.5, B4, B6)."""
 
 import asyncio
+import logging
 import threading
-from contextlib import ExitStack, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, suppress
 
 import pytest
 from tests.unit.streams.node.shop import ORDERS, READ, Shop, columns
@@ -12,6 +14,7 @@ from tests.unit.streams.rules.changing import (
     TEXT,
     add,
     alter,
+    database,
     drop,
     drop_column,
     grant,
@@ -34,10 +37,12 @@ from topolog.events.errors import (
 )
 from topolog.events.membership import Heartbeat
 from topolog.events.object_definition import FOREVER, ObjectKind, Privilege, Statement, Verb
+from topolog.events.object_types import ObjectType
 from topolog.events.objects import ChangeStatus
 from topolog.events.requests import NodeKind
 from topolog.events.topics import Topic
 from topolog.streams.node.client import Node
+from topolog.streams.node.core import Phase
 
 
 def ttl(ttl_ms: int) -> Statement:
@@ -329,15 +334,152 @@ def test_a_read_through_a_view_fails_if_the_view_or_its_table_is_another_at_its_
         shop.cluster.change(*statements)
 
 
-def test_a_client_answers_from_what_it_has_applied(shop: Shop) -> None:
-    """DESIGN 4.5: it holds no lease; what it may not do is to let data expire."""
+def test_a_client_answers_from_what_it_has_applied_and_says_how_old_that_is(shop: Shop) -> None:
+    """DESIGN 4.5: nobody waits for it; what it may not do is to let data expire."""
     client = shop.join("c1", kind=NodeKind.CLIENT)
     with shop.cluster.cut_off("c1"):
         shop.cluster.change(alter(ORDERS, add("city")))
+        shop.cluster.advance(1)
         with client.using(ORDERS) as found:
             assert columns(found) == ["id", "note"]
+            assert found.age_ms is not None
+            assert 1_000 <= found.age_ms <= shop.cluster.terms.fence_ms
         assert client.ttl_ms(ORDERS) is None
     assert columns(client.table(ORDERS)) == ["id", "note", "city"]
+    assert shop.one.table(ORDERS).age_ms is None
+
+
+HOUR_S = 3_600.0
+LOOKS: tuple[tuple[str, Callable[..., object]], ...] = (
+    ("a right", lambda node, **rest: node.allows("ada", READ, ORDERS, **rest)),
+    ("a table", lambda node, **rest: node.table(ORDERS, **rest)),
+    ("a view", lambda node, **rest: node.view("shop.notes", **rest)),
+    ("a database", lambda node, **rest: node.database("shop", **rest)),
+    ("all tables", lambda node, **rest: node.tables(**rest)),
+    ("a read", lambda node, **rest: read_by(node.using(ORDERS, **rest))),
+    ("a read through a view", lambda node, **rest: read_by(node.viewing("shop.notes", **rest))),
+    ("a type", lambda node, **rest: node.metadata("Customer", **rest)),
+    ("all types", lambda node, **rest: node.types(**rest)),
+)
+
+
+def read_by(guard: AbstractContextManager[object]) -> object:
+    with guard as found:
+        return found
+
+
+def ages(answer: object) -> list[int | None]:
+    """How old the parts of an answer say that they are; nothing for a right."""
+    match answer:
+        case bool():
+            return []
+        case dict():
+            return [each.age_ms for each in answer.values()]
+        case list():
+            return [each.age_ms for each in answer]
+    return [answer.age_ms]  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def asked(shop: Shop) -> tuple[Shop, Node]:
+    """A client, and a shop with all that it can be asked for."""
+    shop.cluster.change(view("shop.notes", ORDERS, "note"), grant(f"ada@{ORDERS}"))
+    shop.one.propose(ObjectType("Customer", {"id": "long"}))
+    return shop, shop.join("c1", kind=NodeKind.CLIENT)
+
+
+def test_a_client_that_is_cut_off_is_as_old_as_it_says_and_fails_closed_behind_the_fence(
+    asked: tuple[Shop, Node],
+) -> None:
+    """4.5: everything that it could say is revoked, dropped and removed meanwhile; `max_age_s` takes it all the same,
+    labelled, and no older than it says."""
+    shop, client = asked
+    for name, look in LOOKS:
+        assert look(client), name
+        assert all(age is not None and age <= 1_000 for age in ages(look(client))), name
+        assert all(age is None for age in ages(look(shop.one))), name
+    with shop.cluster.cut_off("c1"):
+        shop.cluster.change(drop(f"ada@{ORDERS}", ObjectKind.GRANT))
+        shop.cluster.change(drop("shop", ObjectKind.DATABASE))
+        shop.cluster.advance(4)
+        assert client.phase is Phase.MEMBER
+        for name, look in LOOKS:
+            with pytest.raises(Fenced, match="has not heard of the cluster"):
+                look(client)
+            answer = look(client, max_age_s=HOUR_S)
+            assert answer, name
+            assert all(age is not None and age >= 4_000 for age in ages(answer)), name
+            with pytest.raises(Fenced, match="3 s were allowed"):
+                look(client, max_age_s=3)
+        with pytest.raises(Fenced), client.writing(ORDERS):
+            pass
+    assert not client.allows("ada", READ, ORDERS)
+    with pytest.raises(NotFound):
+        client.table(ORDERS)
+
+
+def test_who_may_have_less_than_a_fence_says_so(asked: tuple[Shop, Node]) -> None:
+    """A second, where the fence is two; a server's answer is proven to be of now."""
+    shop, client = asked
+    with shop.cluster.cut_off("c1"):
+        shop.cluster.advance(1.5)
+        assert client.lease.is_valid
+        for name, look in LOOKS:
+            assert look(client), name
+            with pytest.raises(Fenced):
+                look(client, max_age_s=1)
+    assert shop.one.table(ORDERS, max_age_s=0).age_ms is None
+
+
+def test_a_read_of_a_client_that_outlives_the_fence_is_not_answered(asked: tuple[Shop, Node]) -> None:
+    """As a server's."""
+    shop, client = asked
+    with shop.cluster.cut_off("c1"):
+        reading = client.using(ORDERS)
+        reading.__enter__()
+        relaxed = client.using(ORDERS, max_age_s=2)
+        relaxed.__enter__()
+        shop.cluster.advance(3)
+        for each in (reading, relaxed):
+            with pytest.raises(Fenced):
+                each.__exit__(None, None, None)
+
+
+def test_a_fenced_server_answers_who_takes_an_older_answer_but_not_for_rights(asked: tuple[Shop, Node]) -> None:
+    """B6.8: its word on a right is proven or not given."""
+    shop, _ = asked
+    shop.cluster.change(database("more"))
+    with shop.cluster.leases_expired():
+        for name, look in LOOKS[1:]:
+            with pytest.raises(Fenced):
+                look(shop.one)
+            answer = look(shop.one, max_age_s=HOUR_S)
+            assert all(age is not None and age > shop.cluster.terms.fence_ms for age in ages(answer)), name
+        with pytest.raises(BadInput, match="under its lease"):
+            shop.one.allows("ada", READ, ORDERS, max_age_s=HOUR_S)
+
+
+def test_an_honoured_right_of_before_is_logged(asked: tuple[Shop, Node], caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever looks for a revoked right that was honoured finds it."""
+    shop, client = asked
+    with shop.cluster.cut_off("c1"):
+        shop.cluster.advance(4)
+        with caplog.at_level(logging.WARNING):
+            assert client.allows("ada", READ, ORDERS, max_age_s=HOUR_S)
+    assert f"c1 answers for a right on {ORDERS} as it was 4" in caplog.text
+
+
+@pytest.mark.parametrize("look", [look for _, look in LOOKS], ids=[name for name, _ in LOOKS])
+def test_whoever_knows_of_a_position_is_not_answered_from_before_it(
+    asked: tuple[Shop, Node], look: Callable[..., object]
+) -> None:
+    """N25: types too."""
+    shop, client = asked
+    with shop.cluster.cut_off("c1"):
+        number = shop.cluster.change(database("more"))
+        with pytest.raises(NotCaughtUp):
+            look(client, at_least=number)
+    assert look(client, at_least=number)
 
 
 def test_who_must_see_a_change_waits_until_its_node_has_applied_it(shop: Shop) -> None:

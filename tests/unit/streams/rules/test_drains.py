@@ -170,7 +170,7 @@ def test_nothing_is_dropped_while_the_state_changes_or_nothing_is_served() -> No
     assert found.refusal(drain("n2")).code == "STATE_CHANGING"
     found.silent = set()
     found.settle()
-    assert found.refusal(drain("n2")).code == "CLUSTER_INACTIVE"
+    assert found.refusal(drain("n2")).code == "NOT_ACTIVE"
     found = Counted(*THREE)
     found.ask(drain("n3"))
     found.ask(deactivation())

@@ -348,7 +348,7 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
     ),
     "a pause stops what has failed only": (
         repair_steps,
-        "if ended or session.paused:",
+        "if ended or stands_still(state, session):",
         "if ended:",
         by(pace.test_a_session_that_is_paused_finishes_its_tasks_and_begins_nothing),
     ),
@@ -464,7 +464,7 @@ DEFECTS: dict[str, tuple[ModuleType, str, str, Caught]] = {
     ),
     "a paused session leaves the queue": (
         repair,
-        "return [] if row.paused else repair_sessions.from_queue(state, row, at_ms)",
+        "return [] if stands_still(state, row) else repair_sessions.from_queue(state, row, at_ms)",
         "return repair_sessions.from_queue(state, row, at_ms)",
         by(sessions.test_a_queued_session_that_is_paused_does_not_begin),
     ),
