@@ -129,6 +129,18 @@ def in_words(cause: str, actor: str = "", reason: str = "") -> str:
     return read.words
 
 
+def why(cause: str, reason: str) -> str:
+    """What for, in the words of who asked; where nobody did, what made the decision due, in a few words."""
+    read = read_cause(cause)
+    if reason or read.kind is Kind.REQUEST:
+        return reason
+    return _BRIEF[read.kind].format(read.node) if read.kind in _BRIEF else read.words
+
+
+_BRIEF: Mapping[Kind, str] = {Kind.HEARTBEAT: "a heartbeat of {0}", Kind.MAP: "a single map of {0}"}
+"""Without the place in a topic, which tells people nothing."""
+
+
 _NAMED = frozenset({"node", "type", "group", "change", "session", "replica", "schedule", "database", "table", "grant"})
 _ALONE = {"exchange": "exchange", "hand-over": "exchange", "baseline": "baseline", "leases": None, "requesters": None}
 

@@ -8,6 +8,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from topolog.projections.durations import ago
 from topolog.projections.web.event_words import words
 from topolog.projections.web.frame import MENU, Frame
+from topolog.projections.web.values import why
 
 _PACKAGE = __package__
 
@@ -25,7 +26,7 @@ _TEMPLATES = Environment(
     loader=FunctionLoader(_source), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
 )
 _TEMPLATES.filters.update(ago=ago, words=words)
-_TEMPLATES.globals.update(menu=MENU, none_of=lambda choices: {each.name: "" for each in choices})
+_TEMPLATES.globals.update(menu=MENU, why=why, none_of=lambda choices: {each.name: "" for each in choices})
 
 
 def rendered(template: str, frame: Frame | None, **shown: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from topolog.projections import cause_words
 from topolog.projections.durations import ago
 from topolog.projections.web.frame import Frame
 
@@ -84,6 +85,17 @@ def exact(milliseconds: int | None) -> str:
 def position(frame: Frame, at: int | None) -> Value:
     """A position, which leads to the decision there."""
     return Value("–") if at is None else Value(str(at), frame.to("decisions", at))
+
+
+def why(cause: str, reason: str) -> Value:
+    """What for, in the words of who asked, and which request that was; where nobody did, what made the decision due."""
+    return Value(cause_words.why(cause, reason) or "–", note=request_of(cause))
+
+
+def request_of(cause: str) -> str:
+    """`request cli-4f2a/3`; nothing where no request is answered."""
+    request = cause_words.read_cause(cause).request
+    return f"request {request}" if request else ""
 
 
 def actor(frame: Frame, name: str) -> Value:
