@@ -13,6 +13,7 @@ from topolog.projections.api import (
     diffs,
     explain_reads,
     export,
+    heads,
     health,
     list_routes,
     metrics,
@@ -76,6 +77,7 @@ def make_app(served: Sequence[Served], access: Access | None = None, environment
     app.add_middleware(Guard, access=app.state.access, clusters=lambda: list(app.state.served))
     app.add_middleware(metrics.Latency, registry=registry)
     app.add_middleware(tracing.Traced)
+    app.add_middleware(heads.Heads)
     for router in (
         reads.clusters,
         reads.router,

@@ -11,38 +11,8 @@ import msgspec
 
 from topolog.projections import cause_words
 from topolog.projections.durations import ago
+from topolog.projections.tones import TONES
 from topolog.projections.web.frame import Frame
-
-_TONES: Mapping[str, str] = {
-    **dict.fromkeys(
-        (
-            "MEMBER",
-            "VALID",
-            "OK",
-            "OWNING",
-            "ACCEPTED",
-            "GRANTED",
-            "COMPLETED",
-            "COMMITTED",
-            "SUCCEEDED",
-            "CURRENT",
-            "SHOWN",
-            "DONE",
-        ),
-        "ok",
-    ),
-    **dict.fromkeys(("AGREE", "REPAIRED", "USING", "EQUAL", "ACTIVE"), "ok"),
-    **dict.fromkeys(
-        ("STOPPING", "MOVING", "SWITCHING", "RENTING", "OPEN", "PENDING", "QUEUED", "RUNNING", "PREPARED", "WARNING"),
-        "busy",
-    ),
-    **dict.fromkeys(("REMOVING", "AWAY", "OUTSIDER", "DRAINING", "DRAINED", "NONE", "PARTIAL", "INCONCLUSIVE"), "busy"),
-    **dict.fromkeys(("PRE_CREATE", "PRE_ALTER", "PRE_RENAME", "PRE_DELETE"), "busy"),
-    **dict.fromkeys(
-        ("OVERDUE", "FENCED", "SILENT", "LOST", "PAUSED", "REFUSED", "REJECTED", "FAILED", "DIFFER"), "bad"
-    ),
-    **dict.fromkeys(("ROLLED_BACK", "EXPIRED", "ABORTED"), "bad"),
-}
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -64,7 +34,7 @@ def state(text: str | None, note: str = "") -> Value:
     """A state in capitals as a badge."""
     if not text:
         return Value("–")
-    return Value(text.replace("_", " ").lower(), tone=_TONES.get(text, "quiet"), note=note)
+    return Value(text.replace("_", " ").lower(), tone=TONES.get(text, "quiet"), note=note)
 
 
 def time(text: str | None) -> Value:

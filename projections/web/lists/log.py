@@ -118,6 +118,10 @@ def _lag(_: Frame, each: ClusterTopic) -> Shown:
     return "–" if each.lag_s is None else f"{each.lag_s:.1f} s"
 
 
+def _next_offsets(_: Frame, each: ClusterTopic) -> Shown:
+    return ", ".join("the oldest" if part.offset is None else str(part.offset) for part in each.read) or "–"
+
+
 TOPICS = Listing(
     view="topics",
     title="Topics",
@@ -130,7 +134,7 @@ TOPICS = Listing(
         Column("Policy", lambda _, each: each.policy),
         Column("Kept", lambda _, each: "for ever" if each.retention_ms < 0 else values.span(each.retention_ms)),
         Column("Behind", _lag, is_number=True),
-        Column("Next offsets", lambda _, each: ", ".join(str(part.offset) for part in each.read) or "–"),
+        Column("Next offsets", _next_offsets),
         Column("Read", lambda _, each: "–" if each.records is None else f"{each.records:,}", is_number=True),
     ),
     empty="No topic is as these filters say.",

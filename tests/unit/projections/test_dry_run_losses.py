@@ -41,7 +41,9 @@ def test_a_filter_that_no_server_passes_is_told_of(stage: Stage) -> None:
     assert warning == "0 backups of fast cannot be met: 0 servers may hold it, so a partition gets no copy at all"
 
 
-def test_the_removal_of_a_node_that_holds_the_last_copies_names_them(chronicle: Chronicle, projector: Projector) -> None:
+def test_the_removal_of_a_node_that_holds_the_last_copies_names_them(
+    chronicle: Chronicle, projector: Projector
+) -> None:
     shared_out(chronicle, "n1", "n2", backups=0)
     with staged(chronicle, projector) as stage:
         (warning,) = stage.imagined({"kind": "remove", "resource": "node", "name": "n2"})["warnings"]
