@@ -42,7 +42,7 @@ def bundle(
     ] = 256,
     logs: Annotated[
         list[Path] | None,
-        typer.Option("--logs", metavar="FOLDER", help="What processes say is there, too; repeatable."),
+        typer.Option("--logs", metavar="FOLDER", help="What processes have said lies there, too."),
     ] = None,
     config: Config = None,
     pairs: Set = None,
