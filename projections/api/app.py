@@ -41,6 +41,28 @@ Errors are problem documents (RFC 9457) with a stable `code`. Reads ask nothing 
 """
 
 
+_ROUTERS = (
+    reads.clusters,
+    reads.router,
+    list_routes.router,
+    diffs.router,
+    export.router,
+    writes.router,
+    replays.router,
+    health.router,
+    partition_reads.router,
+    projection_routes.router,
+    baseline_reads.router,
+    objects_reads.router,
+    repair_reads.router,
+    explain_reads.router,
+    metrics.router,
+    access_reads.known,
+    access_reads.router,
+    pages.router,
+)
+
+
 def make_app(served: Sequence[Served], access: Access | None = None, environment: str = "") -> FastAPI:
     """The app over clusters whose projectors somebody else runs; without `access` it is open to whoever reaches it.
 
@@ -78,26 +100,7 @@ def make_app(served: Sequence[Served], access: Access | None = None, environment
     app.add_middleware(metrics.Latency, registry=registry)
     app.add_middleware(tracing.Traced)
     app.add_middleware(heads.Heads)
-    for router in (
-        reads.clusters,
-        reads.router,
-        list_routes.router,
-        diffs.router,
-        export.router,
-        writes.router,
-        replays.router,
-        health.router,
-        partition_reads.router,
-        projection_routes.router,
-        baseline_reads.router,
-        objects_reads.router,
-        repair_reads.router,
-        explain_reads.router,
-        metrics.router,
-        access_reads.known,
-        access_reads.router,
-        pages.router,
-    ):
+    for router in _ROUTERS:
         app.include_router(router)
     problems.install(app)
     contract.install(app)
