@@ -1,11 +1,12 @@
-"""The templates of the pages, which lie in `pages/` beside this file, and what they have in common (owns jinja2)."""
+"""The templates of the pages, which lie in `pages/` beside this file, and what they have in common (owns jinja2 and the
+markupsafe that comes with it)."""
 
 import re
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from jinja2.utils import markupsafe
+from markupsafe import Markup, escape
 
 from topolog.projections.durations import ago
 from topolog.projections.web.event_words import words
@@ -13,7 +14,6 @@ from topolog.projections.web.frame import MENU, Frame
 from topolog.projections.web.values import why
 
 _PACKAGE = __package__
-Markup, escape = markupsafe.Markup, markupsafe.escape
 
 
 def asset(name: str) -> str:
