@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from enum import Enum
+from functools import lru_cache
 
 import msgspec
 
@@ -108,11 +109,15 @@ _FORMS: Mapping[Kind, tuple[tuple[str, str], ...]] = {
         (r"(.+) stops", "coordinator {0} stopped on purpose"),
     ),
 }
+_READ_KEPT = 1024
+"""A page asks for the same ones again and again."""
+
 _COMPILED = tuple(
     (kind, re.compile(pattern, re.DOTALL), words) for kind, forms in _FORMS.items() for pattern, words in forms
 )
 
 
+@lru_cache(_READ_KEPT)
 def read_cause(cause: str) -> StampCause:
     """What the cause of a stamp says; one that this version does not know is its own words."""
     for kind, pattern, words in _COMPILED:

@@ -70,7 +70,7 @@ def _what(reading: Reading, here: Decided) -> Iterator[tuple[str, str]]:
 
 
 def _decided_by(reading: Reading, here: Decided) -> str:
-    return queries.decided_by(reading, here) or "nobody"
+    return queries.decided_by(reading, here, {}) or "nobody"
 
 
 def _back_to(chain: Sequence[Link]) -> Iterator[tuple[str, str]]:
