@@ -24,7 +24,7 @@ LONG := tests/histories tests/simulation tests/soak tests/tour tests/install
 COMPUTING := --numprocesses 2 --dist worksteal
 WAITING := --numprocesses 3 --dist worksteal
 
-.PHONY: help check check-ranges test test-broker test-spark test-long test-all bench openapi command-table up again soak lock image-lock clean
+.PHONY: help check check-ranges test test-broker test-spark test-long test-all bench openapi alert-rules command-table up again soak lock image-lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,11 @@ check-ranges: $(READY) ## The main path with the lowest and the newest versions 
 
 bench: $(READY) ## Measure all figures on a quiet machine, and redraw the table in README.md
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
+
+# In the repository they name files; whoever is woken needs what can be clicked.
+alert-rules: ## Print the alerts with runbooks to click: RUNBOOKS=https://… is where docs/runbooks is read
+	@test -n "$(RUNBOOKS)" || { echo 'RUNBOOKS=https://… says where docs/runbooks is read.' >&2; exit 2; }
+	@sed 's|runbook_url: docs/runbooks/|runbook_url: $(RUNBOOKS:/=)/|' docker/prometheus/rules.yml
 
 openapi: $(READY) ## Write docs/openapi.json anew from what the API is
 	@$(BIN)/python -m topolog.projections.api.written > docs/openapi.json

@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from enum import Enum
+from functools import lru_cache
 
 import msgspec
 
@@ -112,11 +113,15 @@ _FORMS: Mapping[Kind, tuple[tuple[str, str], ...]] = {
         (r"(.+) stops", "coordinator {0} stopped on purpose"),
     ),
 }
+_READ_KEPT = 1024
+"""A page asks for the same ones again and again."""
+
 _COMPILED = tuple(
     (kind, re.compile(pattern, re.DOTALL), words) for kind, forms in _FORMS.items() for pattern, words in forms
 )
 
 
+@lru_cache(_READ_KEPT)
 def read_cause(cause: str) -> StampCause:
     """What the cause of a stamp says; one that this version does not know is its own words."""
     for kind, pattern, words in _COMPILED:
@@ -131,6 +136,18 @@ def in_words(cause: str, actor: str = "", reason: str = "") -> str:
     if read.kind is Kind.REQUEST:
         return f"{actor or 'somebody'} asked for it with request {read.request}{f': «{reason}»' if reason else ''}"
     return read.words
+
+
+def why(cause: str, reason: str) -> str:
+    """What for, in the words of who asked; where nobody did, what made the decision due, in a few words."""
+    read = read_cause(cause)
+    if reason or read.kind is Kind.REQUEST:
+        return reason
+    return _BRIEF[read.kind].format(read.node) if read.kind in _BRIEF else read.words
+
+
+_BRIEF: Mapping[Kind, str] = {Kind.HEARTBEAT: "a heartbeat of {0}", Kind.MAP: "a single map of {0}"}
+"""Without the place in a topic, which tells people nothing."""
 
 
 _NAMED = frozenset({"node", "type", "group", "change", "session", "replica", "schedule", "database", "table", "grant"})

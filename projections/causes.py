@@ -145,7 +145,7 @@ def cause_of(decided: Decided, follows: Position | None = None) -> Cause:
         decided.position,
         decided.event_name,
         decided.cause,
-        decided.actor,
+        decided.asked_by,
         decided.reason,
         iso(decided.logged_at_ms),
         read_cause(decided.cause).kind.value,

@@ -4,36 +4,31 @@ The rules decide over a copy of all rows, and what they decide is folded into th
 the affinity would want for each partition, is read from the state before and the one after, as the coordinator would.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from topolog.events import last_owners, ownership
 from topolog.events.asked import RequestRef
-from topolog.events.baseline import baseline, online, placed_by
+from topolog.events.baseline import baseline, online
 from topolog.events.codec import Decision
 from topolog.events.drains import DrainStarted
 from topolog.events.fold import evolve
 from topolog.events.groups import GroupRow
-from topolog.events.ids import NodeId, Place, Position
+from topolog.events.ids import Place, Position
 from topolog.events.lease_terms import LeaseTermsChanged
 from topolog.events.metadata import MetadataUpdateRejected
-from topolog.events.ownership import OwnershipRow
 from topolog.events.requests import (
     AnyRequest,
-    BaselineChangeRequested,
     ClusterStateRequested,
     OutcomeRow,
     RequestUnchanged,
-    WarmRequested,
     outcome_key,
     subject_of,
 )
 from topolog.events.stamp import NO_CHAIN
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
-from topolog.projections import dry_run_objects, queries, subjects
+from topolog.projections import dry_run_losses, dry_run_objects, queries, subjects
 from topolog.projections.baseline_resources import BaselinePreview, DryRun, GroupPreview, Planned
 from topolog.projections.store import Reading
-from topolog.streams.rules import baseline as rules_of_baseline
 from topolog.streams.rules import placement, requests
 from topolog.streams.rules.affinity import NOBODY, Candidate, Placement, ideal
 from topolog.streams.rules.requests import Circumstances
@@ -56,6 +51,7 @@ def dry_run(reading: Reading, request: AnyRequest, wall_ms: int) -> DryRun:
     before = _Wanted(state), None if row is None else row.number, () if row is None else row.nodes
     decided = _decided(state, request, wall_ms, reading.position)
     about_objects = tuple(dry_run_objects.sentences(reading, state, decided[0]))
+    losses = tuple(dry_run_losses.before(reading, state, request))
     _fold(state, request, decided, reading)
     preview = _preview(state, before[1], before[2])
     groups = tuple(before[0].changes_to(_Wanted(state)))
@@ -69,7 +65,11 @@ def dry_run(reading: Reading, request: AnyRequest, wall_ms: int) -> DryRun:
         groups=groups,
         warnings=()
         if is_unchanged
-        else (*_warnings(state, request, preview), *dry_run_objects.warnings(reading, decided[0])),
+        else (
+            *losses,
+            *dry_run_losses.after(state, request, preview),
+            *dry_run_objects.warnings(reading, decided[0]),
+        ),
         steps=tuple(dry_run_objects.details(reading, decided[0])),
     )
 
@@ -165,28 +165,6 @@ def _preview(state: State, number: int | None, before: Sequence[str]) -> Baselin
         online=tuple(node for node in row.nodes if node in here),
         away=tuple(node for node in row.nodes if node not in here),
     )
-
-
-def _warnings(state: State, request: AnyRequest, preview: BaselinePreview | None) -> Iterator[str]:
-    """What would be lost."""
-    if isinstance(request, BaselineChangeRequested) and preview is not None:
-        dropped, kept = map(NodeId, preview.dropped), map(NodeId, preview.after)
-        for group, count in rules_of_baseline.last_copies(state, list(dropped), list(kept)).items():
-            yield f"nobody else has a whole copy of {count} partitions of {group}: what they hold is lost"
-    if isinstance(request, WarmRequested):
-        for group, count in _torn(state).items():
-            yield f"nobody who is online has a whole copy of {count} partitions of {group}: they will be lost"
-
-
-def _torn(state: State) -> Mapping[str, int]:
-    """Partitions of persistent groups that have no owner among the servers online."""
-    numbers = [number for node in online(state) if (number := ownership.number_of(state, node)) is not None]
-    lasting = {group.name for _, group in state.rows(GroupRow) if placed_by(state, group)}
-    found: dict[str, int] = {}
-    for _, row in state.rows(OwnershipRow):
-        if row.group in lasting and (count := len(last_owners.owned_by_none_of(row, numbers))):
-            found[row.group] = found.get(row.group, 0) + count
-    return found
 
 
 def _sentence(

@@ -56,7 +56,10 @@ def _first(first: Link) -> str:
 
 
 def _what(reading: Reading, here: Decided) -> Iterator[tuple[str, str]]:
-    yield "decided", f"at {iso(here.logged_at_ms)}, record {here.sequence} of term {here.term}, by {_decided_by(here)}"
+    yield (
+        "decided",
+        f"at {iso(here.logged_at_ms)}, record {here.sequence} of term {here.term}, by {_decided_by(reading, here)}",
+    )
     if here.size > 1:
         others = [each for each in range(here.set_start, here.set_end + 1) if each != here.position]
         named = [f"{each} {reading.surely_decision(each).event_name}" for each in others[:_TOGETHER_MAX]]
@@ -66,8 +69,8 @@ def _what(reading: Reading, here: Decided) -> Iterator[tuple[str, str]]:
         yield "its stamp says", here.cause
 
 
-def _decided_by(here: Decided) -> str:
-    return "the coordinator that led" if read_cause(here.cause).kind is Kind.REQUEST else here.actor or "nobody"
+def _decided_by(reading: Reading, here: Decided) -> str:
+    return queries.decided_by(reading, here, {}) or "nobody"
 
 
 def _back_to(chain: Sequence[Link]) -> Iterator[tuple[str, str]]:

@@ -203,7 +203,7 @@ def change_of(about: Sequence[Decided], position: Position, before: Any, after: 
         position=position,
         time=iso(about[-1].logged_at_ms),
         event=" + ".join(each.event_name for each in about),
-        actor=about[-1].actor,
+        actor=about[-1].asked_by,
         reason=about[-1].reason,
         cause=about[-1].cause,
         changes=changed_fields(before, after),

@@ -31,6 +31,7 @@ from topolog.events.membership import LeasesRenewed
 from topolog.events.rows import ROWS, shape_of
 from topolog.events.state import Key, Row
 from topolog.events.voiding import LeftOut
+from topolog.projections.cause_words import Kind, read_cause
 from topolog.projections.sides import SIDE_ROWS
 from topolog.projections.subjects import subject_of
 
@@ -105,8 +106,8 @@ class Decided(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def asked_by(self) -> str:
-        """Who asked for it, nobody where it followed by itself."""
-        return self.actor if getattr(self.event, "request", None) is not None else ""
+        """Who asked for it, nobody where it followed by itself: a coordinator that decides has asked for nothing."""
+        return self.actor if read_cause(self.cause).kind in (Kind.REQUEST, Kind.OPERATOR) else ""
 
     @property
     def asked_for(self) -> str:

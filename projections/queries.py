@@ -35,6 +35,7 @@ from topolog.events.sessions import SessionRow, session_key
 from topolog.events.state import Key, State
 from topolog.events.terms import ClusterRow
 from topolog.projections import change_rows, exchanges, versions
+from topolog.projections.cause_words import Kind, read_cause
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso, position_time
 from topolog.projections.resources import Decision, Lease, Node, Request, Type, Waiting
@@ -350,8 +351,8 @@ def _request(reading: Reading, row: OutcomeRow) -> Request:
         rule=row.rule,
         message=row.message,
         facts=row.facts,
-        actor=decided.actor,
-        reason=decided.reason,
+        actor=decided.asked_by or row.requester,
+        reason=decided.asked_for,
     )
 
 
@@ -360,20 +361,32 @@ def decisions(reading: Reading, filters: Mapping[str, str], before: int | None =
     event, subject, actor = (filters.get(name) for name in ("event", "subject", "actor"))
     with_renewals = filters.get("renewals") == "true" or event == LeasesRenewed.__name__
     found = reading.all_decisions(before) if with_renewals else reading.decisions(before, subject or "")
+    leaders: dict[int, str] = {}
     for each in found:
-        if event in (None, each.event_name) and subject in (None, each.subject) and actor in (None, each.actor):
-            yield shown(each)
+        is_asked_for = event in (None, each.event_name) and subject in (None, each.subject)
+        if is_asked_for and (actor is None or actor == each.asked_by):
+            yield shown(reading, each, leaders)
 
 
 def decision(reading: Reading, position: int) -> Decision:
     decided = reading.decision(position)
     if decided is None:
         raise NotFound(f"There is no decision at position {position}; the newest is {reading.position}.")
-    return shown(decided)
+    return shown(reading, decided, {})
 
 
-def shown(decided: Decided) -> Decision:
-    """A stored decision as people see it."""
+def decided_by(reading: Reading, decided: Decided, leaders: dict[int, str]) -> str:
+    """Who made a decision: the coordinator that led then, or the operator who voided something. `leaders`: by term,
+    those that are known already."""
+    if read_cause(decided.cause).kind is not Kind.REQUEST:
+        return decided.actor
+    if decided.term not in leaders:
+        leaders[decided.term] = cluster_row(reading.as_of(decided.position)).coordinator
+    return leaders[decided.term]
+
+
+def shown(reading: Reading, decided: Decided, leaders: dict[int, str]) -> Decision:
+    """A stored decision as people see it; `leaders` as `decided_by` has them."""
     return Decision(
         position=decided.position,
         time=iso(decided.logged_at_ms),
@@ -383,7 +396,8 @@ def shown(decided: Decided) -> Decision:
         sequence=decided.sequence,
         set_end=decided.set_end,
         cause=decided.cause,
-        actor=decided.actor,
+        actor=decided.asked_by,
+        decided_by=decided_by(reading, decided, leaders),
         reason=decided.reason,
         recorded_at=iso(decided.recorded_at_ms),
         content=_content(decided.event),

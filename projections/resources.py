@@ -298,8 +298,9 @@ class Group(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """One record of the log. `cause` says what it answers, `actor` and `reason` who asked and why; `set_end` is the
-    position of the last decision that happened at once with it; `content` is the event as it was logged."""
+    """One record of the log. `actor` and `reason`: who asked and what for, empty if nobody did; `decided_by`: who made
+    it; `cause` says what it answers. `set_end` is the position of the last decision that happened at once with it;
+    `content` is the event as it was logged."""
 
     position: int
     time: str
@@ -310,6 +311,7 @@ class Decision(msgspec.Struct, frozen=True):
     set_end: int
     cause: str
     actor: str
+    decided_by: str
     reason: str
     recorded_at: str
     content: Mapping[str, Any]
@@ -352,7 +354,8 @@ class Outcome(msgspec.Struct, frozen=True):
 class Change(msgspec.Struct, frozen=True):
     """What one set of decisions changed of one thing: field -> (before, after), fields of fields as `a.b`.
 
-    Several events about it in one set happened at once and are joined by ` + `.
+    `actor` and `reason`: who asked and what for, empty if nobody did. Several events about it in one set happened at
+    once and are joined by ` + `.
     """
 
     position: int
@@ -376,7 +379,7 @@ class Diff(msgspec.Struct, frozen=True):
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """One link of a chain of causes: the decision, and what it answered.
+    """One link of a chain of causes: the decision, who asked for it (`actor`), and what it answered.
 
     `kind`: what that was, REQUEST, HEARTBEAT, MAP, DEADLINE, COORDINATOR, OPERATOR, DECISION (another decision), or
     UNKNOWN. `follows`: the position of the decision that it follows from, None where it is the first of its chain, or

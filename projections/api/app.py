@@ -13,6 +13,7 @@ from topolog.projections.api import (
     diffs,
     explain_reads,
     export,
+    heads,
     health,
     list_routes,
     metrics,
@@ -38,6 +39,28 @@ What a cluster's log of decisions says, for every moment of its past. Every answ
 (`asOf.position`), how old that knowledge is (`asOf.age_ms`) and, if this reader has stopped, why (`asOf.stopped`).
 Errors are problem documents (RFC 9457) with a stable `code`. Reads ask nothing of the broker.
 """
+
+
+_ROUTERS = (
+    reads.clusters,
+    reads.router,
+    list_routes.router,
+    diffs.router,
+    export.router,
+    writes.router,
+    replays.router,
+    health.router,
+    partition_reads.router,
+    projection_routes.router,
+    baseline_reads.router,
+    objects_reads.router,
+    repair_reads.router,
+    explain_reads.router,
+    metrics.router,
+    access_reads.known,
+    access_reads.router,
+    pages.router,
+)
 
 
 def make_app(served: Sequence[Served], access: Access | None = None, environment: str = "") -> FastAPI:
@@ -76,26 +99,8 @@ def make_app(served: Sequence[Served], access: Access | None = None, environment
     app.add_middleware(Guard, access=app.state.access, clusters=lambda: list(app.state.served))
     app.add_middleware(metrics.Latency, registry=registry)
     app.add_middleware(tracing.Traced)
-    for router in (
-        reads.clusters,
-        reads.router,
-        list_routes.router,
-        diffs.router,
-        export.router,
-        writes.router,
-        replays.router,
-        health.router,
-        partition_reads.router,
-        projection_routes.router,
-        baseline_reads.router,
-        objects_reads.router,
-        repair_reads.router,
-        explain_reads.router,
-        metrics.router,
-        access_reads.known,
-        access_reads.router,
-        pages.router,
-    ):
+    app.add_middleware(heads.Heads)
+    for router in _ROUTERS:
         app.include_router(router)
     problems.install(app)
     contract.install(app)

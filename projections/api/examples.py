@@ -378,6 +378,7 @@ _ALL: tuple[msgspec.Struct, ...] = (
         set_end=40,
         cause="requests@17 cli-4f2a/3",
         actor="ann",
+        decided_by="c1",
         reason="the shop stores addresses",
         recorded_at=_TIME,
         content={"type_name": "Customer", "version": 2},

@@ -56,18 +56,21 @@ async def get_clusters(request: Request) -> Response:
     """The one cluster that is served, else a list of them."""
     served = all_served(request)
     if len(served) == 1:
-        query = f"?{request.url.query}" if request.url.query else ""
-        return RedirectResponse(
-            f"/clusters/{quote(next(iter(served)), safe='')}/{query}", HTTPStatus.TEMPORARY_REDIRECT
-        )
+        return _to_overview(request, next(iter(served)))
     seen = [(each.projector, _may(request, name)) for name, each in served.items()]
     html = await run_in_threadpool(outside.clusters, seen)
     return HTMLResponse(html, headers=SECURITY)
 
 
 @router.get("/clusters/{cluster}")
-async def get_cluster(cluster: str) -> Response:
-    return RedirectResponse(f"/clusters/{quote(cluster, safe='')}/", HTTPStatus.TEMPORARY_REDIRECT)
+async def get_cluster(request: Request, cluster: str) -> Response:
+    return _to_overview(request, cluster)
+
+
+def _to_overview(request: Request, cluster: str) -> Response:
+    """The moment that an address holds goes with it."""
+    query = f"?{request.url.query}" if request.url.query else ""
+    return RedirectResponse(f"/clusters/{quote(cluster, safe='')}/{query}", HTTPStatus.TEMPORARY_REDIRECT)
 
 
 @router.get("/clusters/{cluster}/")

@@ -5,7 +5,9 @@
     settings.json       every setting with its origin, secrets masked
     resources/*.json    every list of the API as -o json prints it, at one position if it has a past
     metrics.txt         what /metrics said
-    log.msgpack         the records of the log as they are, if the broker could be asked: `topolog open` replays them
+    log/*.msgpack       the records of a cluster's log as they are, if the broker could be asked: `topolog open` replays
+                        them; of several clusters if none was named and the API did not say which
+    processes/*         what the processes of this machine have said, the newest end of each of their files
 
 Threat: a secret on its way to a stranger. Settings are masked; the tokens and passwords that are known here are then
 looked for in every entry, whatever its format: in text they are masked, an entry of bytes that holds one is left out.
@@ -15,7 +17,7 @@ import json
 import platform
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,11 +30,14 @@ from topolog.events.masking import CHARS_MIN, masked, masked_values
 from topolog.events.topics import Topic
 from topolog.projections.cli.client import Api
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import CLUSTER, LEASES, PAST_MISSING, RESOURCES
+from topolog.projections.cli.resources import CLUSTER, LEASES, PAST_MISSING, PROJECTIONS, RESOURCES
 from topolog.projections.recorded_log import encode
 
 FORMAT = 1
-MANIFEST, LOG = "manifest.json", "log.msgpack"
+MANIFEST = "manifest.json"
+_LOG, _LOG_END = "log/", ".msgpack"
+_SAID_BYTES_MAX = 4 << 20
+"""Of one file of a process: its newest end."""
 ROWS_MAX = 100_000
 """Of one resource; what is beyond is counted in the manifest as left out."""
 
@@ -108,7 +113,8 @@ def gather_api(bundle: Bundle, api: Api) -> None:
         name = f"resources/{kind.plural}.json"
         try:
             params = {} if kind in _OF_NOW else moment
-            answer = api.get(kind.path(), params) if kind is CLUSTER else api.get_rows(kind.path(), params, ROWS_MAX)
+            is_whole = kind in (CLUSTER, PROJECTIONS)
+            answer = api.get(kind.path(), params) if is_whole else api.get_rows(kind.path(), params, ROWS_MAX)
         except TopologError as error:
             bundle.missing[name] = bundle.masked(error.message)
             continue
@@ -119,16 +125,35 @@ def gather_api(bundle: Bundle, api: Api) -> None:
         bundle.add_json(name, answer.body)
 
 
-def gather_log(bundle: Bundle, reader: LogReader, bytes_max: int, timeout_s: float = 60.0) -> None:
-    """The records of the log, if they are not more than that."""
+def log_entry(cluster: str) -> str:
+    """Where a cluster's log stands in a bundle."""
+    return f"{_LOG}{cluster}{_LOG_END}"
+
+
+def gather_log(bundle: Bundle, cluster: str, reader: LogReader, bytes_max: int, timeout_s: float = 60.0) -> None:
+    """The records of a cluster's log, if they are not more than that."""
     entries, size = list[Entry](), 0
     for entry in _recorded(reader, timeout_s):
         entries.append(entry)
         size += len(entry.value)
         if size > bytes_max:
-            bundle.missing[LOG] = f"it has more than {bytes_max} bytes: --log-mib raises that"
+            bundle.missing[log_entry(cluster)] = f"it has more than {bytes_max} bytes: --log-mib raises that"
             return
-    bundle.add_bytes(LOG, encode(entries))
+    bundle.add_bytes(log_entry(cluster), encode(entries))
+
+
+def gather_processes(bundle: Bundle, folders: Iterable[Path]) -> None:
+    """The newest end of each file that processes have written into these folders; a folder that is not there has
+    none."""
+    for folder in folders:
+        for path in sorted(folder.glob("*.log*")):
+            name = f"processes/{folder.parent.name}/{path.name}"
+            try:
+                with path.open("rb") as file:
+                    file.seek(max(0, path.stat().st_size - _SAID_BYTES_MAX))
+                    bundle.add_text(name, file.read().decode(errors="replace"))
+            except OSError as error:
+                bundle.missing[name] = error.strerror or str(error)
 
 
 def _recorded(reader: LogReader, timeout_s: float) -> Iterator[Entry]:
@@ -140,10 +165,10 @@ def _recorded(reader: LogReader, timeout_s: float) -> Iterator[Entry]:
             raise BadInput(f"The log was not read within {timeout_s:g} s.")
 
 
-def about(cluster: str, api: str) -> Json:
+def about(clusters: Sequence[str], api: str) -> Json:
     """What the manifest says of where a bundle comes from."""
     return {
-        "cluster": cluster,
+        "clusters": list(clusters),
         "api": api,
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {name: found for name in _PACKAGES if (found := _version(name))},
@@ -159,16 +184,20 @@ def _version(package: str) -> str:
         return ""
 
 
-def read_bundle(path: Path) -> tuple[Json, bytes | None]:
-    """The manifest, and the recorded log if there is one; BadInput for what is no bundle."""
+def read_bundle(path: Path) -> tuple[Json, dict[str, bytes]]:
+    """The manifest, and the recorded logs by cluster; BadInput for what is no bundle."""
     try:
         with zipfile.ZipFile(path) as archive:
             manifest = json.loads(archive.read(MANIFEST))
-            log = archive.read(LOG) if LOG in archive.namelist() else None
+            logs = {
+                name.removeprefix(_LOG).removesuffix(_LOG_END): archive.read(name)
+                for name in archive.namelist()
+                if name.startswith(_LOG) and name.endswith(_LOG_END)
+            }
     except FileNotFoundError as error:
         raise BadInput(f"There is no file {path}.", hint="`topolog bundle` makes one.") from error
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise BadInput(f"{path} is no bundle: {error}.", hint="`topolog bundle` makes one.") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise BadInput(f"{path} is no bundle of this release.", hint="Open it with the release that made it.")
-    return manifest, log
+    return manifest, logs

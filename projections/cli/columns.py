@@ -5,10 +5,9 @@ A column reads what it needs and shows `-` for what is not there, so that an old
 
 from collections.abc import Mapping
 
-from topolog.projections.cli import process_columns, repair_columns, resources, schema_columns
+from topolog.projections.cli import log_columns, process_columns, repair_columns, resources, schema_columns
 from topolog.projections.cli.column import Column, field, listed, names, to_the_second
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.terminal import plain
 from topolog.projections.durations import ago
 
 
@@ -30,27 +29,6 @@ def _field_names(item: Json) -> list[str]:
 
 def _affinity_key(item: Json) -> object:
     return _definition_of(item).get("affinity_key")
-
-
-def _changes(item: Json) -> object:
-    return "; ".join(
-        part for field, (before, after) in (item.get("changes") or {}).items() for part in _change(field, before, after)
-    )
-
-
-def _change(field: str, before: object, after: object) -> list[str]:
-    """A change in words; of mappings only the entries that differ."""
-    if isinstance(before, dict | None) and isinstance(after, dict | None) and (before or after):
-        was, now = before or {}, after or {}
-        return [
-            part
-            for key in dict.fromkeys([*was, *now])
-            if was.get(key) != now.get(key)
-            for part in _change(f"{field}.{key}", was.get(key), now.get(key))
-        ]
-    if before is None:
-        return [f"{field} = {plain(after)}"]
-    return [f"{field} {plain(before)} → {plain(after)}"]
 
 
 def _number(title: str, path: str) -> Column:
@@ -108,6 +86,7 @@ def _waited_for(item: Json) -> object:
 
 _TIME = Column("TIME", lambda item: item.get("time"), brief=to_the_second)
 
+
 BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
     resources.CLUSTER: (
         field("NAME", "name"),
@@ -137,25 +116,6 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         field("SUPPRESSED", "auto_adjust.suppressed", wide=True, folds=True),
         field("PROCEED MS", "proceed_ms", wide=True),
         field("TERMS CHANGED AT", "former_terms.changed_at", wide=True),
-    ),
-    resources.AUDIT: (
-        _TIME,
-        field("PRINCIPAL", "principal"),
-        field("WHAT", "what", folds=True),
-        field("RESULT", "result"),
-        field("OUTCOME", "outcome"),
-        field("POSITION", "position"),
-        field("CLIENT", "client"),
-        field("REASON", "reason", folds=True),
-        field("METHOD", "method", wide=True),
-        field("STATUS", "status", wide=True),
-        field("CODE", "code", wide=True),
-        field("DRY RUN", "dry_run", wide=True),
-        field("COUNT", "count", wide=True),
-        field("REQUEST", "request_id", wide=True),
-        field("TRACE", "trace_id", wide=True),
-        field("AGENT", "agent", wide=True, folds=True),
-        field("DETAIL", "detail", wide=True, folds=True),
     ),
     resources.PENDING: (
         field("NAME", "name"),
@@ -318,52 +278,8 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
     **schema_columns.BY_RESOURCE,
     **repair_columns.BY_RESOURCE,
     **process_columns.BY_RESOURCE,
-    resources.DECISIONS: (
-        field("POSITION", "position"),
-        _TIME,
-        field("TERM", "term"),
-        field("EVENT", "event"),
-        field("ABOUT", "subject"),
-        field("REASON", "reason", folds=True),
-        field("ACTOR", "actor", wide=True),
-        field("CAUSE", "cause", wide=True),
-        field("CONTENT", "content", wide=True, folds=True),
-    ),
-    resources.REQUESTS: (
-        Column("REQUEST", resources.REQUESTS.name_of),
-        field("SUBJECT", "subject"),
-        field("STATUS", "status"),
-        field("VERSION", "version"),
-        field("POSITION", "position"),
-        field("CODE", "code"),
-        _TIME,
-        field("RULE", "rule", wide=True),
-        field("ACTOR", "actor", wide=True),
-        field("REASON", "reason", wide=True, folds=True),
-        field("MESSAGE", "message", wide=True, folds=True),
-    ),
+    **log_columns.BY_RESOURCE,
 }
-
-HISTORY = (
-    field("POSITION", "position"),
-    _TIME,
-    field("EVENT", "event"),
-    field("ACTOR", "actor", wide=True),
-    field("CAUSE", "cause", wide=True),
-    field("REASON", "reason", folds=True),
-    Column("CHANGES", _changes, folds=True),
-)
-
-CAUSES = (
-    field("POSITION", "position"),
-    _TIME,
-    field("EVENT", "event"),
-    field("CAUSE", "cause"),
-    field("ACTOR", "actor", wide=True),
-    field("KIND", "kind", wide=True),
-    field("FOLLOWS FROM", "follows", wide=True),
-    field("REASON", "reason", folds=True),
-)
 
 WAITING = (
     field("NODE", "node"),

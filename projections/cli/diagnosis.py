@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from topolog.events.errors import NotFound, TopologError
-from topolog.events.topics import PLANS, Topic, TopicPlan, topic_name, topic_prefix
+from topolog.events.topics import PLANS, Topic, TopicPlan, clusters, topic_name, topic_prefix
 from topolog.projections.cli.client import Api
+from topolog.projections.cli.clusters_meant import Meant
 from topolog.projections.cli.contexts import Standing, without_credentials
 from topolog.projections.cli.moments import age
 from topolog.projections.cli.output_schema import Finding
@@ -107,23 +108,31 @@ def _of_coordinator(cluster: Json, newest: Json, now: datetime) -> Iterator[Find
         yield Finding("log", OK, f"records that do not count: {counts}", "")
 
 
-def of_broker(broker: Broker, cluster: str, settings: Mapping[str, str]) -> Iterator[Finding]:
+def of_broker(broker: Broker, meant: Meant, settings: Mapping[str, str]) -> Iterator[Finding]:
     """Whether the broker answers, has the topics as they are planned, guards them, and shares our clock."""
     address = settings.get("bootstrap.servers", "")
     try:
         there = broker.topics()
         yield Finding("broker", OK, f"answers at {address}", "")
         yield from _of_transport(settings)
-        missing = [plan for plan in PLANS if topic_name(cluster, plan.topic) not in there]
-        yield from _of_missing(cluster, missing, there)
-        present = [plan for plan in PLANS if plan not in missing]
-        yield from _of_topics(broker, cluster, present, is_local=_is_loopback(address))
-        yield from _of_rights(broker, cluster, is_local=_is_loopback(address))
-        yield from _of_clock(broker, cluster, present)
+        chosen, why = meant.among(there)
+        if not meant.named and clusters(there):
+            yield Finding("cluster", OK, f"{', '.join(chosen)}: {why}", "")
+        for cluster in chosen:
+            yield from _of_cluster(broker, cluster, there, is_local=_is_loopback(address))
     except TopologError as error:
         yield Finding(
             "broker", PROBLEM, error.message, error.hint or "Is it running? kafka.bootstrap.servers names it."
         )
+
+
+def _of_cluster(broker: Broker, cluster: str, there: Collection[str], *, is_local: bool) -> Iterator[Finding]:
+    missing = [plan for plan in PLANS if topic_name(cluster, plan.topic) not in there]
+    yield from _of_missing(cluster, missing, there)
+    present = [plan for plan in PLANS if plan not in missing]
+    yield from _of_topics(broker, cluster, present, is_local=is_local)
+    yield from _of_rights(broker, cluster, is_local=is_local)
+    yield from _of_clock(broker, cluster, present)
 
 
 def _of_transport(settings: Mapping[str, str]) -> Iterator[Finding]:
@@ -134,15 +143,16 @@ def _of_transport(settings: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _of_missing(cluster: str, missing: Collection[TopicPlan], there: Collection[str]) -> Iterator[Finding]:
-    make = "`topolog cluster init` makes what is missing."
+    others = [each for each in clusters(there) if each != cluster]
+    if len(missing) == len(PLANS) and others:
+        about = f"there is no cluster {cluster}, or this account may not see it; there are: {', '.join(others)}"
+        yield Finding("topic", PROBLEM, about, f"--cluster {others[0]} names one that is there.")
+        return
+    make = f"`topolog cluster init --set cluster.name={cluster}` makes what is missing."
     for plan in missing:
         state = PROBLEM if plan.is_needed else WARNING
         about = f"there is no {topic_name(cluster, plan.topic)}, or this account may not see it"
         yield Finding("topic", state, about, make)
-    if len(missing) == len(PLANS) and there:
-        others = sorted({name.split(".")[1] for name in there if name.startswith("topolog.") and name.count(".") > 1})
-        if others:
-            yield Finding("topic", OK, f"clusters here: {', '.join(others)}", "")
 
 
 def _of_topics(broker: Broker, cluster: str, plans: Collection[TopicPlan], *, is_local: bool) -> Iterator[Finding]:

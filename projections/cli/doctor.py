@@ -11,12 +11,15 @@ from rich.text import Text
 from topolog.events.errors import TopologError
 from topolog.projections.cli import diagnosis
 from topolog.projections.cli.client import Answer
+from topolog.projections.cli.clusters_meant import Meant
 from topolog.projections.cli.column import field
 from topolog.projections.cli.connecting import connect, standing_of
+from topolog.projections.cli.contexts import state_folder
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.options import Shape, Target
 from topolog.projections.cli.output import View, print_answer
 from topolog.projections.cli.output_schema import Finding
+from topolog.projections.cli.session_tokens import FileTokens
 from topolog.projections.cli.terminal import Screen, clean
 
 _COLUMNS = (
@@ -30,10 +33,23 @@ _STYLES = {diagnosis.OK: "green", diagnosis.WARNING: "yellow", diagnosis.PROBLEM
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What settings say beside the API: the broker to look at, for which cluster if the API cannot be asked."""
+    """What settings say beside the API: the broker to look at, and the cluster, which `is_named` if somebody has said
+    so, and is the default otherwise."""
 
     kafka: Mapping[str, str]
     cluster: str
+    is_named: bool = True
+
+
+def meant(target: Target, around: Surroundings) -> Meant:
+    """Which clusters are meant as far as this machine knows."""
+    standing = standing_of(target)
+    if standing.cluster.value:
+        return Meant(standing.cluster.value, standing.cluster.origin)
+    if around.is_named:
+        return Meant(around.cluster, "settings")
+    heard = FileTokens(state_folder() / "sessions.json", standing.api.value).clusters()
+    return Meant(heard=heard, default=around.cluster)
 
 
 def examine(target: Target, around: Surroundings | None, broken: str = "") -> list[Finding]:
@@ -43,16 +59,16 @@ def examine(target: Target, around: Surroundings | None, broken: str = "") -> li
         found.append(Finding("settings", diagnosis.PROBLEM, broken, "`topolog config show` lists every setting."))
     else:
         found.append(Finding("settings", diagnosis.OK, "are consistent", ""))
-    cluster = around.cluster if around else ""
+    answering = None
     try:
         with connect(target) as api:
             found += diagnosis.of_api(api)
-            cluster = api.cluster
+            answering = Meant(api.cluster, "the API")
     except TopologError as error:
         if not any(each.check == "API" for each in found):
             found.append(Finding("API", diagnosis.PROBLEM, error.message, error.hint or "Its log says why."))
     if around is not None:
-        found += _of_broker(around, cluster)
+        found += _of_broker(around, answering or meant(target, around))
     return worst_first(found)
 
 
@@ -62,7 +78,7 @@ def worst_first(found: Sequence[Finding]) -> list[Finding]:
     return sorted(found, key=lambda each: order.index(each.state))
 
 
-def _of_broker(around: Surroundings, cluster: str) -> Iterator[Finding]:
+def _of_broker(around: Surroundings, meant: Meant) -> Iterator[Finding]:
     from topolog.events.kafka_admin import KafkaAdmin
 
     try:
@@ -70,7 +86,7 @@ def _of_broker(around: Surroundings, cluster: str) -> Iterator[Finding]:
     except TopologError as error:
         yield Finding("broker", diagnosis.PROBLEM, error.message, error.hint or "Correct the settings of [kafka].")
         return
-    yield from diagnosis.of_broker(broker, cluster, around.kafka)
+    yield from diagnosis.of_broker(broker, meant, around.kafka)
 
 
 def show(screen: Screen, shape: Shape, found: Sequence[Finding]) -> None:

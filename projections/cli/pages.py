@@ -7,7 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from topolog.projections.cli.client import Answer
-from topolog.projections.cli.columns import CAUSES, FORECAST, HISTORY, MOVES, PLANNED, WAITING
+from topolog.projections.cli.columns import FORECAST, MOVES, PLANNED, WAITING
+from topolog.projections.cli.log_columns import CAUSES, HISTORY
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.rows import Rows, cell
 from topolog.projections.cli.terminal import clean, plain

@@ -181,10 +181,14 @@ def history(
             answer = api.get_rows((*kind.path(name), "history"), params, at_most(extent))
         except NotFound as error:
             raise _with_guess(error, api, kind, name, params) from error
-    from topolog.projections.cli import columns
+    from topolog.projections.cli import log_columns
 
     print_answer(
-        Screen(no_color=shape.no_color), shape, answer, View(columns.HISTORY, DECISIONS.label), is_past=moment.is_past
+        Screen(no_color=shape.no_color),
+        shape,
+        answer,
+        View(log_columns.HISTORY, DECISIONS.label),
+        is_past=moment.is_past,
     )
 
 

@@ -11,32 +11,9 @@ from rich.text import Text
 from topolog.projections.cli.column import Column
 from topolog.projections.cli.problems import Json
 from topolog.projections.cli.terminal import plain
+from topolog.projections.tones import TONES
 
-_STYLES = {
-    "MEMBER": "green",
-    "STOPPING": "yellow",
-    "LEFT": "dim",
-    "VALID": "green",
-    "OVERDUE": "red",
-    "GRANTED": "green",
-    "REFUSED": "red",
-    "UNCHANGED": "dim",
-    "UNKNOWN": "yellow",
-    "PREPARED": "yellow",
-    "QUEUED": "yellow",
-    "COMMITTED": "green",
-    "ROLLED_BACK": "red",
-    "USING": "green",
-    "AGREE": "green",
-    "REPAIRED": "green",
-    "DIFFER": "red",
-    "INCONCLUSIVE": "yellow",
-    "SUCCEEDED": "green",
-    "PARTIAL": "yellow",
-    "FAILED": "red",
-    "ABORTED": "red",
-    "EXPIRED": "red",
-}
+_STYLES = {"ok": "green", "busy": "yellow", "bad": "red", "quiet": "dim"}
 
 FOLDED_WIDTH = 12
 """How narrow a column of long text may get. What is still too wide is left to the terminal to break, and nothing is
@@ -97,4 +74,4 @@ def _is_number(value: object) -> bool:
 def cell(value: object) -> Text:
     """A value as a table shows it, coloured where a colour helps to find it."""
     shown = plain(value)
-    return Text(shown, style=_STYLES.get(shown, ""))
+    return Text(shown, style=_STYLES.get(TONES.get(shown, ""), ""))

@@ -89,7 +89,7 @@ def drop_object(
     """Drop a database, table, view or grant."""
     statement = Statement(Verb.DROP, _KINDS[kind.singular], name, if_needed=if_exists)
     effect = _EFFECTS.get(kind, "")
-    doubt = Doubt("dropped", lambda cluster: f"Drop {kind.singular} {name} of cluster {cluster}?{effect}")
+    doubt = Doubt("dropped", lambda cluster: f"Drop {kind.singular} {name} of cluster {cluster}?{effect}", name)
     with connect(target) as api:
         ask_change(api, [statement], None, patience, shape, None if yes else doubt)
 

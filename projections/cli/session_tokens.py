@@ -87,6 +87,11 @@ class FileTokens:
                 del held[self._key(cluster)]
                 self._write(held)
 
+    def clusters(self) -> list[str]:
+        """Those of this API that a token is held of, the one last seen first."""
+        start = self._key("")
+        return [key.removeprefix(start) for key in reversed(self._read()) if key.startswith(start)]
+
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         """While nobody else reads and writes; where there can be no lock, without one. Who ends lets go of it."""

@@ -76,7 +76,7 @@ def drop(
     if if_exists:
         raise BadInput("--if-exists is not of groups.", hint="`topolog get groups` lists them.")
     effect = "Every copy of its partitions goes with it."
-    doubt = Doubt("dropped", lambda cluster: f"Drop group {name} from cluster {cluster}? {effect}")
+    doubt = Doubt("dropped", lambda cluster: f"Drop group {name} from cluster {cluster}? {effect}", name)
     ask({"kind": "drop-group", "name": name}, patience, target, shape, None if yes else doubt)
 
 
@@ -92,7 +92,7 @@ def reset(
     """Give up what is lost of a group: its lost partitions go on with what is left of them, empty if need be."""
     _, name = find_named(resource, name, among=CREATABLE)
     effect = "What no present copy holds of its lost partitions is gone for good."
-    doubt = Doubt("reset", lambda cluster: f"Reset group {name} of cluster {cluster}? {effect}")
+    doubt = Doubt("reset", lambda cluster: f"Reset group {name} of cluster {cluster}? {effect}", name)
     ask({"kind": "reset-group", "name": name}, patience, target, shape, None if yes else doubt)
 
 

@@ -55,7 +55,7 @@ def remove(
         if kind is TYPES
         else "Its lease is not renewed, and it is out when the lease is over."
     )
-    doubt = Doubt("removed", lambda cluster: f"Remove {kind.singular} {name} from cluster {cluster}? {effect}")
+    doubt = Doubt("removed", lambda cluster: f"Remove {kind.singular} {name} from cluster {cluster}? {effect}", name)
     request = {"kind": "remove", "resource": kind.singular, "name": name}
     ask(request, patience, target, shape, None if yes else doubt)
 
@@ -74,10 +74,12 @@ def raise_level(
 @dataclass(frozen=True)
 class Doubt:
     """What is asked before something that stops service or cannot be taken back: `question` of the cluster's name, and
-    what was not `done` after a no."""
+    what was not `done` after a no. `name`: what has to be typed, for a yes is typed before it is read; empty where a
+    yes is enough."""
 
     done: str
     question: Callable[[str], str]
+    name: str = ""
 
 
 def ask(request: Json, patience: Patience, target: Target, shape: Shape, doubt: Doubt | None = None) -> None:
@@ -94,9 +96,17 @@ def confirm(doubt: Doubt, cluster: str) -> None:
     """Ask on a terminal; BadInput where nobody can be asked, exit 1 for a no."""
     if not sys.stdin.isatty():
         raise BadInput(f"Nothing was {doubt.done}: nobody is here to be asked.", hint="--yes asks no question.")
-    if not typer.confirm(doubt.question(cluster), err=True):
+    if not _is_agreed(doubt, cluster):
         Screen().note(f"Nothing was {doubt.done}.", style="")
         raise typer.Exit(1)
+
+
+def _is_agreed(doubt: Doubt, cluster: str) -> bool:
+    if not doubt.name:
+        return bool(typer.confirm(doubt.question(cluster), err=True))
+    question = f"{doubt.question(cluster)} Its name, to go on"
+    typed = typer.prompt(question, default="", show_default=False, err=True)
+    return str(typed).strip() == doubt.name
 
 
 def follow(

@@ -8,8 +8,7 @@ import msgspec
 
 from topolog.events.asked import RequestId
 from topolog.events.errors import BadInput
-from topolog.projections import explain_decision, queries, told_changes
-from topolog.projections.cause_words import read_cause
+from topolog.projections import cause_words, explain_decision, queries, told_changes
 from topolog.projections.moments import iso
 from topolog.projections.resources import Cause, Decision
 from topolog.projections.web import things, values
@@ -55,14 +54,14 @@ def page(asked: PageRequest, name: str) -> str:
 
 def _input(asked: PageRequest, found: Decision) -> Iterator[Step]:
     """The request or the heartbeat it came from, by its stamp."""
-    cause = read_cause(found.cause)
+    cause = cause_words.read_cause(found.cause)
     if cause.request:
         value = Value(cause.request, _request_page(asked, cause.request))
         yield Step("request", value, about=" · ".join(filter(None, (found.actor, found.reason))))
     elif cause.node:
-        yield Step("because of", Value(cause.node, asked.frame.to("nodes", cause.node)), about=found.cause)
+        yield Step("because of", Value(cause.node, asked.frame.to("nodes", cause.node)), about=cause.words)
     elif found.cause:
-        yield Step("because of", Value(found.cause), about=found.actor)
+        yield Step("because of", Value(cause.words))
 
 
 def _request_page(asked: PageRequest, text: str) -> str:
@@ -86,7 +85,12 @@ def _beside(asked: PageRequest, found: Decision, named: Collection[int]) -> Iter
 
 def _links(asked: PageRequest, arrow: str, causes: Iterable[Cause]) -> Iterator[Step]:
     for each in causes:
-        yield Step(arrow, _position(asked, each.position, words(each.event)), each.time, each.reason or each.cause)
+        yield Step(
+            arrow,
+            _position(asked, each.position, words(each.event)),
+            each.time,
+            cause_words.why(each.cause, each.reason),
+        )
 
 
 def _position(asked: PageRequest, position: int, note: str) -> Value:

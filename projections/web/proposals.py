@@ -121,7 +121,7 @@ def _made(
         code="",
         message="",
         fields=fields,
-        actor=decided.actor,
+        actor=decided.asked_by,
         reason=decided.reason,
         request=decided.cause,
     )
@@ -160,7 +160,7 @@ PROPOSALS = Listing(
         Column("Took", lambda _, each: values.exact(each.latency_ms), is_number=True),
         Column("Fields", lambda _, each: values.plain(each.fields), is_wide=True),
         Column("Asked by", lambda _, each: each.actor or "–"),
-        Column("Why", lambda _, each: Value(each.reason, note=each.request), is_wide=True),
+        Column("Why", lambda _, each: Value(each.reason or "–", note=values.request_of(each.request)), is_wide=True),
     ),
     empty="Nothing has been proposed, or nothing as these filters say. `topolog propose` does that.",
     find=lambda asked: proposals(

@@ -70,8 +70,7 @@ class Turn(msgspec.Struct, frozen=True):
     changes: tuple[tuple[str, str, str], ...]
     more: int
     actor: str
-    reason: str
-    cause: str
+    why: Value
 
 
 def page(thing: Thing, asked: PageRequest, name: str) -> str:
@@ -131,8 +130,7 @@ def turns(asked: PageRequest, found: Iterable[Change]) -> Iterator[Turn]:
             changes=tuple(told[:_CHANGES_MAX]),
             more=max(0, len(told) - _CHANGES_MAX),
             actor=change.actor,
-            reason=change.reason,
-            cause=change.cause,
+            why=values.why(change.cause, change.reason),
         )
 
 

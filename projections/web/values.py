@@ -9,39 +9,10 @@ from typing import Any
 
 import msgspec
 
+from topolog.projections import cause_words
 from topolog.projections.durations import ago
+from topolog.projections.tones import TONES
 from topolog.projections.web.frame import Frame
-
-_TONES: Mapping[str, str] = {
-    **dict.fromkeys(
-        (
-            "MEMBER",
-            "VALID",
-            "OK",
-            "OWNING",
-            "ACCEPTED",
-            "GRANTED",
-            "COMPLETED",
-            "COMMITTED",
-            "SUCCEEDED",
-            "CURRENT",
-            "SHOWN",
-            "DONE",
-        ),
-        "ok",
-    ),
-    **dict.fromkeys(("AGREE", "REPAIRED", "USING", "EQUAL", "ACTIVE"), "ok"),
-    **dict.fromkeys(
-        ("STOPPING", "MOVING", "SWITCHING", "RENTING", "OPEN", "PENDING", "QUEUED", "RUNNING", "PREPARED", "WARNING"),
-        "busy",
-    ),
-    **dict.fromkeys(("REMOVING", "AWAY", "OUTSIDER", "DRAINING", "DRAINED", "NONE", "PARTIAL", "INCONCLUSIVE"), "busy"),
-    **dict.fromkeys(("PRE_CREATE", "PRE_ALTER", "PRE_RENAME", "PRE_DELETE"), "busy"),
-    **dict.fromkeys(
-        ("OVERDUE", "FENCED", "SILENT", "LOST", "PAUSED", "REFUSED", "REJECTED", "FAILED", "DIFFER"), "bad"
-    ),
-    **dict.fromkeys(("ROLLED_BACK", "EXPIRED", "ABORTED"), "bad"),
-}
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -63,7 +34,7 @@ def state(text: str | None, note: str = "") -> Value:
     """A state in capitals as a badge."""
     if not text:
         return Value("–")
-    return Value(text.replace("_", " ").lower(), tone=_TONES.get(text, "quiet"), note=note)
+    return Value(text.replace("_", " ").lower(), tone=TONES.get(text, "quiet"), note=note)
 
 
 def time(text: str | None) -> Value:
@@ -84,6 +55,17 @@ def exact(milliseconds: int | None) -> str:
 def position(frame: Frame, at: int | None) -> Value:
     """A position, which leads to the decision there."""
     return Value("–") if at is None else Value(str(at), frame.to("decisions", at))
+
+
+def why(cause: str, reason: str) -> Value:
+    """What for, in the words of who asked, and which request that was; where nobody did, what made the decision due."""
+    return Value(cause_words.why(cause, reason) or "–", note=request_of(cause))
+
+
+def request_of(cause: str) -> str:
+    """`request cli-4f2a/3`; nothing where no request is answered."""
+    request = cause_words.read_cause(cause).request
+    return f"request {request}" if request else ""
 
 
 def actor(frame: Frame, name: str) -> Value:

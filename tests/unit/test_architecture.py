@@ -53,6 +53,7 @@ OWNERS = {
     "jinja2": ("projections/api/", "projections/web/"),
     "jwt": ("projections/api/",),
     "mode": ("streams/lease_health/app.py", "streams/rendezvous/app.py"),
+    "markupsafe": ("projections/web/templates.py",),
     "matplotlib": ("projections/spark/reports/pictures.py",),
     "msgspec": ("",),
     "opentelemetry": ("events/telemetry.py",),

@@ -7,7 +7,7 @@ propose`); a word in capitals (`ID`) stands for the reader's own, and nothing is
 import ast
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,13 @@ from typer.exceptions import TyperException
 
 from topolog.commands.tree import root
 from topolog.events.errors import BadInput
+from topolog.projections.api.access.reads import AUDIT
+from topolog.projections.api.listing import Listing
+from topolog.projections.api.listings import LISTINGS
 from topolog.projections.cli.resources import JOINS, RESOURCES, find_item
 from topolog.settings.model import load
 
+LISTINGS_BY_NAME: Mapping[str, Listing[Any]] = {**LISTINGS, AUDIT.name: AUDIT}
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^```.*?\n(.*?)^```", re.DOTALL | re.MULTILINE)
 COMMAND = r"(?:[A-Z_]+=\S+\s+)*(topolog\s[^`]+?)"
@@ -59,8 +63,24 @@ def _check(words: list[str]) -> None:
     given = at.make_context(at.name, words).params
     if "resource" in given:
         name = given["name"] or ""
-        find_item(given["resource"], None if name.isupper() else name or None, (*RESOURCES, JOINS))
+        kind, _ = find_item(given["resource"], None if name.isupper() else name or None, (*RESOURCES, JOINS))
+        if at.name != "diff":  # whose items are differences
+            _check_narrowing(LISTINGS_BY_NAME.get(kind.plural), given)
     load(dict(pair.split("=", 1) for pair in given.get("pairs") or ()), environ={})
+
+
+def _check_narrowing(listing: Listing[Any] | None, given: dict[str, Any]) -> None:
+    """Fields and filters are those of the list, as the API would say."""
+    named = [name.strip().lstrip("-") for option in ("fields", "sort") for name in (given.get(option) or "").split(",")]
+    filters = [text.partition("=")[0].replace("-", "_") for text in given.get("others") or ()]
+    if listing is None or "…" in (*named, *filters):
+        return
+    for name in filter(None, named):
+        if name not in listing.item.__struct_fields__:
+            raise BadInput(f"There is no field {name!r} of {listing.name}.")
+    for name in filters:
+        if name not in listing.filters.model_fields:
+            raise BadInput(f"There is no filter {name!r} of {listing.name}.")
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.name)
@@ -79,6 +99,10 @@ def test_every_command_of_a_page_can_be_given(page: Path) -> None:
         "topolog get decisions event=SnapshotTaken",
         "topolog cluster inti",
         "topolog raise-level",
+        "topolog get nodes --fields node,lease.state",
+        "topolog get nodes --sort -joined",
+        "topolog get nodes --filter foo=bar",
+        "topolog get audit --filter whom=ann",
         "topolog up --set lease.fense=5s",
     ],
 )

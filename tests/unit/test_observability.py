@@ -128,6 +128,20 @@ def test_an_alert_says_how_bad_whom_what_to_read_and_what_to_ask(name: str) -> N
     assert command.split(" orders")[0].split("--")[0].strip() in runbook.read_text()
 
 
+def test_runbooks_of_a_rule_file_for_elsewhere_can_be_clicked() -> None:
+    """A path within this repository leads nowhere from where an alert arrives; nothing else of the rules changes."""
+    command = ["make", "--silent", "alert-rules"]
+    at = "https://wiki.example/runbooks"
+    made = subprocess.run([*command, f"RUNBOOKS={at}/"], cwd=ROOT, capture_output=True, text=True, check=True)
+    found = yaml.safe_load(made.stdout)["groups"][0]["rules"]
+    for rule, ours in zip(found, rules(), strict=True):
+        said = rule["annotations"]
+        assert said["runbook_url"] == f"{at}/{Path(ours['annotations']['runbook_url']).name}"
+        said["runbook_url"] = ours["annotations"]["runbook_url"]
+    assert found == rules()
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 2
+
+
 def test_each_runbook_is_of_an_alert_or_of_another_runbook() -> None:
     """None is left behind when an alert goes; each says what it means, where to look, what to do and what not."""
     named = {Path(alert(name)["annotations"]["runbook_url"]).name for name in ALERT_NAMES}

@@ -1,5 +1,7 @@
 """Lists of what was asked and decided: decisions, requests, input that nobody could read."""
 
+from typing import Any
+
 from topolog.projections.pending_resources import Pending
 from topolog.projections.resources import Decision, Request
 from topolog.projections.topic_resources import ClusterTopic
@@ -33,7 +35,8 @@ DECISIONS = Listing(
         Column("What", what, is_wide=True),
         Column("Content", content, is_wide=True),
         Column("Asked by", lambda f, each: values.actor(f, each.actor)),
-        Column("Why", lambda _, each: Value(each.reason, note=each.cause), is_wide=True),
+        Column("Decided by", lambda _, each: each.decided_by),
+        Column("Why", lambda _, each: values.why(each.cause, each.reason), is_wide=True),
         Column("Show", lambda f, each: Value("this moment", f.to_at(each.position))),
     ),
     empty="No decision is as these filters say. An event is named as NodeJoined, a subject as `node n3`.",
@@ -115,6 +118,10 @@ def _lag(_: Frame, each: ClusterTopic) -> Shown:
     return "–" if each.lag_s is None else f"{each.lag_s:.1f} s"
 
 
+def _next_offsets(_: Frame, each: ClusterTopic) -> Shown:
+    return ", ".join("the oldest" if part.offset is None else str(part.offset) for part in each.read) or "–"
+
+
 TOPICS = Listing(
     view="topics",
     title="Topics",
@@ -127,13 +134,20 @@ TOPICS = Listing(
         Column("Policy", lambda _, each: each.policy),
         Column("Kept", lambda _, each: "for ever" if each.retention_ms < 0 else values.span(each.retention_ms)),
         Column("Behind", _lag, is_number=True),
-        Column("Next offsets", lambda _, each: ", ".join(str(part.offset) for part in each.read) or "–"),
+        Column("Next offsets", _next_offsets),
         Column("Read", lambda _, each: "–" if each.records is None else f"{each.records:,}", is_number=True),
     ),
     empty="No topic is as these filters say.",
     terminal="",
     has_past=False,
 )
+
+
+def _result(_: Frame, each: Any) -> Shown:
+    """What is done in a dry run has changed nothing."""
+    shown = values.state(each.result, each.code)
+    return (Value("dry run", tone="quiet"), Value(shown.text, note=each.code)) if each.dry_run else shown
+
 
 AUDIT = Listing(
     view="audit",
@@ -143,7 +157,7 @@ AUDIT = Listing(
         Column("Time", lambda _, each: values.time(each.time)),
         Column("Who", lambda f, each: Value(each.principal, f.narrowed(who=each.principal), note=each.method)),
         Column("What", lambda _, each: each.what, is_wide=True),
-        Column("Result", lambda _, each: values.state(each.result, "dry run" if each.dry_run else each.code)),
+        Column("Result", _result),
         Column("Outcome", lambda f, each: (values.state(each.outcome), values.position(f, each.position))),
         Column("Why", lambda _, each: each.reason or each.detail or "–", is_wide=True),
         Column("From", lambda _, each: Value(each.client, note=each.agent), is_wide=True),

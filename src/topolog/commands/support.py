@@ -2,8 +2,10 @@
 
 import contextlib
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,12 +16,14 @@ from topolog.commands.command_line import Config, Set, load_settings, say
 from topolog.events.errors import BadInput, TopologError
 from topolog.projections.cli import bundle as bundles
 from topolog.projections.cli import doctor as doctors
+from topolog.projections.cli.clusters_meant import Meant
 from topolog.projections.cli.connecting import connect, standing_of
 from topolog.projections.cli.context_commands import standing_rows
 from topolog.projections.cli.contexts import without_credentials
+from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.options import Shape, Target
 from topolog.projections.cli.terminal import Screen
-from topolog.settings.model import Loaded
+from topolog.settings.model import Loaded, cluster_folder
 from topolog.settings.secret_files import SECRET
 
 
@@ -36,12 +40,18 @@ def bundle(
     log_mib: Annotated[
         int, typer.Option("--log-mib", min=0, metavar="N", help="Leave out a log of more MiB; 0 leaves out any.")
     ] = 256,
+    logs: Annotated[
+        list[Path] | None,
+        typer.Option("--logs", metavar="FOLDER", help="What processes have said lies there, too."),
+    ] = None,
     config: Config = None,
     pairs: Set = None,
     *,
     target: Target,
 ) -> None:
-    """Write all that helps others to understand what happened into one zip without secrets; `topolog open` shows it."""
+    """Write all that helps others to understand what happened into one zip without secrets; `topolog open` shows it.
+    Exit code 9 if it has to do without the log."""
+    known = target
     target = replace(target, no_session=True)
     around, settings, broken = _settings(config, pairs)
     standing = standing_of(target)
@@ -52,19 +62,26 @@ def bundle(
     made.add_json("doctor.json", msgspec.to_builtins(doctors.examine(target, around, broken)))
     rows = [] if settings is None else settings.shown()
     made.add_json("settings.json", {"settings": msgspec.to_builtins(rows), "command_line": standing_rows(standing)})
-    cluster = standing.cluster.value or (around.cluster if around else "")
+    meant = doctors.meant(known, around) if around else Meant(standing.cluster.value, standing.cluster.origin)
     try:
         with connect(target) as api:
             bundles.gather_api(made, api)
-            cluster = api.cluster
+            meant = Meant(api.cluster, "the API")
     except TopologError as error:
         made.missing["resources"] = error.message
-    if around is not None and log_mib:
-        made.attempt(bundles.LOG, lambda: _gather_log(made, around, cluster, log_mib << 20))
-    made.write(path, bundles.about(cluster, without_credentials(standing.api.value)))
+    found = [meant.named] if meant.named else []
+    if around is None:
+        made.missing["log"] = f"settings are broken: {broken}"
+    else:
+        made.attempt("log", lambda: found.extend(_gather_logs(made, around, meant, log_mib << 20)))
+    clusters = list(dict.fromkeys(found)) or list(meant.heard) or [meant.default]
+    bundles.gather_processes(made, [*(cluster_folder(each) / "logs" for each in clusters if each), *(logs or ())])
+    made.write(path, bundles.about(clusters, without_credentials(standing.api.value)))
     say(f"{path} has {len(made.entries)} entries. `topolog open {path}` shows what it holds.")
     for name, why in made.missing.items():
         say(f"Left out: {name}: {why}")
+    if log_mib and not any(bundles.log_entry(each) in made.entries for each in clusters):
+        raise typer.Exit(ExitCode.PARTIAL)
 
 
 def open_bundle(
@@ -72,23 +89,29 @@ def open_bundle(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Where to answer on this machine; 0 is any.")] = 0,
 ) -> None:
     """Answer the query API and the page from a bundle, without its cluster, on this machine alone, until Ctrl-C."""
-    manifest, log = bundles.read_bundle(file)
-    if log is None:
-        why = str((manifest.get("missing") or {}).get(bundles.LOG, "the broker was not asked")).rstrip(".")
+    manifest, logs = bundles.read_bundle(file)
+    if not logs:
+        missing = manifest.get("missing") or {}
+        said = [str(why).rstrip(".") for name, why in missing.items() if name.startswith("log")]
+        why = "; ".join(said) or "the broker was not asked"
         raise BadInput(f"{file} has no log to replay: {why}.", hint="Its other files are JSON: unzip it.")
     from topolog.projections.api.server import Source, serve
     from topolog.projections.recorded_log import RecordedReader, RefusingWriter, decode
 
-    cluster = str(manifest.get("cluster"))
-    entries = decode(log)
+    entries = {cluster: decode(log) for cluster, log in logs.items()}
 
     def on_ready(url: str) -> None:
-        say(f"Cluster {cluster} as it was at {manifest.get('made_at')}: {url}  (Ctrl-C ends this)")
-        say(f"topolog get nodes --api {url} --cluster {cluster} --no-session")
+        noun = "Cluster" if len(entries) == 1 else "Clusters"
+        say(f"{noun} {', '.join(entries)} as it was at {manifest.get('made_at')}: {url}  (Ctrl-C ends this)")
+        for cluster in entries:
+            say(f"topolog get nodes --api {url} --cluster {cluster} --no-session")
 
     with tempfile.TemporaryDirectory(prefix="topolog-open-") as folder, contextlib.suppress(KeyboardInterrupt):
-        source = Source(cluster, RecordedReader(entries), RefusingWriter(), Path(folder) / "store")
-        serve([source], "127.0.0.1", port, address=f"the file {file}", on_ready=on_ready)
+        sources = [
+            Source(cluster, RecordedReader(held), RefusingWriter(), Path(folder) / cluster)
+            for cluster, held in entries.items()
+        ]
+        serve(sources, "127.0.0.1", port, address=f"the file {file}", on_ready=on_ready)
 
 
 def _settings(config: Path | None, pairs: list[str] | None) -> tuple[doctors.Surroundings | None, Loaded | None, str]:
@@ -97,7 +120,8 @@ def _settings(config: Path | None, pairs: list[str] | None) -> tuple[doctors.Sur
         found = load_settings(config, pairs)
     except BadInput as error:
         return None, None, error.message
-    return doctors.Surroundings(found.settings.kafka, found.settings.cluster.name), found, ""
+    is_named = "cluster.name" in found.origins
+    return doctors.Surroundings(found.settings.kafka, found.settings.cluster.name, is_named), found, ""
 
 
 def _secrets(settings: Loaded | None, token: Path | None) -> list[str]:
@@ -108,13 +132,20 @@ def _secrets(settings: Loaded | None, token: Path | None) -> list[str]:
     )
 
 
-def _gather_log(made: bundles.Bundle, around: doctors.Surroundings, cluster: str, bytes_max: int) -> None:
+def _gather_logs(made: bundles.Bundle, around: doctors.Surroundings, meant: Meant, bytes_max: int) -> Sequence[str]:
+    """The log of each cluster that is meant, none if it may have no bytes; which these are."""
     from topolog.events.kafka import KafkaReader
     from topolog.events.kafka_admin import KafkaAdmin
     from topolog.events.topics import Topic, topic_name
 
     admin = KafkaAdmin(around.kafka)
-    if topic_name(cluster, Topic.DECISIONS) not in admin.topics():
-        raise admin.not_found(cluster, topic_name(cluster, Topic.DECISIONS))
-    with contextlib.closing(KafkaReader(around.kafka, cluster)) as reader:
-        bundles.gather_log(made, reader, bytes_max)
+    there = admin.topics()
+    clusters, _ = meant.among(there)
+    for cluster in clusters if bytes_max else ():
+        name = topic_name(cluster, Topic.DECISIONS)
+        if name not in there:
+            made.missing[bundles.log_entry(cluster)] = admin.not_found(cluster, name, there).message
+            continue
+        with contextlib.closing(KafkaReader(around.kafka, cluster)) as reader:
+            made.attempt(bundles.log_entry(cluster), partial(bundles.gather_log, made, cluster, reader, bytes_max))
+    return clusters

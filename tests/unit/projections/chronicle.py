@@ -80,8 +80,12 @@ class Chronicle:
         self.decide(TermStarted(self._term, instance, life=7), actor=instance)
         return self
 
-    def decide(self, *events: Decision, cause: str = "", actor: str = "c1", reason: str = "") -> Position:
-        """Log one set; returns its position."""
+    def decide(self, *events: Decision, cause: str = "", actor: str = "", reason: str = "") -> Position:
+        """Log one set; returns its position. Without a cause it is that of the first event's request."""
+        ref = getattr(events[0], "request", None)
+        if not cause and isinstance(ref, RequestRef):
+            cause, actor = f"requests@{ref.sequence} {ref}", actor or ref.requester
+        actor = actor or "c1"
         values = [CODEC.encode(event) for event in events]
         for index, value in enumerate(values):
             self._append(self._stamp(index, len(events), cause, actor, reason), value)
@@ -119,6 +123,8 @@ class Chronicle:
         renewed: bool = True,
         folder: str = "",
         kinship: Kinship | None = None,
+        cause: str = "",
+        actor: str = "",
     ) -> Position:
         row = cluster(self.fold.state)
         is_server = kind is NodeKind.SERVER
@@ -126,7 +132,7 @@ class Chronicle:
         joiner = Joiner(node, 1, kind, f"{node}:7000", {"rack": "r1"}, (FENCING,), folder)
         view = TopologyVersion(version.major + is_server, 0)
         joined = NodeJoined(self.ref(node), joiner, row.next_slot, view, kinship)
-        position = self.decide(joined, cause=f"requests@1 {node}/1", actor=node)
+        position = self.decide(joined, cause=cause or f"requests@1 {node}/1", actor=actor or node)
         return self.renew(node) if renewed and is_server else position
 
     def wait_to_join(self, node: str) -> Position:

@@ -155,14 +155,14 @@ def test_a_voided_record_lets_it_go_on_and_is_shown_with_its_voiding(
     projector = make_projector()
     projector.step()
     assert why_stopped(projector)
-    chronicle.decide(RecordVoided(*poison), actor="ada", reason="nobody can read it")
+    chronicle.decide(RecordVoided(*poison), cause="`topolog void` by ada", actor="ada", reason="nobody can read it")
     chronicle.propose("Order", {"id": "long"})
     while why_stopped(projector) or projector.meta.position < chronicle.position:
         projector.step()
     assert hash_of(projector) == chronicle.fold.state.hash()
     with projector.reading() as reading:
         shown = list(queries.decisions(reading, {"subject": f"position {good + 1}"}))
-    assert [(each.event, each.position, each.actor) for each in shown] == [
+    assert [(each.event, each.position, each.decided_by) for each in shown] == [
         ("RecordVoided", good + 2, "ada"),
         ("LeftOut", good + 1, "c1"),
     ]

@@ -158,15 +158,18 @@ def test_a_proposal_is_sent_as_it_was_meant(cli: Cli, api: FakeApi, customer: Pa
     assert asked.body["definition"]["fields"] == {"id": "long", "name": "String"}
 
 
-def test_a_removal_needs_a_yes(cli: Cli, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_removal_needs_the_name(cli: Cli, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     api.decide("granted")
     ended = cli("remove", "node", "n1")
     assert ended.code == 2
     assert "--yes" in ended.err
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("typer.confirm", lambda question, err: not (question and err))
-    assert cli("remove", "node", "n1").code == 1
+    for typed in ("y", "n2", ""):
+        monkeypatch.setattr("typer.prompt", lambda *_, typed=typed, **__: typed)
+        assert cli("remove", "node", "n1").code == 1
     assert not [asked for asked in api.asked if asked.method == "POST"]
+    monkeypatch.setattr("typer.prompt", lambda *_, **__: "n1")
+    assert cli("remove", "node", "n1").code == 0
     assert cli("remove", "node/n1", "--yes", "--reason", "disk").code == 0
     assert api.asked[-1].body == {"kind": "remove", "resource": "node", "name": "n1", "reason": "disk"}
 

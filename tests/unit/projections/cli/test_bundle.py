@@ -6,23 +6,37 @@ from pathlib import Path
 
 import httpx
 import pytest
+import typer
 from tests.unit.projections.chronicle import Chronicle
 from tests.unit.projections.cli.conftest import ANSWERS, FakeApi
 from tests.unit.projections.serving import served
 
+from topolog.commands import support
 from topolog.events.errors import BadInput, NotAllowed
 from topolog.events.ids import Offset
 from topolog.events.log import Entry
 from topolog.events.topics import Topic
 from topolog.projections.api.access.reads import AUDIT
 from topolog.projections.api.listings import LISTINGS
-from topolog.projections.cli.bundle import LOG, Bundle, about, gather_api, gather_log, known_secrets, read_bundle
+from topolog.projections.cli.bundle import (
+    Bundle,
+    about,
+    gather_api,
+    gather_log,
+    gather_processes,
+    known_secrets,
+    log_entry,
+    read_bundle,
+)
 from topolog.projections.cli.client import Api
+from topolog.projections.cli.exit_codes import ExitCode
+from topolog.projections.cli.options import Target
 from topolog.projections.cli.resources import PAST_MISSING
 from topolog.projections.projector import Projector
 from topolog.projections.recorded_log import RecordedReader, RefusingWriter, decode, encode
 from topolog.projections.requester import Requester
 
+LOG = log_entry("main")
 SECRET = "hunter2-äß"
 PLANTED = "abcdefgh12345"
 TOLD = (
@@ -43,13 +57,12 @@ def test_a_bundle_replays_the_cluster_it_was_taken_of(tmp_path: Path) -> None:
     chronicle.join("n1")
     chronicle.join("n2")
     made = Bundle(())
-    gather_log(made, chronicle.log.reader(), 1 << 20)
-    made.write(tmp_path / "b.zip", about("main", "http://api"))
-    manifest, log = read_bundle(tmp_path / "b.zip")
-    assert manifest["cluster"] == "main"
-    assert log is not None
+    gather_log(made, "main", chronicle.log.reader(), 1 << 20)
+    made.write(tmp_path / "b.zip", about(["main"], "http://api"))
+    manifest, logs = read_bundle(tmp_path / "b.zip")
+    assert manifest["clusters"] == ["main"] == list(logs)
     answers = list[list[object]]()
-    for reader, name in ((chronicle.log.reader(), "live"), (RecordedReader(decode(log)), "opened")):
+    for reader, name in ((chronicle.log.reader(), "live"), (RecordedReader(decode(logs["main"])), "opened")):
         projector = Projector(reader, tmp_path / name, "main", wall_ms=lambda: chronicle.now_ms)
         projector.step()
         with served(projector, Requester(RefusingWriter(), "api", "the file")) as client:
@@ -98,7 +111,7 @@ def test_no_secret_gets_into_a_bundle(api: FakeApi, tmp_path: Path) -> None:
         gather_api(made, asked)
     made.add_bytes(LOG, encode([Entry(Topic.DECISIONS, 0, Offset(0), "k", SECRET.encode(), (), 7)]))
     made.add_text("metrics.txt", "\n".join(told.format(PLANTED) for told in TOLD))
-    made.write(tmp_path / "b.zip", about("demo", api.url))
+    made.write(tmp_path / "b.zip", about(["demo"], api.url))
     with zipfile.ZipFile(tmp_path / "b.zip") as archive:
         contents = {name: archive.read(name) for name in archive.namelist()}
     for secret in (SECRET, json.dumps(SECRET)[1:-1], "t0ken-of-ada", PLANTED):
@@ -134,12 +147,12 @@ def test_what_has_no_past_is_what_the_api_says() -> None:
 def test_a_log_that_is_too_long_is_left_out(tmp_path: Path) -> None:
     chronicle = Chronicle().start()
     made = Bundle(())
-    gather_log(made, chronicle.log.reader(), 1)
+    gather_log(made, "main", chronicle.log.reader(), 1)
     assert "more than 1 bytes" in made.missing[LOG]
-    made.write(tmp_path / "b.zip", about("main", "http://api"))
+    made.write(tmp_path / "b.zip", about(["main"], "http://api"))
     with pytest.raises(BadInput, match="cannot be written"):
-        made.write(tmp_path / "b.zip", about("main", "http://api"))
-    assert read_bundle(tmp_path / "b.zip")[1] is None
+        made.write(tmp_path / "b.zip", about(["main"], "http://api"))
+    assert read_bundle(tmp_path / "b.zip")[1] == {}
 
 
 @pytest.mark.parametrize("content", [b"", b"no zip"])
@@ -148,3 +161,40 @@ def test_what_is_no_bundle_is_said_to_be_none(content: bytes, tmp_path: Path) ->
     for path in (tmp_path / "b.zip", tmp_path / "missing.zip"):
         with pytest.raises(BadInput):
             read_bundle(path)
+
+
+def test_projections_are_asked_for_as_their_list_takes_it(api: FakeApi) -> None:
+    """It has no pages: the API would refuse a limit, and every bundle would go without it."""
+    with Api(api.url) as asked:
+        gather_api(Bundle(()), asked)
+    (params,) = (each.params for each in api.asked if each.path.endswith("/projections"))
+    assert "limit" not in params
+
+
+def test_what_processes_have_said_is_in_a_bundle_without_secrets(tmp_path: Path) -> None:
+    """Whoever helps reads why a process has died, not only that it is gone."""
+    folder = tmp_path / "demo" / "logs"
+    folder.mkdir(parents=True)
+    (folder / "coordinator-1.log").write_text(f"ready\nkafka says {SECRET}\n")
+    (folder / "projector.log.1").write_text("older\n")
+    made = Bundle((SECRET,))
+    gather_processes(made, [folder, tmp_path / "nowhere"])
+    assert set(made.entries) == {"processes/demo/coordinator-1.log", "processes/demo/projector.log.1"}
+    assert b"ready" in made.entries["processes/demo/coordinator-1.log"]
+    assert SECRET.encode() not in made.entries["processes/demo/coordinator-1.log"]
+
+
+def test_a_bundle_without_the_log_is_not_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither API nor broker answers: what there is is written, and a script sees that it is a part."""
+    monkeypatch.chdir(tmp_path)
+    nobody = ["kafka.bootstrap.servers=127.0.0.1:1"]
+    with pytest.raises(typer.Exit) as ended:
+        support.bundle(Path("b.zip"), 1, None, None, nobody, target=Target(api="http://127.0.0.1:1"))
+    assert ended.value.exit_code == ExitCode.PARTIAL
+    manifest, logs = read_bundle(tmp_path / "b.zip")
+    assert logs == {}
+    assert {"log", "resources"} <= manifest["missing"].keys()
+    assert "Left out: log: " in capsys.readouterr().err
+    support.bundle(Path("c.zip"), 0, None, None, nobody, target=Target(api="http://127.0.0.1:1"))

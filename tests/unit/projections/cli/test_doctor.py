@@ -13,15 +13,18 @@ from topolog.events.kafka_admin import topic_config
 from topolog.events.topics import PLANS, Topic, topic_name
 from topolog.projections.cli import diagnosis
 from topolog.projections.cli.client import Api
+from topolog.projections.cli.clusters_meant import Meant
 from topolog.projections.cli.contexts import Said, Standing
 from topolog.projections.cli.doctor import examine, show, worst_first
 from topolog.projections.cli.options import Format, Shape, Target
 from topolog.projections.cli.output_schema import Finding
+from topolog.projections.cli.session_tokens import FileTokens
 from topolog.projections.cli.terminal import Screen
 
 REMOTE = {"bootstrap.servers": "kafka:9092", "security.protocol": "SASL_SSL"}
 NOW = datetime(2026, 11, 21, 2, 0, 1, tzinfo=UTC)
 DEMO = "/v1/clusters/demo"
+DEMO_IS_MEANT = Meant("demo", "the API")
 
 
 class FakeBroker:
@@ -63,7 +66,7 @@ def wrong(found: list[Finding]) -> list[Finding]:
 
 
 def test_a_healthy_broker_has_nothing_to_mend() -> None:
-    assert wrong(list(diagnosis.of_broker(FakeBroker(), "demo", REMOTE))) == []
+    assert wrong(list(diagnosis.of_broker(FakeBroker(), DEMO_IS_MEANT, REMOTE))) == []
 
 
 def without_requests(broker: FakeBroker) -> None:
@@ -105,7 +108,7 @@ def silent(broker: FakeBroker) -> None:
 @pytest.mark.parametrize(
     ("harm", "state", "said", "fix"),
     [
-        (without_requests, "PROBLEM", "there is no topolog.demo.requests", "`topolog cluster init`"),
+        (without_requests, "PROBLEM", "there is no topolog.demo.requests", "topolog cluster init"),
         (with_retention, "PROBLEM", "topolog.demo.decisions: retention.ms is 604800000, not -1", "--add-config"),
         (unseen, "UNKNOWN", "the settings of topolog.demo.decisions may not be seen", "DescribeConfigs"),
         (single, "WARNING", "not durable against loss of the disk", "three copies"),
@@ -119,7 +122,7 @@ def silent(broker: FakeBroker) -> None:
 def test_each_harm_is_found_and_has_a_fix(harm: Callable[[FakeBroker], None], state: str, said: str, fix: str) -> None:
     broker = FakeBroker()
     harm(broker)
-    found = wrong(list(diagnosis.of_broker(broker, "demo", REMOTE)))
+    found = wrong(list(diagnosis.of_broker(broker, DEMO_IS_MEANT, REMOTE)))
     assert [(each.state, said in each.about, fix in each.fix) for each in found if said in each.about] == [
         (state, True, True)
     ]
@@ -131,19 +134,21 @@ def test_a_broker_of_this_machine_needs_no_rights() -> None:
     """What `topolog up` has started is well, and `doctor` ends with 0."""
     broker = FakeBroker()
     no_access(broker)
-    assert wrong(list(diagnosis.of_broker(broker, "demo", {"bootstrap.servers": "127.0.0.1:9092"}))) == []
+    assert wrong(list(diagnosis.of_broker(broker, DEMO_IS_MEANT, {"bootstrap.servers": "127.0.0.1:9092"}))) == []
 
 
 def test_what_cannot_be_encrypted_or_seen_is_said() -> None:
     plain = {"bootstrap.servers": "kafka:9092"}
-    assert [each.check for each in wrong(list(diagnosis.of_broker(FakeBroker(), "demo", plain)))] == ["encryption"]
+    assert [each.check for each in wrong(list(diagnosis.of_broker(FakeBroker(), DEMO_IS_MEANT, plain)))] == [
+        "encryption"
+    ]
     broker = FakeBroker()
 
     def unseen_acls() -> frozenset[str]:
         raise NotFound("This account may not see ACLs: no.")
 
     broker.rights = unseen_acls  # type: ignore[method-assign]
-    [found] = wrong(list(diagnosis.of_broker(broker, "demo", REMOTE)))
+    [found] = wrong(list(diagnosis.of_broker(broker, DEMO_IS_MEANT, REMOTE)))
     assert (found.check, found.state) == ("access", "UNKNOWN")
 
 
@@ -151,7 +156,7 @@ def test_on_loopback_one_copy_and_no_authorizer_are_as_it_should_be() -> None:
     broker = FakeBroker()
     broker.copies, broker.granted = 1, None
     broker.settings = {name: topic_config(plan, 1) for name, plan in broker.names.items()}
-    found = list(diagnosis.of_broker(broker, "demo", {"bootstrap.servers": "127.0.0.1:19092"}))
+    found = list(diagnosis.of_broker(broker, DEMO_IS_MEANT, {"bootstrap.servers": "127.0.0.1:19092"}))
     assert wrong(found) == []
     assert any("not durable" in each.about for each in found)
 
@@ -163,8 +168,51 @@ def test_a_broker_that_is_down_is_a_finding() -> None:
         raise Unreachable("No Kafka broker answers at kafka:9092.")
 
     broker.topics = down  # type: ignore[method-assign]
-    [found] = diagnosis.of_broker(broker, "demo", REMOTE)
+    [found] = diagnosis.of_broker(broker, DEMO_IS_MEANT, REMOTE)
     assert (found.state, bool(found.fix)) == ("PROBLEM", True)
+
+
+def test_without_the_api_no_other_cluster_is_looked_at_than_those_there_are() -> None:
+    """The default name is nobody's word: the topics of a cluster that nobody wants are not to be made."""
+    found = list(diagnosis.of_broker(FakeBroker(), Meant(default="main"), REMOTE))
+    assert wrong(found) == []
+    assert [each.about for each in found if each.check == "cluster"] == ["demo: it is the only one on the broker"]
+
+
+def test_a_cluster_that_is_not_there_is_not_to_be_made_beside_others() -> None:
+    [found] = [
+        each
+        for each in wrong(list(diagnosis.of_broker(FakeBroker(), Meant("kv", "flag"), REMOTE)))
+        if each.check == "topic"
+    ]
+    assert "there are: demo" in found.about
+    assert "init" not in found.fix
+
+
+@pytest.mark.parametrize(
+    ("meant", "names", "clusters"),
+    [
+        (Meant("kv", "flag --cluster", ("demo",), "main"), ("demo",), ["kv"]),
+        (Meant(heard=("kv", "gone"), default="main"), ("demo", "kv"), ["kv"]),
+        (Meant(heard=("gone",), default="main"), ("demo",), ["demo"]),
+        (Meant(default="main"), ("demo", "kv"), ["demo", "kv"]),
+        (Meant(default="main"), (), ["main"]),
+    ],
+)
+def test_who_has_been_named_counts_before_who_is_there(
+    meant: Meant, names: tuple[str, ...], clusters: list[str]
+) -> None:
+    found, why = meant.among(topic_name(name, Topic.DECISIONS) for name in names)
+    assert list(found) == clusters
+    assert why
+
+
+def test_the_clusters_of_earlier_commands_are_those_of_that_api(tmp_path: Path) -> None:
+    tokens = FileTokens(tmp_path / "sessions.json", "http://api")
+    for cluster in ("demo", "kv", "demo"):
+        tokens.keep(cluster, f"ab.{len(cluster)}")
+    FileTokens(tmp_path / "sessions.json", "http://api-2").keep("other", "ab.1")
+    assert set(tokens.clusters()) == {"demo", "kv"}
 
 
 @pytest.fixture
@@ -244,7 +292,7 @@ def test_findings_are_printed_as_their_golden_file_holds(
     for harm in HARMS[name]:
         harm(broker)
     standing = Standing(Said("http://api", "flag --api"), Said("demo", "settings"), Said("", "default"))
-    found = [*diagnosis.of_standing(standing), *of_api(well), *diagnosis.of_broker(broker, "demo", REMOTE)]
+    found = [*diagnosis.of_standing(standing), *of_api(well), *diagnosis.of_broker(broker, DEMO_IS_MEANT, REMOTE)]
     code = 0
     try:
         show(Screen(), Shape(chosen=Format(output)), worst_first(found))

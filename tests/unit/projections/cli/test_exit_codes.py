@@ -342,7 +342,7 @@ def test_ctrl_c_at_a_question_ends_with_130(cli: Cli, api: FakeApi, monkeypatch:
         raise typer.Abort
 
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("typer.confirm", interrupt)
+    monkeypatch.setattr("typer.prompt", interrupt)
     assert cli("remove", "node", "n1").code == 130
     assert not [asked for asked in api.asked if asked.method == "POST"]
 

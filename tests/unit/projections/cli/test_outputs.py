@@ -12,7 +12,8 @@ import yaml
 from rich.console import Console
 from tests.unit.projections.cli.conftest import ANSWERS, Cli, Ended, FakeApi, check_golden
 
-from topolog.projections.cli.columns import BY_RESOURCE, HISTORY
+from topolog.projections.cli.columns import BY_RESOURCE
+from topolog.projections.cli.log_columns import HISTORY
 from topolog.projections.cli.options import Format
 from topolog.projections.cli.resources import RESOURCES, find
 from topolog.projections.cli.rows import Rows
@@ -319,7 +320,8 @@ def test_other_copies_are_those_that_neither_act_nor_are_whole() -> None:
 
 
 def test_long_text_folds_where_that_helps() -> None:
-    item = {"position": 7, "time": "2026-11-21T02:00:00Z", "event": "NodeLeft", "changes": {"x": ["a" * 40, "b" * 40]}}
+    item = {"position": 7, "time": "2026-11-21T02:00:00Z", "event": "NodeLeft", "reason": "-"}
+    item["changes"] = {"x": ["a" * 40, "b" * 40]}
     console = Console(file=StringIO(), width=80)
     with console.capture() as captured:
         console.print(Rows([item], HISTORY, wide=False), crop=False)

@@ -96,16 +96,18 @@ def test_a_drop_is_asked_about(cli: Cli, api: FakeApi, monkeypatch: pytest.Monke
     """A name is text of somebody's, not a pattern."""
     asked: list[str] = []
 
-    def confirm(question: str, err: bool) -> bool:
+    def prompt(question: str, **_: object) -> str:
         asked.append(question)
-        return len(asked) > 1
+        return "a{b}" if len(asked) > 1 else "yes"
 
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("typer.confirm", confirm)
+    monkeypatch.setattr("typer.prompt", prompt)
     assert cli("drop", "group", "a{b}").code == 1
     assert sent(api) == []
     assert cli("drop", "group", "a{b}").code == 0
-    assert asked[0] == "Drop group a{b} from cluster demo? Every copy of its partitions goes with it."
+    assert asked[0] == (
+        "Drop group a{b} from cluster demo? Every copy of its partitions goes with it. Its name, to go on"
+    )
 
 
 YAML = "name: orders\npartitions: 64\nnode_filter:\n  zone: eu\nloss_policy: READ_ONLY_SAFE\n"

@@ -206,6 +206,32 @@ def test_another_cluster_is_not_here(story: Story) -> None:
     assert "Did you mean main?" in answer.text
 
 
+def test_an_address_without_its_last_stroke_keeps_the_moment(story: Story) -> None:
+    """A link to the past that led to the present would tell of another incident."""
+    client, told = story
+    for address in ("/clusters/main", "/"):
+        answer = client.get(address, params={"as_of": told.quiet}, headers=HTML, follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (307, f"/clusters/main/?as_of={told.quiet}")
+
+
+@pytest.mark.parametrize(
+    "address", ["/clusters/main/", "/v1/clusters/main/nodes", "/healthz", "/v1/clusters/nobody/nodes"]
+)
+def test_head_says_what_get_does_without_its_body(story: Story, address: str) -> None:
+    """RFC 9110: whatever can be got has a head; uptime checks ask for no more."""
+    client, _ = story
+    got, head = client.get(address), client.head(address)
+    assert (head.status_code, head.headers["content-type"]) == (got.status_code, got.headers["content-type"])
+    assert (head.content, bool(got.content)) == (b"", True)
+
+
+def test_the_head_of_a_watch_ends(story: Story) -> None:
+    """What goes on for ever has a head all the same."""
+    client, _ = story
+    head = client.head("/v1/clusters/main/nodes", params={"watch": "true"})
+    assert (head.status_code, head.content) == (200, b"")
+
+
 def test_the_overview_has_the_worst_first_and_six_numbers_that_lead_on(story: Story) -> None:
     """G2.4: what the eye must catch stands on top; each number leads to what it counts."""
     client, _ = story
@@ -294,6 +320,16 @@ def test_what_the_terminal_is_told_narrows_and_sorts_as_the_page_does(
         assert command in shlex.join(line)
     assert address in curl[-1]
     assert client.get(curl[-1]).status_code == (404 if "audit" in view else 200)  # the story's server keeps no audit
+
+
+@pytest.mark.parametrize("view", EVERY)
+def test_no_page_shows_the_marks_of_a_terminal(story: Story, view: str) -> None:
+    """A command in a sentence stands in backticks there, and is code here; nothing is shown as Python has it."""
+    client, _ = story
+    text = re.sub(r"<(code|pre|script)\b.*?</\1>", "", asked(client, view).text, flags=re.DOTALL)
+    shown = unescape(re.sub(r"<[^>]+>", "", text))
+    assert "`" not in shown
+    assert "None" not in shown.split()
 
 
 @pytest.mark.parametrize("view", EVERY)
