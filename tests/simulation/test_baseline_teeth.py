@@ -91,10 +91,8 @@ def who_is_behind_is_refused(patch: pytest.MonkeyPatch) -> None:
 
 
 def _told_as(patch: pytest.MonkeyPatch, kinship: Kinship, other: Kinship) -> None:
-    def told(
-        state: State, log_id: bytes, end: Position, node: NodeId, past: Past | None, ended: DiskRow | None = None
-    ) -> Judged:
-        found = judge(state, log_id, end, node, past, ended)
+    def told(state: State, log_id: bytes, node: NodeId, past: Past | None, ended: DiskRow | None = None) -> Judged:
+        found = judge(state, log_id, node, past, ended)
         if found.kinship is not kinship:
             return found
         theirs = Point(Position(0), bytes(16)) if other is Kinship.FORKED else None
