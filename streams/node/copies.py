@@ -9,7 +9,6 @@ finished load names the life of the copy and the token of the primary that suppl
 another life, or under another token, counts no more by itself. For what the node may act is `acting.py`.
 """
 
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Set
 
 import msgspec
@@ -76,7 +75,7 @@ def _no_disk(what: str) -> HookFailed:
 
 
 def _shown(value: object) -> str:
-    return textwrap.shorten(repr(value), _SHOWN_CHARS_MAX)
+    return repr(value)[:_SHOWN_CHARS_MAX]
 
 
 class _Told(msgspec.Struct, frozen=True):
