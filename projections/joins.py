@@ -6,6 +6,7 @@ The rules judge when the node's former life is over; of one that is a member the
 from collections.abc import Iterator, Mapping
 
 from topolog.events.errors import Refused
+from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Position
 from topolog.events.membership import LeaseRow, NodeRow
 from topolog.events.ownership import OwnershipRow, RosterRow
@@ -37,6 +38,7 @@ _JUDGED_BY = (
     DiskRow,
     NodeRow,
     LeaseRow,
+    GroupRow,
     LastGrantedRow,
     RosterRow,
     OwnershipRow,

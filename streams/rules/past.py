@@ -18,6 +18,7 @@ import msgspec
 from topolog.events import ownership
 from topolog.events.baseline import online
 from topolog.events.errors import Refused
+from topolog.events.groups import group_row
 from topolog.events.ids import NOWHERE, NodeId, Position
 from topolog.events.membership import LeaseRow, NodeRow
 from topolog.events.past_file import FILE_NAME
@@ -176,14 +177,21 @@ def _since(judged: Judged) -> str:
 
 
 def _copies(state: State, node: NodeId) -> Mapping[str, str]:
-    """Of what the node has a whole copy as this log lists it, which nobody who is online has, and nobody at all."""
+    """Of what the node has a whole copy on its disk as this log lists it, which nobody who is online has, and nobody at
+    all."""
     others = [other for other in ownership.names(state) if other != node]
     here = [other for other in online(state) if other != node]
     return {
         name: summed(last)
         for name, kept in (("copies", ()), ("last_copies_online", here), ("last_copies", others))
-        if (last := last_copies(state, [node], kept))
+        if (last := _on_disk(state, last_copies(state, [node], kept)))
     }
+
+
+def _on_disk(state: State, counts: Mapping[str, int]) -> Mapping[str, int]:
+    """Without those groups whose copies end with their process."""
+    rows = {name: group_row(state, name) for name in counts}
+    return {name: count for name, count in counts.items() if (row := rows[name]) is not None and row.persistent}
 
 
 def _empty_folder(judged: Judged, copies: Mapping[str, str]) -> str:

@@ -230,7 +230,12 @@ def test_who_has_written_in_the_other_part_is_not_let_in(segmented: Segmented) -
         assert bytes.fromhex(facts["ours_chain"]) == chains[ours]
         assert theirs > common < ours
         assert here <= set(facts["ours_members_since"].split(", "))
-        assert f"what it wrote behind position {common} and nobody else has is lost" in refused.message
+        empty = (
+            "Never start it with an empty folder"
+            if "last_copies" in facts
+            else f"what it wrote behind position {common}"
+        )
+        assert empty in refused.message
     assert ab.is_served()
 
 
@@ -269,7 +274,9 @@ def test_an_older_log_is_an_older_one_until_somebody_goes_on_with_it(segmented: 
     """AHEAD does not turn into FORKED because the log that was put back beats, and has a client. What it is granted
     makes another history of it."""
     ab = segmented.ab
+    ab.stop("A")
     older = segmented.cut_short(ab.end + 1)
+    ab.start("A")
     ab.write("A")
     disk = segmented.disk(ab, "A")
     refused = older.refuses("A", disk)
