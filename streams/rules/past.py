@@ -179,11 +179,11 @@ def _since(judged: Judged) -> str:
 def _copies(state: State, node: NodeId) -> Mapping[str, str]:
     """Of what the node has a whole copy on its disk as this log lists it, which nobody who is online has, and nobody at
     all."""
-    others = [other for other in ownership.names(state) if other != node]
+    others = [NodeId(other) for other in ownership.names(state) if other != node]
     here = [other for other in online(state) if other != node]
     return {
         name: summed(last)
-        for name, kept in (("copies", ()), ("last_copies_online", here), ("last_copies", others))
+        for name, kept in (("copies", list[NodeId]()), ("last_copies_online", here), ("last_copies", others))
         if (last := _on_disk(state, last_copies(state, [node], kept)))
     }
 
