@@ -230,12 +230,9 @@ def test_who_has_written_in_the_other_part_is_not_let_in(segmented: Segmented) -
         assert bytes.fromhex(facts["ours_chain"]) == chains[ours]
         assert theirs > common < ours
         assert here <= set(facts["ours_members_since"].split(", "))
-        empty = (
-            "Never start it with an empty folder"
-            if "last_copies" in facts
-            else f"what it wrote behind position {common}"
-        )
-        assert empty in refused.message
+        lost = f"what it wrote behind position {common} and nobody else has is lost"
+        hints = {"last_copies": "Never start it with an", "last_copies_online": "Do not start it with an"}
+        assert next((hint for fact, hint in hints.items() if fact in facts), lost) in refused.message
     assert ab.is_served()
 
 
