@@ -33,7 +33,7 @@ import msgspec
 from topolog.events.asked import RequestRef
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Place, Position, Slot, TopologyVersion
-from topolog.events.requests import Joiner, NodeKind, grant
+from topolog.events.requests import Joiner, NodeKind, Status, conclude, grant
 from topolog.events.state import Row, State
 from topolog.events.terms import cluster
 from topolog.events.varints import put_varint, varints
@@ -271,7 +271,10 @@ def _join(state: State, event: NodeJoined, place: Place) -> None:
         note_lost(state, node.node, lost=True)
     next_slot = Slot(event.slot + 1)
     state.put("", msgspec.structs.replace(cluster(state), next_slot=next_slot, topology_version=event.topology_version))
-    grant(state, event.request, place, f"node {node.node}")
+    if joiner.kind is NodeKind.CLIENT:
+        conclude(state, event.request, place, Status.GRANTED, f"node {node.node}")
+    else:
+        grant(state, event.request, place, f"node {node.node}")
 
 
 def _wait(state: State, event: JoinWaiting, place: Place) -> None:
@@ -302,7 +305,8 @@ def _leave(state: State, event: NodeLeft, place: Place) -> None:
     row = state.get(NodeRow, event.node)
     assert row is not None and row.incarnation == event.incarnation
     if row.holds_lease and row.folder:
-        note_end_of_life(state, row.node, row.incarnation, event.last_sequence, bare=row.kinship is None)
+        bare = row.kinship is None
+        note_end_of_life(state, row.node, row.incarnation, event.last_sequence, event.renewed_at, bare=bare)
     left = msgspec.structs.replace(row, standing=Standing.LEFT, left_at=place.position, left_reason=event.reason)
     state.put(event.node, left)
     state.drop(LeaseRow, str(row.slot))

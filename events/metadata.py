@@ -42,6 +42,7 @@ __all__ = [
     "field_id",
     "floor_of",
     "merge",
+    "removal_of",
     "schema_id",
     "type_id",
     "type_row",
@@ -160,6 +161,13 @@ MetadataEvent = (
 def type_row(state: State, name: str) -> TypeRow | None:
     """The row of the type whose id is that of `name`; its own name may differ (two names with one hash, M2)."""
     return state.get(TypeRow, str(type_id(name)))
+
+
+def removal_of(state: State, name: str) -> RemovalRow:
+    """The removal that is under way of a type that is being removed."""
+    row = state.get(RemovalRow, str(type_id(name)))
+    assert row is not None, "what is being removed has been proposed to be"
+    return row
 
 
 def floor_of(state: State, name: str) -> Version:

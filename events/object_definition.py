@@ -181,6 +181,11 @@ def principal_of(grant: str) -> str:
     return grant.partition("@")[0]
 
 
+def grant_on(principal: str, name: str) -> str:
+    """The grant that gives the principal rights on the object."""
+    return f"{principal}@{name}"
+
+
 def size_bytes(step: Step) -> int:
     """An upper bound of the step's encoded size."""
     size = _OVERHEAD_BYTES + len(step.name) + len(step.new_name)

@@ -347,6 +347,8 @@ def _commit_step(state: State, step: Step, place: Place) -> None:
     name = step.new_name or step.name
     row = object_row(state, name)
     assert row is not None, f"{name} was prepared"
+    if row.pending is not None and (before := _over(state, name)) != row.pending.over:
+        claims.forget_user(state, name, before)
     used = msgspec.structs.replace(
         row,
         status=ObjectStatus.USING,

@@ -297,6 +297,15 @@ class RequesterRow(Row, frozen=True):
     last_at: Position
 
 
+class LastGrantedRow(Row, frozen=True):
+    """Where the newest decision stands that grants a request, but for the joining of a client, which changes nothing
+    that a disk could hold: so far somebody has gone on with this log (`streams/rules/past.py`)."""
+
+    KIND: ClassVar[str] = "last-granted"
+
+    at: Position
+
+
 def is_valid(request: RequestId) -> bool:
     """Whether outcomes can be kept under this id."""
     return 0 < len(request.requester) <= SUBJECT_CHARS_MAX and 1 <= request.sequence <= SEQUENCE_MAX
@@ -375,6 +384,7 @@ def conclude(state: State, ref: RequestRef, place: Place, status: Status, subjec
 def grant(state: State, ref: RequestRef, place: Place, subject: str, version: int | None = None) -> None:
     """Record that the decision at `place` grants the request."""
     conclude(state, ref, place, Status.GRANTED, subject, version=version)
+    state.put("", LastGrantedRow(place.position))
 
 
 def evolve(state: State, event: RequestEvent, place: Place) -> None:

@@ -17,7 +17,7 @@ from topolog.events.metadata import FloorRow, ProposalRow, RemovalRow, TypeRow
 from topolog.events.objects import ChangeRow, ClosedRow, ObjectRow
 from topolog.events.ownership import OwnershipRow, RosterRow
 from topolog.events.replicas import ReplicaRow
-from topolog.events.requests import OutcomeRow, RequesterRow
+from topolog.events.requests import LastGrantedRow, OutcomeRow, RequesterRow
 from topolog.events.schedules import ScheduleRow
 from topolog.events.sessions import SegmentRow, SessionRow
 from topolog.events.snapshots import SnapshotRow
@@ -61,6 +61,7 @@ ROWS: tuple[type[Row], ...] = (
     DiskRow,
     OutcomeRow,
     RequesterRow,
+    LastGrantedRow,
     SnapshotRow,
     VoidedRow,
 )

@@ -31,7 +31,7 @@ from typing import ClassVar
 
 import msgspec
 
-from topolog.events.ids import Incarnation, NodeId, Place, Position, TopologyVersion
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Place, Position, TopologyVersion
 from topolog.events.state import Row, State
 from topolog.events.terms import cluster
 
@@ -80,8 +80,9 @@ class Kinship(Enum):
 
     NEW: no life of it has had a lease. WIPED: one has had, and the disk says nothing of it. RESTORED: the disk is older
     than the node's last life. EQUAL: it has written under the newest view. BEHIND: only under former ones. AHEAD: it
-    has written where the log has not come to. FORKED: in another history of this log. FOREIGN: in another log, or it is
-    another node's disk. Who is one of the last three does not join.
+    has written where this log does not go, and nothing was granted nor anybody served in this log since. FORKED: it has
+    written in another history, and this one has gone on as well. FOREIGN: in another log, or it is another node's disk.
+    Who is one of the last three does not join.
     """
 
     UNKNOWN = "UNKNOWN"
@@ -111,6 +112,8 @@ class DiskRow(Row, frozen=True):
     reserved there. A life without one may have ended before it could. One that is `bare` was a
     client's, which notes no past: its disk may well say nothing.
 
+    `renewed_at`: where that renewal stands.
+
     `lost`: a life has joined without what the log lists of its former ones, and no exchange has heard one since. Its
     disk says of itself what a disk says that is whole, and whoever comes back with it brings as little.
     """
@@ -122,6 +125,7 @@ class DiskRow(Row, frozen=True):
     newest: Incarnation
     bare: bool = False
     lost: bool = False
+    renewed_at: Position = NOWHERE
 
 
 class ViewRow(Row, frozen=True):
@@ -175,17 +179,32 @@ def view_of(state: State, version: TopologyVersion) -> ViewRow | None:
 
 
 def note_end_of_life(
-    state: State, node: NodeId, incarnation: Incarnation, last_sequence: int, *, bare: bool = False
+    state: State,
+    node: NodeId,
+    incarnation: Incarnation,
+    last_sequence: int,
+    renewed_at: Position,
+    *,
+    bare: bool = False,
 ) -> None:
-    """A life of the node is over; `last_sequence` was its last renewal, 0 if it had none."""
-    state.put(node, after_life(state.get(DiskRow, node), incarnation, last_sequence, bare=bare))
+    """A life of the node is over; `last_sequence` was its last renewal, at `renewed_at`, 0 if it had none."""
+    state.put(node, after_life(state.get(DiskRow, node), incarnation, last_sequence, renewed_at, bare=bare))
 
 
-def after_life(before: DiskRow | None, incarnation: Incarnation, last_sequence: int, *, bare: bool = False) -> DiskRow:
+def after_life(
+    before: DiskRow | None,
+    incarnation: Incarnation,
+    last_sequence: int,
+    renewed_at: Position,
+    *,
+    bare: bool = False,
+) -> DiskRow:
     """What is known of a node's disk when this life of it is over."""
-    if last_sequence or before is None:
-        lost = before is not None and before.lost
-        return DiskRow(incarnation if last_sequence else None, last_sequence, incarnation, bare, lost)
+    lost = before is not None and before.lost
+    if last_sequence:
+        return DiskRow(incarnation, last_sequence, incarnation, bare, lost, renewed_at)
+    if before is None:
+        return DiskRow(None, 0, incarnation, bare)
     return msgspec.structs.replace(before, newest=incarnation)
 
 

@@ -6,9 +6,11 @@ The rules judge when the node's former life is over; of one that is a member the
 from collections.abc import Iterator, Mapping
 
 from topolog.events.errors import Refused
+from topolog.events.groups import GroupRow
 from topolog.events.ids import NodeId, Position
-from topolog.events.membership import NodeRow
-from topolog.events.requests import OutcomeRow, Status
+from topolog.events.membership import LeaseRow, NodeRow
+from topolog.events.ownership import OwnershipRow, RosterRow
+from topolog.events.requests import LastGrantedRow, OutcomeRow, Status
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
 from topolog.events.views import (
@@ -29,15 +31,27 @@ from topolog.projections.moments import position_time
 from topolog.projections.store import Reading
 from topolog.streams.rules.past import Judged, check, judge
 
+_JUDGED_BY = (
+    ClusterRow,
+    PointsRow,
+    ViewRow,
+    DiskRow,
+    NodeRow,
+    LeaseRow,
+    GroupRow,
+    LastGrantedRow,
+    RosterRow,
+    OwnershipRow,
+)
 _PARTED = (Kinship.AHEAD.value, Kinship.FORKED.value)
 
 
 def join(reading: Reading, name: str, past: Past | None) -> Join:
     """The judgement of a node with this past, None for an empty folder."""
-    state = reading.state(ClusterRow, PointsRow, ViewRow, DiskRow, NodeRow)
+    state = reading.state(*_JUDGED_BY)
     node, log_id = NodeId(name), bytes.fromhex(queries.cluster_row(reading).log_id)
     known = _disk(reading, state, node)
-    judged = judge(state, log_id, reading.position, node, past, known)
+    judged = judge(state, log_id, node, past, known)
     refusal = _refusal(state, log_id, reading.position, node, past, judged)
     common = judged.common.position if judged.common else Position(-1)
     is_foreign = judged.kinship is Kinship.FOREIGN
@@ -62,7 +76,9 @@ def _disk(reading: Reading, state: State, node: NodeId) -> DiskRow | None:
     if row is None or not (row.holds_lease and row.folder):
         return known
     lease = queries.lease_row(reading, row)
-    return after_life(known, lease.incarnation, lease.sequence, bare=row.kinship is None) if lease else known
+    if lease is None:
+        return known
+    return after_life(known, lease.incarnation, lease.sequence, lease.renewed_at, bare=row.kinship is None)
 
 
 def _refusal(

@@ -22,7 +22,9 @@ from topolog.events.object_definition import (
     Statement,
     Verb,
     database_of,
+    grant_on,
     object_of,
+    principal_of,
 )
 from topolog.projections import definition_words
 
@@ -81,6 +83,7 @@ _ORDER = (ObjectKind.DATABASE, ObjectKind.TABLE, ObjectKind.VIEW, ObjectKind.GRA
 
 def plan(wanted: Sequence[Wanted], present: Sequence[Present], *, prune: bool) -> Plan:
     """The statements that lead from what is present to what is wanted: drops first, then what is altered, created."""
+    present = _following(wanted, present)
     there = {each.name: each for each in present}
     steps: list[tuple[Statement, PlanLine]] = []
     kept: list[str] = []
@@ -111,6 +114,22 @@ def plan(wanted: Sequence[Wanted], present: Sequence[Present], *, prune: bool) -
     if len(found) > STATEMENTS_MAX:
         problems.append(f"it takes {len(found)} statements, a change has at most {STATEMENTS_MAX}: apply it in parts")
     return Plan(tuple(each for each, _ in found), tuple(line for _, line in found), tuple(kept), tuple(problems))
+
+
+def _following(wanted: Sequence[Wanted], present: Sequence[Present]) -> Sequence[Present]:
+    """What is present as the renames of the file will leave it: grants on what gets another name, and views over it,
+    go with that."""
+    names = {each.name for each in present}
+    renamed = {each.renamed_from: each.name for each in wanted if each.renamed_from in names and each.name not in names}
+    return [_moved(each, renamed) for each in present]
+
+
+def _moved(held: Present, renamed: Mapping[str, str]) -> Present:
+    if held.kind is ObjectKind.GRANT and (new_name := renamed.get(object_of(held.name))):
+        return msgspec.structs.replace(held, name=grant_on(principal_of(held.name), new_name))
+    if new_name := renamed.get(held.definition.over):
+        return msgspec.structs.replace(held, definition=msgspec.structs.replace(held.definition, over=new_name))
+    return held
 
 
 def _unwanted(wanted: Iterable[Wanted], present: Iterable[Present], taken: set[str]) -> Iterator[Present]:

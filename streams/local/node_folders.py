@@ -4,10 +4,13 @@ A backup is a copy of the files as they are at that moment, also of a node that 
 asked the node. What of that is believed when it comes back, the log decides (`events/views.py`).
 """
 
+import re
 import shutil
 from pathlib import Path
 
 from topolog.events.errors import BadInput
+
+_NODE = re.compile(r"n[1-9]\d{0,2}")
 
 
 class NodeFolders:
@@ -16,6 +19,11 @@ class NodeFolders:
     def __init__(self, data: Path) -> None:
         self._nodes = data / "nodes"
         self._backups = data / "backups"
+
+    def names(self) -> tuple[str, ...]:
+        """The nodes that have been started here, in the order of their numbers."""
+        found = [each.name for each in self._nodes.iterdir()] if self._nodes.is_dir() else []
+        return tuple(sorted(filter(_NODE.fullmatch, found), key=lambda name: int(name[1:])))
 
     def check_folder(self, name: str) -> None:
         """Raise BadInput if the node has none."""

@@ -79,8 +79,10 @@ def rendezvous() -> Role:
     return Role("rendezvous", "rendezvous", _topolog("run", "rendezvous"), stop_limit_s=6.0)
 
 
-def demo_nodes(cluster: str, rows: Path | None) -> tuple[Role, ...]:
-    return tuple(demo_node(f"n{number}", cluster, rows) for number in range(1, DEMO_NODES + 1))
+def demo_nodes(cluster: str, rows: Path | None, added: Sequence[str] = ()) -> tuple[Role, ...]:
+    """Those that load rows, and those that have been added since."""
+    names = dict.fromkeys((*(f"n{number}" for number in range(1, DEMO_NODES + 1)), *added))
+    return tuple(demo_node(name, cluster, rows) for name in names)
 
 
 def demo_node(name: str, cluster: str, rows: Path | None) -> Role:

@@ -94,7 +94,7 @@ def plan(
         find_files(rows, Share(0, 1))
     rows = rows.absolute() if rows else None
     roles = [coordinator("c1"), coordinator("c2"), projector(), lease_health(), rendezvous()]
-    nodes = demo_nodes(settings.cluster.name, rows) if demo else ()
+    nodes = demo_nodes(settings.cluster.name, rows, NodeFolders(data).names()) if demo else ()
     first, second, reader, measurer, comparer, *members = measured((*roles, *nodes), settings.metrics.port)
     return Plan(
         cluster=settings.cluster.name,

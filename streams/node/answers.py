@@ -7,7 +7,7 @@ import msgspec
 from topolog.events.asked import RequestId
 from topolog.events.errors import NotCaughtUp, OutcomeUnknown, TopologError
 from topolog.events.ids import Position
-from topolog.events.metadata import TypeRow
+from topolog.events.metadata import RemovalRow, TypeRow
 from topolog.events.object_types import ObjectType
 from topolog.events.requests import Status
 
@@ -60,5 +60,13 @@ def not_accepted(row: TypeRow | None, timeout_s: float) -> TopologError:
     return NotCaughtUp(
         f"Type {row.name!r}: version {row.pending_version} (proposed at position {row.proposed_at}) is not "
         f"accepted after {timeout_s:g} s.",
+        hint=f"`topolog explain type {row.name}` says whom it waits for.",
+    )
+
+
+def not_removed(row: RemovalRow, timeout_s: float) -> TopologError:
+    """The error for a reader whose time was over before the removal was accepted that he had seen under way."""
+    return NotCaughtUp(
+        f"Type {row.name!r}: its removal (proposed at position {row.position}) is not accepted after {timeout_s:g} s.",
         hint=f"`topolog explain type {row.name}` says whom it waits for.",
     )

@@ -14,13 +14,25 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 import msgspec
 
 from topolog.events import ownership
+from topolog.events.errors import HookFailed
 from topolog.events.exchange import HandOverRow, newest_exchange, open_exchange
+from topolog.events.group_definition import PARTITIONS_MAX
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Position, Term
 from topolog.events.membership import Applied, NodeRow
 from topolog.events.partitions import PartitionState, codes_of, encode_codes
-from topolog.events.single_maps import Copies, Finished, NodeMap, UpdateCounter, pack_counters, pack_finished
+from topolog.events.single_maps import (
+    NUMBER_MAX,
+    Copies,
+    Finished,
+    NodeMap,
+    UpdateCounter,
+    pack_counters,
+    pack_finished,
+)
 from topolog.events.state import State
+
+_SHOWN_CHARS_MAX = 100
 
 PartitionId = tuple[str, int]
 """A group and one of its partitions."""
@@ -28,6 +40,42 @@ PartitionId = tuple[str, int]
 Disk = Mapping[int, Mapping[int, UpdateCounter]]
 """Whole copies that a process has, on its disk or in memory, by the group's *number* and the partition: of a group that
 was dropped and made anew under the same name they are worth nothing."""
+
+
+def check_disk(disk: object, partitions: Mapping[int, int]) -> None:
+    """Raise HookFailed for what is no Disk; `partitions`: how many the groups have that there are, by their number."""
+    if not isinstance(disk, Mapping):
+        raise _no_disk(f"{_shown(disk)}, which is no mapping")
+    for number, counters in disk.items():
+        if type(number) is not int:
+            raise _no_disk(f"{_shown(number)} for a group, which is not its number")
+        if not isinstance(counters, Mapping):
+            raise _no_disk(f"{_shown(counters)} for group {number}, which is no mapping")
+        for partition, counter in counters.items():
+            where = f"partition {_shown(partition)} of group {number}"
+            if type(partition) is not int or not 0 <= partition < partitions.get(number, PARTITIONS_MAX):
+                raise _no_disk(f"{where}, which there is not")
+            if not isinstance(counter, UpdateCounter):
+                raise _no_disk(f"{_shown(counter)} for {where}, which is no UpdateCounter")
+            if not _is_counter(counter):
+                raise _no_disk(f"{_shown(counter)} for {where}, which does not count up")
+
+
+def _is_counter(counter: UpdateCounter) -> bool:
+    initial, current = counter.initial, counter.current
+    return type(initial) is int and type(current) is int and 0 <= initial <= current <= NUMBER_MAX
+
+
+def _no_disk(what: str) -> HookFailed:
+    return HookFailed(
+        f"The hook that `holds` was given said {what}.",
+        hint="It is to give {group's number: {partition: UpdateCounter(initial, current)}}. The node is fenced. Repair "
+        "the hook and start the process again.",
+    )
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:_SHOWN_CHARS_MAX]
 
 
 class _Told(msgspec.Struct, frozen=True):

@@ -31,13 +31,13 @@ from topolog.events.kafka import KafkaReader, KafkaWriter
 from topolog.events.kafka_admin import KafkaAdmin
 from topolog.events.log import LogReader, LogWriter
 from topolog.events.membership import FENCING, NodeDied, NodeRow, members
-from topolog.events.metadata import TypeRow, floor_of, type_row
+from topolog.events.metadata import TypeRow, floor_of, removal_of, type_row
 from topolog.events.object_definition import ObjectKind
 from topolog.events.object_types import ObjectType, merge, with_schema
 from topolog.events.requests import DeclaredType, Joiner, NodeKind, Status, UpdateRequested
 from topolog.events.topics import NEEDED
 from topolog.streams.clock import CAN_FENCE, Clock, SystemClock
-from topolog.streams.node.answers import Metadata, Outcome, Submitted, not_accepted, not_settled
+from topolog.streams.node.answers import Metadata, Outcome, Submitted, not_accepted, not_removed, not_settled
 from topolog.streams.node.core import Phase
 from topolog.streams.node.declaring import Declaring
 from topolog.streams.node.folder import FolderLock
@@ -351,22 +351,28 @@ class Member(Sharing, Schema):
             self._check_applied(at_least)
             row = type_row(self._state, name)
             if row is None or row.name != name:
-                return self._until(lambda: True, None, row, begun.pop_all())
+                return self._until(lambda: True, None, partial(not_accepted, row), begun.pop_all())
             version = row.pending_version
             if row.removing:
-                return self._until(lambda: floor_of(self._state, name) >= version, None, row, begun.pop_all())
+                late = partial(not_removed, removal_of(self._state, name))
+                return self._until(lambda: floor_of(self._state, name) >= version, None, late, begun.pop_all())
             found = Metadata(row.pending, version)
-            return self._until(lambda: self._is_accepted(name, version), found, row, begun.pop_all())
+            late = partial(not_accepted, row)
+            return self._until(lambda: self._is_accepted(name, version), found, late, begun.pop_all())
 
     def _until(
-        self, holds: Callable[[], bool], found: Metadata | None, row: TypeRow | None, reading: contextlib.ExitStack
+        self,
+        holds: Callable[[], bool],
+        found: Metadata | None,
+        late: Callable[[float], TopologError],
+        reading: contextlib.ExitStack,
     ) -> Pending[Metadata | None]:
         def finish(_: object) -> Metadata | None:
             reading.close()
             return found and msgspec.structs.replace(found, age_ms=self._age_ms())
 
         future = _READY if holds() else self._waits.when(lambda: holds() or None)  # most reads find it accepted
-        return Pending(future, finish, partial(not_accepted, row))
+        return Pending(future, finish, late)
 
     def _submit(
         self, definition: ObjectType, wait: Wait, based_on: int, reason: str

@@ -11,6 +11,7 @@ import secrets
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 
@@ -27,6 +28,7 @@ from topolog.events.errors import (
 )
 from topolog.events.failpoints import is_armed, reach
 from topolog.events.fold import Folded, Ignored
+from topolog.events.groups import GroupRow
 from topolog.events.ids import Incarnation, NodeId, Offset, Position
 from topolog.events.levels import announced
 from topolog.events.log import Entry, LogReader, LogWriter, OnDelivery
@@ -38,6 +40,7 @@ from topolog.events.terms import ClusterRow
 from topolog.events.topics import Topic
 from topolog.streams.clock import Clock
 from topolog.streams.node.confirming import Confirming
+from topolog.streams.node.copies import Disk, check_disk
 from topolog.streams.node.core import NodeCore, Phase
 from topolog.streams.node.lease import Lease
 from topolog.streams.node.measures import NodeMeasures
@@ -48,6 +51,8 @@ from topolog.streams.node.service import Service
 from topolog.streams.restoring import Restorer
 
 _LOGGER = logging.getLogger("topolog.node")
+T = TypeVar("T")
+
 _NS_PER_MS = 1_000_000
 _DEFAULT_HEARTBEAT_MS = 1_000
 _DEFAULT_FENCE_MS = 20_000
@@ -227,7 +232,7 @@ class Session:
 
     def _send_map(self) -> None:
         """Say what this node has of its partitions; again if the log does not take all of it."""
-        counters = self._service.whole()
+        counters = self._whole()
         with self.folding:
             told = self.core.next_map(counters)
         try:
@@ -342,9 +347,15 @@ class Session:
                 self.core.finish()
             reach("node.applied")
 
-    def _run_hook(self, hook: Callable[[], None], where: str) -> None:
+    def _whole(self) -> Disk:
+        """What the service says that it holds."""
+        disk = self._run_hook(self._service.whole, "of `holds`")
+        check_disk(disk, {row.number: row.partitions for _, row in self.core.state.rows(GroupRow)})
+        return disk
+
+    def _run_hook(self, hook: Callable[[], T], where: str) -> T:
         try:
-            hook()
+            return hook()
         except HookFailed:
             raise
         except Exception as error:  # whatever the service raises: going on would count as applied what it has not done
@@ -379,7 +390,7 @@ class Session:
         incarnation = Incarnation(self._chance())
         self._announced = incarnation
         self._service.announce(NodeDied(self.core.node, incarnation))
-        self.core.incarnate(incarnation, self._service.whole())
+        self.core.incarnate(incarnation, self._whole())
         self._join = RequestId(f"{self.core.node[-150:]}-{incarnation:016x}.join", 1)  # however many others are open
         row = self.core.state.get(NodeRow, self.core.node)
         replaces = row.incarnation if row and row.is_member and self._joiner.folder else None

@@ -258,7 +258,7 @@ def _check_dropped(state: State, before: Sequence[NodeId], after: Sequence[NodeI
         raise Refused("MEMBER_ONLINE", "A6", message, {"online": _listed(here)}, hint=hint)
     last = last_copies(state, dropped, [node for node in after if node not in dropped])
     if last and not accepts_loss:
-        message = f"Nobody else has a whole copy of {_summed(last)}."
+        message = f"Nobody else has a whole copy of {summed(last)}."
         hint = f"Start {_listed(dropped)} again; or accept the loss with --accept-loss."
         raise Refused("LAST_COPY", "N16", message, {name: str(count) for name, count in last.items()}, hint=hint)
     if last:
@@ -291,7 +291,8 @@ def _member(state: State, node: NodeId, stored: Mapping[NodeId, BaselineMember])
     return BaselineMember(node, row.attributes) if row is not None and row.holds_lease else stored[node]
 
 
-def _summed(counts: Mapping[str, int]) -> str:
+def summed(counts: Mapping[str, int]) -> str:
+    """How many partitions of which groups, for people."""
     named = sorted(counts.items())[:_NAMES_MAX]
     said = ", ".join(f"{count} partition{'s' * (count > 1)} of {group}" for group, count in named)
     return said + _and_more(len(counts))

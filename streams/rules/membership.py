@@ -207,7 +207,8 @@ def _join(state: State, request: JoinRequested, ref: RequestRef, appended_at_ms:
     if _proves_it_gone(joiner, row):
         left = _left(state, row, lease_of(state, row), LeaveReason.REPLACED)
         before = state.get(DiskRow, row.node)
-        ended = after_life(before, row.incarnation, left.last_sequence, bare=row.kinship is None)
+        bare = row.kinship is None
+        ended = after_life(before, row.incarnation, left.last_sequence, left.renewed_at, bare=bare)
         kinship = _kinship(state, joiner, request.past, end, ended)
         return [left, *_withdraw(state, joiner), *_joined(state, joiner, ref, left.topology_version, kinship)]
     waiting = JoinWaiting(ref, joiner, row.incarnation, appended_at_ms, request.past)
@@ -222,7 +223,7 @@ def _kinship(
         return None
     log_id, node = bytes.fromhex(cluster(state).log_id), NodeId(joiner.node)
     check_shape(node, past)
-    judged = judge(state, log_id, end, node, past, ended)
+    judged = judge(state, log_id, node, past, ended)
     check(state, log_id, end, node, past, judged)
     return judged.kinship
 

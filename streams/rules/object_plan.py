@@ -2,7 +2,8 @@
 
 Statements follow each other: a later one sees what the earlier ones of its change have made. What is asked for and is
 so already leads to no step. Who drops a database drops all that is in it, who drops a table its grants; a table that a
-view shows is not dropped, and the refusal says which one does.
+view shows is not dropped, and the refusal says which one does. Grants on a table or view that gets another name are
+grants on that afterwards, and views show it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,7 +31,9 @@ from topolog.events.object_definition import (
     Verb,
     check_definition,
     database_of,
+    grant_on,
     object_of,
+    principal_of,
 )
 from topolog.events.objects import ObjectRow, object_row
 from topolog.events.state import State
@@ -328,8 +331,20 @@ def _rename(draft: _Draft, statement: Statement, found: Standing) -> list[Step]:
     if taken is not None:
         message = f"There is a {_noun(taken.kind)} {taken.name!r} already."
         raise Refused("OBJECT_EXISTS", "B4", message, {"object": taken.name, "kind": taken.kind.value})
-    _check_unused(found, draft.users(found.name))
-    return [Step(Verb.RENAME, found.kind, found.name, found.definition, statement.new_name)]
+    users = draft.users(found.name)
+    return [
+        Step(Verb.RENAME, found.kind, found.name, found.definition, statement.new_name),
+        *(_following(each, found.name, statement.new_name) for each in users),
+    ]
+
+
+def _following(user: Standing, name: str, new_name: str) -> Step:
+    """What becomes of a grant on an object that gets another name, or of a view over it."""
+    if user.kind is ObjectKind.GRANT:
+        moved = grant_on(principal_of(user.name), new_name)
+        return Step(Verb.RENAME, user.kind, user.name, user.definition, moved)
+    assert user.definition.over == name, "what needs a table or a view is a grant on it, or a view over it"
+    return Step(Verb.ALTER, user.kind, user.name, msgspec.structs.replace(user.definition, over=new_name))
 
 
 def _check_unused(found: Standing, users: list[Standing]) -> None:

@@ -1,8 +1,13 @@
 """How the past of a node that wants to join agrees with the log (DESIGN §4.4; why, stands in `events/views.py`).
 
 It is judged when the node's former life has ended in the log, and its disk is locked by the one that joins. Whoever has
-written where the log has not come to, or in another history, is refused, with what both sides did and what to do about
-it; nothing is ever wiped.
+written where the log does not go is refused, with what both sides did and what to do about it; nothing is ever wiped.
+
+AHEAD and FORKED are told apart by what became of this log, not by its length: a log that was put back grows by itself,
+by terms, beats and the removal of members that are silent. None of these is anybody's work. So it is an older one as
+long as nothing was granted in it and no member served under it behind the last place where the node was renewed here.
+Where it cannot be known on which side of the parting a grant stands, it counts for FORKED: nobody is to put another
+log in the place of one that somebody has gone on with.
 """
 
 from collections.abc import Mapping
@@ -10,10 +15,16 @@ from itertools import pairwise
 
 import msgspec
 
+from topolog.events import ownership
+from topolog.events.baseline import online
 from topolog.events.errors import Refused
-from topolog.events.ids import NodeId, Position
+from topolog.events.groups import group_row
+from topolog.events.ids import NOWHERE, NodeId, Position
+from topolog.events.membership import LeaseRow, NodeRow
 from topolog.events.past_file import FILE_NAME
+from topolog.events.requests import LastGrantedRow
 from topolog.events.state import State
+from topolog.events.terms import cluster
 from topolog.events.views import (
     DiskRow,
     Kinship,
@@ -25,6 +36,7 @@ from topolog.events.views import (
     point_after,
     view_at,
 )
+from topolog.streams.rules.baseline import last_copies, summed
 
 PAST_POINTS_MAX = 1_000
 """More than any node notes (`streams/node/past.py`); each is looked up in the log."""
@@ -32,19 +44,19 @@ PAST_POINTS_MAX = 1_000
 
 class Judged(msgspec.Struct, frozen=True):
     """`common`: the last place where both agree, as far as the node's points tell. `theirs`, `ours`: the first place
-    behind it that only the node has, and only the log."""
+    behind it that only the node has, and only the log. `since`: up to where both agree for sure, if they part: the
+    common place, or the node's last renewal in this log."""
 
     kinship: Kinship
     common: Point | None = None
     theirs: Point | None = None
     ours: Point | None = None
+    since: Position = NOWHERE
 
 
-def judge(
-    state: State, log_id: bytes, end: Position, node: NodeId, past: Past | None, ended: DiskRow | None = None
-) -> Judged:
-    """`end`: the last position of the log; `past`: what the node's disk says, None if that says nothing; `ended`: what
-    is known of that disk once a life is over whose end is decided and not folded yet."""
+def judge(state: State, log_id: bytes, node: NodeId, past: Past | None, ended: DiskRow | None = None) -> Judged:
+    """`past`: what the node's disk says, None if that says nothing; `ended`: what is known of that disk once a life is
+    over whose end is decided and not folded yet."""
     known = ended or state.get(DiskRow, node)
     if past is None:
         has_had_a_past = known is not None and known.renewed is not None and not known.bare
@@ -53,8 +65,10 @@ def judge(
         return Judged(Kinship.FOREIGN)
     common, theirs = _parting(state, past, known)
     if theirs is not None:
-        kinship = Kinship.AHEAD if theirs.position > end else Kinship.FORKED
-        return Judged(kinship, common, theirs, point_after(state, common.position if common else Position(-1)))
+        at = common.position if common else NOWHERE
+        since = max(at, known.renewed_at) if known and known.renewed == past.echo.incarnation else at
+        kinship = Kinship.FORKED if _has_gone_on(state, since, theirs.position) else Kinship.AHEAD
+        return Judged(kinship, common, theirs, point_after(state, at), since)
     if known is not None and (known.lost or not _is_of_last_life(past, known)):
         return Judged(Kinship.RESTORED, common)
     return Judged(Kinship.EQUAL if common == newest_point(state) else Kinship.BEHIND, common)
@@ -67,20 +81,23 @@ def check(state: State, log_id: bytes, end: Position, node: NodeId, past: Past |
         case Kinship.FOREIGN, Past():
             raise _foreign(log_id, node, past)
         case Kinship.AHEAD, Past():
-            facts = {"end": str(end), **_parted(state, past, judged)}
+            copies = _copies(state, node)
+            facts = {"end": str(end), **_parted(state, past, judged), **copies}
             message = (
-                f"Node {node!r} has written at position {facts['theirs_position']}, and this log ends at {end}: it was "
-                "cut short, or is an older copy."
+                f"Node {node!r} has written at position {facts['theirs_position']}, which this log has not. It ends at "
+                f"{end}, and since {_since(judged)} nothing was granted in it and nobody has served: it was cut "
+                "short, or is an older copy."
             )
-            hint = f"Start it with the log that it comes from, which has what it wrote. {_empty_folder(facts)}"
+            hint = f"Start it with the log that it comes from, which has what it wrote. {_empty_folder(judged, copies)}"
             raise Refused(judged.kinship.value, "DESIGN 4.4", message, facts, hint=hint)
         case Kinship.FORKED, Past():
-            facts = _parted(state, past, judged)
+            copies = _copies(state, node)
+            facts = {**_parted(state, past, judged), **copies}
             message = (
                 f"Node {node!r} has written in another history of this log. Both have {_common(facts)}; then the node "
                 f"has position {facts['theirs_position']} (chain {facts['theirs_chain']}), and this log {_ours(facts)}."
             )
-            hint = f"Start it in the cluster that it comes from. {_empty_folder(facts)}"
+            hint = f"Start it in the cluster that it comes from. {_empty_folder(judged, copies)}"
             raise Refused(judged.kinship.value, "DESIGN 4.4", message, facts, hint=hint)
 
 
@@ -129,6 +146,9 @@ def _parted(state: State, past: Past, judged: Judged) -> dict[str, str]:
         facts |= _described("ours", view_at(state, judged.ours.position))
         here = {node for _, row in state.rows(ViewRow) if row.at.position > since for node in row.members}
         facts["ours_members_since"] = ", ".join(sorted(here))
+    granted = state.get(LastGrantedRow, "")
+    if granted is not None and granted.at > judged.since:
+        facts["ours_granted_position"] = str(granted.at)
     return facts
 
 
@@ -152,9 +172,54 @@ def _ours(facts: Mapping[str, str]) -> str:
     return f"has position {facts['ours_position']}{view}"
 
 
-def _empty_folder(facts: Mapping[str, str]) -> str:
-    behind = f"behind position {facts['common_position']}" if "common_position" in facts else "there"
-    return f"Or start it with an empty folder: it loads all anew, and what it alone wrote {behind} is lost."
+def _since(judged: Judged) -> str:
+    return f"position {judged.since}" if judged.since != NOWHERE else "its beginning"
+
+
+def _copies(state: State, node: NodeId) -> Mapping[str, str]:
+    """Of what the node has a whole copy on its disk as this log lists it, which nobody who is online has, and nobody at
+    all."""
+    others = [NodeId(other) for other in ownership.names(state) if other != node]
+    here = [other for other in online(state) if other != node]
+    return {
+        name: summed(last)
+        for name, kept in (("copies", list[NodeId]()), ("last_copies_online", here), ("last_copies", others))
+        if (last := _on_disk(state, last_copies(state, [node], kept)))
+    }
+
+
+def _on_disk(state: State, counts: Mapping[str, int]) -> Mapping[str, int]:
+    """Without those groups whose copies end with their process."""
+    rows = {name: group_row(state, name) for name in counts}
+    return {name: count for name, count in counts.items() if (row := rows[name]) is not None and row.persistent}
+
+
+def _empty_folder(judged: Judged, copies: Mapping[str, str]) -> str:
+    """What would become of its data if it were started with an empty folder."""
+    lost = f"what it wrote behind {_since(judged)} and nobody else has is lost"
+    match copies:
+        case {"last_copies": last}:
+            return f"Never start it with an empty folder: nobody else has a whole copy of {last}."
+        case {"last_copies_online": last}:
+            away = "who has one besides is away. Start those first, and see whether they are let in"
+            return f"Do not start it with an empty folder: nobody who is online has a whole copy of {last}, {away}."
+        case {"copies": copied}:
+            return f"Or start it with an empty folder: who is online has a whole copy of its {copied}, and {lost}."
+    return f"Or start it with an empty folder: this log lists no whole copy there, and {lost}."
+
+
+def _has_gone_on(state: State, since: Position, theirs: Position) -> bool:
+    """Whether somebody has gone on with this log behind `since`; behind `theirs` nothing in it is common."""
+    granted = state.get(LastGrantedRow, "")
+    if granted is not None and granted.at > since:
+        return True
+    if any(row.renewed_at >= theirs for _, row in state.rows(DiskRow)):
+        return True
+    return any(
+        lease.renewed_at > since and lease.renewed_at >= min(theirs, cluster(state).led_since)
+        for _, lease in state.rows(LeaseRow)
+        if lease.sequence and (row := state.get(NodeRow, lease.node)) and row.holds_lease
+    )
 
 
 def _parting(state: State, past: Past, known: DiskRow | None) -> tuple[Point | None, Point | None]:

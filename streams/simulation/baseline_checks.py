@@ -11,10 +11,10 @@ from topolog.events.asked import RequestId
 from topolog.events.cluster_state import ClusterState
 from topolog.events.drains import DrainFinished, is_drained
 from topolog.events.groups import GroupRow, group_row
-from topolog.events.ids import Incarnation, Position
+from topolog.events.ids import NOWHERE, Incarnation, NodeId, Position
 from topolog.events.ownership import Ownership, OwnershipRow
 from topolog.events.state import State
-from topolog.events.views import REFUSED_KINSHIPS, Kinship
+from topolog.events.views import REFUSED_KINSHIPS, Kinship, Past
 from topolog.streams.node.core import Phase
 from topolog.streams.simulation.acknowledged import Acknowledged
 from topolog.streams.simulation.disks import Key, SimulatedDisk
@@ -41,11 +41,14 @@ class BaselineChecks:
         self._members: frozenset[str] = frozenset()
         self._landed_ns: dict[Position, int] = {}
         self._lost: set[Key] = set()
+        self._granted_at = NOWHERE
 
     def judge_set(self, whole: Sequence[Standing], requests: Requests) -> None:
         """A set of decisions; the ledger's state is that of its end."""
         for standing in whole:
             self._judge(standing, whole, requests)
+            if self._goes_on(standing.event):
+                self._granted_at = standing.place.position
         state = self._ledger.state
         self._state, self._adjust = b.cluster_state(state), b.auto_adjust(state)
         current = b.baseline(state)
@@ -136,6 +139,28 @@ class BaselineChecks:
         lived = disk.lived.items() if disk else ()
         if not any(name in self._world.common and at > self._world.common[name] for name, at in lived):
             raise Broken(Rule.NO_FALSE_REFUSAL, f"{refused.subject} is {refused.code}: it has lived in {dict(lived)}")
+        forks = [self._world.common[name] for name, at in lived if at > self._world.common.get(name, at)]
+        if forks and request.past is not None:
+            self._check_older(refused, request.joiner.node, request.past, min(forks))
+
+    def _check_older(self, refused: q.RequestRefused, node: str, past: Past, fork: Position) -> None:
+        """Whether the log went on is known from outside; where it parts the rule can know but as far as the node's life
+        was renewed here, so what was granted between both may count for FORKED, and never for AHEAD."""
+        told = f"{refused.subject} is {refused.code}: the fork is at {fork}, granted was {self._granted_at}"
+        if refused.code == Kinship.AHEAD.value and self._granted_at > fork:
+            raise Broken(Rule.OLDER_LOG, told)
+        echoed = self._ledger.echoed.get((NodeId(node), past.echo.incarnation), [(NOWHERE, 0)])
+        is_served = any(at > fork for echoes in self._ledger.echoed.values() for at, _ in echoes)
+        if refused.code == Kinship.FORKED.value and not is_served and self._granted_at <= echoed[-1][0]:
+            raise Broken(Rule.OLDER_LOG, told)
+
+    def _goes_on(self, event: object) -> bool:
+        """Whether a request was granted, but for the joining of a client."""
+        if isinstance(event, m.NodeJoined) and event.joiner.kind is q.NodeKind.CLIENT:
+            return False
+        ref = getattr(event, "request", None)
+        row = None if ref is None else q.outcome_of(self._ledger.state, ref)
+        return row is not None and row.status is q.Status.GRANTED
 
     def _disk_of(self, incarnation: int, history: str | None = None) -> SimulatedDisk | None:
         life = self._world.site.life_of(Incarnation(incarnation))

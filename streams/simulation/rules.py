@@ -29,6 +29,7 @@ class Rule(Enum):
     EXCHANGES = "exchanges end in the order of their views, when all they asked have answered; till then nothing moves"
     NO_MIXING = "no member has on its disk what another history acknowledged behind the fork"
     NO_FALSE_REFUSAL = "who is refused for its past has lived in another history, behind the fork"
+    OLDER_LOG = "who is refused as AHEAD meets a log without a grant behind the fork, as FORKED one that went on"
     SERVES = "while nothing may be written nothing is acknowledged, while nothing is served nothing is read"
     COLD = "nothing of a persistent group is given up while fewer than a quorum of the baseline are here"
     BASELINE = "the baseline changes by a request, a drain or a due adjustment, and drops nobody's last copies unasked"

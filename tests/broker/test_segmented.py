@@ -230,7 +230,9 @@ def test_who_has_written_in_the_other_part_is_not_let_in(segmented: Segmented) -
         assert bytes.fromhex(facts["ours_chain"]) == chains[ours]
         assert theirs > common < ours
         assert here <= set(facts["ours_members_since"].split(", "))
-        assert f"what it alone wrote behind position {common} is lost" in refused.message
+        lost = f"what it wrote behind position {common} and nobody else has is lost"
+        hints = {"last_copies": "Never start it with an", "last_copies_online": "Do not start it with an"}
+        assert next((hint for fact, hint in hints.items() if fact in facts), lost) in refused.message
     assert ab.is_served()
 
 
@@ -263,6 +265,27 @@ def test_a_log_that_was_cut_short_lets_nobody_in_who_has_seen_more(segmented: Se
     cut.put_disk("B", None)
     cut.start("B")
     assert cut.kinships("B")[-1] is Kinship.WIPED
+
+
+def test_an_older_log_is_an_older_one_until_somebody_goes_on_with_it(segmented: Segmented) -> None:
+    """AHEAD does not turn into FORKED because the log that was put back beats, and has a client. What it is granted
+    makes another history of it."""
+    ab = segmented.ab
+    ab.stop("A")
+    older = segmented.cut_short(ab.end + 1)
+    ab.start("A")
+    ab.write("A")
+    disk = segmented.disk(ab, "A")
+    refused = older.refuses("A", disk)
+    assert refused.code == "AHEAD"
+    theirs = int(refused.facts["theirs_position"])
+    with Node(older.site.cluster, "talker-2", kafka=older.site.kafka, kind=NodeKind.CLIENT) as talker:
+        eventually(lambda: older.end > theirs, "the older log to grow past what A has seen")
+        refused = older.refuses("A", segmented.disk(ab, "A"))
+        assert (refused.code, refused.facts["theirs_position"]) == ("AHEAD", str(theirs))
+        assert int(refused.facts["end"]) > theirs
+        talker.propose(ObjectType("Other", {"field": "long"}))
+    assert older.refuses("A", disk).code == "FORKED"
 
 
 def test_a_disk_of_another_cluster_or_node_is_foreign(segmented: Segmented) -> None:

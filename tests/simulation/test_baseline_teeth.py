@@ -19,8 +19,11 @@ import pytest
 from tests.simulation.test_teeth import Defect, run_row
 
 from topolog.events import views
+from topolog.events.drains import DrainRow
 from topolog.events.ids import NodeId, Place, Position, TopologyVersion
+from topolog.events.membership import LeaseRow
 from topolog.events.state import State
+from topolog.events.terms import cluster
 from topolog.events.views import DiskRow, Kinship, Past, Point, ViewRow
 from topolog.streams.coordinator import exchanges
 from topolog.streams.node.past_disk import MemoryDisk
@@ -80,6 +83,21 @@ def who_is_ahead_is_welcome(patch: pytest.MonkeyPatch) -> None:
     _told_as(patch, Kinship.AHEAD, Kinship.EQUAL)
 
 
+def an_older_log_is_told_by_its_length(patch: pytest.MonkeyPatch) -> None:
+    """A log that was put back is an older one until it has come as far as the node had in the other."""
+
+    def has_grown(state: State, since: Position, theirs: Position) -> bool:
+        renewed = [lease.renewed_at for _, lease in state.rows(LeaseRow)]
+        return theirs <= max(cluster(state).led_since, *renewed, since)
+
+    patch.setattr(past, "_has_gone_on", has_grown)
+
+
+def what_was_granted_is_no_going_on(patch: pytest.MonkeyPatch) -> None:
+    """Only who serves now has gone on with a log."""
+    patch.setattr(past, "LastGrantedRow", DrainRow)
+
+
 def an_older_disk_is_believed(patch: pytest.MonkeyPatch) -> None:
     """A node with a backup of its disk owns what the log lists of it."""
     patch.setattr(exchanges, "_has_lost_all", lambda *_: False)
@@ -91,10 +109,8 @@ def who_is_behind_is_refused(patch: pytest.MonkeyPatch) -> None:
 
 
 def _told_as(patch: pytest.MonkeyPatch, kinship: Kinship, other: Kinship) -> None:
-    def told(
-        state: State, log_id: bytes, end: Position, node: NodeId, past: Past | None, ended: DiskRow | None = None
-    ) -> Judged:
-        found = judge(state, log_id, end, node, past, ended)
+    def told(state: State, log_id: bytes, node: NodeId, past: Past | None, ended: DiskRow | None = None) -> Judged:
+        found = judge(state, log_id, node, past, ended)
         if found.kinship is not kinship:
             return found
         theirs = Point(Position(0), bytes(16)) if other is Kinship.FORKED else None
@@ -166,6 +182,8 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (renewals_alone_are_compared, MOVING, 5, Rule.NO_MIXING),
     (a_past_is_synced_too_late, MOVING, 113, Rule.NO_MIXING),
     (who_is_ahead_is_welcome, MOVING, 5, Rule.NO_MIXING),
+    (an_older_log_is_told_by_its_length, MOVING, 1, Rule.OLDER_LOG),
+    (what_was_granted_is_no_going_on, MOVING, 1, Rule.OLDER_LOG),
     (an_older_disk_is_believed, RESTORING, 17, Rule.NO_WRITE_LOST),
     (who_is_behind_is_refused, MOVING, 1, Rule.NO_FALSE_REFUSAL),
     (a_change_of_the_state_waits_for_nobody, STATES, 15, Rule.SERVES),

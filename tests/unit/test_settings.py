@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topolog.events.errors import BadInput
+from topolog.projections.durations import duration_ms as moments_ms
 from topolog.settings.model import Loaded, load
 from topolog.settings.types import duration_ms, duration_text
 from topolog.streams.local.roles import environment_of
@@ -116,6 +117,13 @@ def test_an_unknown_key_is_an_error_with_the_nearest_name(
     write(toml)
     with pytest.raises(BadInput, match=complaint):
         load(flags, environ=environ)
+
+
+@pytest.mark.parametrize(("text", "ms"), [("1d", 86_400_000), ("1.5h", 5_400_000), ("24 h", 86_400_000)])
+def test_a_setting_takes_the_durations_that_every_command_takes(write: Write, text: str, ms: int) -> None:
+    """One grammar: what `--as-of 1d` means, `former_kept = "1d"` means too."""
+    write(f"[projector]\nformer_kept = '{text}'")
+    assert load(environ={}).settings.projector.former_kept_ms == ms == moments_ms(text)
 
 
 def test_variables_that_are_no_settings_are_left_alone(write: Write) -> None:

@@ -81,7 +81,7 @@ class ParquetSource:
                     content = (files, [each.digest for each in footers(place, files)])
                     return self._keep(place, hashlib.sha256(msgspec.msgpack.encode(content)).hexdigest()[:32])
             finally:
-                shutil.rmtree(place, ignore_errors=True)
+                self._clear(place)
         raise self._busy()
 
     def cuts(self) -> set[str]:
@@ -123,11 +123,15 @@ class ParquetSource:
                 self._replace(sent, stored, relative, cut, workplace / str(number), watch, fence)
             return len(changes) - sent.left
         finally:
-            shutil.rmtree(workplace, ignore_errors=True)
+            self._clear(workplace)
 
     def release(self, cut: str) -> None:
         self._alike.discard(cut)
-        shutil.rmtree(self._cuts / cut, ignore_errors=True)
+        self._clear(self._cuts / cut)
+
+    def _clear(self, place: Path) -> None:
+        """Nothing is left beside the data of who ends, in order or not."""
+        shutil.rmtree(place, ignore_errors=True)
         with suppress(OSError):  # others are kept
             self._cuts.rmdir()
 
@@ -147,9 +151,9 @@ class ParquetSource:
 
     def _linked(self, files: Sequence[File], place: Path, progress: Progress) -> bool:
         """Whether all of them were there to be linked."""
-        place.mkdir(parents=True)
         size = 0
         try:
+            place.mkdir(parents=True)
             for each in files:
                 linked(self._folder / each.path, place / each.path)
                 size += each.size

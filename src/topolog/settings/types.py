@@ -1,29 +1,33 @@
 """What settings are made of: durations with units, ports, folders, and the tables of the file."""
 
-import re
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from topolog.events import durations
+from topolog.events.durations import duration_text
 from topolog.events.errors import BadInput
 from topolog.settings.values import HIGHEST_PORT, home_path, port_number, utf8_text
 
-UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+__all__ = [
+    "Duration",
+    "DurationOrNone",
+    "Folder",
+    "FolderOrNone",
+    "Port",
+    "Section",
+    "Text",
+    "duration_ms",
+    "duration_text",
+]
 
 
 def duration_ms(text: object) -> int:
-    """Whole milliseconds of "500ms", "20s", "5m" or "1h". Raises ValueError for anything else."""
-    match = re.fullmatch(r"(\d+) ?(ms|s|m|h)", text.strip()) if isinstance(text, str) else None
-    if match is None:
-        raise ValueError('a duration needs a number and a unit, such as "500ms", "20s" or "5m"')
-    return int(match.group(1)) * UNITS_MS[match.group(2)]
-
-
-def duration_text(ms: int) -> str:
-    """The shortest form that `duration_ms` reads back as the same number."""
-    unit = next(unit for unit in reversed(UNITS_MS) if ms % UNITS_MS[unit] == 0)
-    return f"{ms // UNITS_MS[unit]}{unit}"
+    """Whole milliseconds of a duration with its unit. Raises ValueError for anything else."""
+    if not isinstance(text, str) or not durations.is_duration(text):
+        raise ValueError('a duration needs a number and a unit, such as "500ms", "20s", "5m" or "1d"')
+    return durations.duration_ms(text)
 
 
 def _absolute(path: Path) -> Path:

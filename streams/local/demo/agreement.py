@@ -42,15 +42,17 @@ class Agreement:
         self._node = node
         self._say = say
         self._agreed: dict[Shape, Mapping[str, Convert]] = {}
-        self._learnt: dict[str, ObjectType] = {}
+        self._said: set[str] = set()
         self._unsettled: dict[Shape, tuple[str, ObjectType]] = {}
+        self._refused: dict[Shape, MergeConflict] = {}
         node.on_type(self._on_type)
 
     def conversions(self, shape: Shape) -> Mapping[str, Convert]:
         """How a document of this shape becomes what the cluster has agreed on, field by field.
 
-        The first time it proposes. Raises what Node.propose raises: ask again after a Retriable, also after
-        OutcomeUnknown. A Refused stands: the shape contradicts the cluster in a way that no conversion can mend.
+        The first time it asks what there is, and proposes what is new in the words of that. Raises what Node.propose
+        raises: ask again after a Retriable, also after OutcomeUnknown. A Refused stands until the type changes, and is
+        not proposed again: the shape contradicts the cluster in a way that no conversion can mend.
         """
         agreed = self._agreed.get(shape)
         if agreed is None:
@@ -64,15 +66,30 @@ class Agreement:
 
     def _agree(self, shape: Shape) -> Mapping[str, Convert]:
         self._node.lease.require()
-        own = _adapted(shape.definition, self._learnt.get(shape.name))
-        request_id, definition = self._unsettled.pop(shape, ("", own))
+        if shape in self._refused:
+            raise self._refused[shape]
+        if shape in self._unsettled:
+            request_id, definition = self._unsettled.pop(shape)
+        else:
+            request_id, definition = "", self._adopted(shape)
         while True:
             try:
                 self._settle(shape, definition, request_id)
             except MergeConflict as conflict:
-                request_id, definition = "", self._learn(definition, conflict)
+                request_id, definition = "", self._learn(shape, definition, conflict)
             else:
                 return _conversions(shape, definition)
+
+    def _adopted(self, shape: Shape) -> ObjectType:
+        """The shape's definition as far as the cluster has one: what contradicts that need not be proposed."""
+        metadata = self._node.metadata(shape.name, timeout_s=TIMEOUT_S)
+        own = shape.definition
+        if metadata is None:
+            return own
+        adopted = _adapted(own, metadata.definition)
+        for field in sorted(field for field in own.fields if own.fields[field] != adopted.fields[field]):
+            self._say_adopted(shape.name, f"field {field}", adopted.fields[field], own.fields[field])
+        return adopted
 
     def _settle(self, shape: Shape, definition: ObjectType, request_id: str) -> None:
         """Propose, or ask what became of a proposal whose outcome was not read in time: never propose that anew."""
@@ -85,23 +102,32 @@ class Agreement:
             self._unsettled[shape] = unknown.request_id, definition
             raise
 
-    def _learn(self, definition: ObjectType, conflict: MergeConflict) -> ObjectType:
-        """The definition with the cluster's types; raises the conflict if it is about something else."""
+    def _learn(self, shape: Shape, definition: ObjectType, conflict: MergeConflict) -> ObjectType:
+        """The definition with the types of the cluster, which has agreed on others meanwhile; raises the conflict if it
+        is about something else."""
         metadata = self._node.metadata(definition.name, timeout_s=TIMEOUT_S)
         if metadata is None:  # it was removed meanwhile, and the conflict with it
             return definition
-        self._learnt[definition.name] = metadata.definition
         adapted = _adapted(definition, metadata.definition)
         if adapted == definition:
+            self._refused[shape] = conflict
             raise conflict
-        what, theirs, ours = (conflict.facts[side] for side in ("what", "current", "proposed"))
-        self._say(f"{definition.name}: {what} is {theirs} in the cluster, {ours} in our rows; we store what is agreed")
+        self._say_adopted(definition.name, *(conflict.facts[side] for side in ("what", "current", "proposed")))
         return adapted
 
+    def _say_adopted(self, name: str, what: str, theirs: str, ours: str) -> None:
+        """Once, however many shapes have it."""
+        said = f"{name}: {what} is {theirs} in the cluster, {ours} in our rows; we store what is agreed"
+        if said not in self._said:
+            self._said.add(said)
+            self._say(said)
+
     def _on_type(self, name: str, metadata: Metadata | None) -> None:
-        """A hook runs while the log waits: it takes note and returns. A type that was removed is proposed again."""
+        """A hook runs while the log waits: it takes note and returns. A type that was removed is proposed again, and
+        what was refused may fit the one that has changed."""
+        for shape in [shape for shape in list(self._refused) if shape.name == name]:
+            self._refused.pop(shape, None)
         if metadata is None:
-            self._learnt.pop(name, None)
             for shape in [shape for shape in list(self._agreed) if shape.name == name]:
                 self._agreed.pop(shape, None)
 

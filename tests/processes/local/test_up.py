@@ -451,3 +451,13 @@ def test_the_plan_names_every_role(tmp_path: Path) -> None:
     assert what.nodes[2].by_hand.endswith("topolog demo add-node n3")
     assert what.node("n3") == what.nodes[2]
     assert plan(settings, tmp_path, {}).nodes == ()
+
+
+def test_a_node_that_was_added_is_back_with_the_others(tmp_path: Path) -> None:
+    """It has a folder beside theirs, and holds copies; the folder of who only asks is no node's."""
+    for name in ("n12", "n6", "n2", "client", "n6.new"):
+        (tmp_path / "nodes" / name).mkdir(parents=True)
+    settings = load({"cluster.name": "demo"}, environ={}).settings
+    nodes = [node.name for node in plan(settings, tmp_path, {}, demo=True).nodes]
+    assert nodes == ["n1", "n2", "n3", "n4", "n5", "n6", "n12"]
+    assert plan(settings, tmp_path, {}).nodes == ()

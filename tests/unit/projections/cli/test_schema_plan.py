@@ -69,6 +69,18 @@ def planned(tmp_path: Path) -> Planned:
     return planned
 
 
+def test_grants_and_views_follow_the_rename_of_their_table(planned: Planned) -> None:
+    """One statement: what hangs on the table is not made anew, nor dropped where all else is."""
+    renamed = SAME.replace("shop.orders", "shop.sales").replace(
+        "    key: id", "    key: id\n    renamed_from: shop.orders"
+    )
+    found = planned(renamed, *ALL, prune=True)
+    assert [(each.verb, each.name, each.new_name) for each in found.statements] == [
+        (Verb.RENAME, "shop.orders", "shop.sales")
+    ]
+    assert (found.problems, found.kept) == ((), ())
+
+
 def refused(tmp_path: Path, text: str) -> BadInput:
     file = tmp_path / "schema.yaml"
     file.write_text(text)

@@ -401,6 +401,17 @@ def test_r4_a_reader_waits_for_a_removal_and_gets_none(cluster: Cluster, pool: T
         assert reading.result() is None
 
 
+def test_r4_a_reader_who_waits_for_a_removal_is_told_of_the_removal(cluster: Cluster) -> None:
+    """A4, repaired: the version is accepted; it is the removal that is not."""
+    with cluster.node() as node:
+        node.propose(CUSTOMER)
+        cluster.silent_member()
+        remove_type(cluster, node, "Customer")
+        cluster.until(lambda: is_removing(node, "Customer"))
+        with pytest.raises(NotCaughtUp, match=r"its removal \(proposed at position \d+\) is not accepted after 0.02 s"):
+            node.metadata("Customer", timeout_s=AT_ONCE_S)
+
+
 def remove_type(cluster: Cluster, node: Node, name: str) -> None:
     log_id = node._session.core.log_id
     assert log_id is not None

@@ -24,6 +24,7 @@ from topolog.events.ids import Incarnation, NodeId, Place, Position, Term, Topol
 from topolog.events.log import InMemoryWriter
 from topolog.events.object_types import ObjectType
 from topolog.events.past_file import FILE_NAME, decode, encode
+from topolog.events.requests import LastGrantedRow
 from topolog.events.stamp import chain_after
 from topolog.events.state import State
 from topolog.events.topics import PARTITIONS, Topic
@@ -146,13 +147,15 @@ class History:
         self.state = State()
         for number, each in enumerate(self.points):
             note_view(self.state, TopologyVersion(number, 0), (), Place(each.position, each.chain, Term(1)))
+        if len(self.points) > self.common:
+            self.state.put("", LastGrantedRow(self.points[-1].position))
 
     def _grown(self, side: str, length: int) -> list[Point]:
         return [point(3 * number, side if number >= self.common else "") for number in range(length)]
 
     def judge(self, points: tuple[Point, ...]) -> tuple[Kinship, Point | None]:
         past = Past(LOG_ID, NODE, points, Echo(Incarnation(1), 0, points[0]), 64)
-        found = judge(self.state, LOG_ID, self.points[-1].position, NODE, past)
+        found = judge(self.state, LOG_ID, NODE, past)
         return found.kinship, found.common
 
 
@@ -574,7 +577,7 @@ def refusal_in(world: World, disk: MemoryDisk) -> Refused:
 
 
 def test_a_node_that_has_written_in_another_history_is_refused() -> None:
-    """A5, W3 to W5: by its echo where no view tells; AHEAD where the copy has not come so far."""
+    """A5, W3 to W5: by its echo where no view tells; AHEAD of a copy with which nobody has gone on, however long."""
     world = World(["c1"], ["n1"])
     disk = MemoryDisk()
     with_disk(world, disk)
@@ -585,10 +588,13 @@ def test_a_node_that_has_written_in_another_history_is_refused() -> None:
     world.run(20 * PROCEED_MS)
     copied.start("c2")
     copied.run(5 * PROCEED_MS)
-    forked = refusal_in(copied, MemoryDisk(written))
-    assert forked.code == "FORKED"
-    assert f"position {written.echo.at.position}" in forked.message
+    ahead = refusal_in(copied, MemoryDisk(written))
+    assert ahead.code == "AHEAD"
+    assert f"position {written.echo.at.position}" in ahead.message
     assert refusal_in(copied, disk).code == "AHEAD"
+    copied.node("n3")
+    copied.run(TERMS.fence_ms)
+    assert refusal_in(copied, MemoryDisk(written)).code == refusal_in(copied, disk).code == "FORKED"
 
 
 def test_a_refused_node_keeps_its_past() -> None:

@@ -1,15 +1,16 @@
 """Partitions as a service of the real node client sees them: guards, hooks, routes, reports (DESIGN §4.3)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.streams.node.shard import Shard
 
 from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
-from topolog.events.errors import Fenced, Moved, NotFound, NotPrimary, PartitionLost
+from topolog.events.errors import Fenced, HookFailed, Moved, NotFound, NotPrimary, PartitionLost
 from topolog.events.exchange import HandOverRow
 from topolog.events.group_definition import GroupDefinition, LossPolicy
 from topolog.events.ids import Position
@@ -19,7 +20,7 @@ from topolog.events.single_maps import UpdateCounter
 from topolog.events.stamp import decode_stamp
 from topolog.events.state import Key, State
 from topolog.events.topics import Topic
-from topolog.streams.node.copies import Held, NodeCopies
+from topolog.streams.node.copies import Disk, Held, NodeCopies
 from topolog.streams.node.core import NodeCore
 from topolog.streams.node.hooks import Hooks
 from topolog.streams.node.testing import LocalCluster
@@ -323,3 +324,31 @@ def test_of_a_group_that_is_dropped_a_service_hears_that_nobody_holds_it() -> No
         cluster.rest()
         assert {each.partition for each in told} == set(range(PARTITIONS))
         assert all(not each.copies and each.primary is None and each.group_number == 1 for each in told)
+
+
+def fail() -> Disk:
+    raise OSError("the disk is gone")
+
+
+@pytest.mark.parametrize(
+    ("whole", "told"),
+    [
+        (lambda: {1: {0: 7}}, "7 for partition 0 of group 1, which is no UpdateCounter"),
+        (lambda: {1: [0]}, r"\[0\] for group 1, which is no mapping"),
+        (lambda: {"orders": {}}, "'orders' for a group, which is not its number"),
+        (lambda: {1: {PARTITIONS: UpdateCounter(0, 1)}}, f"partition {PARTITIONS} of group 1, which there is not"),
+        (lambda: {1: {0: UpdateCounter(2, 1)}}, "does not count up"),
+        (lambda: None, "None, which is no mapping"),
+        (fail, "A hook failed of `holds`: OSError"),
+    ],
+)
+def test_what_holds_says_wrongly_ends_the_node_with_the_name_of_the_hook(
+    whole: Callable[[], Any], told: str, tmp_path: Path
+) -> None:
+    """HookFailed as for every other hook: it is the service's mistake, and not a defect of the library."""
+    with shared("n1", folders=tmp_path) as cluster:
+        node = cluster.local.node("n2", endpoint="http://n2", folder=tmp_path / "n2")
+        node.holds(whole)
+        with pytest.raises(HookFailed, match=told) as raised, node:
+            pytest.fail("it is let in")
+        assert "holds" in str(raised.value)

@@ -7,6 +7,7 @@ from tests.unit.streams.rules.changing import (
     TEXT,
     add,
     alter,
+    cancellation,
     change,
     database,
     drop,
@@ -77,15 +78,59 @@ def test_an_object_of_the_same_name_is_not_the_one_that_was_planned_on() -> None
 # What objects need each other for.
 
 
-def test_a_table_that_a_view_shows_is_neither_dropped_nor_renamed() -> None:
+def test_a_table_that_a_view_shows_is_not_dropped() -> None:
     """B4: IN_USE names the view."""
     found = shop()
     found.make(view("shop.v", "shop.other", "a"))
-    for each in (drop("shop.other"), rename("shop.other", "shop.more")):
-        with pytest.raises(Refused) as caught:
-            found.decide(change(each))
-        assert (caught.value.code, caught.value.facts["used_by"]) == ("IN_USE", "shop.v")
+    with pytest.raises(Refused) as caught:
+        found.decide(change(drop("shop.other")))
+    assert (caught.value.code, caught.value.facts["used_by"]) == ("IN_USE", "shop.v")
     assert outcome(found, drop("shop.v", VIEW), drop("shop.other")) == "PREPARED"
+
+
+def test_grants_and_views_follow_a_table_that_gets_another_name() -> None:
+    """B4: nobody's right is taken away for it, nor given to anybody while the change is open."""
+    found = shop()
+    found.make(database("mall"), view("shop.v", "shop.other", "a"), view("mall.w", "shop.other"))
+    found.make(grant("ada@shop.other", Privilege.READ), grant("bob@shop.v"), grant("eve@shop"))
+    before = found.object("ada@shop.other").incarnation
+    found.ask(change(rename("shop.other", "shop.more")))
+    number = found.position
+    opened = {
+        "ada@shop.other": "PRE_RENAME",
+        "ada@shop.more": "PRE_CREATE",
+        "shop.v": "PRE_ALTER",
+        "bob@shop.v": "USING",
+    }
+    assert {name: found.object(name).status.value for name in opened} == opened
+    found.apply()
+    assert found.change(number).status.value == "COMMITTED"
+    assert object_row(found.state, "ada@shop.other") is None
+    moved = found.object("ada@shop.more")
+    assert moved.definition is not None
+    assert (moved.incarnation, moved.definition.privileges) == (before, (Privilege.READ,))
+    for name in ("shop.v", "mall.w"):
+        shown = found.object(name).definition
+        assert shown is not None
+        assert shown.over == "shop.more"
+    assert outcome(found, drop("shop.more")) == "IN_USE", "the views hang on the new name"
+    found.make(table("shop.other"))
+    found.make(drop("shop.v", VIEW), drop("mall.w", VIEW), drop("shop.more"))
+    assert object_row(found.state, "ada@shop.more") is None, "grants go with their table"
+    assert object_row(found.state, "eve@shop") is not None
+
+
+def test_a_rename_that_is_rolled_back_leaves_grants_and_views_as_they_were() -> None:
+    found = shop()
+    found.make(view("shop.v", "shop.other", "a"))
+    found.make(grant("ada@shop.other"), grant("ada@shop.v"))
+    before = {name: found.object(name).definition for name in ("shop.v", "ada@shop.other", "ada@shop.v")}
+    found.ask(change(rename("shop.other", "shop.more")))
+    found.ask(cancellation(found.position))
+    assert {name: found.object(name).definition for name in before} == before
+    assert object_row(found.state, "ada@shop.more") is None
+    found.make(rename("shop.v", "shop.w", VIEW))
+    assert object_row(found.state, "ada@shop.w") is not None
 
 
 def test_views_go_with_a_column_that_becomes_wider() -> None:

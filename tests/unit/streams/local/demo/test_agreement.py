@@ -61,6 +61,7 @@ class ObedientNode:
         self.lease = ObedientLease()
         self.agreed: ObjectType | None = None
         self.loses = 0
+        self.refusals = 0
         self.asked: list[str] = []
 
     def on_type(self, hook: Callable[[str, Metadata | None], None]) -> None:
@@ -68,7 +69,9 @@ class ObedientNode:
 
     def propose(self, definition: ObjectType, **_: object) -> None:
         self.asked.append("propose")
+        self.refusals += 1
         self.agreed = merge(self.agreed, definition)
+        self.refusals -= 1
         self._answer()
 
     def outcome(self, request_id: str, **_: object) -> None:
@@ -113,6 +116,31 @@ def get(store: Store, path: str) -> tuple[int, object]:
     return found.status, found.body
 
 
+def test_what_the_cluster_has_agreed_on_is_adopted_and_never_contradicted(
+    node: ObedientNode, store: Store, said: list[str]
+) -> None:
+    """Each shape asks what there is before it proposes: no proposal is refused, and what is adopted is said once."""
+    node.agreed = ObjectType("Order", {"id": "long", "price": "String"}, affinity_key="id")
+    put(store, {"id": 1, "price": 1.5})
+    put(store, {"id": 2, "price": 2.5, "note": "new"})
+    assert node.asked == ["propose", "propose"]
+    assert node.refusals == 0
+    assert said == ["Order: field price is String in the cluster, double in our rows; we store what is agreed"]
+
+
+def test_what_was_refused_is_not_proposed_again(node: ObedientNode, agreement: Agreement) -> None:
+    """It stands until the type changes: each row of the shape would be one more refusal in everybody's lists."""
+    node.agreed = ObjectType("Order", {}, affinity_key="id", is_enum=True, enum={"NEW": 0})
+    for _ in range(3):
+        with pytest.raises(MergeConflict):
+            agreement.conversions(ORDER)
+    assert node.asked == ["propose"]
+    node.hook("Order", Metadata(node.agreed, 2))
+    with pytest.raises(MergeConflict):
+        agreement.conversions(ORDER)
+    assert node.asked == ["propose", "propose"]
+
+
 def test_a_shape_is_proposed_once(node: ObedientNode, store: Store) -> None:
     """However many rows have it; another set of fields is another shape."""
     for key in range(3):
@@ -130,8 +158,12 @@ def test_the_clusters_word_counts_in_a_conflict(node: ObedientNode, store: Store
     assert store.get("Order", "1") == b'{"id":"1","price":"1.5","clerk":"Bo"}'
     assert node.agreed.fields["clerk"] == "String"
     put(store, {"id": 2, "price": 1.5})
-    assert node.asked == ["propose", "propose", "propose"], "what one conflict taught is not asked again"
-    assert said == ["Order: field id is String in the cluster, long in our rows; we store what is agreed"]
+    assert node.asked == ["propose", "propose"], "what the cluster has is asked before, and not contradicted"
+    assert node.refusals == 0
+    assert said == [
+        f"Order: field {field} is {theirs} in the cluster, {ours} in our rows; we store what is agreed"
+        for field, theirs, ours in (("id", "String", "long"), ("price", "decimal", "double"))
+    ]
 
 
 def test_a_conflict_that_no_conversion_mends_is_raised(node: ObedientNode, agreement: Agreement) -> None:
