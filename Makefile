@@ -73,7 +73,7 @@ again: $(READY) ## Run the first tier N times (N=20): what fails now and then, f
 	@for run in $$(seq $(N)); do echo "run $$run of $(N)"; $(PYTEST) $(COMPUTING) -q --hypothesis-profile=exploring $(TESTS) $(ARGS); done
 
 soak: $(READY) ## Faults, simulated and on real brokers: make soak SEEDS=10000 ROUNDS=300 CHANGES=200
-	@$(BIN)/topolog simulate --seeds $(SEEDS)
+	@$(BIN)/topolog simulate --seeds $(SEEDS) --keep-going
 	@$(BIN)/python -m tests.soak --rounds $(ROUNDS) $(ARGS)
 	@$(BIN)/python -m tests.soak.schema --rounds $(CHANGES)
 

@@ -1,7 +1,8 @@
 """The one Spark session of a process: how it is started, and what it may use.
 
-Spark runs in a JVM of this process's own on this machine's cores; nothing of it listens beyond loopback. Sums of leaves
-rely on ANSI mode, which is fixed here; on the time zone and on the number of partitions no hash depends.
+Spark runs in a JVM of this process's own, its tasks in there on this machine's cores, or on the executors of a master;
+nothing of it listens beyond loopback unless such executors need another address. Sums of leaves rely on ANSI mode, set
+here; on the time zone and on the number of partitions no hash depends.
 
 PySpark gives its JVM the module jdk.incubator.vector, which small runtimes lack and nothing here uses; and a JVM's
 words about itself belong into a log file, not among what a role prints. Both are done by a `java` of three lines, which
@@ -16,9 +17,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FITTING_JAVA = (17, 21)
+_MIB_MIN, _MIB_PER_CORE = 2048, 512
+_SHUFFLE_PARTITIONS_MIN = 8
+_CONTAINER_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 LOG_TAIL_CHARACTERS = 2_000
 
 _WRAPPER = """#!/bin/sh
@@ -46,12 +50,18 @@ appender.file.layout.pattern = %d{{ISO8601}} %p %c: %m%n%ex
 
 
 class SessionSettings(msgspec.Struct, frozen=True):
-    """`memory` as the JVM writes it (2g). `java_home` goes before JAVA_HOME, the PATH and the extra `local`. `jars` go
-    into the class path: Spark's connectors, where a job needs them."""
+    """Memory as the JVM writes it (2g). `cores` are those of this machine, or of the master, all of them with None.
+    `java_home` goes before JAVA_HOME, the PATH and the extra `local`. `jars` go into the class path: Spark's
+    connectors, where a job needs them."""
 
-    cores: int = 2
-    memory: str = "2g"
-    shuffle_partitions: int = 8
+    master: str = "local"
+    cores: int | None = None
+    memory: str = ""
+    """What follows from the cores, with nothing."""
+    executor_memory: str = "1g"
+    driver_host: str = "127.0.0.1"
+    shuffle_partitions: int = 0
+    """Two per core, with 0."""
     java_home: Path | None = None
     java_options: tuple[str, ...] = ("-XX:+UseParallelGC",)
     jars: tuple[Path, ...] = ()
@@ -100,10 +110,11 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
     return record.module not in {"java_gateway", "clientserver"}
 
 
-def check_installed() -> None:
-    """Raise MissingExtra without PySpark or a Java that fits: before anything is fetched for them."""
+def check_installed(java_home: Path | None = None) -> None:
+    """Raise MissingExtra without PySpark or a Java that fits, SparkFailed if the one that is named does not: before
+    anything is fetched for them."""
     _builder()
-    find_java(None)
+    find_java(java_home)
 
 
 def find_java(home: Path | None) -> Path:
@@ -158,36 +169,68 @@ _AVRO_LIMITS = tuple(
 not the end of the JVM."""
 
 
+REQUIRED: Final[Mapping[str, str]] = {
+    "spark.scheduler.mode": "FAIR",  # replicas are read side by side, or one session waits for another's
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.driver.maxResultSize": "0",  # leaves and hashes are collected, and bounded by who asks
+    "spark.task.maxDirectResultSize": "1g",  # results are large, and in one JVM a way through its store is a copy
+    "spark.rpc.message.maxSize": "1024",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # it looks through the caller's stack at each call
+}
+"""What a session has whoever started it, spark-submit too."""
+
+
 def _options(settings: SessionSettings, folder: Path) -> dict[str, str]:
-    java_options = (
-        f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties",
-        "-Xss4m",
-        *_AVRO_LIMITS,
-        *settings.java_options,
-    )
+    cores = settings.cores or machine_cores()
+    every_jvm = ("-Xss4m", *_AVRO_LIMITS)
+    driver = (f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties", *every_jvm, *settings.java_options)
     return {
-        "spark.master": f"local[{settings.cores}]",
+        **_where(settings),
         "spark.app.name": "topolog",
-        "spark.driver.memory": settings.memory,
-        "spark.driver.extraJavaOptions": " ".join(java_options),
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.scheduler.mode": "FAIR",  # replicas are read side by side, or one session waits for another's
+        "spark.driver.memory": settings.memory or f"{fitting_mib(cores, machine_mib())}m",
+        "spark.driver.extraJavaOptions": " ".join(driver),
+        "spark.executor.extraJavaOptions": " ".join(every_jvm),
+        "spark.driver.host": settings.driver_host,
+        "spark.driver.bindAddress": settings.driver_host,
         "spark.local.dir": str(folder / "scratch"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.ansi.enabled": "true",
-        "spark.driver.maxResultSize": "0",  # leaves and hashes are collected, and bounded by who asks
-        "spark.task.maxDirectResultSize": "1g",  # results are large, and in one JVM a way through its store is a copy
-        "spark.rpc.message.maxSize": "1024",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.sql.shuffle.partitions": str(settings.shuffle_partitions or max(_SHUFFLE_PARTITIONS_MIN, 2 * cores)),
+        **REQUIRED,
         **({"spark.jars": ",".join(str(jar) for jar in settings.jars)} if settings.jars else {}),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.structuredLogging.enabled": "false",
-        "spark.python.sql.dataFrameDebugging.enabled": "false",  # it looks through the caller's stack at each call
     }
+
+
+def _where(settings: SessionSettings) -> dict[str, str]:
+    """The master, and what is asked of it: of this machine the cores stand in its name."""
+    if settings.master == "local":
+        return {"spark.master": f"local[{settings.cores or '*'}]"}
+    cores = {"spark.cores.max": str(settings.cores)} if settings.cores else {}
+    return {"spark.master": settings.master, "spark.executor.memory": settings.executor_memory, **cores}
+
+
+def machine_cores() -> int:
+    """Those that this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def machine_mib() -> int:
+    """The memory of this machine, or of the container that this process is in."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in _CONTAINER_LIMITS:
+        with suppress(OSError, ValueError):  # there is none, or it says `max`
+            limits.append(int(path.read_text()))
+    return min(limits) >> 20
+
+
+def fitting_mib(cores: int, machine_mib: int) -> int:
+    """What a JVM needs for tasks on so many cores, which hold a row group of Parquet each: at most half of the machine,
+    but 2 GB in any case."""
+    return max(_MIB_MIN, min(cores * _MIB_PER_CORE, machine_mib // 2))
 
 
 def wrapped(folder: Path, java: Path, log: Path) -> Path:

@@ -2,19 +2,20 @@
 
 faust is only the shell. What a heartbeat changes is in `windows.py`, and correct however often a record comes: faust
 gives every record at least once, its table may be ahead of its place in the topic, its exactly-once is not to be had
-(output goes out beside the transaction). So at-least-once is what it is asked for here, and `outbox.py` sees to it that
-the table is never behind.
+(output goes out beside the transaction). So at-least-once is what it is asked for here; `outbox.py` sees to it that
+the table is never behind, and `order.py` that no record is left out.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from aiokafka.errors import KafkaError
 from faust.exceptions import ConsistencyError, NotReady
+from faust.streams import Stream
 from faust.types import TP, EventT, StreamT
 from mode import CrashingSupervisor
 
@@ -29,6 +30,7 @@ from topolog.events.topics import HEALTH_APP, PARTITIONS, Topic, topic_name, top
 from topolog.streams.faust_apps.shell import make_app, raw_topic, run_app
 from topolog.streams.lease_health import windows
 from topolog.streams.lease_health.metrics import HealthMeasures
+from topolog.streams.lease_health.order import InOrder
 from topolog.streams.lease_health.outbox import Outbox
 from topolog.streams.lease_health.silence import Silence
 from topolog.streams.lease_health.windows import Account, Heard, Terms
@@ -94,6 +96,7 @@ class HealthApp:
         self._app.timer(told_every_ms(terms.fence_ms) / 1000, name="tell")(self._tell)
         self._app.finalize()
         Outbox(self._app.producer)
+        self._order = InOrder(self._app.consumer, self._heartbeats)
 
     async def run(self, is_told_to_stop: Callable[[], bool], log_now: Callable[[], bytes | None]) -> None:
         """Measure until told to stop, or until `log_now` (the log's id, read anew) is another log's.
@@ -118,8 +121,10 @@ class HealthApp:
             raise Unreachable(f"Lease health cannot go on: {type(reason).__name__}: {reason}.") from reason
 
     async def _measure(self, stream: StreamT[bytes]) -> None:
-        async for event in stream.events():
-            await self._note(event)
+        async for event in cast(Stream[bytes], stream).noack().events():
+            if await self._order.takes(event.message.partition, event.message.offset):
+                await self._note(event)
+                event.ack()
 
     async def _note(self, event: EventT[bytes]) -> None:
         message = event.message

@@ -63,7 +63,7 @@ def main() -> None:
         print("| what | records | seconds | processor s | records/s |")
         print("|---|---:|---:|---:|---:|")
         jars = tuple(fetch_jars(default_cache(CONNECTORS), print, CONNECTORS))
-        with spark_session(Path(scratch) / "spark", SessionSettings(memory="3g", jars=jars)) as session:
+        with spark_session(Path(scratch) / "spark", SessionSettings(cores=2, memory="3g", jars=jars)) as session:
             for _ in range(arguments.rounds):
                 cost, count = measured(lambda: read(kafka, arguments.python))
                 row("plain reader, decoded", count, cost.wall, cost.processor)

@@ -154,7 +154,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = (arguments.folder or Path(scratch)).absolute()
         # Spark's own number of partitions: the join is not to suffer from ours.
-        settings = SessionSettings(memory="4g", shuffle_partitions=200)
+        settings = SessionSettings(cores=2, memory="4g", shuffle_partitions=200)
         with spark_session(Path(scratch) / "spark", settings) as spark:
             warm_up(spark, folder)
             print("| rows | differ | by | keys found | seconds | ratio | processor s | ratio | rows moved for each |")

@@ -40,7 +40,7 @@ def main() -> None:
     told: dict[str, Value] = {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.folder or Path(scratch)
-        with spark_session(Path(scratch) / "spark", SessionSettings(memory="4g")) as spark:
+        with spark_session(Path(scratch) / "spark", SessionSettings(cores=2, memory="4g")) as spark:
             frame = spark.read.parquet(str(written(spark, folder, arguments.rows, None)))
             columns = columns_of(frame.schema)
             print("| strength | leaves | seconds | processor s | million rows/s | rows in the largest leaf |")

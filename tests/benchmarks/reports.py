@@ -250,7 +250,7 @@ def main() -> None:
     if asked.judge:
         judge(asked.folder)
         return
-    with spark_session(asked.folder / "spark", SessionSettings(memory=asked.memory)) as spark:
+    with spark_session(asked.folder / "spark", SessionSettings(cores=2, memory=asked.memory)) as spark:
         archive, positions, files = timed(
             "making the archive", asked.events, lambda: made(spark, asked.folder / "archive", asked.events)
         )

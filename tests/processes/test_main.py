@@ -156,11 +156,60 @@ def test_a_broken_rule_is_told_in_short_with_the_commands_that_show_it_again(
     assert cli.run(root, shlex.split(command)) == ExitCode.OK
 
 
+def test_a_simulation_that_keeps_going_lists_every_seed_that_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Issue 22: one open seed does not hide a night. Each is a line at once; the exit code says that there are some."""
+    stories = {5: "seed 5, after 9 ms: ECHOES, «...»\nits history", 7: "seed 7, after 1 ms: READS, «...»\nits history"}
+    seen: list[int] = []
+
+    def outcomes(seeds: range, span_ms: int) -> Iterator[seeds_of.Outcome]:
+        for seed in seeds:
+            seen.append(seed)
+            yield seeds_of.Outcome(seed, stories.get(seed, ""))
+
+    monkeypatch.setattr(seeds_of, "outcomes", outcomes)
+    ended = cli.run(root, ["simulate", "--seeds", "4", "--first", "5", "--span", "4s", "--keep-going"])
+    said = capsys.readouterr()
+    assert (ended, seen) == (ExitCode.FOUND, [5, 6, 7, 8])
+    assert said.out.splitlines() == [
+        "seed 5, after 9 ms: ECHOES, «...»",
+        "seed 7, after 1 ms: READS, «...»",
+        "2 seeds broke a rule: 5, 7.",
+    ]
+    assert "topolog simulate --seeds 1 --first 5 --span 4s\n" in said.err
+
+
+def test_a_simulation_that_keeps_going_and_finds_nothing_ends_well() -> None:
+    ended = program(*SEEDS, "--keep-going")
+    assert (ended.returncode, ended.stdout) == (0, "No rule is broken.\n")
+
+
+def test_a_simulation_that_keeps_going_says_what_failed_until_it_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def outcomes(seeds: range, span_ms: int) -> Iterator[seeds_of.Outcome]:
+        yield seeds_of.Outcome(seeds[0], "seed 0, after 9 ms: ECHOES")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(seeds_of, "outcomes", outcomes)
+    assert cli.run(root, ["simulate", "--seeds", "9", "--keep-going"]) == ExitCode.INTERRUPTED
+    assert "Interrupted: 1 of 9 seeds done. 1 seed broke a rule: 0.\n" in capsys.readouterr().err
+
+
+def test_stalls_begin_with_the_world_that_is_named() -> None:
+    """So that the worlds of one night are not those of the night before, and a world is seen again by itself."""
+    first, other = (program("simulate", "--stalls", "1", "--first", world) for world in ("0", "7"))
+    assert (first.returncode, other.returncode) == (0, 0)
+    assert "stalls in 1 world from 7 and" in other.stderr
+    assert first.stderr.splitlines()[1:] != other.stderr.splitlines()[1:]
+
+
 def test_the_simulation_counts_false_removals() -> None:
     """In worlds of a hundred stalls each."""
     ended = program("simulate", "--stalls", "1")
     assert (ended.returncode, ended.stdout) == (0, "False removals: 0.\n")
-    assert "stalls in 1 world and" in ended.stderr
+    assert "stalls in 1 world from 0 and" in ended.stderr
     assert "1 of 1 world\n" in ended.stderr
 
 
@@ -189,6 +238,8 @@ def test_a_seed_that_fails_only_once_is_told_as_it_was(
         (["--stalls", "0"], "--stalls"),
         (["--stalls", "1", "--seeds", "1"], "takes no --seeds"),
         (["--replay", "{}", "--span", "1s", "--stalls", "1"], "takes no --span, --stalls"),
+        (["--keep-going", "--shrink", "1s"], "--keep-going takes no --shrink"),
+        (["--stalls", "1", "--keep-going"], "--stalls takes no --keep-going"),
     ],
 )
 def test_a_simulation_that_cannot_be_says_why(wrong: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """
     quick_to_start = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m")
     jars = tuple(fetch_jars(default_cache(CONNECTORS), print, CONNECTORS))
-    settings = SessionSettings(memory="1g", shuffle_partitions=2, java_options=quick_to_start, jars=jars)
+    settings = SessionSettings(cores=2, memory="1g", shuffle_partitions=2, java_options=quick_to_start, jars=jars)
     with spark_session(tmp_path_factory.mktemp("spark"), settings) as session:
         yield session
     with warnings.catch_warnings():

@@ -1,8 +1,11 @@
 """The scripts of docs/spark-submit.md as they stand, on a session that is there already, as under spark-submit."""
 
+import contextlib
 import json
 import runpy
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,11 +14,16 @@ from pyspark.sql import SparkSession
 from tests.spark.topics_place import TopicsPlace
 from tests.unit.projections.chronicle import Chronicle
 
-from topolog.events.topics import Topic
+from topolog.events.codec import CODEC
+from topolog.events.kafka import KafkaReader
+from topolog.events.repair_requests import ReplicaDeclarationRequested
+from topolog.events.replica import ReplicaDefinition
+from topolog.events.topics import PARTITIONS, Topic
 from topolog.projections.archive.landings import Archive
 
 DOCS = Path(__file__).parents[2] / "docs"
 Run = Callable[..., None]
+PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -77,3 +85,31 @@ def test_an_archive_that_cannot_be_rebuilt_is_told_and_ends_with_code_8(
     said = capsys.readouterr().out
     assert f"{place.cluster} FAILED" in said
     assert "lacks 1 files of decisions" in said
+
+
+def test_a_validator_asks_for_its_replicas_to_be_declared_as_the_session_has_read_them(
+    place: TopicsPlace, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And ends when it is told to."""
+    place.write(Chronicle(place.cluster).start())
+    place.spark.sql("SELECT id, string(id) AS name FROM range(5)").write.parquet(str(tmp_path / "orders"))
+    stop, declared = threading.Event(), list[ReplicaDefinition]()
+    monkeypatch.setattr("topolog.streams.local.stopping.stopping_when_told", lambda _: contextlib.nullcontext(stop))
+
+    def stop_when_declared() -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        with contextlib.closing(KafkaReader(place.kafka, place.cluster)) as reader:
+            reader.assign({(Topic.REQUESTS, number): None for number in range(PARTITIONS[Topic.REQUESTS])})
+            while not declared and time.monotonic() < deadline:
+                requests = [CODEC.decode(entry.value) for entry in reader.poll(0.1)]
+                declared.extend(each.replica for each in requests if isinstance(each, ReplicaDeclarationRequested))
+        stop.set()
+
+    thread = threading.Thread(target=stop_when_declared)
+    thread.start()
+    arguments = (place.kafka["bootstrap.servers"], tmp_path / "copies", f"orders@r1=parquet:{tmp_path}/orders#id")
+    run("submit_validator.py", place.cluster, *arguments)
+    thread.join()
+    assert [(each.id, [column.name for column in each.columns], each.key) for each in declared] == [
+        ("orders@r1", ["id", "name"], ("id",))
+    ]

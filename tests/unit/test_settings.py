@@ -159,6 +159,17 @@ def test_variables_that_are_no_settings_are_left_alone(write: Write) -> None:
         ),
         ({"exchange.warn": "1m"}, r"exchange\.warn must be less than exchange\.evict"),
         ({"api.port": 19_093}, r"api\.port must be neither broker\.port nor the port after it"),
+        ({"spark.master": "lokal"}, r"spark\.master \(flag\): it is local, local\[4\] or spark://HOST:PORT; .*submit"),
+        ({"spark.memory": "4"}, r"spark\.memory \(flag\): memory is a number and a unit"),
+        ({"spark.cores": "0"}, r"spark\.cores \(flag\): Input should be greater than or equal to 1"),
+        (
+            {"spark.cores": "3", "spark.master": "local[4]"},
+            r"spark\.cores means nothing beside spark\.master.* spark\.master is local\[4\] \(flag\)",
+        ),
+        (
+            {"spark.master": "spark://far.example:7077"},
+            r"spark\.driver_host must be an address that executors of spark\.master reach.* 127\.0\.0\.1 \(default\)",
+        ),
     ],
 )
 def test_a_value_out_of_its_range_or_relation_names_its_key(
@@ -167,6 +178,21 @@ def test_a_value_out_of_its_range_or_relation_names_its_key(
     """Ranges and relations are checked once, here; nobody checks them again."""
     with pytest.raises(BadInput, match=complaint):
         load(flags, environ={})
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"spark.master": "local[*]", "spark.memory": "512M"},
+        {"spark.master": "spark://127.0.0.1:7077", "spark.cores": "2"},
+        {"spark.master": "spark://a:7077,b:7077", "spark.driver_host": "10.0.0.7"},
+    ],
+)
+def test_spark_takes_a_master_that_its_executors_can_answer(write: Write, flags: dict[str, object]) -> None:
+    """Of a machine or of a cluster; the copies of a validator lie with its cluster's other files."""
+    settings = load({**flags, "cluster.name": "shop"}, environ={}).settings
+    assert settings.spark.master == flags["spark.master"]
+    assert settings.spark.data.parts[-2:] == ("shop", "validators")
 
 
 def test_the_limits_themselves_are_allowed(write: Write) -> None:

@@ -130,7 +130,7 @@ def validator(
     named = [ReplicaName(table, part, f"store:{table}@{part}") for part in ("acting", "backup")]
     with stopping_when_told(os.environ) as stopping:
         say(f"A validator for {table}@acting and {table}@backup; Ctrl-C ends it.")
-        serve_replicas(settings, named, stopping, SessionSettings(memory="512m", shuffle_partitions=2))
+        serve_replicas(settings, named, stopping, SessionSettings(cores=2, memory="512m", shuffle_partitions=2))
 
 
 def load(

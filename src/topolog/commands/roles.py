@@ -13,6 +13,7 @@ from topolog.commands.access import access_of, tls_of
 from topolog.commands.command_line import Config, Set, load_settings, say, settings_of
 from topolog.commands.logs import log_as
 from topolog.commands.metrics_port import registry_served, served
+from topolog.commands.spark import SparkOptions
 from topolog.commands.validator import serve_replicas
 from topolog.events.errors import BadInput
 from topolog.events.failpoints import arm
@@ -205,6 +206,8 @@ def run_validator(
     ] = None,
     config: Config = None,
     pairs: Set = None,
+    *,
+    spark: SparkOptions,
 ) -> None:
     """Serve replicas of tables: hash their rows, and write what a repair sends, as sessions ask for it."""
     from topolog.streams.validator import program
@@ -212,7 +215,7 @@ def run_validator(
     _prepare()
     named = [program.parse_replica(text) for text in replicas]
     named = program.told_of(named, datacenter or (), ranges or (), boundaries or ())
-    settings = settings_of(config, pairs)
+    settings = settings_of(config, spark.over(pairs))
     log_as("validator", settings)
     with stopping_when_told(os.environ) as stopping:
         serve_replicas(settings, named, stopping)

@@ -15,6 +15,7 @@ import typer
 from topolog.commands.command_line import Config, Set, say, settings_of
 from topolog.commands.logs import log_as
 from topolog.commands.metrics_port import served
+from topolog.commands.spark import SparkOptions
 from topolog.commands.spark import session as spark_session
 from topolog.events.errors import BadInput, Retriable, TopologError
 from topolog.events.topics import BY_SHORT_NAME, Topic
@@ -24,6 +25,7 @@ from topolog.projections.cli import moments
 from topolog.projections.cli.exit_codes import ExitCode
 from topolog.projections.cli.terminal import StatusLine
 from topolog.settings.model import Metrics, Settings
+from topolog.settings.spark import Spark
 from topolog.settings.values import HIGHEST_PORT, home_path
 from topolog.streams.local.stopping import Stop, stopping_when_told
 
@@ -78,7 +80,6 @@ class Running:
     metrics_port: Annotated[
         int | None, typer.Option(min=1, max=HIGHEST_PORT, help="Serve /metrics on this port of 127.0.0.1.")
     ] = None
-    memory: Annotated[str, typer.Option(help="Of Spark's JVM.")] = "2g"
 
 
 def archive_topics(
@@ -88,13 +89,14 @@ def archive_topics(
     *,
     extent: Extent,
     running: Running,
+    spark: SparkOptions,
 ) -> None:
     """Land the topics of a cluster as Parquet tables, until told to stop (docs/pipeline.md).
 
     What has landed is not landed again, whatever was killed: start it anew with the same folder. Exit code 8 with
     --once or --since if files of the archive are missing.
     """
-    settings = settings_of(config, pairs)
+    settings = settings_of(config, spark.over(pairs))
     log_as("archive", settings)
     every_s = moments.seconds(running.every, "--every")
     span = _time_span(extent.since, extent.until)
@@ -108,9 +110,9 @@ def archive_topics(
     with stopping_when_told(os.environ) as stopping, contextlib.suppress(Ended):
         work = Work(settings, java, stopping, every_s, extent.once, running.metrics_port)
         if extent.clusters is not None:
-            found = _land_fleet(work, folder, extent.clusters, only, running.memory)
+            found = _land_fleet(work, folder, extent.clusters, only)
         else:
-            found = _land_cluster(work, folder, only, span, running.memory, accept_loss=extent.accept_loss)
+            found = _land_cluster(work, folder, only, span, accept_loss=extent.accept_loss)
     if found and (extent.once or span):
         raise typer.Exit(ExitCode.FOUND)
 
@@ -141,12 +143,12 @@ class Work(NamedTuple):
 
 
 def _land_cluster(
-    work: Work, folder: Path, only: Sequence[Topic], span: tuple[int, int] | None, memory: str, *, accept_loss: bool
+    work: Work, folder: Path, only: Sequence[Topic], span: tuple[int, int] | None, *, accept_loss: bool
 ) -> int:
     """One cluster; how many files of its archive are missing."""
     with begun(work, folder, only, accept_loss=accept_loss) as (pipeline, archive):
         missing = _told_of_missing(archive)
-        with _spark(folder, memory) as session:
+        with _spark(folder, work.settings.spark) as session:
             if span:
                 _backfill(pipeline, session, work, *span)
             else:
@@ -211,7 +213,7 @@ def keep_landing(pipeline: "Pipeline", session: "SparkSession", work: Work) -> N
             Patience(work).until_done(land)
 
 
-def _land_fleet(work: Work, folder: Path, pattern: str, only: Sequence[Topic], memory: str) -> int:
+def _land_fleet(work: Work, folder: Path, pattern: str, only: Sequence[Topic]) -> int:
     """All clusters of a pattern, in rounds; how many of them are not landed."""
     from topolog.events.kafka_admin import KafkaAdmin
     from topolog.projections.archive.metrics import ArchiveMetrics
@@ -223,7 +225,7 @@ def _land_fleet(work: Work, folder: Path, pattern: str, only: Sequence[Topic], m
         Fleet(folder, pattern, admin, work.java, lambda name: topics.log_id(kafka, name), now_ms, only) as fleet,
         served(work.metrics, lambda: metrics),
         StatusLine() as line,
-        _spark(folder / ".spark", memory) as session,
+        _spark(folder / ".spark", work.settings.spark) as session,
     ):
         with contextlib.suppress(Ended):
             while not work.stopping.is_set():
@@ -289,9 +291,9 @@ def _told_of_missing(archive: ArchiveWriter) -> int:
 
 
 @contextlib.contextmanager
-def _spark(folder: Path, memory: str) -> "Iterator[SparkSession]":
+def _spark(folder: Path, spark: Spark) -> "Iterator[SparkSession]":
     handler = signal.getsignal(signal.SIGINT)
-    with spark_session(folder / "spark", memory, with_connectors=True) as session:
+    with spark_session(folder / "spark", spark, with_connectors=True) as session:
         signal.signal(signal.SIGINT, handler)  # PySpark has put one of its own there, which ends nothing in order
         yield session
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from topolog.commands.command_line import Config, Set, load_settings, say, settings_of
+from topolog.commands.spark import SparkOptions
 from topolog.commands.spark import session as spark_session
 from topolog.events.errors import BadInput, Unreachable
 from topolog.events.log import LogReader
@@ -63,25 +64,27 @@ class Target:
 
 
 def rebuild_projections(
-    memory: Annotated[str, typer.Option(help="Of Spark's JVM, with --all.")] = "1g",
     config: Config = None,
     pairs: Set = None,
     *,
     source: Source,
     target: Target,
+    spark: SparkOptions,
     shape: Shape,
 ) -> None:
     """Build projection stores anew from an archive, and behind its end from the topic (docs/rebuild.md).
+
+    One cluster is folded in this process, without Spark; with --all Spark folds many of them side by side.
 
     A projector that runs on the folder takes the store over without a failed read. Exit code 8 if --check finds
     differences or, with --all, an archive cannot be rebuilt; 1 if the projector refuses; 7 if --wait is over.
     """
     from topolog.projections.archive.rebuilding import awaited
 
-    _check(source)
+    _check(source, spark)
     patience_s = moments.seconds(target.wait, "--wait")
     if source.every:
-        found = _all(source, target, settings_of(config, pairs), memory)
+        found = _all(source, target, settings_of(config, spark.over(pairs)))
     else:
         found = [_one(source, target, _settings_of_archive(source, config, pairs))]
     until_s = time.monotonic() + patience_s
@@ -114,11 +117,15 @@ def _topic(source: Source, settings: Settings) -> "OpenTopic | None":
     return partial(topic_reader, dict(settings.kafka))
 
 
-def _check(source: Source) -> None:
+def _check(source: Source, spark: SparkOptions) -> None:
     if (source.archive is None) != source.from_topic:
         raise BadInput("Name an archive, or the topic.", hint="Either --from ARCHIVE or --from-topic.")
     if source.from_topic and (source.archive_only or source.every):
         raise BadInput("--from-topic reads no archive.", hint="Leave out --archive-only and --all.")
+    if spark != SparkOptions() and not source.every:
+        raise BadInput(
+            "One cluster is rebuilt without Spark.", hint="Leave out --master, --cores and --memory, or say --all."
+        )
 
 
 def _settings_of_archive(source: Source, config: Path | None, pairs: list[str] | None) -> Settings:
@@ -147,7 +154,7 @@ def _one(source: Source, target: Target, settings: Settings) -> "Outcome":
         return rebuild_store(task, time.monotonic, line.show)
 
 
-def _all(source: Source, target: Target, settings: Settings, memory: str) -> "list[Outcome]":
+def _all(source: Source, target: Target, settings: Settings) -> "list[Outcome]":
     from topolog.projections.archive.rebuilding import archives
     from topolog.projections.spark import jobs, rebuild
 
@@ -160,7 +167,7 @@ def _all(source: Source, target: Target, settings: Settings, memory: str) -> "li
         tasks.append(_task(archive, target, name, folder, open_topic))
     with (
         tempfile.TemporaryDirectory(prefix="topolog-spark-") as scratch,
-        spark_session(Path(scratch), memory, with_connectors=False) as session,
+        spark_session(Path(scratch), settings.spark, with_connectors=False) as session,
         StatusLine() as line,
     ):
         line.show(f"rebuilding {len(tasks)} clusters")

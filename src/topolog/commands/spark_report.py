@@ -1,6 +1,7 @@
 """`topolog spark report`: answers that need all of history, as tables, on the terminal, and as a page with pictures."""
 
 import tempfile
+from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
@@ -8,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from topolog.commands.command_line import say
-from topolog.commands.spark import session
+from topolog.commands.command_line import Config, Set, say, settings_of
+from topolog.commands.spark import SparkOptions, session
 from topolog.events.errors import BadInput
 from topolog.projections.cli.column import field
 from topolog.projections.cli.rows import Rows
@@ -28,6 +29,14 @@ class Output(StrEnum):
     CSV = "csv"
 
 
+@dataclass(frozen=True)
+class Between:
+    """Which days are reported."""
+
+    since: Annotated[str | None, typer.Option(metavar="DAY", help="The first day (UTC), such as 2026-11-01.")] = None
+    until: Annotated[str | None, typer.Option(metavar="DAY", help="The last day (UTC).")] = None
+
+
 def report(
     archive: Annotated[
         Path, typer.Option("--from", metavar="ARCHIVE", help="What `topolog spark archive` has landed.")
@@ -42,12 +51,14 @@ def report(
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FOLDER", help="Keep them here: Parquet tables and index.html.")
     ] = None,
-    since: Annotated[str | None, typer.Option(metavar="DAY", help="The first day (UTC), such as 2026-11-01.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="DAY", help="The last day (UTC).")] = None,
     output: Annotated[
         Output, typer.Option("--output", "-o", help="table is for people; csv takes one NAME.")
     ] = Output.TABLE,
-    memory: Annotated[str, typer.Option(help="Memory for Spark, as a JVM takes it.")] = "2g",
+    config: Config = None,
+    pairs: Set = None,
+    *,
+    between: Between,
+    spark: SparkOptions,
 ) -> None:
     """Make reports of an archive: what happened, how long it took, and because of whom (docs/reports.md)."""
     from topolog.projections.archive.landings import Archive
@@ -55,10 +66,10 @@ def report(
     from topolog.projections.spark.reports import keeping, making
     from topolog.projections.spark.reports.landed import Days, landed_in
 
-    reports = making.chosen(names or ())
+    settings, reports = settings_of(config, spark.over(pairs)), making.chosen(names or ())
     if output is Output.CSV and len(reports) > 1:
         raise BadInput("-o csv prints one table.", hint="Name one report, such as `topolog spark report exchanges`.")
-    days = Days(_day(since, "--since"), _day(until, "--until"))
+    days = Days(_day(between.since, "--since"), _day(between.until, "--until"))
     if days.first and days.last and days.first > days.last:
         raise BadInput(f"{days.first} is behind {days.last}.", hint="--since is the first day, --until the last.")
     held = Archive(home_path(archive, "--from").absolute())  # Spark's own folder is another one
@@ -67,13 +78,13 @@ def report(
         keeping.check_folder(kept)
     with tempfile.TemporaryDirectory(prefix="topolog-report-") as scratch, StatusLine() as line:
         folder = Path(scratch)
-        with session(folder / "spark", memory, with_connectors=False) as spark:
-            landed = landed_in(spark, held, days, line.show)
+        with session(folder / "spark", settings.spark, with_connectors=False) as started:
+            landed = landed_in(started, held, days, line.show)
             if any(report.folds for report in reports):
                 landed.folded  # noqa: B018 (folds here, where whoever interrupts ends it at once)
 
             def make(tables: Path) -> "Whole":
-                return run(spark, lambda: making.make(landed, tables, reports, line.show))
+                return run(started, lambda: making.make(landed, tables, reports, line.show))
 
             whole = keeping.keep(kept, make) if kept else make(folder / "tables")
     _show(whole, output)

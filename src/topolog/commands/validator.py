@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from topolog.commands.metrics_port import served
-from topolog.settings.model import Settings, cluster_folder
+from topolog.commands.spark import session_settings
+from topolog.settings.model import Settings
 from topolog.streams.local.stopping import Stop
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from topolog.projections.spark.session import SessionSettings
     from topolog.streams.validator.program import ReplicaName
 
@@ -20,33 +23,43 @@ STORE = {"service": "store"}
 def serve_replicas(
     settings: Settings, named: Sequence["ReplicaName"], stopping: Stop, spark: "SessionSettings | None" = None
 ) -> None:
-    """Serve them until told to stop. Raises what `run_validator` and the sources do, MissingExtra without Spark."""
+    """Serve them until told to stop, by a session of Spark as `spark` says, or the settings. Raises what
+    `run_validator` and the sources do, MissingExtra without Spark."""
     from topolog.projections.spark.session import spark_session
     from topolog.projections.spark.sources import catalogue as sources
-    from topolog.streams.validator.metrics import ValidatorMetrics
-    from topolog.streams.validator.program import run_validator, wait_for_topics
+    from topolog.streams.validator.program import wait_for_topics
 
     for each in named:
         sources.check(each.source)
     wait_for_topics(settings.kafka, settings.cluster.name)  # to fail at once, not after the start of Spark
-    folder, own_handler = _folder(settings, named), signal.getsignal(signal.SIGINT)
-    with spark_session(folder, spark) as session:
+    own_handler = signal.getsignal(signal.SIGINT)
+    with spark_session(_folder(settings, named), spark or session_settings(settings.spark)) as session:
         signal.signal(signal.SIGINT, own_handler)  # PySpark has put one of its own there, which ends nothing in order
-        catalogue = sources.Catalogue(session, folder, lambda: store_endpoints(settings))
-        replicas = [
-            catalogue.replica_from(
-                each.source,
-                each.table,
-                each.name,
-                datacenter=each.datacenter,
-                ranges=each.ranges,
-                boundaries=each.boundaries,
-            )
-            for each in named
-        ]
-        metrics = ValidatorMetrics(settings.cluster.name)
-        with served(settings.metrics, lambda: metrics):
-            run_validator(settings.kafka, settings.cluster.name, replicas, stopping, show=metrics.show)
+        serve_on(session, settings, named, stopping)
+
+
+def serve_on(session: "SparkSession", settings: Settings, named: Sequence["ReplicaName"], stopping: Stop) -> None:
+    """Serve them by a session that is there already, until told to stop. Raises what `run_validator` and the sources
+    do."""
+    from topolog.projections.spark.sources.catalogue import Catalogue
+    from topolog.streams.validator.metrics import ValidatorMetrics
+    from topolog.streams.validator.program import run_validator
+
+    catalogue = Catalogue(session, _folder(settings, named), lambda: store_endpoints(settings))
+    replicas = [
+        catalogue.replica_from(
+            each.source,
+            each.table,
+            each.name,
+            datacenter=each.datacenter,
+            ranges=each.ranges,
+            boundaries=each.boundaries,
+        )
+        for each in named
+    ]
+    metrics = ValidatorMetrics(settings.cluster.name)
+    with served(settings.metrics, lambda: metrics):
+        run_validator(settings.kafka, settings.cluster.name, replicas, stopping, show=metrics.show)
 
 
 def store_endpoints(settings: Settings) -> list[str]:
@@ -62,4 +75,4 @@ def store_endpoints(settings: Settings) -> list[str]:
 def _folder(settings: Settings, named: Sequence["ReplicaName"]) -> Path:
     """Of one process: what is named first is served by no other."""
     first = f"{named[0].table}@{named[0].name}".replace("/", "_")
-    return cluster_folder(settings.cluster.name) / "validators" / first
+    return settings.spark.data / first

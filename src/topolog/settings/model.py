@@ -35,6 +35,7 @@ from topolog.events.masking import MASK
 from topolog.settings.access import Api, Audit, Auth, access_contradictions, with_secrets
 from topolog.settings.secret_files import SECRET
 from topolog.settings.sources import Given, checked, from_file_and_environment
+from topolog.settings.spark import Spark, spark_contradictions
 from topolog.settings.types import (
     Duration,
     DurationOrNone,
@@ -167,6 +168,7 @@ class Settings(Section):
     snapshot: Snapshot
     projector: Projector
     health: Health
+    spark: Spark
     api: Api
     auth: Auth
     audit: Audit
@@ -188,6 +190,12 @@ class Settings(Section):
     def _a_table_for_each_cluster(cls, table: Mapping[str, object], given: ValidationInfo) -> Mapping[str, object]:
         cluster = given.data.get("cluster")
         return {"data": str(cluster_folder(cluster.name) / "lease-health"), **table} if cluster else table
+
+    @field_validator("spark", mode="before")
+    @classmethod
+    def _copies_for_each_cluster(cls, table: Mapping[str, object], given: ValidationInfo) -> Mapping[str, object]:
+        cluster = given.data.get("cluster")
+        return {"data": str(cluster_folder(cluster.name) / "validators"), **table} if cluster else table
 
     @field_validator("audit", mode="before")
     @classmethod
@@ -307,7 +315,8 @@ def _check_relations(loaded: Loaded) -> None:
         *(lease.fence_ms, lease.margin_ms, lease.heartbeat_ms), "lease.fence", "lease.margin", "lease.heartbeat"
     )
     access = access_contradictions(settings.api, settings.auth)
-    if broken := "; ".join([*terms, *access, *(text for text, holds in relations.items() if not holds)]):
+    spark = spark_contradictions(settings.spark)
+    if broken := "; ".join([*terms, *access, *spark, *(text for text, holds in relations.items() if not holds)]):
         named = [f"{row.key} is {row.value} ({row.origin})" for row in loaded.shown() if row.key in broken]
         raise BadInput(f"{broken}.", hint=f"{', '.join(named)}.")
 

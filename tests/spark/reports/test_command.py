@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from tests.spark.reports.history import day
 
-from topolog.commands.spark_report import Output, report
+from topolog.commands.spark import SparkOptions
+from topolog.commands.spark_report import Between, Output, report
 from topolog.events.errors import BadInput
 from topolog.projections.archive.landings import Archive
 from topolog.projections.spark.reports.making import REPORTS
@@ -46,16 +47,16 @@ def test_a_table_of_some_days_for_programs(archive: Archive) -> None:
 
 
 def test_what_is_wrong_is_said_before_spark_starts(archive: Archive, tmp_path: Path) -> None:
-    for words, said in (
-        ({"names": ["lease"]}, "no report 'lease'"),
-        ({"output": Output.CSV}, "prints one table"),
-        ({"since": "yesterday"}, "takes a day"),
-        ({"since": "2026-11-02", "until": "2026-11-01"}, "is behind"),
+    for names, output, between, said in (
+        (["lease"], Output.TABLE, Between(), "no report 'lease'"),
+        (None, Output.CSV, Between(), "prints one table"),
+        (None, Output.TABLE, Between("yesterday"), "takes a day"),
+        (None, Output.TABLE, Between("2026-11-02", "2026-11-01"), "is behind"),
     ):
         with pytest.raises(BadInput, match=said):
-            report(archive=archive.folder, **words)
+            report(archive=archive.folder, names=names, output=output, between=between, spark=SparkOptions())
     with pytest.raises(BadInput, match="is no archive"):
-        report(archive=tmp_path)
+        report(archive=tmp_path, between=Between(), spark=SparkOptions())
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match="cannot be written"):
-        report(archive=archive.folder, to=tmp_path / "file")
+        report(archive=archive.folder, to=tmp_path / "file", between=Between(), spark=SparkOptions())
