@@ -14,7 +14,7 @@ from topolog.projections.change_rows import Line
 from topolog.projections.durations import ago
 from topolog.projections.pending_resources import Pending
 from topolog.projections.pending_view import PendingView, What
-from topolog.projections.situation import listed
+from topolog.projections.sentences import listed
 
 
 def of_cluster(view: PendingView) -> Iterator[Pending]:

@@ -16,7 +16,7 @@ from topolog.projections.packed import Condition
 from topolog.projections.partition_resources import Partition
 from topolog.projections.pending_resources import Pending, PendingHolder
 from topolog.projections.pending_view import PendingView, What
-from topolog.projections.situation import listed
+from topolog.projections.sentences import listed
 from topolog.streams.rules.exchange import Patience
 
 _SAMPLE = 100

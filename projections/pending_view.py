@@ -15,7 +15,7 @@ from topolog.projections.heard import heard_ms
 from topolog.projections.moments import iso
 from topolog.projections.pending_resources import Pending, PendingHolder, PendingKind
 from topolog.projections.resources import Lease
-from topolog.projections.situation import listed
+from topolog.projections.sentences import listed
 from topolog.projections.store import Reading
 from topolog.streams.rules.verdict import holders
 

@@ -21,6 +21,7 @@ from topolog.projections.baseline_resources import BaselineNow, Cold
 from topolog.projections.durations import ago
 from topolog.projections.moments import iso
 from topolog.projections.resources import Cluster, FormerTerms, Node, Snapshot
+from topolog.projections.sentences import counted, listed
 from topolog.projections.store import Reading
 
 
@@ -165,9 +166,9 @@ def _sentence(
     else:
         about_leases = ", all leases valid"
     waiting = f"pending: {listed([each.name for each in pending])}" if pending else "none pending"
-    about_types = f"{_count(types, 'type')}, {waiting}" if types else "no types"
+    about_types = f"{counted(types, 'type')}, {waiting}" if types else "no types"
     leader = f"coordinator {row.coordinator} leads term {row.term}" if row.coordinator else "no coordinator leads"
-    whole = "; ".join((*about_state, f"{_count(len(members), 'member')}{about_leases}"))
+    whole = "; ".join((*about_state, f"{counted(len(members), 'member')}{about_leases}"))
     return f"{whole[0].upper()}{whole[1:]}; {about_types}{groups}; {leader}."
 
 
@@ -178,16 +179,16 @@ def _open_exchange(reading: Reading) -> str | None:
 
 def _about_groups(groups: int, open_exchange: str | None) -> str:
     exchange = f", exchange {open_exchange} is open" if open_exchange else ""
-    return f"; {_count(groups, 'group')}{exchange}" if groups else ""
+    return f"; {counted(groups, 'group')}{exchange}" if groups else ""
 
 
 def _about_changes(tables: int, opened: Sequence[ChangeRow]) -> str:
     """How many tables there are, and the change of definitions that is open the longest."""
     if not opened:
-        return f"; {_count(tables, 'table')}" if tables else ""
+        return f"; {counted(tables, 'table')}" if tables else ""
     first = f"change {opened[0].number} is open"
     more = f" and {len(opened) - 1} more" if len(opened) > 1 else ""
-    return f"; {_count(tables, 'table')}, {first}{more}"
+    return f"; {counted(tables, 'table')}, {first}{more}"
 
 
 def _about_sessions(reading: Reading, opened: Sequence[SessionRow]) -> str:
@@ -199,12 +200,3 @@ def _about_sessions(reading: Reading, opened: Sequence[SessionRow]) -> str:
     far = "paused" if found.paused else found.state.lower() if found.percent is None else f"{found.percent} %"
     more = f" and {len(opened) - 1} more" if len(opened) > 1 else ""
     return f"; session {found.number} {does} replicas of {found.table}, {far}{more}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
-
-
-def listed(names: Sequence[str], at_most: int = 5) -> str:
-    more = f" and {len(names) - at_most} more" if len(names) > at_most else ""
-    return ", ".join(names[:at_most]) + more

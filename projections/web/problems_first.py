@@ -13,6 +13,7 @@ from topolog.projections.partitions import in_words
 from topolog.projections.pending import pending
 from topolog.projections.pending_resources import Pending
 from topolog.projections.resources import Cluster, LeaseHealth
+from topolog.projections.sentences import listed
 from topolog.projections.store import Reading
 from topolog.projections.web.asking import May
 
@@ -146,4 +147,4 @@ def _of_letters(reading: Reading) -> Iterator[Problem]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return situation.listed(list(names), _LISTED)
+    return listed(list(names), _LISTED)
