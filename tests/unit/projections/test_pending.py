@@ -17,10 +17,11 @@ from topolog.events.membership import NodeJoined, NodeRow, Standing, WaitingJoin
 from topolog.events.metadata import ProposalRow, RemovalRow
 from topolog.events.objects import ChangeRow
 from topolog.events.ownership import OwnershipRow, lost_in
-from topolog.events.requests import Joiner, NodeKind
+from topolog.events.requests import Joiner, NodeKind, OutcomeRow
 from topolog.events.sessions import SessionRow
 from topolog.events.state import State
 from topolog.events.terms import cluster
+from topolog.events.views import REFUSED_KINSHIPS
 from topolog.projections import explain_cluster, pending
 from topolog.projections.pending_resources import Pending
 from topolog.projections.projector import Projector
@@ -51,6 +52,15 @@ def open_in(state: State) -> Iterator[str]:
     yield from (f"state/{row.target.value}" for _, row in state.rows(ClusterStateRow) if row.target)
     yield from (f"cold/{row.cold_at}" for _, row in state.rows(ClusterStateRow) if row.cold_at is not None)
     yield from {f"lost/{row.group}" for _, row in state.rows(OwnershipRow) if lost_in(row)}
+    yield from {f"refused-join/{node}" for node in refused_in(state)}
+
+
+def refused_in(state: State) -> Iterator[str]:
+    """Nodes of which the last that is known is that their disk is of another history."""
+    for _, row in state.rows(OutcomeRow):
+        node = state.get(NodeRow, row.subject.removeprefix("node "))
+        if row.code in REFUSED_KINSHIPS and (node is None or node.joined_at < row.position):
+            yield row.subject.removeprefix("node ")
 
 
 def verdict_on(state: State, each: Pending) -> Position | None:
