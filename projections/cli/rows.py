@@ -17,6 +17,7 @@ _STYLES = {
     "STOPPING": "yellow",
     "LEFT": "dim",
     "VALID": "green",
+    "SILENT": "red",
     "OVERDUE": "red",
     "GRANTED": "green",
     "REFUSED": "red",
