@@ -109,6 +109,6 @@ def _silent(each: Mapping[str, object]) -> Iterator[str]:
 
 
 def _wait(each: Mapping[str, object]) -> str:
-    nodes = ", ".join(str(held.get("node")) for held in listed(each, "waits_for"))
+    nodes = ", ".join(str(held.get("node")) for held in listed(dict(each), "waits_for"))
     waited = ago(int(str(each.get("waited_ms"))))
     return f"{each.get('name')}  {waited}{f' for {nodes}' if nodes else ''}; ends {each.get('ends')}"

@@ -1,6 +1,8 @@
 """Silence as the log's own renewals show it: who is silent, since when, what is left; and who is not to be blamed."""
 
+import json
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -161,7 +163,8 @@ def test_the_first_echo_of_a_new_leader_blames_nobody(watched: Watched) -> None:
     watched.passes(12_000)
     watched.chronicle.lead("c2")
     watched.chronicle.renew()
-    assert watched.cluster.news == ()
+    first = watched.cluster
+    assert first.news == ()
     assert {watched.lease(node).out_in_ms for node in NODES} == {FENCE_MS + 5_000}
     watched.echo("n1")
     assert watched.cluster.silent == ("n2", "n3")
@@ -285,3 +288,21 @@ def test_the_same_sentence_everywhere(watched: Watched) -> None:
         assert said in client.get("/").text
         past = client.get("/v1/clusters/main/status?as_of=3").json()["item"]
     assert (past["leader"]["silent"], past["silent"], past["leases"]) == (None, [], {})
+
+
+def test_a_watch_of_nodes_tells_of_their_leases(watched: Watched) -> None:
+    """S5: `get nodes -w` had no lease. A renewal is no news; that there is none any more is, and then each second."""
+    requester = Requester(watched.chronicle.log.writer(), "api", "memory")
+    lines = {"Accept": "application/jsonl"}
+    with (
+        served(watched.projector, requester) as client,
+        client.stream("GET", "/v1/clusters/main/nodes", params={"watch": "present"}, headers=lines) as stream,
+    ):
+        told = (json.loads(line) for line in stream.iter_lines() if line)
+        there = list(takewhile(lambda event: event["type"] != "SYNCED", told))
+        assert {event["item"]["lease"]["state"] for event in there} == {"VALID"}
+        assert not any("token" in event for event in there)
+        watched.echo(*NODES)
+        watched.echo("n1", "n2")
+        event = next(event for event in told if event["type"] == "MODIFIED")
+    assert (event["name"], event["item"]["lease"]["state"]) == ("n3", "SILENT")
