@@ -93,8 +93,11 @@ def _of_adjustment(view: PendingView) -> Iterator[Pending]:
 
 
 def of_nodes(view: PendingView) -> Iterator[Pending]:
-    """Nodes that are refused, members that are silent or on their way out, joins that wait, drains."""
-    for refused in joins.refused(view.reading):
+    """Nodes that are refused, members that are silent or on their way out, joins that wait, drains.
+
+    Of the past refusals are left to `get branches`: to find them there takes a look at every outcome that was kept.
+    """
+    for refused in joins.refused(view.reading) if view.reading.is_current else ():
         yield _refused(view, refused)
     for _, join in view.reading.rows(WaitingJoinRow):
         yield _join(view, join)
