@@ -15,7 +15,7 @@ from topolog.events.objects import (
 )
 from topolog.events.state import State
 from topolog.projections import change_rows, definition_words, queries
-from topolog.projections.situation import listed
+from topolog.projections.sentences import listed
 from topolog.projections.store import Reading
 
 _STEPS_MAX = 100

@@ -22,7 +22,7 @@ from topolog.events.metadata import (
 )
 from topolog.events.requests import OutcomeRow, RequestRefused, Status
 from topolog.events.views import REFUSED_KINSHIPS
-from topolog.projections import groups, health, partitions, patience, queries
+from topolog.projections import groups, health, heard, partitions, patience, queries
 from topolog.projections.cause_words import NEXT_MAX, commands_in
 from topolog.projections.causes import cause_of
 from topolog.projections.layout import Decided
@@ -91,6 +91,7 @@ def explain_node(reading: Reading, age_ms: int, name: str) -> Explanation:
     }
     if node.lease and node.lease.state:
         facts["lease"] = f"{node.lease.state}, heartbeat {node.lease.sequence} confirmed {node.lease.age_ms} ms ago"
+        facts |= {"last heard": heard.in_words(node.lease)}
     sentence = _node_sentence(node)
     if reading.is_current and node.standing != "LEFT":
         about = health.lease_health_of(reading, age_ms, name)
@@ -212,6 +213,7 @@ def _node_sentence(node: Node) -> str:
             state = node.lease.state if node.lease else None
             about = {
                 "VALID": "its lease is renewed",
+                "SILENT": "is silent: its lease is valid, and is not renewed any more",
                 "NONE": "none of its heartbeats has been confirmed yet",
                 "OVERDUE": "its lease is overdue, so it must have stopped serving",
             }.get(state or "", "it holds no lease" if node.kind == "CLIENT" else "renewals of the past are not kept")

@@ -8,7 +8,7 @@ from topolog.projections import baselines, causes, explain_exchange, pending, ve
 from topolog.projections.baseline_resources import Baseline, View
 from topolog.projections.explain import with_next
 from topolog.projections.resources import Explanation
-from topolog.projections.situation import listed
+from topolog.projections.sentences import listed
 from topolog.projections.store import Reading
 
 _BECAUSE: Mapping[str, str] = {

@@ -14,7 +14,7 @@ from topolog.projections.explain import in_words, last_causes, with_next
 from topolog.projections.layout import Decided
 from topolog.projections.object_resources import SchemaChange
 from topolog.projections.resources import Explanation
-from topolog.projections.situation import listed
+from topolog.projections.sentences import listed
 from topolog.projections.store import Reading
 
 _STEPS_MAX = 20

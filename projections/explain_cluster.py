@@ -6,7 +6,7 @@ from heapq import merge
 from topolog.events.baseline import StateChangeFinished
 from topolog.events.cluster_state import ClusterState
 from topolog.events.ids import Position
-from topolog.projections import patience, pending, situation
+from topolog.projections import heard, patience, pending, queries, situation
 from topolog.projections.durations import ago
 from topolog.projections.explain import in_words, last_causes, with_next
 from topolog.projections.layout import Decided
@@ -21,12 +21,13 @@ _PENDING_MAX = 5
 
 def explain_cluster(reading: Reading, age_ms: int) -> Explanation:
     """Who leads and since when; why it does not serve, waits or is about to change, and what ends that."""
-    cluster = situation.cluster(reading, age_ms)
     waits = pending.pending(reading, age_ms)
+    cluster = situation.cluster(reading, age_ms, waits)
     facts = {
         "term": f"{cluster.term}, led by {cluster.coordinator or 'nobody'} since position {cluster.led_since}",
         "lease": f"a node stops {cluster.fence_ms} ms after its last confirmed heartbeat; others go on without it "
         f"after {cluster.proceed_ms} ms",
+        **dict(_of_leases(reading, age_ms, cluster)),
         **dict(_of_terms(reading, cluster)),
         "topology version": cluster.topology_version,
         **dict(_of_state(reading, cluster)),
@@ -38,6 +39,16 @@ def explain_cluster(reading: Reading, age_ms: int) -> Explanation:
     found = Explanation(cluster.sentence, facts, last_causes(decided), cluster.awaited)
     first = waits[0].next[:1] if waits else ()
     return with_next(found, *first, "topolog get pending", "topolog history cluster")
+
+
+def _of_leases(reading: Reading, age_ms: int, cluster: Cluster) -> Iterator[tuple[str, str]]:
+    """When the silent were heard last, else who was heard the longest ago; nothing of the past."""
+    if not reading.is_current:
+        return
+    named = cluster.silent or tuple(each.node for each in (cluster.least_heard,) if each)
+    for node in named[:_PENDING_MAX]:
+        lease = queries.lease(reading, age_ms, node)
+        yield f"{'silent' if cluster.silent else 'heard least'}: {node}", heard.in_words(lease)
 
 
 def _of_pending(waits: Sequence[Pending]) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from topolog.projections.explain import in_words, with_next
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso
 from topolog.projections.resources import Explanation
-from topolog.projections.situation import listed
+from topolog.projections.sentences import listed
 from topolog.projections.store import Reading
 
 _TOGETHER_MAX = 8

@@ -31,7 +31,7 @@ _LOOKED_AT = 10
 
 _TRIGGERING = tuple(each.__name__ for each in (*OTHERS, ExchangeQueued, BaselineChanged, DrainStarted, DrainCancelled))
 _SUBJECTS: Mapping[str, str] = {"BASELINE_CHANGED": "baseline"}
-_WORST_FIRST = ("NONE", "OVERDUE", None, "VALID")
+_WORST_FIRST = ("NONE", "OVERDUE", "SILENT", None, "VALID")
 
 
 def explain_exchange(reading: Reading, age_ms: int, version: str) -> Explanation:
@@ -162,7 +162,7 @@ def _waiting(reading: Reading, age_ms: int, row: ExchangeRow) -> Iterator[tuple[
     if not leases:
         return
     worst = leases[0]
-    if worst.state in ("NONE", "OVERDUE"):
+    if worst.state in ("NONE", "OVERDUE", "SILENT"):
         yield (
             "next",
             f"`topolog explain node {worst.node}`: it is silent, and leaves by itself when its lease is over",

@@ -43,6 +43,11 @@ def _state(found: Lease, fence_ms: int) -> str:
             return (
                 f"is valid: renewed {ago(found.age_ms or 0)} ago, and good for {ago(left_ms)} more, as the log shows it"
             )
+        case "SILENT":
+            return (
+                f"is not renewed any more: {ago(found.age_ms or 0)} ago it was last, so the node stops serving in "
+                f"{ago(found.fenced_in_ms or 0)}"
+            )
         case "OVERDUE":
             return f"is overdue: not renewed for {ago(found.age_ms or 0)}, so the node has stopped serving by itself"
         case "NONE":

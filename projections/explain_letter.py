@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from topolog.projections import letters
 from topolog.projections.explain import with_next
 from topolog.projections.resources import DeadLetterDetail, Explanation
-from topolog.projections.situation import listed
+from topolog.projections.sentences import listed
 from topolog.projections.store import Reading
 
 

@@ -9,7 +9,7 @@ from topolog.projections.explain import causes_about, with_next
 from topolog.projections.explain_words import LEFT_ALONE, REMEDIES, rows
 from topolog.projections.repair_resources import Repair, Replica, RowDifference, Schedule, Tree
 from topolog.projections.resources import Awaited, Cause, Explanation
-from topolog.projections.situation import listed
+from topolog.projections.sentences import listed
 from topolog.projections.store import Reading
 
 

@@ -16,8 +16,8 @@ from topolog.projections.explain_words import LEFT_ALONE, REMEDIES, rows
 from topolog.projections.layout import Decided
 from topolog.projections.repair_resources import Session, SessionTask
 from topolog.projections.resources import Awaited, Explanation
+from topolog.projections.sentences import listed
 from topolog.projections.session_totals import segments_of
-from topolog.projections.situation import listed
 from topolog.projections.store import Reading
 
 _ALTERED_MAX = 5

@@ -33,5 +33,9 @@ class Freshness:
             return round((now_s - self._knew_end_s) * 1000)
         return round((now_s - self._last_record_s) * 1000) if self._is_silent(now_s) else 0
 
+    def quiet_ms(self, now_s: float) -> int | None:
+        """How long ago the last record that counts was read; None if none was."""
+        return None if self._last_record_s is None else round((now_s - self._last_record_s) * 1000)
+
     def _is_silent(self, now_s: float) -> bool:
         return self._last_record_s is None or (now_s - self._last_record_s) * 1000 >= self.fence_ms / 2

@@ -14,6 +14,7 @@ from topolog.events.requests import LastGrantedRow, OutcomeRow, Status
 from topolog.events.state import State
 from topolog.events.terms import ClusterRow
 from topolog.events.views import (
+    REFUSED_KINSHIPS,
     DiskRow,
     Kinship,
     Past,
@@ -176,18 +177,25 @@ def _place(reading: Reading, state: State, point: Point | None) -> Place | None:
     return Place(point.position, point.chain.hex(), version, row.members if row else None)
 
 
-def branches(reading: Reading) -> Iterator[Branch]:
-    """Where the history of each node parts from the log's whose last try to join was refused for it; newest first."""
-    rows = [row for _, row in reading.rows(OutcomeRow) if row.status is Status.REFUSED and row.code in _PARTED]
+def refused(reading: Reading) -> Iterator[OutcomeRow]:
+    """The last refusal of each node whose disk is of another history and that has not joined since; newest first."""
+    rows = [row for _, row in reading.rows(OutcomeRow) if row.status is Status.REFUSED and row.code in REFUSED_KINSHIPS]
     seen: set[str] = set()
     for row in sorted(rows, key=lambda each: -each.position):
         node = row.subject.removeprefix("node ")
         now = reading.row(NodeRow, node)
-        if node in seen or (now is not None and now.joined_at > row.position) or "theirs_position" not in row.facts:
+        if node not in seen and (now is None or now.joined_at < row.position):
+            seen.add(node)
+            yield row
+
+
+def branches(reading: Reading) -> Iterator[Branch]:
+    """Where the history of each node parts from the log's whose last try to join was refused for it; newest first."""
+    for row in refused(reading):
+        if row.code not in _PARTED or "theirs_position" not in row.facts:
             continue
-        seen.add(node)
         yield Branch(
-            node=node,
+            node=row.subject.removeprefix("node "),
             kinship=row.code,
             common=int(row.facts["common_position"]) if "common_position" in row.facts else None,
             places=(Place(int(row.facts["theirs_position"]), row.facts.get("theirs_chain", ""), None, None),),

@@ -9,12 +9,13 @@ from topolog.events.ids import Position
 from topolog.events.membership import NodeRow, Standing, WaitingJoinRow
 from topolog.events.metadata import ProposalRow, RemovalRow, TypeRow
 from topolog.events.objects import ChangeRow, ChangeStatus
-from topolog.projections import baselines, change_rows, definition_words, patience
+from topolog.events.requests import OutcomeRow
+from topolog.projections import baselines, change_rows, definition_words, joins, patience
 from topolog.projections.change_rows import Line
 from topolog.projections.durations import ago
-from topolog.projections.pending_resources import Pending
+from topolog.projections.pending_resources import Pending, PendingHolder
 from topolog.projections.pending_view import PendingView, What
-from topolog.projections.situation import listed
+from topolog.projections.sentences import listed
 
 
 def of_cluster(view: PendingView) -> Iterator[Pending]:
@@ -22,10 +23,14 @@ def of_cluster(view: PendingView) -> Iterator[Pending]:
     reading, row = view.reading, view.cluster
     if not row.coordinator:
         said = "No coordinator leads, so nothing is decided, and no lease is renewed."
-        ends = "when a coordinator leads; one that stands by does so within seconds"
-        commands = ("topolog get decisions", "topolog explain cluster")
         since = _last_of_cluster(view)
-        yield view.item(What("COORDINATOR", "none", "cluster", commands), said, since, (), None, f"without end, {ends}")
+        yield _no_decisions(view, "none", said, since)
+    elif view.clock is not None and view.clock.is_leader_silent:
+        said = (
+            f"Nothing has been decided for {ago(view.clock.leader_silent_ms)}: coordinator {row.coordinator} is "
+            "silent, or this reader is cut off. No lease is renewed, and none can be judged."
+        )
+        yield _no_decisions(view, row.coordinator, said, reading.position)
     state = baselines.state_row(reading)
     yield from _of_state(view, state)
     if row.former is not None:
@@ -34,6 +39,12 @@ def of_cluster(view: PendingView) -> Iterator[Pending]:
         commands = ("topolog explain cluster", f"topolog explain decision {row.former.changed_at}")
         at = row.former.changed_at
         yield view.item(What("TERMS", str(at), "cluster", commands), said, at, (), span.left_ms, "")
+
+
+def _no_decisions(view: PendingView, name: str, said: str, since: Position) -> Pending:
+    ends = "without end, when a coordinator leads; one that stands by does so within seconds"
+    commands = ("topolog doctor", "topolog get decisions", "topolog explain cluster")
+    return view.item(What("COORDINATOR", name, "cluster", commands), said, since, (), None, ends)
 
 
 def _last_of_cluster(view: PendingView) -> Position:
@@ -82,7 +93,12 @@ def _of_adjustment(view: PendingView) -> Iterator[Pending]:
 
 
 def of_nodes(view: PendingView) -> Iterator[Pending]:
-    """Members without a valid lease, nodes that are on their way out, joins that wait, drains."""
+    """Nodes that are refused, members that are silent or on their way out, joins that wait, drains.
+
+    Of the past refusals are left to `get branches`: to find them there takes a look at every outcome that was kept.
+    """
+    for refused in joins.refused(view.reading) if view.reading.is_current else ():
+        yield _refused(view, refused)
     for _, join in view.reading.rows(WaitingJoinRow):
         yield _join(view, join)
     for _, row in view.nodes.rows(NodeRow):
@@ -120,25 +136,45 @@ def _removal(view: PendingView, row: NodeRow, stopped_at: Position) -> Pending:
     return view.item(What("REMOVAL", row.node, f"node {row.node}", commands), said, stopped_at, holders, left_ms, "")
 
 
+def _refused(view: PendingView, row: OutcomeRow) -> Pending:
+    """A node that may not join with the disk that it has."""
+    node = row.subject.removeprefix("node ")
+    refused_ago = ago(view.now_ms - view.logged_ms(row.position))
+    said = f"Node {node} was refused {refused_ago} ago: its disk {_PARTED.get(row.code, 'does not fit')} ({row.code})."
+    ends = "without end, until it is started with a disk that fits, or anew"
+    commands = (f"topolog explain node {shlex.quote(node)}", "topolog get branches", "topolog baseline graph")
+    asked = view.holders((node,), row.position, None)
+    return view.item(What("REFUSED-JOIN", node, f"node {node}", commands), said, row.position, asked, None, ends)
+
+
+_PARTED = {
+    "AHEAD": "has written behind the end of this log",
+    "FORKED": "has written in another history",
+    "FOREIGN": "is of another log",
+}
+
+
 def _silent(view: PendingView, row: NodeRow) -> Iterator[Pending]:
-    """A member whose lease is not renewed; as of the past that is not known."""
+    """A member whose lease is not renewed any more; as of the past that is not known."""
     lease = view.leases.get(row.node)
-    if lease is None or lease.state not in ("OVERDUE", "NONE") or lease.renewed_at is None:
+    if lease is None or view.clock is None or lease.renewed_at is None or lease.state is None:
         return
     since = Position(lease.renewed_at)
-    left_ms = patience.longest_wait(view.reading, since).left_ms
-    said = f"Member {row.node} has no valid lease: {_FOR[lease.state].format(ago(lease.age_ms or 0))}."
-    ends = f"when it is heard again, or in {ago(left_ms)} at the latest, when it is out"
+    if not view.clock.is_left_out(view.logged_ms(since)):
+        return
+    heard = _HEARD.get(lease.state, "none of its heartbeats was confirmed for {0}").format(ago(lease.age_ms or 0))
+    serves = f"it stops serving in {ago(lease.fenced_in_ms or 0)}" if lease.fenced_in_ms else "it serves nothing"
+    said = f"Member {row.node} is silent: {heard}, {serves}."
+    ends = "without end, while no coordinator counts: when it is heard again"
+    if lease.out_in_ms is not None:
+        ends = f"in {ago(lease.out_in_ms)} at the latest, when it is out, unless it is heard again"
     name = shlex.quote(row.node)
-    commands = (f"topolog explain node {name}", f"topolog describe lease-health {name}")
-    asked = view.holders((row.node,), since, left_ms)
-    yield view.item(What("SILENT", row.node, f"node {row.node}", commands), said, since, asked, left_ms, ends)
+    commands = (f"topolog explain node {name}", f"topolog explain lease {name}")
+    asked = (PendingHolder(row.node, since, lease.age_ms, lease.state, lease.out_in_ms),)
+    yield view.item(What("SILENT", row.node, f"node {row.node}", commands), said, since, asked, lease.out_in_ms, ends)
 
 
-_FOR = {
-    "OVERDUE": "none of its heartbeats was confirmed for {0}, so it serves nothing",
-    "NONE": "none of its heartbeats has been confirmed since it joined {0} ago",
-}
+_HEARD = {"NONE": "none of its heartbeats has been confirmed since it joined {0} ago"}
 
 
 def of_types(view: PendingView) -> Iterator[Pending]:

@@ -8,6 +8,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+import msgspec
+
 from topolog.events.exchange import Asked, ExchangeRow, HandOverRow, QueueRow
 from topolog.events.groups import GroupRow
 from topolog.events.ids import Position
@@ -16,7 +18,7 @@ from topolog.projections.packed import Condition
 from topolog.projections.partition_resources import Partition
 from topolog.projections.pending_resources import Pending, PendingHolder
 from topolog.projections.pending_view import PendingView, What
-from topolog.projections.situation import listed
+from topolog.projections.sentences import listed
 from topolog.streams.rules.exchange import Patience
 
 _SAMPLE = 100
@@ -52,21 +54,21 @@ def _exchange(view: PendingView, row: ExchangeRow) -> Pending:
     late = [each.node for each in asked if each.node in row.overdue] or [each.node for each in asked if _is_bad(each)]
     commands += [f"topolog explain node {shlex.quote(node)}" for node in late[:1]]
     commands.append(f"topolog wait exchange/{version} --for=Completed")
-    said = f"Exchange {version} ({about}) waits for the maps of {listed([each.node for each in asked]) or 'nobody'}."
+    is_late, names = bool(row.overdue), listed([each.node for each in asked]) or "nobody"
+    said = f"Exchange {version} ({about}) {'is overdue: it ' if is_late else ''}waits for the maps of {names}."
+    what = What("EXCHANGE", version, f"exchange {version}", commands)
     if baselines.state_row(view.reading).cold_at is not None:
         ends = "without end, because the cluster is cold: not before enough of the baseline are back"
-        return view.item(
-            What("EXCHANGE", version, f"exchange {version}", commands), said, row.started_at, asked, None, ends
-        )
+        cold = view.item(what, said, row.started_at, asked, None, ends)
+        return msgspec.structs.replace(cold, is_overdue=is_late)
     left_ms = max((each.at_most_ms or 0 for each in asked), default=0)
     ends = "" if asked else "as soon as the coordinator sees that all have answered"
-    return view.item(
-        What("EXCHANGE", version, f"exchange {version}", commands), said, row.started_at, asked, left_ms, ends
-    )
+    item = view.item(what, said, row.started_at, asked, left_ms, ends)
+    return msgspec.structs.replace(item, is_overdue=is_late)
 
 
 def _is_bad(holder: PendingHolder) -> bool:
-    return holder.lease in ("OVERDUE", "NONE")
+    return holder.lease in ("OVERDUE", "NONE", "SILENT")
 
 
 def _answering(view: PendingView, asked: Asked) -> PendingHolder:

@@ -5,14 +5,15 @@ from typing import Literal
 import msgspec
 
 PendingKind = Literal[
-    "COORDINATOR",
-    "COLD",
     "LOST",
     "PAUSED",
-    "ACTIVATION",
-    "EXCHANGE",
-    "STATE",
+    "COLD",
+    "COORDINATOR",
+    "REFUSED-JOIN",
     "SILENT",
+    "EXCHANGE",
+    "ACTIVATION",
+    "STATE",
     "REMOVAL",
     "JOIN",
     "HAND-OVER",
@@ -28,7 +29,8 @@ PendingKind = Literal[
     "SESSION",
     "SCHEDULE",
 ]
-"""The worst first: what stops everything, what loses or stops data, what others wait behind, what goes on by itself."""
+"""The worst first: what loses or stops data, what stops decisions, who cannot serve, what others wait behind, what goes
+on by itself."""
 
 
 class PendingHolder(msgspec.Struct, frozen=True):
@@ -51,15 +53,16 @@ class Pending(msgspec.Struct, frozen=True):
 
     `name` is `kind` in small letters and what it is about, as `proposal/Customer/3`; kinds, the worst first:
 
-    COORDINATOR (nobody leads), COLD, LOST and PAUSED (partitions), ACTIVATION, EXCHANGE, STATE, SILENT (a member that
-    has no valid lease), REMOVAL (of a node), JOIN, HAND-OVER, CHANGE (of definitions), PROPOSAL and TYPE-REMOVAL,
-    TERMS (of leases), DRAIN, ADJUSTMENT (of the baseline), QUEUE (exchanges to come), LOADING (copies), DELETION (of
-    data), SESSION, SCHEDULE.
+    LOST and PAUSED (partitions), COLD, COORDINATOR (nobody leads, or nothing is decided), REFUSED-JOIN (a disk of
+    another history), SILENT (a member whose lease is not renewed any more), EXCHANGE, ACTIVATION, STATE, REMOVAL (of a
+    node), JOIN, HAND-OVER, CHANGE (of definitions), PROPOSAL and TYPE-REMOVAL, TERMS (of leases), DRAIN, ADJUSTMENT (of
+    the baseline), QUEUE (exchanges to come), LOADING (copies), DELETION (of data), SESSION, SCHEDULE.
 
     It waits since position `since`, which `sentence` says what for, in `waits_for` whom for. `at_most_ms`: it ends
     within that; None where no time ends it, 0 where that time is over and the coordinator has yet to say so. `ends` is
     the same in words, with the reason if it is without end. `about`: what `topolog explain` takes; `next`: at most
-    three commands that show more or help, the best first.
+    three commands that show more or help, the best first. `is_overdue`: an exchange that waits for longer than it
+    should.
     """
 
     name: str
@@ -73,3 +76,4 @@ class Pending(msgspec.Struct, frozen=True):
     ends: str
     about: str
     next: tuple[str, ...]
+    is_overdue: bool = False

@@ -8,14 +8,14 @@ import msgspec
 from topolog.events.ids import Position
 from topolog.events.membership import FENCING, NodeRow
 from topolog.events.state import State
-from topolog.projections import changes, patience, queries
+from topolog.projections import changes, patience, queries, silence
 from topolog.projections.cause_words import NEXT_MAX
 from topolog.projections.durations import ago
 from topolog.projections.heard import heard_ms
 from topolog.projections.moments import iso
 from topolog.projections.pending_resources import Pending, PendingHolder, PendingKind
 from topolog.projections.resources import Lease
-from topolog.projections.situation import listed
+from topolog.projections.sentences import listed
 from topolog.projections.store import Reading
 from topolog.streams.rules.verdict import holders
 
@@ -48,8 +48,17 @@ class PendingView:
         return {each.node: each for each in queries.leases(self.reading, self.age_ms)}
 
     @cached_property
+    def clock(self) -> silence.Clock | None:
+        """What silences are measured by; None as of the past."""
+        return silence.clock(self.reading, self.cluster, self.age_ms) if self.reading.is_current else None
+
+    @cached_property
     def _heard(self) -> dict[str, int]:
         return dict(heard_ms(self.reading, self.age_ms))
+
+    def logged_ms(self, position: Position) -> int:
+        """When the decision there was logged."""
+        return self.reading.surely_decision(position).logged_at_ms
 
     def node(self, name: str) -> NodeRow | None:
         return next((row for _, row in self.nodes.rows(NodeRow) if row.node == name), None)
@@ -92,7 +101,7 @@ class PendingView:
         ends: str = "",
     ) -> Pending:
         """`ends` may be empty where a time ends it: then that time is said."""
-        since_ms = self.reading.surely_decision(since).logged_at_ms
+        since_ms = self.logged_ms(since)
         if not ends:
             ends = f"in {ago(at_most_ms)} at the latest" if at_most_ms else "now, for its time is over"
         return Pending(

@@ -132,8 +132,16 @@ class Projector:
         A reader that has not known it yet goes by the time of day and the time of the newest decision it has stored.
         """
         known = self._freshness.age_ms(self._now_s())
-        if known is not None:
-            return known
+        return self._stored_ago_ms if known is None else known
+
+    @property
+    def quiet_ms(self) -> int:
+        """How long ago this reader has read the newest decision; by the time of day for one that it has not read."""
+        known = self._freshness.quiet_ms(self._now_s())
+        return self._stored_ago_ms if known is None else known
+
+    @property
+    def _stored_ago_ms(self) -> int:
         return max(0, self.wall_ms() - (self.meta.logged_at_ms or self._started_ms))
 
     @property
@@ -207,7 +215,8 @@ class Projector:
             with self._swap:
                 shown = self._shown
                 view = stack.enter_context(shown.store.view())
-            reading = reading_of(view, Present(self._sides.heard_ago_ms, self._measured.progress()))
+            present = Present(self._sides.heard_ago_ms, self._measured.progress(), self.quiet_ms)
+            reading = reading_of(view, present)
             try:
                 yield reading
             except DamagedStore as error:

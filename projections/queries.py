@@ -34,7 +34,7 @@ from topolog.events.requests import NodeKind, OutcomeRow, RequesterRow, RequestU
 from topolog.events.sessions import SessionRow, session_key
 from topolog.events.state import Key, State
 from topolog.events.terms import ClusterRow
-from topolog.projections import change_rows, exchanges, versions
+from topolog.projections import change_rows, exchanges, silence, versions
 from topolog.projections.cause_words import Kind, read_cause
 from topolog.projections.layout import Decided
 from topolog.projections.moments import iso, position_time
@@ -111,15 +111,20 @@ def _node(row: NodeRow, order: int, lease: Lease | None, role: str | None) -> No
 
 def leases(reading: Reading, age_ms: int) -> list[Lease]:
     """The leases of all server members, by slot. Clients hold none."""
-    fence_ms = cluster_row(reading).fence_ms
-    return [_lease(reading, row, fence_ms, age_ms) for row in sorted(_holders(reading), key=lambda row: row.slot)]
+    clock = _clock(reading, age_ms)
+    return [_lease(reading, row, clock) for row in sorted(_holders(reading), key=lambda row: row.slot)]
 
 
 def lease(reading: Reading, age_ms: int, name: str) -> Lease:
     row = reading.row(NodeRow, name)
     if row is None or not row.holds_lease:
         raise not_found(name, (each.node for each in _holders(reading)), "member with a lease")
-    return _lease(reading, row, cluster_row(reading).fence_ms, age_ms)
+    return _lease(reading, row, _clock(reading, age_ms))
+
+
+def _clock(reading: Reading, age_ms: int) -> silence.Clock | None:
+    """None as of the past, for renewals have no history."""
+    return silence.clock(reading, cluster_row(reading), age_ms) if reading.is_current else None
 
 
 def lease_row(reading: Reading, holder: NodeRow) -> LeaseRow | None:
@@ -131,15 +136,25 @@ def _holders(reading: Reading) -> Iterator[NodeRow]:
     return (row for _, row in reading.rows(NodeRow) if row.holds_lease)
 
 
-def _lease(reading: Reading, holder: NodeRow, fence_ms: int, age_ms: int) -> Lease:
+def _lease(reading: Reading, holder: NodeRow, clock: silence.Clock | None) -> Lease:
     name, incarnation, slot = holder.node, holder.incarnation, holder.slot
     row = lease_row(reading, holder)
-    if row is None:
+    if row is None or clock is None:
         return Lease(name, incarnation, slot, None, None, None, None, None)
     renewed_ms = reading.surely_decision(row.renewed_at).logged_at_ms
-    since_ms = reading.meta.logged_at_ms - renewed_ms + age_ms
-    state = "NONE" if row.sequence == 0 else "OVERDUE" if since_ms >= fence_ms else "VALID"
-    return Lease(name, incarnation, slot, row.sequence, row.renewed_at, iso(renewed_ms), since_ms, state)
+    age_ms = clock.now_ms - renewed_ms
+    return Lease(
+        name,
+        incarnation,
+        slot,
+        row.sequence,
+        row.renewed_at,
+        iso(renewed_ms),
+        age_ms,
+        silence.state_of(clock, row, renewed_ms),
+        max(0, clock.cluster.fence_ms - age_ms),
+        clock.out_in_ms(renewed_ms),
+    )
 
 
 def types(reading: Reading) -> list[Type]:

@@ -63,7 +63,9 @@ class Cluster(msgspec.Struct, frozen=True):
     activates or adjusts by itself. `draining`: servers that hand over all they hold. `proceed_ms`: how long others wait
     for a silent node, the longest in force; `former_terms` while a change of terms is not confirmed. `open_changes`: of
     databases, tables, views and grants; `undeleted`: changes whose data somebody still deletes;
-    `open_sessions`: of comparing and repairing replicas."""
+    `open_sessions`: of comparing and repairing replicas. `news`: what is wrong, a sentence each, the worst first, with
+    which `sentence` begins; `silent`: members whose lease is not renewed any more; `least_heard`: the lease that was
+    renewed the longest ago; none of both as of the past."""
 
     name: str
     log_id: str
@@ -106,13 +108,19 @@ class Cluster(msgspec.Struct, frozen=True):
     open_changes: int = 0
     undeleted: int = 0
     open_sessions: int = 0
+    news: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
+    least_heard: "Lease | None" = None
 
 
 class Lease(msgspec.Struct, frozen=True):
     """The lease of one member, as its renewals in the log show it. The node itself may have given it up earlier.
 
-    `state`: VALID, NONE (no echo of a heartbeat since it joined), OVERDUE (none for fence_ms). As of the past the
-    renewals are not kept, and everything from `sequence` on is None. `age_ms`: since the renewal.
+    `state`: VALID, SILENT (valid, and an echo has left it out for more than two heartbeats), NONE (no echo of a
+    heartbeat since it joined), OVERDUE (none for fence_ms). As of the past the renewals are not kept, and everything
+    from `sequence` on is None. `age_ms`: since the renewal, when it was heard last as the log shows it. Unless it is
+    renewed, it has stopped serving within `fenced_in_ms`, and others go on without it within `out_in_ms` (None while
+    the coordinator is silent: whoever leads next counts anew).
     """
 
     node: str
@@ -123,6 +131,8 @@ class Lease(msgspec.Struct, frozen=True):
     renewed_time: str | None
     age_ms: int | None
     state: str | None
+    fenced_in_ms: int | None = None
+    out_in_ms: int | None = None
 
 
 class DeadLetter(msgspec.Struct, frozen=True):

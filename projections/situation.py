@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
+
 from topolog.events.baseline import ClusterStateRow
 from topolog.events.cluster_state import ClusterState
 from topolog.events.codec import CODEC
@@ -16,35 +18,56 @@ from topolog.events.repair_definition import SessionKind
 from topolog.events.sessions import SessionRow
 from topolog.events.snapshots import SnapshotRow
 from topolog.events.terms import ClusterRow
-from topolog.projections import baselines, change_rows, exchanges, objects, patience, queries, sessions
-from topolog.projections.baseline_resources import BaselineNow, Cold
+from topolog.projections import baselines, change_rows, exchanges, objects, patience, pending, queries, sessions
+from topolog.projections.baseline_resources import BaselineNow
 from topolog.projections.durations import ago
+from topolog.projections.headline import headline, stopped
 from topolog.projections.moments import iso
+from topolog.projections.pending_resources import Pending
 from topolog.projections.resources import Cluster, FormerTerms, Node, Snapshot
+from topolog.projections.sentences import counted, listed
 from topolog.projections.store import Reading
 
 
-def cluster(reading: Reading, age_ms: int) -> Cluster:
-    """The cluster as a whole; `age_ms` is that of the answer, for a lease goes on ageing while nothing is read."""
+def cluster(reading: Reading, age_ms: int, found: Sequence[Pending] | None = None) -> Cluster:
+    """The cluster as a whole; `age_ms` is that of the answer, for a lease goes on ageing while nothing is read.
+
+    `found`: all that is pending, for who has it already.
+    """
+    found = pending.pending(reading, age_ms) if found is None else found
+    whole = _without_news(reading, age_ms)
+    said = headline(found, stopped(reading), whole.cold)
+    leases = [lease for lease in queries.leases(reading, age_ms) if lease.state]
+    return msgspec.structs.replace(
+        whole,
+        sentence=" ".join((*_as_of(reading, age_ms), *said.sentences, whole.sentence)),
+        news=said.news,
+        silent=tuple(held.node for each in found if each.kind == "SILENT" for held in each.waits_for),
+        least_heard=max(leases, key=lambda lease: lease.age_ms or 0, default=None),
+    )
+
+
+def _without_news(reading: Reading, age_ms: int) -> Cluster:
+    """All that holds of a cluster in peace, too."""
     row = queries.cluster_row(reading)
     head = reading.surely_decision(reading.position)
     all_nodes = queries.nodes(reading, age_ms)
     members = [each for each in all_nodes if each.standing != "LEFT"]
     types = list(reading.rows(TypeRow))
-    pending = [each for _, each in types if _is_pending(each)]
+    waiting = [each for _, each in types if _is_pending(each)]
     groups_there = sum(1 for _ in reading.rows(GroupRow))
     open_exchange = _open_exchange(reading)
     opened_changes, tables = change_rows.opened(reading), objects.table_count(reading)
     state, standing = baselines.state_row(reading), baselines.now(reading)
     cold, drains = baselines.cold(reading), baselines.drains(reading)
     former, open_sessions = _former_terms(reading, row), sessions.opened(reading)
-    about_state = [*state_parts(state, standing, cold, drains), *_about_terms(former)]
+    about_state = [*state_parts(state, standing, drains), *_about_terms(former)]
     about_rest = _about_groups(groups_there, open_exchange) + _about_changes(tables, opened_changes)
     about_rest += _about_sessions(reading, open_sessions)
     return Cluster(
         name=row.name,
         log_id=row.log_id,
-        sentence=_sentence(about_state, row, members, len(types), pending, about_rest),
+        sentence=_sentence(about_state, row, members, len(types), waiting, about_rest),
         term=row.term,
         coordinator=row.coordinator,
         led_since=row.led_since,
@@ -57,7 +80,7 @@ def cluster(reading: Reading, age_ms: int) -> Cluster:
         servers=sum(each.kind == "SERVER" for each in members),
         nodes=len(all_nodes),
         types=len(types),
-        pending_types=len(pending),
+        pending_types=len(waiting),
         pending_proposals=sum(1 for _ in reading.rows(ProposalRow)),
         groups=groups_there,
         open_exchange=open_exchange,
@@ -86,16 +109,15 @@ def cluster(reading: Reading, age_ms: int) -> Cluster:
     )
 
 
-def state_parts(
-    state: ClusterStateRow, standing: BaselineNow | None, cold: Cold | None, drains: Mapping[NodeId, DrainRow]
-) -> list[str]:
+def _as_of(reading: Reading, age_ms: int) -> Iterator[str]:
+    """How old all that is said is, where a reader is behind by more than a heartbeat."""
+    if reading.is_current and age_ms > queries.cluster_row(reading).heartbeat_ms:
+        yield f"As of {ago(age_ms)} ago:"
+
+
+def state_parts(state: ClusterStateRow, standing: BaselineNow | None, drains: Mapping[NodeId, DrainRow]) -> list[str]:
     """What is to be said of the state and the baseline, the worst first; nothing of a cluster that serves in peace."""
     parts = []
-    if cold is not None:
-        parts.append(
-            f"COLD since position {cold.since}: {len(cold.online)} of {len(cold.online) + len(cold.awaited)} members "
-            f"of the baseline are online, {cold.quorum} are needed, awaited: {listed(cold.awaited)}"
-        )
     if state.target is state.state:
         parts.append(f"its baseline is being activated since position {state.started_at}")
     elif state.target is not None:
@@ -107,7 +129,7 @@ def state_parts(
         parts.append("held by an operator")
     if draining := [node for node, each in drains.items() if each.finished_at is None]:
         parts.append(f"draining: {listed(draining)}")
-    if standing is not None and standing.away and cold is None:
+    if standing is not None and standing.away and state.cold_at is None:
         parts.append(f"away: {listed(standing.away)} of baseline {standing.number}")
     if standing is not None and standing.outsiders:
         parts.append(f"not in the baseline: {listed(standing.outsiders)}")
@@ -153,21 +175,26 @@ def _sentence(
     row: ClusterRow,
     members: list[Node],
     types: int,
-    pending: list[TypeRow],
+    waits: list[TypeRow],
     groups: str,
 ) -> str:
     leases = [each.lease for each in members if each.lease]
     bad = [lease.node for lease in leases if lease.state in ("NONE", "OVERDUE")]
+    silent = [lease.node for lease in leases if lease.state == "SILENT"]
     if not leases or leases[0].state is None:
         about_leases = ""
     elif bad:
         about_leases = f", no valid lease: {listed(bad)}"
+    elif silent:
+        about_leases = f", not renewed any more: {listed(silent)}"
+    elif leases[0].out_in_ms is None:
+        about_leases = ", no lease is renewed"
     else:
         about_leases = ", all leases valid"
-    waiting = f"pending: {listed([each.name for each in pending])}" if pending else "none pending"
-    about_types = f"{_count(types, 'type')}, {waiting}" if types else "no types"
+    waiting = f"pending: {listed([each.name for each in waits])}" if waits else "none pending"
+    about_types = f"{counted(types, 'type')}, {waiting}" if types else "no types"
     leader = f"coordinator {row.coordinator} leads term {row.term}" if row.coordinator else "no coordinator leads"
-    whole = "; ".join((*about_state, f"{_count(len(members), 'member')}{about_leases}"))
+    whole = "; ".join((*about_state, f"{counted(len(members), 'member')}{about_leases}"))
     return f"{whole[0].upper()}{whole[1:]}; {about_types}{groups}; {leader}."
 
 
@@ -178,16 +205,16 @@ def _open_exchange(reading: Reading) -> str | None:
 
 def _about_groups(groups: int, open_exchange: str | None) -> str:
     exchange = f", exchange {open_exchange} is open" if open_exchange else ""
-    return f"; {_count(groups, 'group')}{exchange}" if groups else ""
+    return f"; {counted(groups, 'group')}{exchange}" if groups else ""
 
 
 def _about_changes(tables: int, opened: Sequence[ChangeRow]) -> str:
     """How many tables there are, and the change of definitions that is open the longest."""
     if not opened:
-        return f"; {_count(tables, 'table')}" if tables else ""
+        return f"; {counted(tables, 'table')}" if tables else ""
     first = f"change {opened[0].number} is open"
     more = f" and {len(opened) - 1} more" if len(opened) > 1 else ""
-    return f"; {_count(tables, 'table')}, {first}{more}"
+    return f"; {counted(tables, 'table')}, {first}{more}"
 
 
 def _about_sessions(reading: Reading, opened: Sequence[SessionRow]) -> str:
@@ -199,12 +226,3 @@ def _about_sessions(reading: Reading, opened: Sequence[SessionRow]) -> str:
     far = "paused" if found.paused else found.state.lower() if found.percent is None else f"{found.percent} %"
     more = f" and {len(opened) - 1} more" if len(opened) > 1 else ""
     return f"; session {found.number} {does} replicas of {found.table}, {far}{more}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
-
-
-def listed(names: Sequence[str], at_most: int = 5) -> str:
-    more = f" and {len(names) - at_most} more" if len(names) > at_most else ""
-    return ", ".join(names[:at_most]) + more

@@ -43,10 +43,11 @@ S = TypeVar("S", bound=SideRow)
 
 class Present(msgspec.Struct, frozen=True):
     """What a projector knows beside its store: how long ago it has read the last word about a partition of lease
-    health, and how far it has read which topics."""
+    health, how far it has read which topics, and how long ago it has read the newest decision."""
 
     heard_ago_ms: Mapping[int, int] = {}
     progress: Progress = Progress()
+    quiet_ms: int = 0
 
 
 _NOTHING_BESIDE = Present()

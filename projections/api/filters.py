@@ -101,7 +101,7 @@ class Nodes(Filters):
         Field(description="Only these; as of the past nobody has any."),
     ] = None
     lease: Annotated[
-        Literal["VALID", "NONE", "OVERDUE"] | None,
+        Literal["VALID", "SILENT", "NONE", "OVERDUE"] | None,
         Field(description="Only those whose lease is so; as of the past none is."),
         Fits(lambda node, value: node.lease is not None and node.lease.state == value),
     ] = None
@@ -117,7 +117,7 @@ class Nodes(Filters):
 
 class Leases(Filters):
     node: Annotated[str | None, Field(description="Only this node's.")] = None
-    state: Annotated[Literal["VALID", "NONE", "OVERDUE"] | None, Field(description=_ONLY)] = None
+    state: Annotated[Literal["VALID", "SILENT", "NONE", "OVERDUE"] | None, Field(description=_ONLY)] = None
 
 
 class LeaseHealth(Filters):

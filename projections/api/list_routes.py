@@ -1,6 +1,7 @@
 """GET /v1/clusters/<cluster>/<list>: the pages of every list that `listings.py` declares."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -36,8 +37,9 @@ def asking(endpoint: Endpoint, listing: Listing[Any], base: type[KnowledgeParame
 
 def _add(listing: Listing[Any]) -> None:
     async def list_items(request: Request, there: There, given: ListParameters) -> Response:
-        if given.watch == "true":
-            return await watched_list(request, there.answers, there.feeds, given, listing)
+        if given.watch != "false":
+            shown = replace(listing, shows_present=listing.shows_present or given.watch == "present")
+            return await watched_list(request, there.answers, there.feeds, given, shown)
         if given.changes_since is not None:
             return await changes_of_list(request, there.answers, there.feeds, given, listing)
         return await there.answers.page(request, given, listing)

@@ -50,7 +50,8 @@ class Listing(Generic[T]):
     stays the same. `no_past`: why it has none, if so.
 
     `kinds`: the kinds of rows that its items are made of, any if none is named. `shows_present`: time, or what is not
-    in the log, changes it too.
+    in the log, changes it too; `lasting`: of an item what of it must differ for its watchers to be told, all but its
+    fields in ms if that is not said.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Listing(Generic[T]):
     no_past: str = ""
     kinds: frozenset[str] = frozenset()
     shows_present: bool = False
+    lasting: Callable[[T], object] | None = None
 
     @property
     def list_kind(self) -> str:

@@ -5,6 +5,8 @@ from functools import partial
 from itertools import takewhile
 from typing import Any
 
+import msgspec
+
 from topolog.events.exchange import ExchangeRow, HandOverRow
 from topolog.events.membership import NodeRow
 from topolog.events.object_definition import ObjectKind
@@ -80,6 +82,13 @@ def _exchanges(reading: Reading, asked: ListQuery) -> Iterable[partition_resourc
     return () if oldest is None else takewhile(lambda each: exchanges.key_of(each) >= oldest, found)
 
 
+def _lasting_of_node(node: resources.Node) -> object:
+    """A lease that is renewed again and again is no news; one that is not is, each second."""
+    lease = node.lease
+    grows = () if lease is None else (lease.state, None if lease.state == "VALID" else (lease.age_ms or 0) // 1000)
+    return msgspec.structs.replace(node, lease=None), grows
+
+
 NODES = Listing(
     name="nodes",
     tag="nodes",
@@ -88,6 +97,7 @@ NODES = Listing(
     find=lambda r, asked: health.nodes(r, asked.age_ms),
     key=lambda each: each.node,
     filters=filters.Nodes,
+    lasting=_lasting_of_node,
 )
 LEASES = Listing(
     name="leases",

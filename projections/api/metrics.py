@@ -28,7 +28,7 @@ from topolog.projections.verified_tables import TableVerified
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _LOGGER = logging.getLogger(__name__)
 _STREAMS = (b"text/event-stream", b"application/jsonl", b"application/x-ndjson")
-_LEASES = ("VALID", "OVERDUE", "NONE")
+_LEASES = ("VALID", "SILENT", "OVERDUE", "NONE")
 _BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 router = APIRouter(tags=["health"])

@@ -61,10 +61,11 @@ class ListParameters(PageParameters):
     """A part of a list, or what becomes of it."""
 
     watch: Annotated[
-        Literal["true", "false"],
+        Literal["true", "false", "present"],
         Field(
             description="`true`: the list, then what becomes of it for as long as the caller listens, as server-sent "
-            "events, or as JSON lines with `Accept: application/jsonl`."
+            "events, or as JSON lines with `Accept: application/jsonl`. `present`: with what is known of now alone, as "
+            "the leases of nodes; then events have no tokens."
         ),
     ] = "false"
     since: Annotated[

@@ -15,6 +15,8 @@ from topolog.projections import (
     queries,
     resources,
     situation,
+    status,
+    status_resources,
     told_changes,
     topic_resources,
     topics,
@@ -49,6 +51,13 @@ async def list_clusters(everything: Everything, _: parameters.Nothing) -> Respon
 async def get_cluster(request: Request, here: Here, given: parameters.Read) -> Response:
     """The cluster as a whole, in a sentence and in figures."""
     return await here.one(request, given, "Cluster", situation.cluster)
+
+
+@router.get("/status", tags=["cluster"], responses=contract.one(status_resources.Status))
+async def get_status(request: Request, here: Here, given: parameters.Read) -> Response:
+    """The cluster at a glance: whether it is well, why not, who is silent and what hangs on it, what went wrong
+    last."""
+    return await here.one(request, given, "Status", status.status)
 
 
 @router.get("/cluster/history", tags=["cluster"], responses=contract.many(resources.Change, "History"))

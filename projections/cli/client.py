@@ -210,18 +210,21 @@ class Api:
         *,
         since: str | None = None,
         on_break: Callable[[TopologError, float], None] = _in_silence,
+        with_present: bool = False,
     ) -> Generator[WatchEvent]:
         """The rows that are there (ADDED), SYNCED, then every change for as long as the caller goes on; with `since`, a
-        token, only the changes behind it.
+        token, only the changes behind it. `with_present`: also what is known of now alone, as the leases of nodes; then
+        events have no tokens.
 
         A connection that breaks is made again, without gap or repeat; `on_break` hears of it. Raises what the API says
         if it refuses, as Gone for a token whose history is not kept, and Unreachable if it was never reached.
         """
         follower = Follower(since)
+        asked = {**(params or {}), "watch": "present" if with_present else "true"}
         was_reached, pause_s = False, PAUSES_S[0]
         while True:
             try:
-                with closing(self._connected(path, params or {}, follower)) as events:
+                with closing(self._connected(path, asked, follower)) as events:
                     for event in events:
                         was_reached, pause_s = True, PAUSES_S[0]
                         yield from follower.feed(event)
@@ -307,7 +310,7 @@ class Api:
     def _connected(self, path: Segments, params: Params, follower: Follower) -> Generator[WatchEvent]:
         """The events of one connection, as they come; an ERROR is raised."""
         since = follower.connect()
-        asked: dict[str, Param] = {**params, "watch": "true", **({} if since is None else {"since": since})}
+        asked: dict[str, Param] = {**params, **({} if since is None else {"since": since})}
         with self._transport.lines(self._address(path), asked, SILENCE_S) as lines:
             for line in lines:
                 kind, token = str(line.get("type")), str(line.get("token") or "")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from topolog.projections.cli.problems import Json
+from topolog.projections.durations import ago
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,11 @@ class Column:
 
 def to_the_second(time: object) -> object:
     return re.sub(r"(\d)T(\d{2}:\d{2}:\d{2})(\.\d+)?", r"\1 \2", str(time or ""))
+
+
+def ago_of(milliseconds: object) -> object:
+    """A span in its largest unit; None where there is none."""
+    return ago(milliseconds) if isinstance(milliseconds, int) else None
 
 
 def field(title: str, path: str, *, wide: bool = False, folds: bool = False) -> Column:

@@ -5,10 +5,16 @@ A column reads what it needs and shows `-` for what is not there, so that an old
 
 from collections.abc import Mapping
 
-from topolog.projections.cli import log_columns, process_columns, repair_columns, resources, schema_columns
-from topolog.projections.cli.column import Column, field, listed, names, to_the_second
+from topolog.projections.cli import (
+    lease_columns,
+    log_columns,
+    process_columns,
+    repair_columns,
+    resources,
+    schema_columns,
+)
+from topolog.projections.cli.column import Column, ago_of, field, listed, names, to_the_second
 from topolog.projections.cli.problems import Json
-from topolog.projections.durations import ago
 
 
 def _definition_of(item: Json) -> Json:
@@ -72,14 +78,10 @@ def _branched_at(item: Json) -> object:
     ]
 
 
-def _ago(waited_ms: object) -> object:
-    return ago(waited_ms) if isinstance(waited_ms, int) else None
-
-
 def _waited_for(item: Json) -> object:
     """Who, and when each was last heard where that is known: `n3 (15 s ago)`."""
     return [
-        f"{each.get('node')}{f' ({heard} ago)' if (heard := _ago(each.get('heard_ms'))) else ''}"
+        f"{each.get('node')}{f' ({heard} ago)' if (heard := ago_of(each.get('heard_ms'))) else ''}"
         for each in listed(item, "waits_for")
     ]
 
@@ -92,6 +94,8 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         field("NAME", "name"),
         Column("STATE", _state),
         field("MEMBERS", "members"),
+        field("SILENT", "silent"),
+        Column("LEAST HEARD", lease_columns.least_heard),
         field("TYPES", "types"),
         field("TERM", "term"),
         field("COORDINATOR", "coordinator"),
@@ -119,7 +123,7 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
     ),
     resources.PENDING: (
         field("NAME", "name"),
-        Column("WAITS", lambda item: _ago(item.get("waited_ms"))),
+        Column("WAITS", lambda item: ago_of(item.get("waited_ms"))),
         Column("FOR", _waited_for, folds=True),
         field("ENDS", "ends", folds=True),
         field("WHAT", "sentence", folds=True),
@@ -127,50 +131,6 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         field("SINCE", "since", wide=True),
         field("AT MOST MS", "at_most_ms", wide=True),
         Column("NEXT", lambda item: next(iter(names(item.get("next"))), None), wide=True, folds=True),
-    ),
-    resources.NODES: (
-        field("NODE", "node"),
-        field("KIND", "kind"),
-        field("STANDING", "standing"),
-        field("ROLE", "role"),
-        field("ENDPOINT", "endpoint"),
-        field("LEASE", "lease.state"),
-        field("JOINED AT", "joined_at"),
-        field("LEFT AT", "left_at"),
-        field("WHY", "left_reason"),
-        field("RENEWED AT", "lease.renewed_at", wide=True),
-        field("INCARNATION", "incarnation", wide=True),
-        field("SLOT", "slot", wide=True),
-        field("ATTRIBUTES", "attributes", wide=True, folds=True),
-        field("HEALTH", "health", wide=True),
-        field("KINSHIP", "kinship", wide=True),
-    ),
-    resources.LEASES: (
-        field("NODE", "node"),
-        field("INCARNATION", "incarnation"),
-        field("STATE", "state"),
-        field("SEQUENCE", "sequence"),
-        field("RENEWED AT", "renewed_at"),
-        field("AGE MS", "age_ms"),
-        field("SLOT", "slot", wide=True),
-    ),
-    resources.LEASE_HEALTH: (
-        field("NODE", "node"),
-        field("STATE", "state"),
-        field("MARGIN MS", "window.margin_ms"),
-        field("LATE MS", "window.lateness_mean_ms"),
-        field("JITTER MS", "window.jitter_ms"),
-        field("MISSED", "window.missed"),
-        field("STARTS", "window.starts"),
-        field("SILENT MS", "silent_ms"),
-        field("WORKER HEARD MS AGO", "heard_age_ms"),
-        field("LATEST MS", "window.lateness_max_ms", wide=True),
-        field("LOST", "window.lost", wide=True),
-        field("FENCINGS", "window.fencings", wide=True),
-        field("RETURNS", "window.returns", wide=True),
-        field("STRAYS", "window.strays", wide=True),
-        field("INCARNATION MARGIN MS", "whole.margin_ms", wide=True),
-        field("SENTENCE", "sentence", wide=True, folds=True),
     ),
     resources.DEAD_LETTERS: (
         field("ID", "id"),
@@ -275,6 +235,7 @@ BY_RESOURCE: Mapping[resources.Resource, tuple[Column, ...]] = {
         field("ACTOR", "actor", wide=True),
         field("REASON", "reason", wide=True, folds=True),
     ),
+    **lease_columns.BY_RESOURCE,
     **schema_columns.BY_RESOURCE,
     **repair_columns.BY_RESOURCE,
     **process_columns.BY_RESOURCE,

@@ -74,6 +74,16 @@ def of_api(api: Api, now: Callable[[], datetime] = lambda: datetime.now(UTC)) ->
     ours = [each for each in ready.get("clusters") or () if each.get("cluster") == api.cluster]
     yield from _of_projection(ours[0] if ours else ready)
     yield from _of_coordinator(cluster, newest.items[0] if newest.items else {}, now())
+    yield from _of_news(cluster)
+
+
+def _of_news(cluster: Json) -> Iterator[Finding]:
+    """What the headline of the cluster says: what is lost, who is refused, who is silent."""
+    news = [str(each) for each in cluster.get("news") or ()]
+    fix = "`topolog status` says what hangs on it, `topolog get pending` what helps."
+    yield from (Finding("cluster", PROBLEM, each, fix) for each in news)
+    if not news:
+        yield Finding("cluster", OK, "nothing is lost, paused, refused, silent or overdue", "")
 
 
 def _of_projection(ready: Json) -> Iterator[Finding]:

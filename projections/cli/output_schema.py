@@ -158,9 +158,10 @@ _ABOUT_A_RESOURCE = ("get", "describe", "wait", "explain")
 
 def _fixed() -> Mapping[str, Described]:
     """What prints the same whatever it is asked."""
-    from topolog.projections import baseline_resources, repair_resources, resources
+    from topolog.projections import baseline_resources, repair_resources, resources, status_resources
 
     return {
+        "status": Described(status_resources.Status, "Status"),
         "watch": Described(WatchObject, "WatchEvent", is_bare=True),
         "diff": Described(resources.Diff, "Diff", is_many=True),
         "history": Described(resources.Change, "History", is_many=True),

@@ -254,7 +254,10 @@ def _explain_join(
 
 
 def _warnings_of(kind: Resource) -> Callable[[Answer], Sequence[str]]:
-    """Of lease health, why not all is well; what is not known is said once, not of every node."""
+    """Of the cluster, what is wrong; of lease health, why not all is well; what is not known is said once, not of every
+    node."""
+    if kind is CLUSTER:
+        return lambda answer: [str(each) for each in answer.item.get("news") or ()]
     if kind is not LEASE_HEALTH:
         return lambda _: ()
     return lambda answer: list(

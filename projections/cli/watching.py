@@ -25,7 +25,7 @@ from topolog.projections.cli.narrowing import Filters
 from topolog.projections.cli.options import Format, NameArgument, ResourceArgument, Shape, Target
 from topolog.projections.cli.pausing import Pause
 from topolog.projections.cli.problems import Json
-from topolog.projections.cli.resources import CLUSTER, DECISIONS, PRESENT, UNWATCHED, Resource, find_item
+from topolog.projections.cli.resources import CLUSTER, DECISIONS, NODES, PRESENT, UNWATCHED, Resource, find_item
 from topolog.projections.cli.rows import Rows
 from topolog.projections.cli.terminal import Redrawn, Screen, plain
 from topolog.projections.cli.transport import Param
@@ -103,7 +103,11 @@ def events(
 
     try:
         watched = (
-            _of_cluster(api) if kind is CLUSTER else api.watch(kind.path(), params, since=since, on_break=on_break)
+            _of_cluster(api)
+            if kind is CLUSTER
+            else api.watch(
+                kind.path(), params, since=since, on_break=on_break, with_present=kind is NODES and since is None
+            )
         )
         for event in watched:
             newest = event.token or newest

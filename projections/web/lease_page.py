@@ -45,7 +45,7 @@ def page(asked: PageRequest) -> str:
 
 def _left(lease: Lease, fence_ms: int) -> int:
     """How much of a lease is left, as the width of its bar."""
-    left_ms = max(0, fence_ms - (lease.age_ms or 0)) if lease.state == "VALID" else 0
+    left_ms = max(0, fence_ms - (lease.age_ms or 0)) if lease.state in ("VALID", "SILENT") else 0
     return round(_STRIP_WIDTH * left_ms / fence_ms)
 
 

@@ -7,19 +7,20 @@ import msgspec
 
 from topolog.projections import letters, partitions, situation
 from topolog.projections.durations import ago
+from topolog.projections.headline import is_bad
 from topolog.projections.health import lease_health
 from topolog.projections.packed import CONDITIONS, Condition
 from topolog.projections.partitions import in_words
 from topolog.projections.pending import pending
 from topolog.projections.pending_resources import Pending
 from topolog.projections.resources import Cluster, LeaseHealth
+from topolog.projections.sentences import listed
 from topolog.projections.store import Reading
 from topolog.projections.web.asking import May
 
 TONES = ("bad", "busy", "ok")
 _LISTED = 6
 _OF_A_KIND = 3
-_BAD = frozenset({"COORDINATOR", "COLD", "LOST", "PAUSED", "SILENT"})
 _COUNTED = frozenset({"LOST", "PAUSED", "LOADING", "HAND-OVER"})
 """Kinds of which a cluster may have thousands: partitions are counted instead."""
 
@@ -63,7 +64,8 @@ def in_a_line(reading: Reading, age_ms: int, stopped: str | None, may: May) -> t
     """Tone and sentence of a cluster as it is now."""
     cluster = situation.cluster(reading, age_ms)
     found = problems(reading, age_ms, stopped, cluster, may)
-    return tone_of(found), " ".join(dict.fromkeys([*(each.sentence for each in found[:1]), cluster.sentence]))
+    others = (each.sentence for each in found[:1] if each.sentence not in cluster.sentence)
+    return tone_of(found), " ".join((*others, cluster.sentence))
 
 
 def _of_reader(age_ms: int, stopped: str | None, cluster: Cluster) -> Iterator[Problem]:
@@ -117,14 +119,11 @@ def _of_pending(found: Sequence[Pending]) -> Iterator[Problem]:
     for kind, alike in groupby(found, key=lambda each: each.kind):
         same = [each for each in alike if each.kind not in _COUNTED]
         for each in same[:_OF_A_KIND]:
-            is_bad = kind in _BAD or (
-                kind == "EXCHANGE" and any(holder.lease == "OVERDUE" for holder in each.waits_for)
-            )
             command = each.next[0].removeprefix("topolog ") if each.next else "get pending"
-            yield Problem("bad" if is_bad else "busy", each.sentence, f"pending/{each.name}", command=command)
+            yield Problem("bad" if is_bad(each) else "busy", each.sentence, f"pending/{each.name}", command=command)
         if len(same) > _OF_A_KIND:
             more = f"And {len(same) - _OF_A_KIND} more of {kind.lower()}."
-            yield Problem("bad" if kind in _BAD else "busy", more, "pending", {"kind": kind}, "get pending")
+            yield Problem("bad" if is_bad(same[0]) else "busy", more, "pending", {"kind": kind}, "get pending")
 
 
 def _of_health(found: Sequence[LeaseHealth]) -> Iterator[Problem]:
@@ -146,4 +145,4 @@ def _of_letters(reading: Reading) -> Iterator[Problem]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return situation.listed(list(names), _LISTED)
+    return listed(list(names), _LISTED)

@@ -13,10 +13,11 @@ from topolog.events import token_range
 from topolog.events.repair_tasks import Pair, Purpose, TaskKind
 from topolog.events.sessions import SegmentRow, SegmentStatus, SessionRow
 from topolog.events.token_range import RING, Ranges, TokenRange
-from topolog.projections import differences, explain_session, history, sessions, situation
+from topolog.projections import differences, explain_session, history, sessions
 from topolog.projections.explain_words import LEFT_ALONE, rows
 from topolog.projections.repair_resources import Repair, RowDifference, Session
 from topolog.projections.repairs import repair
+from topolog.projections.sentences import listed
 from topolog.projections.session_course import Course, course
 from topolog.projections.store import Reading
 from topolog.projections.web import things
@@ -205,7 +206,7 @@ def _part(segment: SegmentRow, compared: Mapping[tuple[str, str], Sequence[Compa
     about += [(each, _level(one.pair)) for one in found for each in one.pair.ranges]
     differ = token_range.union(each for one in found for each in one.pair.ranges)
     code = f" ({segment.code})" if segment.code else ""
-    where = f"; differs in {situation.listed(list(map(str, differ)), 2)}" if differ else ""
+    where = f"; differs in {listed(list(map(str, differ)), 2)}" if differ else ""
     count = f"; {rows(segment.found.rows)} differ" if segment.found and segment.found.rows else ""
     words = f"{segment.status.value.lower()}{code}{count}{where}"
     return Strip(str(segment.index), words, tuple(cells(segment.ranges, about)))

@@ -177,13 +177,14 @@ class Site:
         *,
         sentinel: bool = True,
         fence_ms: int = FENCE_MS,
+        margin_ms: int = MARGIN_MS,
     ) -> Process:
         """A coordinator in a process of its own; `env` replaces this process's environment."""
         flags = {
             "cluster.name": self.cluster,
             "kafka.bootstrap.servers": self.bootstrap,
             "lease.fence": f"{fence_ms}ms",
-            "lease.margin": f"{MARGIN_MS}ms",
+            "lease.margin": f"{margin_ms}ms",
             "lease.heartbeat": f"{HEARTBEAT_MS}ms",
             "lease.sentinel": str(sentinel).lower(),
         }

@@ -43,6 +43,7 @@ MASKS = (
     (re.compile(r"evidence\.applied [^;]*; "), ""),  # changes only if a node has joined between two acceptances
     (re.compile(r"heartbeats/\d"), "heartbeats/N"),
     (re.compile(r"\d+ (ms|s) old"), "AGE old"),
+    (re.compile(r"\d+ (ms|s) ago"), "AGE ago"),
     (re.compile(r"\s+"), " "),
 )
 NUMBER = re.compile(r"-?\b\d+(,\d{3})*\b")

@@ -21,6 +21,7 @@ READ: Mapping[str, Right] = {
     **dict.fromkeys(
         (
             "cluster",
+            "status",
             "nodes",
             "leases",
             "lease-health",

@@ -116,7 +116,8 @@ class Guard:
             return
         visit.admission = Admission(lambda: self._judged(visit), self._state, lambda denied: self._kept(visit, denied))
         await visit.admission.judged()
-        if any(each == ("watch", "true") or each[0] == "changes_since" for each in parse_qsl(visit.query)):
+        asked = parse_qsl(visit.query)
+        if any(name == "changes_since" or (name == "watch" and value != "false") for name, value in asked):
             while_open.enter_context(self._access.limits.watching(visit.principal.name))
 
     async def _judged(self, visit: Visit) -> Principal:

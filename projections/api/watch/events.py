@@ -131,7 +131,8 @@ class Watched(msgspec.Struct, frozen=True):
     @property
     def key(self) -> object:
         """The same for all who watch the same."""
-        return self.listing.name, self.log_id, tuple(sorted(self.filters.items())), self.fields
+        shown = self.listing.name, self.listing.shows_present
+        return *shown, self.log_id, tuple(sorted(self.filters.items())), self.fields
 
     def events(self, reading: Reading, behind: Mark) -> Iterator[Event]:
         """All events behind a mark that this reading knows, in their order."""
@@ -218,6 +219,8 @@ class Watched(msgspec.Struct, frozen=True):
 
     def _lasting(self, item: Any) -> bytes:
         """The item but for what grows by itself as time goes by."""
+        if self.listing.shows_present and self.listing.lasting is not None:
+            return msgspec.json.encode(self.listing.lasting(item))
         names = (name for name in self.fields or item.__struct_fields__ if not name.endswith("_ms"))
         return msgspec.json.encode([getattr(item, name) for name in names])
 

@@ -22,6 +22,7 @@ _OWN: Final = "topolog.commands"
 TREE: Final = CommandGroup(
     "The topology of a sharded cluster as one ordered log of decisions on Kafka.",
     {
+        "status": CommandPlace(f"{_CLI}.status:status", READ),
         "get": CommandPlace(f"{_CLI}.reading:get", READ),
         "describe": CommandPlace(f"{_CLI}.reading:describe", READ),
         "explain": CommandPlace(f"{_CLI}.reading:explain", READ),

@@ -11,6 +11,7 @@ from tests.unit.projections.serving import served
 from tests.unit.projections.sharing import Sharing
 
 from topolog.events.baseline import StateChangeFinished, cluster_state
+from topolog.events.membership import NodeRow
 from topolog.events.metadata import Evidence
 from topolog.events.terms import changed_view
 from topolog.events.topics import Topic
@@ -39,7 +40,8 @@ class Stage:
 
     def join(self, *nodes: str) -> None:
         for node in nodes:
-            self.chronicle.join(node, folder=f"disk of {node}", kinship=Kinship.NEW)
+            self.chronicle.join(node, folder=f"disk of {node}", kinship=Kinship.NEW, renewed=False)
+            self.chronicle.renew(*(row.node for _, row in self.chronicle.fold.state.rows(NodeRow) if row.holds_lease))
         self.step()
 
     def leave(self, *nodes: str) -> None:

@@ -82,7 +82,8 @@ def test_every_answer_says_what_it_reflects(client: Client, chronicle: Chronicle
 def test_the_cluster_in_one_sentence(client: Client) -> None:
     """G2.4: the overview says in one sentence what is going on."""
     sentence = get(client, "/cluster")["item"]["sentence"]
-    assert sentence == "3 members, all leases valid; 1 type, pending: Order; coordinator c2 leads term 2."
+    rest = "3 members, all leases valid; 1 type, pending: Order; coordinator c2 leads term 2."
+    assert sentence == f"Waiting: proposal/Order/1 (5 s). {rest}"
 
 
 def test_the_list_of_clusters(client: Client) -> None:

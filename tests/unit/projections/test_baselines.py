@@ -44,7 +44,9 @@ def test_the_first_activation_makes_a_baseline(stage: Stage) -> None:
     assert (outcome["subject"], outcome["accepted"]) == ("cluster state", False)
     changing = stage.get("/cluster")
     assert (changing["target"], [each["node"] for each in changing["awaited"]]) == ("ACTIVE", ["n1", "n2", "n3"])
-    assert changing["sentence"].startswith("Its baseline is being activated since position")
+    assert changing["sentence"].startswith(
+        "Waiting: state/ACTIVE (1 s). Its baseline is being activated since position"
+    )
     stage.finish()
     (baseline,) = stage.get("/baselines")
     assert (baseline["number"], baseline["state"], baseline["members"]) == (0, "CURRENT", ["n1", "n2", "n3"])

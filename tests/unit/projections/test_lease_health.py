@@ -222,10 +222,20 @@ def test_lease_health_has_no_past(client: Client) -> None:
     assert client.get(f"{MAIN}/nodes", params={"as_of": 4}).json()["items"][0]["health"] is None
 
 
-def test_what_changes_without_a_decision_has_an_etag_of_its_content(
-    client: Client, chronicle: Chronicle, projector: Projector
-) -> None:
-    """Lease health moves while the position stands."""
+def test_what_changes_without_a_decision_has_an_etag_of_its_content(chronicle: Chronicle, tmp_path: Path) -> None:
+    """Lease health moves while the position stands; time, which leases show, goes on only when the chronicle's does."""
+    chronicle.join("n1")
+    with (
+        closing(
+            Projector(chronicle.log.reader(), tmp_path, "main", now_s=lambda: chronicle.now_ms / 1000)
+        ) as projector,
+        served(projector, Requester(chronicle.log.writer(), "api-1", "broker:9092")) as client,
+    ):
+        projector.step()
+        _moves_with_what_is_told(client, chronicle, projector)
+
+
+def _moves_with_what_is_told(client: Client, chronicle: Chronicle, projector: Projector) -> None:
     tags = {path: client.get(f"{MAIN}{path}").headers["ETag"] for path in ("/lease-health", "/nodes/n1")}
     for path, tag in tags.items():
         assert client.get(f"{MAIN}{path}", headers={"If-None-Match": f'"other", {tag}'}).status_code == 304

@@ -17,10 +17,11 @@ from topolog.events.membership import NodeJoined, NodeRow, Standing, WaitingJoin
 from topolog.events.metadata import ProposalRow, RemovalRow
 from topolog.events.objects import ChangeRow
 from topolog.events.ownership import OwnershipRow, lost_in
-from topolog.events.requests import Joiner, NodeKind
+from topolog.events.requests import Joiner, NodeKind, OutcomeRow
 from topolog.events.sessions import SessionRow
 from topolog.events.state import State
 from topolog.events.terms import cluster
+from topolog.events.views import REFUSED_KINSHIPS
 from topolog.projections import explain_cluster, pending
 from topolog.projections.pending_resources import Pending
 from topolog.projections.projector import Projector
@@ -53,6 +54,14 @@ def open_in(state: State) -> Iterator[str]:
     yield from {f"lost/{row.group}" for _, row in state.rows(OwnershipRow) if lost_in(row)}
 
 
+def refused_in(state: State) -> Iterator[str]:
+    """Nodes of which the last that is known is that their disk is of another history."""
+    for _, row in state.rows(OutcomeRow):
+        node = state.get(NodeRow, row.subject.removeprefix("node "))
+        if row.code in REFUSED_KINSHIPS and (node is None or node.joined_at < row.position):
+            yield row.subject.removeprefix("node ")
+
+
 def verdict_on(state: State, each: Pending) -> Position | None:
     """The position whose verdict ends it, if one does."""
     kind, _, name = each.name.partition("/")
@@ -72,7 +81,8 @@ def test_all_that_is_open_is_told_and_nothing_that_is_over(seed: int, tmp_path: 
             found, state = pending.pending(reading, 0), reading.state()
             told = [each.name for each in found if each.kind not in ALWAYS]
             assert len(set(told)) == len(told)
-            assert set(told) == set(open_in(state))
+            refused = {f"refused-join/{node}" for node in refused_in(state)} if reading.is_current else set()
+            assert set(told) == {*open_in(state), *refused}
             for each in found:
                 check(state, reading, each)
 

@@ -195,7 +195,7 @@ def test_what_has_no_past_begins_anew_each_time(
     with watching(client, "/v1/clusters/main/leases") as told:
         events = told.until("SYNCED")
         assert (summary(events), events[-1].get("token")) == ([("ADDED", "n1"), ("SYNCED", None)], None)
-        chronicle.join("n2")
+        chronicle.join("n2", renewed=False)
         projector.step()
         assert summary([told.next()]) == [("ADDED", "n2")]
     assert client.get("/v1/clusters/main/leases", params={"changes_since": "1"}).status_code == 400

@@ -219,6 +219,8 @@ def test_the_clusters_of_earlier_commands_are_those_of_that_api(tmp_path: Path) 
 def well(api: FakeApi) -> FakeApi:
     ready = {"cluster": "demo", "ready": True, "reasons": [], "stopped": None, "position": 412, "age_ms": 350}
     api.reply("/readyz", 200, {"ready": True, "clusters": [ready]})
+    cluster = ANSWERS[f"{DEMO}/cluster"]
+    api.reply(f"{DEMO}/cluster", 200, {**cluster, "item": {**cluster["item"], "news": []}})
     api.reply(f"{DEMO}/decisions", 200, {**ANSWERS[f"{DEMO}/decisions"], "items": [{"time": "2026-11-21T02:00:00Z"}]})
     return api
 
@@ -254,6 +256,16 @@ def test_each_harm_of_the_api_is_found(
     well.reply(path, status, body)
     [found] = wrong(of_api(well))
     assert (found.check, found.state, said in found.about, bool(found.fix)) == (check, "PROBLEM", True, True)
+
+
+def test_what_is_wrong_in_the_cluster_is_found(well: FakeApi) -> None:
+    """A refused join, a silent member, a lost partition: each as the headline of the cluster has it (issue 22)."""
+    refused = "Node n9 was refused 3 min ago: its disk has written behind the end of this log (AHEAD)."
+    answer = ANSWERS[f"{DEMO}/cluster"]
+    well.reply(f"{DEMO}/cluster", 200, {**answer, "item": {**answer["item"], "news": [refused]}})
+    [found] = wrong(of_api(well))
+    assert (found.check, found.state, found.about) == ("cluster", "PROBLEM", refused)
+    assert "`topolog status`" in found.fix
 
 
 def test_with_everything_down_all_is_said_at_once() -> None:

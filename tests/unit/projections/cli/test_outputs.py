@@ -22,6 +22,7 @@ from topolog.projections.cli.terminal import plain
 GOLDEN = Path(__file__).parent / "golden"
 GOLDEN_NAMES = Path(__file__).parent / "golden-names.txt"
 READS = {
+    "status": "status",
     "get-cluster": "get cluster",
     "get-nodes": "get nodes",
     "get-leases": "get leases",

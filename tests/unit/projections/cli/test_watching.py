@@ -50,7 +50,7 @@ def test_events_are_printed_as_they_come(cli: Cli, api: FakeApi) -> None:
     ended = cli("watch", "nodes", "--limit", "3", "-o", "jsonl")
     assert ended.code == 0
     assert [{"token": "", **each} for each in EVENTS] == lines(ended.out)
-    assert api.asked[-1].params == {"watch": "true"}
+    assert api.asked[-1].params == {"watch": "present"}, "with leases, as `get nodes` has them"
 
 
 def test_a_broken_connection_is_resumed_by_token_and_said_on_stderr(cli: Cli, api: FakeApi) -> None:
