@@ -21,7 +21,7 @@ from topolog.events.requests import (
 from topolog.events.state import State
 from topolog.projections.baseline_resources import BaselinePreview
 from topolog.projections.forecast import What, forecast
-from topolog.projections.situation import listed
+from topolog.projections.sentences import listed
 from topolog.projections.store import Reading
 from topolog.streams.rules import baseline as rules_of_baseline
 from topolog.streams.rules import placement
