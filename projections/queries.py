@@ -143,18 +143,9 @@ def _lease(reading: Reading, holder: NodeRow, clock: silence.Clock | None) -> Le
         return Lease(name, incarnation, slot, None, None, None, None, None)
     renewed_ms = reading.surely_decision(row.renewed_at).logged_at_ms
     age_ms = clock.now_ms - renewed_ms
-    return Lease(
-        name,
-        incarnation,
-        slot,
-        row.sequence,
-        row.renewed_at,
-        iso(renewed_ms),
-        age_ms,
-        silence.state_of(clock, row, renewed_ms),
-        max(0, clock.cluster.fence_ms - age_ms),
-        clock.out_in_ms(renewed_ms),
-    )
+    state, fenced_in_ms = silence.state_of(clock, row, renewed_ms), max(0, clock.cluster.fence_ms - age_ms)
+    renewed = (row.sequence, row.renewed_at, iso(renewed_ms), age_ms)
+    return Lease(name, incarnation, slot, *renewed, state, fenced_in_ms, clock.out_in_ms(renewed_ms))
 
 
 def types(reading: Reading) -> list[Type]:
