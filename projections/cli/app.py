@@ -15,6 +15,7 @@ from topolog.projections.cli.contexts import DEFAULTS, Defaults
 from topolog.projections.cli.exit_codes import MEANINGS, ExitCode, exit_code
 from topolog.projections.cli.loading import without_command_line_of_httpx
 from topolog.projections.cli.terminal import Screen
+from topolog.settings.values import utf8_text
 
 EXIT_CODES = "exit-codes"
 
@@ -30,6 +31,7 @@ def run(command: Callable[[], Any], args: Sequence[str] | None = None, defaults:
     no_color = "--no-color" in given
     token = DEFAULTS.set(defaults or Defaults())
     try:
+        _check_text(given)
         if (page := help_page.asked_for(given)) is not None:
             Screen(no_color=no_color).data(page)
             return ExitCode.OK
@@ -50,6 +52,15 @@ def run(command: Callable[[], Any], args: Sequence[str] | None = None, defaults:
     finally:
         DEFAULTS.reset(token)
     return result if isinstance(result, int) else ExitCode.OK
+
+
+def _check_text(args: Sequence[str]) -> None:
+    """BadInput for an argument that no file, address or record of ours can hold."""
+    for word in args:
+        try:
+            utf8_text(word)
+        except ValueError as error:
+            raise BadInput(f"The argument {word!r} cannot be read: {error}.") from error
 
 
 def report(error: TopologError, *, no_color: bool = False) -> int:
