@@ -12,12 +12,10 @@ from typer.exceptions import TyperException
 from topolog.events.errors import BadInput, Refused, TopologError
 from topolog.projections.cli import direct, help_page
 from topolog.projections.cli.contexts import DEFAULTS, Defaults
-from topolog.projections.cli.exit_codes import MEANINGS, ExitCode, exit_code
-from topolog.projections.cli.loading import without_command_line_of_httpx
+from topolog.projections.cli.exit_codes import ExitCode, exit_code
+from topolog.projections.cli.loading import missing_extra_of, without_command_line_of_httpx
 from topolog.projections.cli.terminal import Screen
 from topolog.settings.values import utf8_text
-
-EXIT_CODES = "exit-codes"
 
 
 def run(command: Callable[[], Any], args: Sequence[str] | None = None, defaults: Defaults | None = None) -> int:
@@ -43,6 +41,8 @@ def run(command: Callable[[], Any], args: Sequence[str] | None = None, defaults:
     except TopologError as error:
         return report(error, no_color=no_color)
     except TyperException as error:
+        if (missing := missing_extra_of(given)) is not None:
+            return report(missing, no_color=no_color)
         return _report_usage(error, no_color=no_color)
     except typer.Exit as end:
         return end.exit_code
@@ -82,14 +82,11 @@ def _report_usage(error: TyperException, *, no_color: bool) -> int:
 
 
 def explain_command(
-    topic: Annotated[list[str] | None, typer.Argument(metavar="COMMAND", help=f"A command, or {EXIT_CODES}.")] = None,
+    topic: Annotated[
+        list[str] | None, typer.Argument(metavar="COMMAND", help=f"A command, or {help_page.EXIT_CODES}.")
+    ] = None,
 ) -> None:
     """Explain a command, or list the exit codes."""
-    if topic == [EXIT_CODES]:
-        width = max(len(str(int(code))) for code in MEANINGS)
-        rows = [("CODE", "MEANING"), *((str(int(code)).rjust(max(4, width)), text) for code, text in MEANINGS.items())]
-        Screen().data("".join(f"{code}  {text}\n" for code, text in rows))
-        return
-    if (page := help_page.asked_for([*(topic or []), "--help"])) is None:
+    if (page := help_page.explained(topic or [])) is None:
         raise BadInput(f"There is no command {' '.join(topic or [])!r}.", hint="`topolog --help` lists them all.")
     Screen().data(page)
