@@ -75,10 +75,27 @@ def report(error: TopologError, *, no_color: bool = False) -> int:
 
 
 def _report_usage(error: TyperException, *, no_color: bool) -> int:
-    message, context = error.format_message(), getattr(error, "ctx", None)
+    message, context = _wrong_value(error) or error.format_message(), getattr(error, "ctx", None)
     if message:
         Screen(no_color=no_color).complaint(message, f"`{context.command_path} --help` says more." if context else "")
     return error.exit_code
+
+
+def _wrong_value(error: TyperException) -> str:
+    """What is wrong with a value, '' if something else is: Typer has pydantic check it, and says that in its words."""
+    found, param = getattr(error.__cause__, "errors", list)(), getattr(error, "param", None)
+    if not found or param is None:
+        return ""
+    value, bounds = found[0]["input"], found[0].get("ctx", {})
+    name = max(param.opts, key=len) if param.param_type_name == "option" else param.name.upper()
+    if choices := param.type_descriptor.choices:
+        return f"{name} {value!r} is none of {', '.join(str(each) for each in choices)}."
+    if "ge" in bounds:
+        return f"{name} {value} is less than {bounds['ge']}."
+    if "le" in bounds:
+        return f"{name} {value} is more than {bounds['le']}."
+    number = {"int": "whole number", "float": "number"}.get(found[0]["type"].partition("_")[0])
+    return f"{name} {value!r} is no {number}." if number else f"{name} {value!r} cannot be."
 
 
 def explain_command(
