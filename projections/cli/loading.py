@@ -59,7 +59,9 @@ def needs_extra(extra: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
 def missing_extra_of(args: Sequence[str]) -> MissingExtra | None:
     """The error of a command whose extra is not installed, which is said before what is wrong with its options."""
     entry, _ = command_table.leaf(args)
-    for requirement in _requirements(entry["extra"]) if entry else ():
+    if entry is None:
+        return None
+    for requirement in _requirements(entry["extra"]):
         try:
             metadata.version(requirement)
         except metadata.PackageNotFoundError:
