@@ -10,7 +10,7 @@ import typer
 from typer.exceptions import TyperException
 
 from topolog.events.errors import BadInput, Refused, TopologError
-from topolog.projections.cli import direct, help_page
+from topolog.projections.cli import completion, direct, help_page
 from topolog.projections.cli.contexts import DEFAULTS, Defaults
 from topolog.projections.cli.exit_codes import ExitCode, exit_code
 from topolog.projections.cli.loading import missing_extra_of, without_command_line_of_httpx
@@ -83,7 +83,8 @@ def _report_usage(error: TyperException, *, no_color: bool) -> int:
 
 def _wrong_value(error: TyperException) -> str:
     """What is wrong with a value, '' if something else is: Typer has pydantic check it, and says that in its words."""
-    found, param = getattr(error.__cause__, "errors", list)(), getattr(error, "param", None)
+    found: list[Any] = getattr(error.__cause__, "errors", list)()
+    param = getattr(error, "param", None)
     if not found or param is None:
         return ""
     value, bounds = found[0]["input"], found[0].get("ctx", {})
@@ -100,7 +101,10 @@ def _wrong_value(error: TyperException) -> str:
 
 def explain_command(
     topic: Annotated[
-        list[str] | None, typer.Argument(metavar="COMMAND", help=f"A command, or {help_page.EXIT_CODES}.")
+        list[str] | None,
+        typer.Argument(
+            metavar="COMMAND", help=f"A command, or {help_page.EXIT_CODES}.", autocompletion=completion.commands
+        ),
     ] = None,
 ) -> None:
     """Explain a command, or list the exit codes."""

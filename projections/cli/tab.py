@@ -53,7 +53,13 @@ def proposals(words: Sequence[str], incomplete: str) -> list[Completion] | None:
     arguments = [param for param in found.entry["params"] if "opts" not in param]
     if not arguments or (found.words >= len(arguments) and not arguments[-1]["usage"].rstrip("]").endswith("...")):
         return []
-    return _values(arguments[min(found.words, len(arguments) - 1)], found, incomplete)
+    param = arguments[min(found.words, len(arguments) - 1)]
+    if param.get("complete") == "commands":
+        from topolog.projections.cli import completion
+
+        topic = SimpleNamespace(params={"topic": words[len(found.path) :]})
+        return [Completion(each) for each in completion.commands(topic, incomplete)]
+    return _values(param, found, incomplete)
 
 
 def _options(found: Found, incomplete: str) -> list[Completion]:

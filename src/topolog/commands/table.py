@@ -129,7 +129,7 @@ def _completed(param: Any) -> Json:
         return {}
     if words := getattr(function, "words", ()):
         return {"values": list(words), "complete": "names"}
-    known = {completion.names: "names", completion.contexts: "contexts"}
+    known = {completion.names: "names", completion.contexts: "contexts", completion.commands: "commands"}
     return {"complete": known.get(function, "command")}
 
 

@@ -25,6 +25,10 @@ from topolog.projections.cli import tab
         ("watch nodes", "--pri", []),
         ("get", "node", ["nodes"]),
         ("help", "x", []),
+        ("help", "ve", ["verify", "version"]),
+        ("help", "ex", ["explain", "exit-codes"]),
+        ("help repair", "sc", ["schedule"]),
+        ("help get", "", []),
         ("get nodes n1", "", []),
     ],
 )
