@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from topolog.projections.upkeep.about import Compared
+from topolog.projections.upkeep.compared import Compared
 from topolog.projections.upkeep.tasks import Finding
 
 

@@ -13,7 +13,7 @@ from topolog.projections.api.access.reads import AuditFilters
 from topolog.projections.api.filters import Filters
 from topolog.projections.api.listing import Listing, ListQuery
 from topolog.projections.api.listings import LISTINGS
-from topolog.projections.api.problems import InvalidParameter
+from topolog.projections.api.problems import InvalidParameter, reason_of
 from topolog.projections.cursors import Page
 from topolog.projections.store import Reading
 from topolog.projections.web import lease_page
@@ -67,7 +67,7 @@ def filters_of(view: str, given: Mapping[str, str]) -> tuple[Filter, ...]:
         model.model_validate(asked)
     except ValidationError as error:
         first = error.errors()[0]
-        raise InvalidParameter(str(first["loc"][0]), str(first["msg"]), hint=_hint(names)) from error
+        raise InvalidParameter(str(first["loc"][0]), reason_of(first), hint=_hint(names)) from error
     return tuple(_filter(name, model.model_fields[name], asked.get(name, "")) for name in names)
 
 

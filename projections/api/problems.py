@@ -134,11 +134,7 @@ def _of_reading(request: Request) -> Mapping[str, str]:
 async def _on_invalid_parameters(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     invalid = [
-        {
-            "name": ".".join(str(part) for part in each["loc"][1:]),
-            "reason": str(each["msg"]).removeprefix("Value error, "),
-        }
-        for each in error.errors()
+        {"name": ".".join(str(part) for part in each["loc"][1:]), "reason": reason_of(each)} for each in error.errors()
     ]
     listed = "; ".join(f"{each['name']}: {each['reason']}" for each in invalid)
     return problem(
@@ -148,6 +144,13 @@ async def _on_invalid_parameters(_: Request, error: Exception) -> Response:
         hint=_HINT,
         invalid_params=invalid,
     )
+
+
+def reason_of(wrong: Mapping[str, Any]) -> str:
+    """Why a value cannot be; of a word that is none of several, which there are."""
+    if wrong["type"] in ("literal_error", "enum"):
+        return f"{wrong['input']!r} is none of {wrong['ctx']['expected'].replace(chr(39), '')}"
+    return str(wrong["msg"]).removeprefix("Value error, ")
 
 
 def refuse_unknown_parameters(request: Request) -> None:

@@ -1,7 +1,7 @@
 """An example of a projector's store, as /openapi.json shows it."""
 
 from topolog.projections.projection_resources import Generation, ScrubNow
-from topolog.projections.upkeep.about import Compared
+from topolog.projections.upkeep.compared import Compared
 
 GENERATION = Generation(
     name="3",

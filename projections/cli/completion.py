@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from topolog.events.errors import TopologError
-from topolog.projections.cli import resources
+from topolog.projections.cli import command_table, resources
 from topolog.projections.cli.contexts import DEFAULTS, Defaults, read_contexts, stand, state_folder
+from topolog.projections.cli.help_page import EXIT_CODES
 from topolog.projections.cli.loading import without_command_line_of_httpx
 
 FRESH_S = 5.0
@@ -26,6 +27,13 @@ def contexts(incomplete: str) -> list[str]:
         return [name for name in read_contexts().by_name if name.startswith(incomplete)]
     except TopologError:
         return []
+
+
+def commands(ctx: Any, incomplete: str) -> list[str]:
+    """Names of commands behind those that stand there, and of what else `topolog help` explains."""
+    topic = ctx.params.get("topic") or ()
+    inner = command_table.find(command_table.table(), topic).entry.get("commands", {})
+    return [name for name in (*inner, *(() if topic else (EXIT_CODES,))) if name.startswith(incomplete)]
 
 
 def one_of(among: Iterable[resources.Resource]) -> Callable[[str], list[str]]:

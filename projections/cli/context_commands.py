@@ -57,6 +57,8 @@ def list_contexts(*, shape: Shape) -> None:
     items = [_item(each, held.current) for each in held.by_name.values()]
     screen = Screen(no_color=shape.no_color)
     print_answer(screen, shape, Answer(200, _envelope("ContextList", {"items": items, "next": None})), _VIEW)
+    if held.current and held.current not in held.by_name:
+        screen.note(f"Warning: {held.path}: the current context is {held.current!r}, which is not there.")
 
 
 def show_context(
@@ -68,7 +70,8 @@ def show_context(
     held = read_contexts()
     if not (name or held.current):
         raise BadInput("No context is current.", hint="`topolog context use NAME` chooses one.")
-    item = _item(held.named(name or held.current), held.current)
+    by = "" if name else f"current in {held.path}"
+    item = _item(held.named(name or held.current, said_by=by), held.current)
     print_answer(Screen(no_color=shape.no_color), shape, Answer(200, _envelope("Context", {"item": item})), _VIEW)
 
 
@@ -89,8 +92,11 @@ def add_context(name: NameOfContext, *, said: Said) -> None:
     values = {key: value for key, value in asdict(said).items() if value is not None}
     if name not in held.by_name and not values.get("api"):
         raise BadInput(f"Where does the API of {name} answer?", hint="--api http://127.0.0.1:8642")
-    held.added(replace(held.by_name.get(name, Context(name)), **values)).save()
+    before = held.by_name.get(name, Context(name))
+    held.added(replace(before, **values)).save()
     Screen().note(f"{held.path} has context {name}. `topolog context use {name}` chooses it.", style="")
+    if before.protected and said.protected is None:
+        Screen().note(f"It stays protected; `topolog context add {name} --not-protected` changes that.", style="")
 
 
 def remove_context(name: NameOfContext) -> None:

@@ -24,10 +24,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
-from topolog.events.errors import BadInput, NotFound
+from topolog.events.errors import BadInput
 from topolog.projections.cli.credentials import of_settings
-from topolog.projections.cli.problems import bad_api
-from topolog.settings.values import home_path
+from topolog.projections.cli.problems import DEFAULT_API, bad_api
+from topolog.settings.values import cluster_name, home_path
 
 VARIABLE = "TOPOLOG_CONTEXT"
 COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan", "white")
@@ -78,13 +78,13 @@ class Contexts:
     by_name: Mapping[str, Context] = field(default_factory=dict)
 
     def named(self, name: str, *, said_by: str = "") -> Context:
-        """The context of this name; NotFound with the nearest name for another."""
+        """The context of this name; BadInput with the nearest name for another."""
         if name in self.by_name:
             return self.by_name[name]
         near = _nearest(name, self.by_name)
         guess = f"Did you mean {near}? " if near else ""
         by = f" ({said_by})" if said_by else ""
-        raise NotFound(f"There is no context {name!r}{by}.", hint=f"{guess}`topolog context list` has them all.")
+        raise BadInput(f"There is no context {name!r}{by}.", hint=f"{guess}`topolog context list` has them all.")
 
     def added(self, context: Context) -> "Contexts":
         _check(context)
@@ -100,11 +100,11 @@ class Contexts:
 
     def save(self) -> None:
         """Write the file in one step, for its owner alone."""
-        lines = [f"current = {json.dumps(self.current)}"] if self.current else []
+        lines = [f"current = {_toml(self.current)}"] if self.current else []
         for context in self.by_name.values():
-            lines += ["", f"[contexts.{json.dumps(context.name)}]"]
+            lines += ["", f"[contexts.{_toml(context.name)}]"]
             held = {key: getattr(context, key) for key in _KEYS}
-            lines += [f"{key} = {json.dumps(value)}" for key, value in held.items() if value not in ("", False)]
+            lines += [f"{key} = {_toml(value)}" for key, value in held.items() if value not in ("", False)]
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor, name = tempfile.mkstemp(prefix="config.", dir=self.path.parent)
@@ -125,7 +125,7 @@ def read_contexts(path: Path | None = None) -> Contexts:
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or nested without end
-        raise BadInput(f"{path} is not TOML: {error}.") from error
+        raise BadInput(f"{path} is not TOML: {error}.", hint="Correct or remove it.") from error
     _check_keys(held, ("current", "contexts"), str(path))
     tables = held.get("contexts", {})
     if not isinstance(tables, dict) or not isinstance(held.get("current", ""), str):
@@ -142,7 +142,10 @@ def _context(path: Path, name: str, table: object) -> Context:
         if not isinstance(value, bool if key == "protected" else str):
             raise BadInput(f"{path}, context {name}: {key} is no {'boolean' if key == 'protected' else 'text'}.")
     context = Context(name, **table)
-    _check(context)
+    try:
+        _check(context)
+    except BadInput as error:
+        raise BadInput(f"{path}, context {name}: {error.message}", hint=error.hint) from error
     return context
 
 
@@ -151,12 +154,28 @@ def _check(context: Context) -> None:
         raise BadInput(f"{context.name!r} is no name of a context.", hint="Letters, digits, '.', '_' and '-'.")
     if context.colour and context.colour not in COLOURS:
         raise BadInput(f"{context.colour!r} is no colour.", hint=f"There are {', '.join(COLOURS)}.")
+    if not context.api:
+        raise BadInput("It does not say where its API answers.", hint=f'api = "{DEFAULT_API}"')
     if not _URL.match(context.api):
         raise bad_api(context.api)
+    if context.cluster:
+        _check_cluster(context.cluster)
     if _CREDENTIALS.search(context.api):
         raise BadInput(
             f"The address of context {context.name} holds a secret.", hint="Put the token into a file: --token-file."
         )
+
+
+def _check_cluster(name: str) -> None:
+    try:
+        cluster_name(name)
+    except ValueError as error:
+        raise BadInput(f"{name!r} is no name of a cluster: {error}.") from error
+
+
+def _toml(value: str | bool) -> str:
+    """A text or a switch as TOML has it, which takes no halves of a character, and DEL by its number alone."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _nearest(text: str, among: Iterable[str]) -> str:
@@ -226,7 +245,7 @@ def stand(
     defaults: Defaults,
     environ: Mapping[str, str] | None = None,
 ) -> Standing:
-    """Whom these options mean; what is not given is None. NotFound for a context that is not there."""
+    """Whom these options mean; what is not given is None. BadInput for a context that is not there."""
     environ = os.environ if environ is None else environ
     chosen, origin = _chosen(context, environ)
 
@@ -261,7 +280,7 @@ def _chosen(context: str | None, environ: Mapping[str, str]) -> tuple[Context | 
     by = f"environment {VARIABLE}" if context is None else "--context"
     contexts = read_contexts()
     if name is None:
-        name, by = contexts.current, "current"
+        name, by = contexts.current, f"current in {contexts.path}"
     if not name:
         return None, ""
     return contexts.named(name, said_by=by), f"context {name} ({contexts.path})"

@@ -76,7 +76,10 @@ def read_documents(path: str, what: str, example: str) -> tuple[str, str, list[d
     """The same of a file of several YAML documents, which `---` separates; empty ones count for nothing."""
     source = "stdin" if path == "-" else path
     text = _text(path, source, what)
-    found = [_parse_json(text, source)] if _is_json(path, text) else _parse_yaml(text, source)
+    try:
+        found = [_parse_json(text, source)] if _is_json(path, text) else _parse_yaml(text, source)
+    except RecursionError as error:
+        raise BadInput(f"{source} is nested too deep for {what}.", hint=example) from error
     for content in found:
         if not isinstance(content, dict):
             raise BadInput(f"{source} holds {_kind(content)}, not {what}.", hint=example)
@@ -116,6 +119,8 @@ def _parse_json(text: str, source: str) -> object:
         return json.loads(text, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
         raise BadInput(f"{source}, line {error.lineno}, column {error.colno}: no JSON: {error.msg}.") from error
+    except ValueError as error:  # a number of too many digits
+        raise BadInput(f"{source}: no JSON: {error}.") from error
 
 
 class _UniqueKeys(yaml.SafeLoader):
@@ -136,7 +141,7 @@ def _parse_yaml(text: str, source: str) -> list[object]:
         mark = error.problem_mark
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise BadInput(f"{source}{where}: no YAML: {error.problem}.") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # also a date that is none, a number of too many digits
         raise BadInput(f"{source}: no YAML: {error}.") from error
 
 

@@ -9,6 +9,8 @@ from typing import Final
 from topolog.projections.cli import command_table
 from topolog.projections.cli.command_table import HELP_OPTIONS, Entry
 
+EXIT_CODES: Final = "exit-codes"
+"""The topic of `topolog help` that is no command."""
 WIDTH: Final = 80
 WIDTH_MAX: Final = 110
 _NAMES_MAX: Final = 30
@@ -26,13 +28,24 @@ def version_line() -> str:
 
 
 def asked_for(args: Sequence[str]) -> str | None:
-    """The page that these arguments ask for with -h or --help, None if they ask for none, or Typer has to read them."""
+    """The page that these arguments ask for, None if they ask for none, or Typer has to read them."""
+    if args and args[0] == "help" and not any(word.startswith("-") for word in args):
+        return explained(args[1:])
     if not any(each in args for each in HELP_OPTIONS):
         return None
     found = command_table.find(command_table.table(), args)
     if not (found.is_help and found.is_plain) or found.awaited is not None:
         return None
     return page(found.path, found.entry, width(), coloured=is_coloured(args))
+
+
+def explained(topic: Sequence[str]) -> str | None:
+    """What `topolog help` says about a command, or the exit codes; None if there is no such topic."""
+    if list(topic) == [EXIT_CODES]:
+        from topolog.projections.cli.exit_codes import MEANINGS
+
+        return "".join(f"{code:>4}  {text}\n" for code, text in [("CODE", "MEANING"), *MEANINGS.items()])
+    return asked_for([*topic, HELP_OPTIONS[-1]])
 
 
 def of(path: Sequence[str]) -> str:

@@ -2,12 +2,15 @@
 
 import functools
 import importlib
+import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import metadata
 from typing import Any
 
-from topolog.events.errors import missing_extra
+from topolog.events.errors import MissingExtra, missing_extra
+from topolog.projections.cli import command_table
 
 
 def loaded(target: str) -> Callable[..., Any]:
@@ -51,3 +54,26 @@ def needs_extra(extra: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
         return wrapped
 
     return wrap
+
+
+def missing_extra_of(args: Sequence[str]) -> MissingExtra | None:
+    """The error of a command whose extra is not installed, which is said before what is wrong with its options."""
+    entry, _ = command_table.leaf(args)
+    if entry is None:
+        return None
+    for requirement in _requirements(entry["extra"]):
+        try:
+            metadata.version(requirement)
+        except metadata.PackageNotFoundError:
+            return missing_extra("This command", requirement, entry["extra"])
+    return None
+
+
+def _requirements(extra: str) -> list[str]:
+    """The distributions that an extra names, without those of the extras that it holds."""
+    marked = re.compile(rf"""([\w.-]+).*extra == ['"]{extra}['"]""")
+    try:
+        found = [marked.match(each) for each in metadata.requires("topolog") or ()]
+    except metadata.PackageNotFoundError:
+        return []
+    return [name[1] for name in found if name and name[1] != "topolog"]

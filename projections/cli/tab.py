@@ -46,20 +46,40 @@ def proposals(words: Sequence[str], incomplete: str) -> list[Completion] | None:
     if found.awaited is not None:
         return _values(found.awaited, found, incomplete)
     if incomplete.startswith("-") and "--" not in words:
-        return _options(found.entry, incomplete)
+        return _options(found, incomplete)
     if "commands" in found.entry:
         commands: Mapping[str, Entry] = found.entry["commands"]
         return [Completion(name, each["short"]) for name, each in commands.items() if name.startswith(incomplete)]
     arguments = [param for param in found.entry["params"] if "opts" not in param]
     if not arguments or (found.words >= len(arguments) and not arguments[-1]["usage"].rstrip("]").endswith("...")):
         return []
-    return _values(arguments[min(found.words, len(arguments) - 1)], found, incomplete)
+    param = arguments[min(found.words, len(arguments) - 1)]
+    if param.get("complete") == "commands":
+        from topolog.projections.cli import completion
+
+        topic = SimpleNamespace(params={"topic": words[len(found.path) :]})
+        return [Completion(each) for each in completion.commands(topic, incomplete)]
+    return _values(param, found, incomplete)
 
 
-def _options(entry: Entry, incomplete: str) -> list[Completion]:
-    options = [(name, param["help"]) for param in entry["params"] for name in param.get("opts", ())]
+def _options(found: Found, incomplete: str) -> list[Completion]:
+    params = [param for param in found.entry["params"] if not _is_of_others(param, found)]
+    options = [(name, param["help"]) for param in params for name in param.get("opts", ())]
     options.append((command_table.HELP_OPTIONS[-1], "Show this message."))
     return [Completion(name, text) for name, text in options if name.startswith("--") and name.startswith(incomplete)]
+
+
+def _is_of_others(param: Entry, found: Found) -> bool:
+    """Whether the option narrows lists, and that of the resource which is typed has no such filter."""
+    if not any(each["name"] == "others" for each in found.entry["params"]):
+        return False
+    from topolog.projections.cli.resources import RESOURCES, find
+
+    try:
+        kind = find(found.values.get("resource", "").partition("/")[0])
+    except BadInput:
+        return False
+    return param["name"] not in kind.filters and any(param["name"] in each.filters for each in RESOURCES)
 
 
 def _values(param: Entry, found: Found, incomplete: str) -> list[Completion] | None:

@@ -4,34 +4,14 @@ It lies in the store's own folder, where RocksDB leaves alone what it does not k
 store without it is one that a projector has made by reading.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
+from topolog.projections.upkeep.compared import Compared
 from topolog.projections.upkeep.writing import write
 
 _NAME = "about.json"
-
-
-class Compared(msgspec.Struct, frozen=True):
-    """What a store and the one that was shown when it was made hold of the past up to `position`, which both had.
-
-    `rows` were compared, all of them; `differences` were not the same, of which `examples` names some. The hashes (hex)
-    are those of the rows at that position.
-    """
-
-    store: str
-    position: int
-    rows: int
-    differences: int
-    state_hash: str
-    other_hash: str
-    examples: Sequence[str] = ()
-
-    @property
-    def is_equal(self) -> bool:
-        return not self.differences and self.state_hash == self.other_hash
 
 
 class About(msgspec.Struct, frozen=True):

@@ -33,7 +33,8 @@ from topolog.projections.self_check.comparing import Comparison, StoreSide
 from topolog.projections.self_check.findings import finding
 from topolog.projections.self_check.opened import beside
 from topolog.projections.store import Store, reading_of
-from topolog.projections.upkeep.about import About, Compared, about, note
+from topolog.projections.upkeep.about import About, about, note
+from topolog.projections.upkeep.compared import Compared
 from topolog.projections.upkeep.pace import Pace
 from topolog.projections.upkeep.tasks import Build, Offered, Phase, Progress, Report
 

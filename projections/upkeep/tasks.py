@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from topolog.events.ids import Offset
-from topolog.projections.upkeep.about import Compared
+from topolog.projections.upkeep.compared import Compared
 
 
 class Build(msgspec.Struct, frozen=True):

@@ -37,10 +37,12 @@ def main() -> None:
 
 def run(args: list[str]) -> int:
     """Run what the arguments name, and return the exit code."""
-    if len(args) == 1 and args[0] in VERSION and COMPLETION not in os.environ:
-        from topolog.projections.cli.help_page import version_line
+    if args and args[0] in VERSION and COMPLETION not in os.environ:
+        from topolog.projections.cli import help_page
 
-        return _print(version_line())
+        shown = help_page.version_line() if len(args) == 1 else help_page.asked_for(args)
+        if shown is not None:
+            return _print(shown)
     if PathFinder.find_spec("typer") is None:
         return _without_command_line()
     if COMPLETION in os.environ:

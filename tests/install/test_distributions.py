@@ -1,5 +1,6 @@
 """A wheel holds the package: each file that git has, once, at its place, and nothing else."""
 
+import email
 import re
 import shutil
 import subprocess
@@ -88,3 +89,12 @@ def test_a_wheel_that_lacks_a_file_is_noticed_by_its_name(unpacked: Path, expect
         "lacks topolog/errors.py",
         "has topolog/left_behind.py, which git does not",
     ]
+
+
+def test_the_wheel_describes_itself(built: Distributions) -> None:
+    """What a package index shows: the README."""
+    with zipfile.ZipFile(built.wheel) as archive:
+        (name,) = (each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
+        described = email.message_from_bytes(archive.read(name))
+    assert described["Description-Content-Type"] == "text/markdown"
+    assert described.get_payload(decode=True).decode().strip() == (ROOT / "README.md").read_text().strip()  # type: ignore[union-attr]  # bytes with decode=True

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from topolog.events.errors import BadInput
 from topolog.projections.durations import duration_ms as moments_ms
 from topolog.settings.model import Loaded, load
+from topolog.settings.own_api import load_own_api
 from topolog.settings.types import duration_ms, duration_text
 from topolog.streams.local.roles import environment_of
 from topolog.streams.rules.exchange import Patience
@@ -324,3 +325,12 @@ def test_an_api_with_a_certificate_is_found_over_https(write: Write) -> None:
 def test_a_path_in_the_home_folder_of_nobody_is_refused_with_its_key(write: Write, key: str) -> None:
     with pytest.raises(BadInput, match=rf"^{key} \(flag\).*~nobody-of-this-name/x begins with a home folder"):
         load({key: "~nobody-of-this-name/x"}, environ={})
+
+
+def test_what_is_no_address_is_refused_by_all_that_read_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`config show` and a command that only asks have one check."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "topolog.toml").write_text('[api]\nurl = "nope"\n')
+    for read in (lambda: load({}, environ={}), lambda: load_own_api({})):
+        with pytest.raises(BadInput, match=r"api\.url \(.*topolog\.toml\): an API's address begins with http"):
+            read()

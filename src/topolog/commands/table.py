@@ -41,8 +41,8 @@ def _entry(command: Any, place: CommandPlace | CommandGroup, numbers: dict[str, 
         inner = place.commands
         entry["commands"] = {name: _entry(command.commands[name], inner[name], numbers) for name in inner}
         entry |= {"by_default": place.by_default} if place.by_default else {}
-    elif _is_plain(command, place):
-        entry |= {"target": place.target, "extra": place.extra}
+    else:
+        entry |= {"extra": place.extra} | ({"target": place.target} if _is_plain(command, place) else {})
     return entry
 
 
@@ -129,7 +129,7 @@ def _completed(param: Any) -> Json:
         return {}
     if words := getattr(function, "words", ()):
         return {"values": list(words), "complete": "names"}
-    known = {completion.names: "names", completion.contexts: "contexts"}
+    known = {completion.names: "names", completion.contexts: "contexts", completion.commands: "commands"}
     return {"complete": known.get(function, "command")}
 
 

@@ -16,7 +16,7 @@ from topolog.settings.own_api import DEFAULT_HOST, DEFAULT_PORT
 from topolog.settings.secret_files import SECRET, read_secret
 from topolog.settings.sources import Given
 from topolog.settings.types import Duration, Folder, FolderOrNone, Port, Section, Text
-from topolog.settings.values import home_path
+from topolog.settings.values import api_url, home_path
 
 _SECRET_FILE: Final = re.compile(r"(kafka\..+)[._]file")
 
@@ -56,7 +56,7 @@ class Api(Section):
     @classmethod
     def _where_the_api_listens(cls, url: str, given: ValidationInfo) -> str:
         scheme = "https" if given.data.get("tls_cert") else "http"
-        return url.rstrip("/") or f"{scheme}://{given.data.get('host') or DEFAULT_HOST}:{given.data.get('port')}"
+        return api_url(url) or f"{scheme}://{given.data.get('host') or DEFAULT_HOST}:{given.data.get('port')}"
 
 
 class Auth(Section):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from topolog.events.errors import BadInput
 from topolog.settings.sources import Given, from_file_and_environment, known_keys
-from topolog.settings.values import HIGHEST_PORT, cluster_name, home_path, port_number, utf8_text
+from topolog.settings.values import HIGHEST_PORT, api_url, cluster_name, home_path, port_number, utf8_text
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8642
@@ -34,7 +34,7 @@ def load_own_api(environ: Mapping[str, str] = os.environ) -> OwnApi:
     scheme = "https" if _text(given, "api.tls_cert") else "http"
     listens_at = f"{scheme}://{_checked(given, 'api.host', utf8_text) or DEFAULT_HOST}:{_port(given)}"
     return OwnApi(
-        _checked(given, "api.url", utf8_text).rstrip("/") or listens_at,
+        _checked(given, "api.url", api_url) or listens_at,
         _checked(given, "cluster.name", cluster_name) if "cluster.name" in given else None,
         _path(given, "api.token_file"),
         _path(given, "api.ca_file"),

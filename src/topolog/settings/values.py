@@ -33,6 +33,13 @@ def utf8_text(text: str) -> str:
     return text
 
 
+def api_url(text: str) -> str:
+    """The address of an API without a slash at its end, '' if it is not said; raises ValueError for what is none."""
+    if text and not re.match(r"https?://[^/]", utf8_text(text)):
+        raise ValueError("an API's address begins with http:// or https://")
+    return text.rstrip("/")
+
+
 def home_path(path: Path, place: str) -> Path:
     """The path with the home folder for its `~`; raises BadInput that names the place if there is no such home."""
     try:

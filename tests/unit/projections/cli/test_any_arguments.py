@@ -1,8 +1,9 @@
 """Any arguments to the command line: no trace, an exit code of the table, and an error is a sentence on stderr."""
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tests.unit.projections.cli.conftest import Cli
+from tests.unit.projections.cli.conftest import Cli, FakeApi
 
 from topolog.projections.cli.exit_codes import ExitCode
 
@@ -95,6 +96,8 @@ VALUES = (
     "%2F",
     "\x1b[31m",
     "[red]",
+    "\udcff",
+    "name=\udcff",
 )
 
 words = st.sampled_from(RESOURCES) | st.sampled_from(OPTIONS) | st.sampled_from(VALUES) | st.text(max_size=12)
@@ -104,6 +107,8 @@ words = st.sampled_from(RESOURCES) | st.sampled_from(OPTIONS) | st.sampled_from(
 @given(command=st.sampled_from(COMMANDS) | st.text(max_size=8), rest=st.lists(words, max_size=6))
 @example(command="get", rest=["types", "--as-of", "99999999999999999999"])
 @example(command="explain", rest=["type", "../../x"])
+@example(command="get", rest=["node", "\udcff"])
+@example(command="get", rest=["nodes", "--filter", "name=\udcff"])
 def test_any_arguments_end_with_a_code_of_the_table(cli: Cli, command: str, rest: list[str]) -> None:
     """operators.md: scripts branch on the code, people read the sentence, nobody reads a trace."""
     ended = cli(command, *rest)
@@ -111,3 +116,20 @@ def test_any_arguments_end_with_a_code_of_the_table(cli: Cli, command: str, rest
     assert "Traceback" not in ended.err
     if ended.code not in (ExitCode.OK, ExitCode.FOUND):
         assert ended.err.strip()
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        "get node \udcff",
+        "get nodes --filter name=\udcff",
+        "get nodes --api=\udcff",
+        "\udcff",
+        "propose -f \udcff --reason x",
+    ],
+)
+def test_an_argument_that_is_no_utf_8_is_refused(args: str, cli: Cli, api: FakeApi) -> None:
+    """No record, address or file of ours can hold it, so nothing is asked."""
+    ended = cli(*args.split())
+    assert (ended.code, ended.out, api.asked) == (ExitCode.USAGE, "", [])
+    assert "cannot be read: it is not UTF-8." in ended.err

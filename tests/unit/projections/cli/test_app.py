@@ -205,3 +205,25 @@ def test_a_reader_that_stops_reading_ends_the_command_quietly(
 
 def test_the_version_is_printed(cli: Cli) -> None:
     assert cli("--version").out.startswith("topolog ")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ("get nodes -o xml", "--output 'xml' is none of table, wide, json, jsonl, yaml, name, csv, schema."),
+        ("get nodes --limit -1", "--limit -1 is less than 1."),
+        ("get nodes --limit x", "--limit 'x' is no whole number."),
+        ("get nodes --limit 1.5", "--limit '1.5' is no whole number."),
+        ("spark archive --to x --metrics-port 70000", "--metrics-port 70000 is more than 65535."),
+        ("explain node n1 --if x", "--if 'x' is none of dies, removed."),
+    ],
+)
+def test_what_is_wrong_with_a_value_is_said_in_our_words(args: str, said: str, cli: Cli) -> None:
+    """Not in those of the library that checks it."""
+    ended = cli(*args.split())
+    assert ended.code == 2
+    assert ended.err.startswith(f"Error: {said}\n")
+
+
+def test_of_an_option_that_is_given_twice_the_last_counts(cli: Cli) -> None:
+    assert cli("get", "nodes", "-o", "json", "-o", "name").out == cli("get", "nodes", "-o", "name").out

@@ -43,7 +43,7 @@ def test_a_context_says_whom_commands_ask(cli: Cli, api: FakeApi, monkeypatch: p
     assert cli("get", "nodes").code == 0
     assert cli("get", "nodes", "--context", "").code == 0, "no context: the API of the settings"
     ended = cli("get", "nodes", "--context", "heer")
-    assert ended.code == 1
+    assert ended.code == 2
     assert "Did you mean here?" in ended.err
 
 
@@ -110,6 +110,9 @@ def test_the_token_of_a_context_is_sent_and_never_shown(cli: Cli, api: FakeApi, 
         ("[contexts.prod]\napi = 'http://ada:secret@prod'", "holds a secret"),
         ("[contexts.prod]\ncolour = 'mauve'", "is no colour"),
         ("[contexts.'a b']\n", "is no name of a context"),
+        ("[contexts.a]\n", "config.toml, context a: It does not say where its API answers."),
+        ("[contexts.a]\napi = 'x'", "config.toml, context a: 'x' is no address of an API."),
+        ("[contexts.a]\napi = 'http://x'\ncluster = 'A'", "config.toml, context a: 'A' is no name of a cluster"),
         ("=", "is not TOML"),
         (f"x = {'[' * 5000}", "is not TOML"),
     ],
@@ -121,7 +124,9 @@ def test_a_wrong_file_is_wrong_usage(text: str, said: str, cli: Cli) -> None:
         read_contexts()
     assert said in str(raised.value)
     assert "secret@" not in str(raised.value)
-    assert cli("get", "nodes").code == 2
+    for asked in ("get nodes", "context list", "context remove a"):
+        ended = cli(*asked.split())
+        assert (ended.code, str(config_file()) in ended.err) == (2, True)
 
 
 def test_a_token_file_in_the_home_folder_of_nobody_is_wrong_usage(
@@ -172,3 +177,39 @@ def test_what_is_no_address_is_no_context(cli: Cli) -> None:
     assert ended.code == 2
     assert "'notaurl' is no address of an API." in ended.err
     assert "bad" not in cli("context", "list").out
+
+
+@pytest.mark.parametrize("cluster", ["\udcff", "\U0001f600", "\x7f", "Main"])
+def test_what_no_cluster_is_called_is_no_cluster_of_a_context(cluster: str, cli: Cli) -> None:
+    ended = cli("context", "add", "bad", "--api", "http://h", "--cluster", cluster)
+    assert (ended.code, config_file().exists()) == (2, False)
+
+
+@pytest.mark.parametrize("text", ["\U0001f600", "\x7f", "\x01", "é", "a\\b", 'a"b'])
+def test_what_is_kept_is_read_again(text: str, cli: Cli) -> None:
+    """TOML and JSON write some characters in different ways."""
+    assert cli("context", "add", "odd", "--api", f"http://h/{text}", "--token-file", text).code == 0
+    found = read_contexts().by_name["odd"]
+    assert (found.api, found.token_file) == (f"http://h/{text}", text)
+
+
+def test_a_current_context_that_is_not_there_is_named(cli: Cli) -> None:
+    config_file().parent.mkdir(parents=True)
+    config_file().write_text("current = 'nope'\n[contexts.prod]\napi = 'http://h'\n")
+    ended = cli("context", "list")
+    assert ended.code == 0
+    assert f"Warning: {config_file()}: the current context is 'nope', which is not there." in ended.err
+    for asked in ("get nodes", "context show"):
+        ended = cli(*asked.split())
+        assert (ended.code, f"There is no context 'nope' (current in {config_file()})." in ended.err) == (2, True)
+    config_file().write_text("current = 'nope'")
+    assert "'nope'" in cli("context", "list").err
+
+
+def test_a_context_that_stays_protected_says_so(cli: Cli) -> None:
+    """To add it again without the switch leaves the switch as it is."""
+    assert "protected" not in cli("context", "add", "prod", "--api", "http://h", "--protected").err
+    ended = cli("context", "add", "prod", "--api", "http://other")
+    assert "It stays protected; `topolog context add prod --not-protected` changes that." in ended.err
+    assert read_contexts().by_name["prod"].protected
+    assert "protected" not in cli("context", "add", "prod", "--not-protected").err

@@ -1,6 +1,7 @@
 """The file of a proposal: what is wrong with it is found before anything is sent, with the line where it stands."""
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,26 @@ def test_many_fields_are_looked_through_once(tmp_path: Path) -> None:
     file = tmp_path / "c.json"
     file.write_text(f'{{"name": "T", "fields": {{{fields}}}}}')
     assert len(read_definition(str(file)).fields) == 100_000
+
+
+@pytest.mark.parametrize("command", ["propose --file", "create group orders --file", "apply -f", "apply -o schema -f"])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("deep.json", "[" * 100_000),
+        ("deep.json", '{"a":' * 100_000),
+        ("deep.yaml", "[" * 100_000),
+        ("long.json", f'{{"name": {"1" * 5000}}}'),
+        ("long.yaml", f"name: {'1' * 5000}"),
+        ("date.yaml", "name: 2026-13-13"),
+    ],
+)
+def test_a_file_that_its_parser_cannot_hold_is_refused(
+    command: str, name: str, text: str, tmp_path: Path, cli: Cli, api: FakeApi
+) -> None:
+    """Nested without end, a number without end, a date that is none."""
+    file = tmp_path / name
+    file.write_text(text)
+    ended = cli(*command.split(), str(file))
+    assert (ended.code, api.asked) == (2, [])
+    assert re.search(rf"{name} is nested too deep for the|{name}.*: no (JSON|YAML): ", ended.err)

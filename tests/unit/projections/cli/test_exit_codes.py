@@ -12,6 +12,7 @@ from topolog.events import errors
 from topolog.projections.cli.app import run
 from topolog.projections.cli.exit_codes import MEANINGS, ExitCode, exit_code
 
+ROOT = Path(__file__).parents[4]
 NODES = "/v1/clusters/demo/nodes"
 
 
@@ -383,3 +384,9 @@ def test_an_exit_of_a_command_keeps_its_code() -> None:
         raise typer.Exit(8)
 
     assert run(lambda: typer.main.get_command(app), ["leave"]) == 8
+
+
+def test_the_documented_exit_codes_are_these() -> None:
+    rows = [f"| {int(code)} | {meaning} |" for code, meaning in MEANINGS.items()]
+    section = (ROOT / "docs/cli.md").read_text().partition("## Exit codes\n")[2].partition("\n## ")[0]
+    assert [line for line in section.splitlines() if line.startswith("| ")][1:] == rows

@@ -10,10 +10,12 @@ import pytest
 from topolog.events.errors import MissingExtra
 from topolog.projections.cli.loading import loaded as target
 from topolog.projections.cli.loading import needs_extra
+from topolog.projections.cli.resources import RESOURCES
 
 ROLES = ("pydantic", "structlog", "numpy", "fastavro", "confluent_kafka", "starlette", "pyarrow", "faust")
 SHOWS = ("rich", "yaml", "pygments", "markdown_it")
 ASKS = ("typer", "httpx", "msgspec")
+BEYOND_CLI = ("rocksdict", "fastapi", "starlette", "jinja2", "jwt", "uvicorn", "prometheus_client", "pyarrow", "faust")
 NOWHERE = ("--api", "http://127.0.0.1:1", "--cluster", "demo")
 
 
@@ -67,9 +69,22 @@ def test_no_command_loads_what_only_a_role_needs(args: tuple[str, ...]) -> None:
     assert loaded(ROLES, args)[1] == []
 
 
-@pytest.mark.parametrize("args", [("--help",), ("get", "-h"), ("baseline", "--help"), ("version",), ("--version",)])
-def test_help_and_version_load_no_command(args: tuple[str, ...]) -> None:
-    assert loaded((*ROLES, *SHOWS, *ASKS), args) == (0, [])
+@pytest.mark.parametrize(
+    "args",
+    [
+        "--help",
+        "get -h",
+        "baseline --help",
+        "version",
+        "--version",
+        "help",
+        "help get",
+        "help repair run",
+        "help exit-codes",
+    ],
+)
+def test_help_and_version_load_no_command(args: str) -> None:
+    assert loaded((*ROLES, *SHOWS, *ASKS), tuple(args.split())) == (0, [])
 
 
 @pytest.mark.parametrize("typed", ["topolog ba", "topolog get no", "topolog get nodes -o ", "topolog get nodes --al"])
@@ -106,14 +121,14 @@ def test_help_ends_in_peace_when_nobody_reads_on(args: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def without(module: str) -> str:
-    """As if this library were not installed."""
+def without(*modules: str) -> str:
+    """As if these libraries were not installed."""
     return f"""
 import importlib.machinery
 class Missing:
     def find_spec(name, path=None, target=None):
-        if name.partition(".")[0] == {module!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name={module!r})
+        if name.partition(".")[0] in {modules!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name.partition(".")[0])
 sys.meta_path.insert(0, Missing)
 """
 
@@ -136,6 +151,34 @@ main()
         assert (ended.returncode, ended.stdout) == (12, "")
         assert "pip install 'topolog[cli]'" in ended.stderr
         assert "Traceback" not in ended.stderr
+    for args in (("version",), ("version", "--help"), ("--version",)):
+        ended = subprocess.run(
+            [sys.executable, "-c", program, *args], capture_output=True, text=True, check=False, cwd=tmp_path
+        )
+        assert (ended.returncode, ended.stderr, "ersion" in ended.stdout or "topolog" in ended.stdout) == (0, "", True)
+
+
+@pytest.mark.parametrize("typed", ["run validator", "spark archive", "spark report", "run validator --bogus"])
+def test_an_extra_that_is_missing_is_named_before_options_that_are(typed: str, tmp_path: Path) -> None:
+    """Whoever has not installed a role is not to find its options first."""
+    program = """
+import sys
+from importlib import metadata
+found = metadata.version
+def version(name):
+    if name == "pyspark":
+        raise metadata.PackageNotFoundError(name)
+    return found(name)
+metadata.version = version
+from topolog.__main__ import main
+sys.argv = ["topolog", *sys.argv[1:]]
+main()
+"""
+    command = [sys.executable, "-c", program, *typed.split()]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (ended.returncode, ended.stdout) == (12, "")
+    assert "needs pyspark" in ended.stderr
+    assert "pip install 'topolog[spark]'" in ended.stderr
 
 
 @pytest.mark.parametrize(
@@ -153,6 +196,28 @@ def test_a_command_whose_extra_is_missing_names_it(args: tuple[str, ...], librar
     assert f"needs {library}" in ended.stderr
     assert f"pip install 'topolog[{extra}]'" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_every_schema_is_shown_with_the_command_line_alone() -> None:
+    """What is described is of the API, whose libraries whoever asks it need not have."""
+    described = [f"get {each.plural}" for each in RESOURCES]
+    described += [f"describe {each}" for each in ("cluster", "map/orders/n1", "exchange", "dead-letter/3")]
+    described += ["explain node/n1", "explain node/n1 --if dies", "explain join/n1", "watch nodes", "history cluster"]
+    described += ["projection status", "auth whoami", "context list", "doctor", "repair schedule list"]
+    described += ["propose --file x", "remove node/n1 --dry-run", "drop table shop.orders"]
+    program = f"""
+import sys, contextlib, io
+{without(*BEYOND_CLI)}
+from topolog.__main__ import run
+for args in {described!r}:
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        code = run([*args.split(), "-o", "schema"])
+    print(args, code, "$schema" in out.getvalue(), sep="|")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert [line for line in done.stdout.splitlines() if not line.endswith("|0|True")] == []
+    assert len(done.stdout.splitlines()) == len(described)
 
 
 def test_a_module_of_our_own_that_is_missing_is_no_extra() -> None:
