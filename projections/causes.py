@@ -17,6 +17,7 @@ from itertools import islice
 import msgspec
 
 from topolog.events.ids import Position
+from topolog.projections import change_rows
 from topolog.projections.antecedents import antecedents
 from topolog.projections.cause_words import Kind, read_cause
 from topolog.projections.layout import Decided
@@ -123,6 +124,8 @@ def _leads_to(reading: Reading, decided: Decided) -> Iterator[str]:
         case "AffinitySwitched":
             prepared = reading.surely_decision(getattr(decided.event, "prepared", decided.position)).event
             yield from dict.fromkeys(f"group {move.group}" for move in getattr(prepared, "moves", ()))
+        case "StateChangeStarted":
+            yield from (f"change {row.number}" for row in change_rows.opened(reading.as_of(decided.position)))
         case "ScheduleSet":
             yield f"table {decided.event.definition.table}"  # type: ignore[union-attr]
 

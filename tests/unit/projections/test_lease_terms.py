@@ -39,7 +39,8 @@ def test_a_change_is_accepted_when_no_lease_by_the_former_terms_is_left(stage: S
     former = changing["former_terms"]
     assert (former["fence_ms"], former["proceed_ms"]) == (20_000, 25_000)
     assert 0 < former["left_ms"] <= 25_000
-    assert changing["sentence"].startswith(f"Lease terms changed at position {former['changed_at']}, to be confirmed")
+    assert changing["sentence"].startswith("Waiting: ")
+    assert f"Lease terms changed at position {former['changed_at']}, to be confirmed" in changing["sentence"]
     assert "waits at most" in stage.get(f"/requests/{outcome['id']}/explain")["facts"]
     confirm(stage)
     settled = stage.get("/cluster")

@@ -333,4 +333,4 @@ def test_who_takes_nothing_is_cut_off_and_read_for_no_further(monkeypatch: pytes
 
 def test_a_word_that_is_none_of_several_is_answered_with_all_of_them(site: Site) -> None:
     [wrong] = site.get("/leases", 400, state="NOPE")["invalid_params"]
-    assert wrong == {"name": "state", "reason": "'NOPE' is none of VALID, NONE or OVERDUE"}
+    assert wrong == {"name": "state", "reason": "'NOPE' is none of VALID, SILENT, NONE or OVERDUE"}

@@ -63,7 +63,7 @@ def test_an_empty_text_takes_a_rule_away(cli: Cli, api: FakeApi) -> None:
         ("create group", "Which group?"),
         ("create type Customer", "There are: groups (gr)."),
         ("create group g --partitions 70000", "--partitions 70000 is more than 65000"),
-        ("create group g --backups -1", "greater than or equal to 0"),
+        ("create group g --backups -1", "--backups -1 is less than 0"),
         ("create group g --node-filter zone", "One looks like zone=eu."),
         ("create group g --node-filter =eu", "One looks like zone=eu."),
         ("create group g --node-filter zone=eu --node-filter zone=us", "no node has both"),

@@ -55,7 +55,7 @@ def test_a_setting_that_is_wrong_does_not_disturb_the_tab_key(tmp_path: Path) ->
 def test_what_a_stream_cannot_encode_is_spelt_out(tmp_path: Path) -> None:
     environ = {"PYTHONIOENCODING": "ascii:strict", "PYTHONUTF8": "0"}
     code, _, said = ended("get nodes --context für", tmp_path, **environ)
-    assert (code, "f\\xfcr" in said, "Traceback" in said) == (1, True, False)
+    assert (code, "f\\xfcr" in said, "Traceback" in said) == (2, True, False)
 
 
 def test_a_terminal_of_absurd_width_has_help(tmp_path: Path) -> None:
