@@ -177,7 +177,7 @@ def test_a_scrub_finds_what_has_rotted_before_somebody_asks(chronicle: Chronicle
     assert (scrub.state, len(scrub.findings)) == ("WELL", 0)
     assert scrub.bytes > 100_000
     kept.projector.close()
-    rot(kept.folder, layout.history_stem(("type", "T700")) + layout.inverted(chronicle.position))
+    rot(kept.folder, layout.decision_key(Position(700)))
     kept.projector = kept.made()
     kept.settle()
     kept.order(Action.SCRUB)
