@@ -135,7 +135,8 @@ class SchemaChecks:
                     self._revocations.add(number)
                 is_forbidden = number not in self._revocations
             case ob.SchemaChangeCommitted(changes=numbers):
-                is_forbidden = not self._revocations.issuperset(numbers)
+                changing = {number for number in numbers if self._schema.prepared(number) is not None}
+                is_forbidden = not changing <= self._revocations
             case g.GroupCreated() | g.GroupAltered() | g.GroupDropped():
                 is_forbidden = True
             case md.MetadataUpdateProposed() | md.MetadataRemoveProposed():
