@@ -88,6 +88,11 @@ class SchemaSite(CrashSite):
             row = state.get(NodeRow, name)
         return row is not None and row.is_member
 
+    def is_asked_for(self, name: str) -> bool:
+        """Whether a change of this object stands among the requests."""
+        asked = [CODEC.decode(entry.value) for entry in self.entries(Topic.REQUESTS)]
+        return any(isinstance(each, SchemaChangeRequested) and each.statements[0].name == name for each in asked)
+
     def assert_sound(self) -> None:
         """Each change is over in one way, each request has one outcome, and both members have the state of the log."""
         self.operator.eventually(lambda: not self.operator.open_changes(), "every change to end")
