@@ -191,7 +191,7 @@ def test_a_reader_that_stops_reading_ends_the_command_quietly(
 ) -> None:
     """Without -u: an unbuffered interpreter takes a write that was cut short for a whole one."""
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
-    many = [{"node": f"n{number}"} for number in range(15_000)]
+    many = [{"node": f"a-node-with-a-long-name-{number}"} for number in range(6_000)]
     api.reply(NODES, 200, {"kind": "NodeList", "asOf": {"position": 9}, "items": many})
     arguments = [sys.executable, "-m", "topolog", "get", "nodes", "-o", output, "--api", api.url]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
