@@ -30,6 +30,7 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -435,10 +436,10 @@ def hooks_after_the_fact(patch: pytest.MonkeyPatch) -> None:
     """A decision counts as applied before the service is told."""
     run_hook, apply = Session._run_hook, NodeCore.apply
 
-    def run_late(session: Session, hook: Any, where: str) -> None:
-        if hook.func.__name__ == "hook":
+    def run_late(session: Session, hook: Any, where: str) -> Any:
+        if isinstance(hook, partial) and hook.func.__name__ == "hook":
             apply(session.core, hook.args[1], session._clock.boottime_ns())
-        run_hook(session, hook, where)
+        return run_hook(session, hook, where)
 
     patch.setattr(Session, "_run_hook", run_late)
     patch.setattr(NodeCore, "apply", lambda *_: None)
@@ -448,9 +449,9 @@ def half_told_sets_are_reported(patch: pytest.MonkeyPatch) -> None:
     """What a node reports as applied is what it has folded, whether its service was told or not."""
     run_hook = Session._run_hook
 
-    def run_late(session: Session, hook: Any, where: str) -> None:
+    def run_late(session: Session, hook: Any, where: str) -> Any:
         session.core.finish()
-        run_hook(session, hook, where)
+        return run_hook(session, hook, where)
 
     patch.setattr(Session, "_run_hook", run_late)
 
