@@ -3,23 +3,22 @@
 Counted is what the test's process and the children that it has waited for used in its own set-up, call and teardown.
 What a shared fixture costs, made or closed, is not the test's that happens to come first or last. A child is counted
 where it is waited for: the system does not say whose it was, so a test that leaves one behind is charged to whoever
-reaps it. Wall time would fail tests on a busy machine; processor time grows there too, as threads share a core and its
-caches, so whoever is above the limit is measured against what a fixed piece of work takes in the same moment.
+reaps it. Wall time would fail tests on a busy machine. Processor time grows there too, as threads share a core and its
+caches, and threads of tests before may still run; all of that only adds. So a test above the limit runs again, up to
+`RUNS` times, until one run stays below.
 """
 
 import gc
-import json
 import resource
-import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 LIMIT = "processor_limit_s"
 FIRST_TIER = ("unit", "smoke")
-YARDSTICK_S = 0.06
-"""What `yardstick_s` is on the machine of docs/testing.md at rest; for that one the limit is meant."""
+RUNS = 3
 
 _USED_S = pytest.StashKey[float]()
 
@@ -32,16 +31,6 @@ def processor_s() -> float:
     """Seconds of processor that this process and its ended children have used."""
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
-
-
-def yardstick_s() -> float:
-    """Seconds of processor that a fixed piece of work takes just now, whatever the tests before have left in memory."""
-    gc.disable()
-    began_s = time.process_time()
-    json.loads(json.dumps([{f"key {number}": [number, str(number)]} for number in range(30_000)]))
-    used_s = time.process_time() - began_s
-    gc.enable()
-    return used_s
 
 
 def is_limited(item: pytest.Item) -> bool:
@@ -73,6 +62,12 @@ _SHARED = pytest.StashKey[Shared]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SHARED] = Shared()
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end; without this, each full collection of garbage walks ten thousand tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @contextmanager
@@ -118,12 +113,35 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
     with charged(item):
-        result = yield
-    used_s, limit_s = item.stash[_USED_S], float(item.config.getini(LIMIT))
-    if is_limited(item) and used_s > limit_s and used_s > limit_s * yardstick_s() / YARDSTICK_S:
-        pytest.fail(
-            f"{used_s:.1f} s of processor, and a test of the first tier has {limit_s:g}: make it cheaper, or move it "
-            "to the tier of what it needs (docs/testing.md)",
-            pytrace=False,
-        )
-    return result
+        return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run a test of the first tier; again while it passes above the limit. What is reported is its last run."""
+    if not isinstance(item, pytest.Function) or not is_limited(item):
+        return None
+    limit_s = float(item.config.getini(LIMIT))
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for run in range(1, RUNS + 1):
+        item.stash[_USED_S] = 0.0
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        if item.stash[_USED_S] <= limit_s or not all(report.passed for report in reports):
+            break
+        if run < RUNS:
+            item._initrequest()  # Else its fixtures are those of the run before, closed.
+        else:
+            too_much(reports[-1], item.stash[_USED_S], limit_s)
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def too_much(report: pytest.TestReport, used_s: float, limit_s: float) -> None:
+    """Make the report of a teardown say that the test takes too long."""
+    report.outcome = "failed"
+    report.longrepr = (
+        f"{used_s:.1f} s of processor, in the best of {RUNS} runs, and a test of the first tier has "
+        f"{limit_s:g}: make it cheaper, or move it to the tier of what it needs (docs/testing.md)"
+    )

@@ -151,7 +151,7 @@ def check(chronicle: Chronicle, folder: Path) -> bool:
     return is_over
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.data(), st.lists(beside | on_the_log, max_size=6), st.integers(0, 3))
 def test_a_projector_stores_what_counts_and_opens_again(
     data: st.DataObject, noise: Sequence[Noise], forged: int
