@@ -12,6 +12,7 @@ from tests.unit.projections.cli.conftest import ANSWERS, FakeApi
 from tests.unit.projections.serving import served
 
 from topolog.commands import support
+from topolog.events import kafka_admin
 from topolog.events.errors import BadInput, NotAllowed
 from topolog.events.ids import Offset
 from topolog.events.log import Entry
@@ -200,6 +201,7 @@ def test_a_bundle_without_the_log_is_not_done(
 ) -> None:
     """Neither API nor broker answers: what there is is written, and a script sees that it is a part."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(kafka_admin, "REACH_TIMEOUT_S", 0.2)
     nobody = ["kafka.bootstrap.servers=127.0.0.1:1"]
     with pytest.raises(typer.Exit) as ended:
         support.bundle(Path("b.zip"), 1, None, None, nobody, target=Target(api="http://127.0.0.1:1"))
