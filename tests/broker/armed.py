@@ -79,16 +79,23 @@ def project(kafka: dict[str, str], cluster: str, folder: str) -> None:
     sys.exit(projector.stopped)
 
 
+def say(what: str, **facts: str) -> None:
+    sys.stdout.write(json.dumps({"said": what} | facts) + "\n")
+    sys.stdout.flush()
+
+
 def answer(kafka: dict[str, str], cluster: str, folder: str) -> None:
     from topolog.projections.api.server import Source, serve
 
-    def say(url: str) -> None:
-        sys.stdout.write(json.dumps({"said": "ready", "url": url}) + "\n")
-        sys.stdout.flush()
-
     address = kafka["bootstrap.servers"]
     reader, writer = KafkaReader(kafka, cluster), KafkaWriter(kafka, cluster)
-    serve([Source(cluster, reader, writer, Path(folder))], "127.0.0.1", 0, address=address, on_ready=say)
+    serve(
+        [Source(cluster, reader, writer, Path(folder))],
+        "127.0.0.1",
+        0,
+        address=address,
+        on_ready=lambda url: say("ready", url=url),
+    )
 
 
 def live(kafka: dict[str, str], cluster: str, name: str, folder: str, field: str) -> None:
@@ -101,6 +108,7 @@ def ask(kafka: dict[str, str], cluster: str, name: str, table: str) -> None:
     definition = Definition((Column("id", ColumnType.INT64),), "id")
     with Node(cluster, name, kafka=kafka, kind=NodeKind.CLIENT, join_timeout_s=PATIENCE_S) as node:
         core, requests = node._session.core, node._session.requests
+        say("member")
         eventually(lambda: core.fold.header.closed, "the coordinator to retire")
         statement = Statement(Verb.CREATE, ObjectKind.TABLE, table, definition)
         requests.send(SchemaChangeRequested(requests.next_id(), core.log_id or b"", name, "", (statement,)))

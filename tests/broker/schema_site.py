@@ -11,7 +11,6 @@ from tests.broker.schema_operator import Operator
 from topolog.events.codec import CODEC
 from topolog.events.errors import CannotApply
 from topolog.events.ids import NodeId, Position
-from topolog.events.membership import NodeRow
 from topolog.events.objects import (
     ChangeRow,
     ObjectEvent,
@@ -82,11 +81,6 @@ class SchemaSite(CrashSite):
             row = change_row(state, number)
         assert row is not None
         return row.undeleted
-
-    def is_member(self, name: str) -> bool:
-        with self.operator.looking() as state:
-            row = state.get(NodeRow, name)
-        return row is not None and row.is_member
 
     def is_asked_for(self, name: str) -> bool:
         """Whether a change of this object stands among the requests."""
