@@ -1,5 +1,6 @@
 """How every command of topolog is run and ends, and the commands about the command line itself."""
 
+import gc
 import os
 import sys
 import traceback
@@ -34,7 +35,9 @@ def run(command: Callable[[], Any], args: Sequence[str] | None = None, defaults:
             Screen(no_color=no_color).data(page)
             return ExitCode.OK
         with without_command_line_of_httpx():
-            if (call := direct.prepared(given)) is not None:
+            call = direct.prepared(given)
+            gc.enable()
+            if call is not None:
                 result = call()
             else:
                 result = command().main(args=given, prog_name="topolog", standalone_mode=False)

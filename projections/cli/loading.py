@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import metadata
 from typing import Any
 
 from topolog.events.errors import MissingExtra, missing_extra
@@ -58,6 +57,8 @@ def needs_extra(extra: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
 
 def missing_extra_of(args: Sequence[str]) -> MissingExtra | None:
     """The error of a command whose extra is not installed, which is said before what is wrong with its options."""
+    from importlib import metadata
+
     entry, _ = command_table.leaf(args)
     if entry is None:
         return None
@@ -71,6 +72,8 @@ def missing_extra_of(args: Sequence[str]) -> MissingExtra | None:
 
 def _requirements(extra: str) -> list[str]:
     """The distributions that an extra names, without those of the extras that it holds."""
+    from importlib import metadata
+
     marked = re.compile(rf"""([\w.-]+).*extra == ['"]{extra}['"]""")
     try:
         found = [marked.match(each) for each in metadata.requires("topolog") or ()]

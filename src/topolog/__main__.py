@@ -12,6 +12,7 @@ if (__name__ == "__main__" or sys.argv[0].rpartition("/")[2] == "topolog") and (
     # Ctrl-C while the libraries load: there is nothing to end in order, and a trace would tell nobody anything.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
+import gc
 import os
 from importlib.machinery import PathFinder
 from io import TextIOWrapper
@@ -25,6 +26,7 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     _open_streams()
+    gc.disable()  # Nothing that is loaded is garbage; `app.run` lets commands collect theirs.
     try:
         sys.exit(run(sys.argv[1:]))
     except KeyboardInterrupt:

@@ -1,5 +1,6 @@
 """The app as a program: its commands, its options, its pipes."""
 
+import gc
 import inspect
 import subprocess
 import sys
@@ -201,6 +202,15 @@ def test_a_reader_that_stops_reading_ends_the_command_quietly(
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(timeout=30) == 0
+
+
+@pytest.mark.parametrize("args", ["explain exit-codes", "explain --exit-codes"])
+def test_a_command_collects_its_garbage(args: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it loads, it does not (`__main__`); whichever way its words are read, it does when it runs."""
+    collects: list[bool] = []
+    monkeypatch.setattr(gc, "enable", lambda: collects.append(True))
+    cli(args)
+    assert collects == [True]
 
 
 def test_the_version_is_printed(cli: Cli) -> None:
