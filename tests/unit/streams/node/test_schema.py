@@ -32,6 +32,7 @@ from topolog.events.errors import (
     BeingDeleted,
     Changing,
     Fenced,
+    HookFailed,
     NotCaughtUp,
     NotFound,
 )
@@ -450,6 +451,25 @@ def test_a_type_that_a_client_has_waited_for_is_as_old_as_its_look(shop: Shop) -
     assert found is not None
     assert found.age_ms is not None
     assert found.age_ms >= 1_000
+
+
+def test_a_client_that_has_failed_answers_nobody_whatever_age_will_do(shop: Shop) -> None:
+    """What a hook has not taken in is not as old as it seems: it is wrong."""
+    client, is_armed = shop.cluster.node("c1", kind=NodeKind.CLIENT), threading.Event()
+
+    def fail(name: str, table: object) -> None:
+        if is_armed.is_set():
+            raise OSError("disk full")
+
+    client.on_table(fail)
+    shop.enter(client)
+    assert client.table(ORDERS, max_age_s=HOUR_S).name == ORDERS
+    is_armed.set()
+    shop.cluster.change(alter(ORDERS, add("city")))
+    assert isinstance(client.failure, HookFailed)
+    for name, look in (("a table", LOOKS[1][1]), ("a right", LOOKS[0][1])):
+        with pytest.raises(HookFailed):
+            pytest.fail(f"it answers for {name}: {look(client, max_age_s=HOUR_S)}")
 
 
 def test_a_read_of_a_client_that_outlives_the_fence_is_not_answered(asked: tuple[Shop, Node]) -> None:
