@@ -156,7 +156,7 @@ BaselineEvent = (
 class ClusterStateRow(Row, frozen=True):
     """The one row about the state; without it the cluster is ACTIVE. `target` and `started_at` while a change runs,
     `cold_at` while the cluster is cold; `goes_on`: an operator has ended that, and it does not begin again before a
-    quorum has been back."""
+    quorum has been back. `resumes`: what an INACTIVE cluster becomes by itself, as it was before."""
 
     KIND: ClassVar[str] = "cluster-state"
 
@@ -167,6 +167,7 @@ class ClusterStateRow(Row, frozen=True):
     held: bool = False
     cold_at: Position | None = None
     goes_on: bool = False
+    resumes: ClusterState = ClusterState.ACTIVE
 
     @property
     def allowed(self) -> ClusterState:
@@ -338,7 +339,9 @@ def _start(state: State, event: StateChangeStarted, place: Place) -> None:
     held = row.held
     if event.cause is Cause.REQUESTED and ClusterState.INACTIVE in (row.state, event.target):
         held = event.target is ClusterState.INACTIVE
-    state.put("", msgspec.structs.replace(row, target=event.target, started_at=place.position, held=held))
+    resumes = row.resumes if row.state is ClusterState.INACTIVE else row.state
+    changed = msgspec.structs.replace(row, target=event.target, started_at=place.position, held=held, resumes=resumes)
+    state.put("", changed)
     if event.request is not None:
         grant(state, event.request, place, "cluster state")
     if row.state is ClusterState.INACTIVE:

@@ -6,7 +6,7 @@ from heapq import merge
 from topolog.events.baseline import StateChangeFinished
 from topolog.events.cluster_state import ClusterState
 from topolog.events.ids import Position
-from topolog.projections import heard, patience, pending, queries, situation
+from topolog.projections import baselines, heard, patience, pending, queries, situation
 from topolog.projections.durations import ago
 from topolog.projections.explain import in_words, last_causes, with_next
 from topolog.projections.layout import Decided
@@ -77,7 +77,7 @@ def _of_state(reading: Reading, cluster: Cluster) -> Iterator[tuple[str, str]]:
         for what, span in patience.for_verdict(reading, started).facts.items():
             yield f"the change {what}", span
     elif cluster.state == ClusterState.INACTIVE.value:
-        yield "ends when", _end_of_inactive(cluster)
+        yield "ends when", _end_of_inactive(reading, cluster)
     elif cluster.state == ClusterState.ACTIVE_READ_ONLY.value:
         yield "ends with", "`topolog cluster activate`"
     if cluster.cold is not None:
@@ -107,12 +107,11 @@ def _by(decided: Decided, position: Position) -> str:
     return f", begun at position {position}, {iso(decided.logged_at_ms)}{asked}{reason}"
 
 
-def _end_of_inactive(cluster: Cluster) -> str:
+def _end_of_inactive(reading: Reading, cluster: Cluster) -> str:
     if cluster.held or cluster.baseline is None:
         return "somebody says `topolog cluster activate`: it is held, so it does not activate by itself"
-    return (
-        f"all members of the baseline are online ({_listed(cluster.baseline.away)} away), or `topolog cluster activate`"
-    )
+    away, resumes = _listed(cluster.baseline.away), baselines.state_row(reading).resumes.value
+    return f"all members of the baseline are online ({away} away): it is {resumes} then. Or `topolog cluster activate`"
 
 
 def _cold(cluster: Cluster) -> str:

@@ -69,7 +69,8 @@ def _of_state(view: PendingView, state: ClusterStateRow) -> Iterator[Pending]:
         yield view.of_verdict(What("STATE", state.target.value, "cluster", about_it), said, state.started_at)
     elif state.state is ClusterState.INACTIVE and not state.held and standing is not None:
         said = (
-            f"The cluster is INACTIVE, and activates itself once its baseline is whole: {listed(standing.away)} away."
+            f"The cluster is INACTIVE, and becomes {state.resumes.value} by itself once its baseline is whole: "
+            f"{listed(standing.away)} away."
         )
         ends = "without end, until all of them are online or somebody activates it"
         commands = ("topolog explain cluster", "topolog cluster activate --dry-run", "topolog get nodes")

@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from os import SEEK_END
 from pathlib import Path
 
 from topolog.events.errors import BadInput, TopologError
@@ -150,7 +151,11 @@ def gather_processes(bundle: Bundle, folders: Iterable[Path]) -> None:
             name = f"processes/{folder.parent.name}/{path.name}"
             try:
                 with path.open("rb") as file:
-                    file.seek(max(0, path.stat().st_size - _SAID_BYTES_MAX))
+                    if file.seek(0, SEEK_END) > _SAID_BYTES_MAX:
+                        file.seek(-_SAID_BYTES_MAX, SEEK_END)
+                        file.readline()  # half a line may begin with half a secret, which nothing masks
+                    else:
+                        file.seek(0)
                     bundle.add_text(name, file.read().decode(errors="replace"))
             except OSError as error:
                 bundle.missing[name] = error.strerror or str(error)

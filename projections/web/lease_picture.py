@@ -130,7 +130,8 @@ class _Holders:
         match decided.event:
             case LeasesRenewed(renewals=renewals):
                 for slot, _ in unpack_renewals(renewals):
-                    self.holders[self._nodes[slot]].renew(slot, time_ms, self._fence_ms)
+                    if slot in self._nodes:  # clients are renewed, too, and nobody waits for them
+                        self.holders[self._nodes[slot]].renew(slot, time_ms, self._fence_ms)
             case LeaseTermsChanged(fence_ms=fence_ms):
                 self._fence_ms = fence_ms
             case NodeJoined(joiner=joiner, slot=slot) if joiner.kind is NodeKind.SERVER:

@@ -11,6 +11,8 @@ from topolog.events.metadata import RemovalRow, TypeRow
 from topolog.events.object_types import ObjectType
 from topolog.events.requests import Status
 
+_NS_PER_MS = 1_000_000
+
 
 class Metadata(msgspec.Struct, frozen=True):
     """One type as a reader may use it: its definition at `version`. `age_ms`: how old the answer may be, None if it is
@@ -19,6 +21,12 @@ class Metadata(msgspec.Struct, frozen=True):
     definition: ObjectType
     version: int
     age_ms: int | None = None
+
+    def after(self, span_ns: int) -> "Metadata":
+        """The same, given so much later than it was taken."""
+        if self.age_ms is None:
+            return self
+        return msgspec.structs.replace(self, age_ms=self.age_ms - (-span_ns // _NS_PER_MS))  # rounded up
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -43,7 +43,7 @@ was dropped and made anew under the same name they are worth nothing."""
 
 
 def check_disk(disk: object, partitions: Mapping[int, int]) -> None:
-    """Raise HookFailed for what is no Disk; `partitions`: how many the groups have that there are, by their number."""
+    """Raise HookFailed for what is no Disk; `partitions`: how many the groups have that are known, by their number."""
     if not isinstance(disk, Mapping):
         raise _no_disk(f"{_shown(disk)}, which is no mapping")
     for number, counters in disk.items():
@@ -209,8 +209,7 @@ class NodeCopies:
         return copy is not None and copy.since == done.since
 
     def _group_map(self, group: GroupRow, held: Iterable[Held], counters: Mapping[int, UpdateCounter]) -> Copies:
-        disk = self._disk.get(group.number, {})
-        states = dict.fromkeys(disk, PartitionState.OWNING)
+        states = {each: PartitionState.OWNING for each in self._disk.get(group.number, {}) if each < group.partitions}
         finished: dict[int, Finished] = {}
         for each in held:
             done = self._done(each)

@@ -347,7 +347,7 @@ class Member(Sharing, Schema):
     def _agreed(self, name: str, at_least: Position | None, max_age_s: float | None) -> Pending[Metadata | None]:
         """The pending version that is seen now, once it is accepted; the lease is checked before and after."""
         with contextlib.ExitStack() as begun:
-            begun.enter_context(self._answering(None, max_age_s))
+            age_ms = begun.enter_context(self._answering(None, max_age_s))
             self._check_applied(at_least)
             row = type_row(self._state, name)
             if row is None or row.name != name:
@@ -356,7 +356,7 @@ class Member(Sharing, Schema):
             if row.removing:
                 late = partial(not_removed, removal_of(self._state, name))
                 return self._until(lambda: floor_of(self._state, name) >= version, None, late, begun.pop_all())
-            found = Metadata(row.pending, version)
+            found = Metadata(row.pending, version, age_ms)
             late = partial(not_accepted, row)
             return self._until(lambda: self._is_accepted(name, version), found, late, begun.pop_all())
 
@@ -367,9 +367,11 @@ class Member(Sharing, Schema):
         late: Callable[[float], TopologError],
         reading: contextlib.ExitStack,
     ) -> Pending[Metadata | None]:
+        began_ns = self._clock.boottime_ns()
+
         def finish(_: object) -> Metadata | None:
             reading.close()
-            return found and msgspec.structs.replace(found, age_ms=self._age_ms())
+            return found and found.after(self._clock.boottime_ns() - began_ns)
 
         future = _READY if holds() else self._waits.when(lambda: holds() or None)  # most reads find it accepted
         return Pending(future, finish, late)

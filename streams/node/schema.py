@@ -216,10 +216,14 @@ class Schema:
             return None
         return found.ttl_ms if found else None
 
-    def table_of(self, incarnation: int) -> Table | None:
-        """The table of this incarnation, whatever its name; None if it cannot be used now. Raises Fenced."""
-        with self._reading():
-            return self._published.table_of(incarnation)
+    def table_of(
+        self, incarnation: int, *, at_least: Position | None = None, max_age_s: float | None = None
+    ) -> Table | None:
+        """The table of this incarnation, whatever its name; None if it cannot be used now. As old as `table` says;
+        stale only by `max_age_s`. Raises Fenced and NotCaughtUp."""
+        with self._answering(None, max_age_s) as age_ms:
+            found = self._found(at_least, lambda now, _: now.table_of(incarnation))
+        return found and _aged(found, age_ms)
 
     def is_closed(self, incarnation: int, column: int | None = None) -> bool:
         """Whether what a disk has under this incarnation of a table, or under the number of a column in it, is closed:

@@ -9,7 +9,7 @@ import contextlib
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -232,7 +232,8 @@ class Session:
 
     def _send_map(self) -> None:
         """Say what this node has of its partitions; again if the log does not take all of it."""
-        counters = self._whole()
+        groups = {row.number: row.partitions for _, row in self.core.state.rows(GroupRow)}
+        counters = self._whole(groups)
         with self.folding:
             told = self.core.next_map(counters)
         try:
@@ -347,10 +348,10 @@ class Session:
                 self.core.finish()
             reach("node.applied")
 
-    def _whole(self) -> Disk:
-        """What the service says that it holds."""
+    def _whole(self, partitions: Mapping[int, int]) -> Disk:
+        """What the service says that it holds; `partitions`: how many the groups have that are this history's."""
         disk = self._run_hook(self._service.whole, "of `holds`")
-        check_disk(disk, {row.number: row.partitions for _, row in self.core.state.rows(GroupRow)})
+        check_disk(disk, partitions)
         return disk
 
     def _run_hook(self, hook: Callable[[], T], where: str) -> T:
@@ -390,7 +391,7 @@ class Session:
         incarnation = Incarnation(self._chance())
         self._announced = incarnation
         self._service.announce(NodeDied(self.core.node, incarnation))
-        self.core.incarnate(incarnation, self._whole())
+        self.core.incarnate(incarnation, self._whole({}))  # it may be of another history: the join's answer says so
         self._join = RequestId(f"{self.core.node[-150:]}-{incarnation:016x}.join", 1)  # however many others are open
         row = self.core.state.get(NodeRow, self.core.node)
         replaces = row.incarnation if row and row.is_member and self._joiner.folder else None

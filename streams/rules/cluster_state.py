@@ -68,7 +68,7 @@ def settle(state: State, reports: Reports, waited_through: Position) -> list[Dec
         if row.target is not None:
             return []
         is_complete = not row.held and set(current.nodes) <= set(online(state))
-        return _started(state, ClusterState.ACTIVE, Cause.COMPLETE, None) if is_complete else []
+        return _started(state, row.resumes, Cause.COMPLETE, None) if is_complete else []
     return _cooled(state, current) if queued(state) or open_exchange(state) else []
 
 

@@ -19,6 +19,7 @@ from topolog.events import last_owners, ownership
 from topolog.events.asked import RequestRef
 from topolog.events.baseline import cluster_state
 from topolog.events.changes import Changes
+from topolog.events.cluster_state import Operation
 from topolog.events.codec import Decision
 from topolog.events.errors import Refused
 from topolog.events.exchange import (
@@ -41,7 +42,7 @@ from topolog.events.exchange import (
     queued,
 )
 from topolog.events.groups import GroupRow, LossPolicy, group_row
-from topolog.events.ids import Incarnation, NodeId, Offset
+from topolog.events.ids import Incarnation, NodeId, Offset, Position
 from topolog.events.membership import LeaseStopped, LeaveReason, NodeRow, Standing
 from topolog.events.ownership import NodeNumber
 from topolog.events.requests import ExchangeRequested, LossResetRequested, RequestUnchanged, subject_of
@@ -49,6 +50,7 @@ from topolog.events.state import State
 from topolog.events.terms import changed_view
 from topolog.streams.rules import cluster_state as rules_of_cluster
 from topolog.streams.rules import placement
+from topolog.streams.rules.allowed import is_allowed
 from topolog.streams.rules.deadlines import Deadline
 from topolog.streams.rules.outcome import Ask, outcome
 from topolog.streams.rules.outcomes import Holdings, Server, Servers, outcomes
@@ -277,7 +279,7 @@ def _end(
 
 def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose: Choose) -> list[Decision]:
     """The full maps of all groups that change, and what is lost."""
-    resets = {trigger.subject: trigger.at for trigger in triggers if trigger.type is TriggerType.LOSS_RESET}
+    resets = _resets(state, triggers)
     joined = {trigger.subject for trigger in triggers if trigger.type is TriggerType.JOIN}
     ready = placement.may_hold(state)
     names = ownership.names(state)
@@ -294,6 +296,14 @@ def _decided(state: State, triggers: Sequence[Trigger], answers: Answers, choose
         decided += _full_maps(group, changes, known[len(names) :])
         decided += _losses(group, changes, known)
     return decided
+
+
+def _resets(state: State, triggers: Sequence[Trigger]) -> Mapping[str, Position]:
+    """Since when what is lost of a group is given up; of none where the state of the cluster forbids that by now, for
+    whoever made it read-only may have meant just that."""
+    if not is_allowed(state, Operation.GROUP):
+        return {}
+    return {trigger.subject: trigger.at for trigger in triggers if trigger.type is TriggerType.LOSS_RESET}
 
 
 def _here(state: State, number_of: Mapping[str, NodeNumber], answers: Answers, joined: Collection[str]) -> Servers:

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from topolog.events import exchange as x
 from topolog.events import membership as m
 from topolog.events import ownership as o
+from topolog.events.baseline import cluster_state
+from topolog.events.cluster_state import ClusterState
 from topolog.events.groups import GroupRow, LossPolicy, group_row
 from topolog.events.ids import Incarnation, Position
 from topolog.events.ownership import Ownership
@@ -57,7 +59,7 @@ class Acknowledged:
                 case m.NodeJoined() as joined:
                     self._note_disk(Incarnation(joined.joiner.incarnation), joined.joiner.node)
                 case x.ExchangeCompleted():
-                    gives_up = _newest_is_reset(state)
+                    gives_up = _newest_is_reset(state) and cluster_state(state).allowed is ClusterState.ACTIVE
         for group, each in changed:
             self._judge(state, group, each, gives_up=gives_up)
 

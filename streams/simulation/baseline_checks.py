@@ -42,6 +42,7 @@ class BaselineChecks:
         self._landed_ns: dict[Position, int] = {}
         self._lost: set[Key] = set()
         self._granted_at = NOWHERE
+        self._served = ClusterState.ACTIVE
 
     def judge_set(self, whole: Sequence[Standing], requests: Requests) -> None:
         """A set of decisions; the ledger's state is that of its end."""
@@ -116,6 +117,15 @@ class BaselineChecks:
                 self._check_loss(lost)
             case b.BaselineChanged() as changed:
                 self._check_changed(changed, standing, whole, requests)
+            case b.StateChangeStarted() as started:
+                self._check_started(started)
+
+    def _check_started(self, started: b.StateChangeStarted) -> None:
+        """What somebody has asked to be served, or no longer, nothing but a request changes."""
+        if started.request is None and started.target is not self._served:
+            raise Broken(Rule.STATE_BINDS, f"{started} by itself, though {self._served.value} was asked for")
+        if started.target is not ClusterState.INACTIVE:
+            self._served = started.target
 
     def _check_disk(self, joined: m.NodeJoined) -> None:
         """What another history has acknowledged behind the place where it parts from this one is on no member's disk.

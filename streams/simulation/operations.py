@@ -61,11 +61,16 @@ def change_state(world: World, draw: random.Random) -> None:
 
 
 def insist(world: World) -> None:
-    """Ask for an active cluster until some node knows of one: while no server is there it is refused."""
+    """Ask for an active cluster, and again until some node knows of one: while no server is there it is refused. What
+    nodes know at first may be older than the last change that was asked for."""
+    let_go(world)
+    world.timeline.after(_VOUCHES_MS, partial(_insist, world))
+
+
+def _insist(world: World) -> None:
     states = [cluster_state(node.session.core.state) for node in world.nodes if node.session.core.phase is Phase.MEMBER]
     if not any(row.state is _ACTIVE and row.target is None for row in states):
-        let_go(world)
-        world.timeline.after(_VOUCHES_MS, partial(insist, world))
+        insist(world)
 
 
 def let_go(world: World) -> None:

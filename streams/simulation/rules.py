@@ -43,7 +43,7 @@ class Rule(Enum):
     WRITES_SUIT_BOTH = "a write suits the definition that is committed, whatever becomes of an open change"
     RIGHTS = "who is allowed something has a committed right to it"
     TTL = "nothing expires but under a lease, and by no shorter time than the committed one"
-    STATE_BINDS = "what the state of the cluster forbids is neither decided nor done: definitions, expiry, deletion"
+    STATE_BINDS = "what the cluster's state forbids is neither decided nor done, and by itself it forbids no less"
     HEARD = "a client honours a right for a fence at most behind the commit of its revocation"
     DELETE_AFTER_CLOSE = "data is deleted when it is closed, and nobody says so before"
     CLOSED_STAYS_CLOSED = "a read shows all that was written to what it shows, and nothing that was written to another"

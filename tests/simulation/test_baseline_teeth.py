@@ -19,6 +19,10 @@ import pytest
 from tests.simulation.test_teeth import Defect, run_row
 
 from topolog.events import views
+from topolog.events.asked import RequestRef
+from topolog.events.baseline import Cause
+from topolog.events.cluster_state import ClusterState
+from topolog.events.codec import Decision
 from topolog.events.drains import DrainRow
 from topolog.events.ids import NodeId, Place, Position, TopologyVersion
 from topolog.events.membership import LeaseRow
@@ -142,6 +146,16 @@ def a_node_serves_what_it_likes(patch: pytest.MonkeyPatch) -> None:
     an_operation_outlives_the_state_that_allowed_it(patch)
 
 
+def what_was_read_only_activates_itself(patch: pytest.MonkeyPatch) -> None:
+    """An INACTIVE cluster becomes ACTIVE by itself, whatever it was when it was deactivated."""
+    start = cluster_state._started
+
+    def started(state: State, target: ClusterState, cause: Cause, ref: RequestRef | None) -> list[Decision]:
+        return start(state, ClusterState.ACTIVE if cause is Cause.COMPLETE else target, cause, ref)
+
+    patch.setattr(cluster_state, "_started", started)
+
+
 def the_cold_is_not_waited_out(patch: pytest.MonkeyPatch) -> None:
     """Behind a power cut exchanges end with whoever is back."""
     patch.setattr(cluster_state, "_cooled", lambda *_: [])
@@ -189,6 +203,7 @@ DEFECTS: Sequence[tuple[Defect, Faults, int, Rule]] = (
     (a_change_of_the_state_waits_for_nobody, STATES, 15, Rule.SERVES),
     (an_operation_outlives_the_state_that_allowed_it, STATES, 1, Rule.SERVES),
     (a_node_serves_what_it_likes, STATES, 1, Rule.SERVES),
+    (what_was_read_only_activates_itself, STATES, 31, Rule.STATE_BINDS),
     (the_cold_is_not_waited_out, DISKS, 13, Rule.COLD),
     (outsiders_are_given_copies, DISKS, 11, Rule.PLACED),
     (a_drained_server_is_dropped_with_its_copies, STATES, 1, Rule.BASELINE),

@@ -19,6 +19,7 @@ from topolog.events.log import Entry
 from topolog.events.topics import Topic
 from topolog.projections.api.access.reads import AUDIT
 from topolog.projections.api.listings import LISTINGS
+from topolog.projections.cli import bundle
 from topolog.projections.cli.bundle import (
     Bundle,
     about,
@@ -194,6 +195,17 @@ def test_what_processes_have_said_is_in_a_bundle_without_secrets(tmp_path: Path)
     assert set(made.entries) == {"processes/demo/coordinator-1.log", "processes/demo/projector.log.1"}
     assert b"ready" in made.entries["processes/demo/coordinator-1.log"]
     assert SECRET.encode() not in made.entries["processes/demo/coordinator-1.log"]
+
+
+def test_of_a_long_file_no_half_of_a_secret_is_in_a_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of it is not masked: where the newest end begins within a line, that line is left out."""
+    monkeypatch.setattr(bundle, "_SAID_BYTES_MAX", len(SECRET) + 3)
+    folder = tmp_path / "demo" / "logs"
+    folder.mkdir(parents=True)
+    (folder / "api.log").write_text(f"older\nkafka says {SECRET}\n{'y' * (len(SECRET) // 2)}\n")
+    made = Bundle((SECRET,))
+    gather_processes(made, [folder])
+    assert made.entries["processes/demo/api.log"] == b"y" * (len(SECRET) // 2) + b"\n"
 
 
 def test_a_bundle_without_the_log_is_not_done(

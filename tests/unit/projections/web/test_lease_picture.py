@@ -152,7 +152,15 @@ def test_a_lease_is_valid_by_the_terms_of_its_renewal(chronicle: Chronicle, proj
 def test_a_client_has_no_strip(chronicle: Chronicle, projector: Projector) -> None:
     chronicle.join("n1")
     chronicle.join("gateway", kind=NodeKind.CLIENT)
-    renew(chronicle, 3, "n1")
+    renew(chronicle, 3, "n1", "gateway")
     chronicle.leave("gateway", LeaveReason.LEFT)
     with picture(projector) as drawn:
+        assert [strip.node for strip in drawn.strips] == ["n1"]
+
+
+def test_a_client_that_came_before_the_window_has_no_strip_either(chronicle: Chronicle, projector: Projector) -> None:
+    chronicle.join("gateway", kind=NodeKind.CLIENT)
+    chronicle.join("n1")
+    renew(chronicle, 60, "n1", "gateway")
+    with picture(projector, window_ms=60_000) as drawn:
         assert [strip.node for strip in drawn.strips] == ["n1"]

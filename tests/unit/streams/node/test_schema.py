@@ -32,6 +32,7 @@ from topolog.events.errors import (
     BeingDeleted,
     Changing,
     Fenced,
+    HookFailed,
     NotCaughtUp,
     NotFound,
 )
@@ -356,11 +357,16 @@ LOOKS: tuple[tuple[str, Callable[..., object]], ...] = (
     ("a view", lambda node, **rest: node.view("shop.notes", **rest)),
     ("a database", lambda node, **rest: node.database("shop", **rest)),
     ("all tables", lambda node, **rest: node.tables(**rest)),
+    ("what an incarnation is of", lambda node, **rest: node.table_of(incarnation_of(node), **rest)),
     ("a read", lambda node, **rest: read_by(node.using(ORDERS, **rest))),
     ("a read through a view", lambda node, **rest: read_by(node.viewing("shop.notes", **rest))),
     ("a type", lambda node, **rest: node.metadata("Customer", **rest)),
     ("all types", lambda node, **rest: node.types(**rest)),
 )
+
+
+def incarnation_of(node: Node) -> int:
+    return node.table(ORDERS, max_age_s=HOUR_S).incarnation
 
 
 def read_by(guard: AbstractContextManager[object]) -> object:
@@ -429,6 +435,41 @@ def test_who_may_have_less_than_a_fence_says_so(asked: tuple[Shop, Node]) -> Non
             with pytest.raises(Fenced):
                 look(client, max_age_s=1)
     assert shop.one.table(ORDERS, max_age_s=0).age_ms is None
+
+
+def test_a_type_that_a_client_has_waited_for_is_as_old_as_its_look(shop: Shop) -> None:
+    """What it has heard since was not looked at: there may be a newer version by now."""
+    client = shop.join("c1", kind=NodeKind.CLIENT)
+    with shop.cluster.cut_off(shop.two.name):
+        outcome = shop.one.propose(ObjectType("Customer", {"id": "long"}), wait="decided")
+        client.catch_up(outcome.position)
+        reading = client._agreed("Customer", None, None)
+        shop.cluster.advance(0.5)
+        assert not reading.future.done()
+    shop.cluster.advance(0.5)
+    found = reading.result(0)
+    assert found is not None
+    assert found.age_ms is not None
+    assert found.age_ms >= 1_000
+
+
+def test_a_client_that_has_failed_answers_nobody_whatever_age_will_do(shop: Shop) -> None:
+    """What a hook has not taken in is not as old as it seems: it is wrong."""
+    client, is_armed = shop.cluster.node("c1", kind=NodeKind.CLIENT), threading.Event()
+
+    def fail(name: str, table: object) -> None:
+        if is_armed.is_set():
+            raise OSError("disk full")
+
+    client.on_table(fail)
+    shop.enter(client)
+    assert client.table(ORDERS, max_age_s=HOUR_S).name == ORDERS
+    is_armed.set()
+    shop.cluster.change(alter(ORDERS, add("city")))
+    assert isinstance(client.failure, HookFailed)
+    for name, look in (("a table", LOOKS[1][1]), ("a right", LOOKS[0][1])):
+        with pytest.raises(HookFailed):
+            pytest.fail(f"it answers for {name}: {look(client, max_age_s=HOUR_S)}")
 
 
 def test_a_read_of_a_client_that_outlives_the_fence_is_not_answered(asked: tuple[Shop, Node]) -> None:

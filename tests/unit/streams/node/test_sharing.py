@@ -10,7 +10,7 @@ from tests.unit.streams.node.shard import Shard
 
 from topolog.events.asked import RequestId
 from topolog.events.codec import CODEC
-from topolog.events.errors import Fenced, HookFailed, Moved, NotFound, NotPrimary, PartitionLost
+from topolog.events.errors import Fenced, HookFailed, Moved, NotFound, NotPrimary, PartitionLost, Refused
 from topolog.events.exchange import HandOverRow
 from topolog.events.group_definition import GroupDefinition, LossPolicy
 from topolog.events.ids import Position
@@ -20,6 +20,7 @@ from topolog.events.single_maps import UpdateCounter
 from topolog.events.stamp import decode_stamp
 from topolog.events.state import Key, State
 from topolog.events.topics import Topic
+from topolog.streams.node.client import Node
 from topolog.streams.node.copies import Disk, Held, NodeCopies
 from topolog.streams.node.core import NodeCore
 from topolog.streams.node.hooks import Hooks
@@ -336,7 +337,7 @@ def fail() -> Disk:
         (lambda: {1: {0: 7}}, "7 for partition 0 of group 1, which is no UpdateCounter"),
         (lambda: {1: [0]}, r"\[0\] for group 1, which is no mapping"),
         (lambda: {"orders": {}}, "'orders' for a group, which is not its number"),
-        (lambda: {1: {PARTITIONS: UpdateCounter(0, 1)}}, f"partition {PARTITIONS} of group 1, which there is not"),
+        (lambda: {1: {-1: UpdateCounter(0, 1)}}, "partition -1 of group 1, which there is not"),
         (lambda: {1: {0: UpdateCounter(2, 1)}}, "does not count up"),
         (lambda: None, "None, which is no mapping"),
         (fail, "A hook failed of `holds`: OSError"),
@@ -352,3 +353,40 @@ def test_what_holds_says_wrongly_ends_the_node_with_the_name_of_the_hook(
         with pytest.raises(HookFailed, match=told) as raised, node:
             pytest.fail("it is let in")
         assert "holds" in str(raised.value)
+
+
+def test_what_holds_says_of_a_partition_that_there_is_not_ends_the_member(tmp_path: Path) -> None:
+    """Only of a member it is the service's mistake: what it has is of this history."""
+    with shared("n1", folders=tmp_path) as cluster:
+        node = cluster.local.node("n2", endpoint="http://n2", folder=tmp_path / "n2")
+        node.holds(lambda: {1: {PARTITIONS: UpdateCounter(0, 1)}})
+        with pytest.raises(HookFailed, match=f"partition {PARTITIONS} of group 1, which there is not"):
+            serve(cluster, node)
+
+
+def test_what_a_join_says_of_a_partition_that_there_is_not_is_nobodys(tmp_path: Path) -> None:
+    """The history that it is of is known behind the join."""
+    with shared("n1", folders=tmp_path) as cluster:
+        node = cluster.local.node("n2", endpoint="http://n2", folder=tmp_path / "n2")
+        said = iter([{1: {PARTITIONS: UpdateCounter(0, 1)}}])
+        node.holds(lambda: next(said, {}))
+        serve(cluster, node)
+
+
+def serve(cluster: Cluster, node: Node) -> None:
+    """Until nothing moves any more; raises what ends the node."""
+    with node:
+        cluster.rest()
+        assert len(node.partitions("orders")) == PARTITIONS
+
+
+def test_a_folder_of_another_cluster_is_refused_whatever_its_copies_are_of(tmp_path: Path) -> None:
+    """Groups have numbers of their own there: that a partition is none of here is no mistake of the hook (seed 55)."""
+    with shared("n1", "n2", folders=tmp_path) as cluster:
+        cluster.kill("n2")
+    with shared("n1") as other:
+        node = other.local.node("n2", endpoint="http://n2", folder=tmp_path / "n2")
+        node.holds(lambda: {1: {PARTITIONS: UpdateCounter(0, 1)}})
+        with pytest.raises(Refused) as raised, node:
+            pytest.fail("it is let in")
+        assert raised.value.code == "FOREIGN"

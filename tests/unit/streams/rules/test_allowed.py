@@ -416,6 +416,26 @@ def test_a_session_that_is_open_begins_nothing_that_the_state_forbids(
     assert row.status is SessionStatus.RUNNING
 
 
+def test_a_loss_is_not_given_up_behind_the_start_of_what_forbids_it(busy: Busy) -> None:
+    """The exchange that was asked for ends in a cluster that is read-only: who has what is lost may still come."""
+    found = busy.copied()
+    reset = lost(found)
+
+    def is_lost() -> bool:
+        return any(each.is_lost for group, each in found.all() if group == "frail")
+
+    found.ask(reset)
+    found.turn(READ_ONLY)
+    found.rest()
+    assert is_lost()
+    found.turn(ACTIVE)
+    found.rest()
+    assert is_lost(), "it is to be asked for again, as all that was open is"
+    found.ask(q.LossResetRequested(new_id(), *FOR_PEOPLE, "frail"))
+    found.rest()
+    assert not is_lost()
+
+
 def test_a_schedule_that_is_due_is_postponed_while_the_state_forbids_it(busy: Busy) -> None:
     """And runs when it is looked at again."""
     found = busy.copied().turn(READ_ONLY)

@@ -280,6 +280,44 @@ def test_read_only_survives_a_restart_of_all() -> None:
     assert found.state_row.allowed is READ_ONLY
 
 
+@pytest.mark.parametrize("is_away", [False, True])
+def test_what_was_read_only_before_it_was_deactivated_is_so_again_by_itself(is_away: bool) -> None:
+    """A3.9: only somebody who asks for it lets anybody write again."""
+    found = Counted(*THREE)
+    for target in (READ_ONLY, INACTIVE):
+        found.ask(activation(target))
+        found.settle()
+    if is_away:
+        found.leave(*THREE)
+        found.settle()
+    found.ask(hold(off=True))
+    if is_away:
+        found.join(*THREE)
+    found.settle()
+    assert (found.state_row.state, found.state_row.target) == (READ_ONLY, None)
+
+
+def test_who_activates_what_was_read_only_makes_it_active_and_that_is_what_comes_back() -> None:
+    """His word is the newer one; a change that goes another way forgets what was before that."""
+    found = Counted(*THREE)
+    for target in (READ_ONLY, INACTIVE, ACTIVE, INACTIVE):
+        found.ask(activation(target))
+        found.settle()
+    found.ask(hold(off=True))
+    found.settle()
+    assert found.state_row.state is ACTIVE
+
+
+def test_what_is_made_read_only_out_of_inactive_comes_back_so() -> None:
+    found = Counted(*THREE)
+    for target in (INACTIVE, READ_ONLY, INACTIVE):
+        found.ask(activation(target))
+        found.settle()
+    found.ask(hold(off=True))
+    found.settle()
+    assert found.state_row.state is READ_ONLY
+
+
 # While nothing is served, nothing is given up.
 
 

@@ -1,9 +1,15 @@
 """An older log was put back: how its nodes are refused, for how long, and what is said of an empty folder (N1, W4)."""
 
+import copy
+
 import pytest
+from tests.unit.streams.rules.cluster import join_request, joiner
+from tests.unit.streams.rules.counted import hold
+from tests.unit.streams.rules.exchanging import CAPABILITIES
 from tests.unit.streams.rules.histories import History
 
 from topolog.events.errors import Refused
+from topolog.events.requests import NodeKind
 from topolog.events.terms import TermStarted
 
 NODES = ("a", "b", "c")
@@ -93,4 +99,50 @@ def test_a_log_whose_members_serve_is_no_older_one_though_nothing_is_granted_in_
     beside.join("a")
     beside.write("a")
     original.write("b")
+    assert refused(original, "a").code == "FORKED"
+
+
+def test_what_was_granted_before_the_node_was_renewed_in_both_is_no_going_on() -> None:
+    """A hold makes no view, so the last common place lies before it; the node's renewal behind it is common, too."""
+    newer = History(*NODES)
+    newer.ask(hold())
+    newer.write(*NODES)
+    older = newer.goes_live_beside()
+    newer.write(*NODES)
+    assert refused(older, "a").code == "AHEAD"
+
+
+def test_a_client_that_is_renewed_has_not_gone_on_with_it() -> None:
+    """It writes nothing."""
+    log = older_log()
+    log.ask(join_request(joiner("web", kind=NodeKind.CLIENT, capabilities=CAPABILITIES)))
+    for _ in range(40):
+        log.renew_of("web")
+    said = refused(log, "a")
+    assert log.position > int(said.facts["theirs_position"])
+    assert said.code == "AHEAD"
+
+
+def test_who_was_renewed_here_before_the_present_term_has_not_gone_on_with_it() -> None:
+    """The log that was put back begins with a term of its own; renewals before that may be of both."""
+    newer = History(*NODES)
+    newer.write("a", "b")
+    older = copy.deepcopy(newer, {id(newer.nodes): newer.nodes})
+    older.log(TermStarted(2, "c2", 2))
+    older.leave("a")
+    newer.write("a", "a")
+    assert older.node("b").is_member
+    assert refused(older, "a").code == "AHEAD"
+
+
+def test_who_has_served_here_and_left_has_gone_on_with_it() -> None:
+    original = History(*NODES)
+    original.write(*NODES)
+    beside = original.goes_live_beside()
+    original.leave("a", "c")
+    beside.join("a")
+    beside.write("a")
+    for _ in range(20):
+        original.write("b")
+    original.leave("b")
     assert refused(original, "a").code == "FORKED"
